@@ -133,19 +133,6 @@ static cfx_value argument(fuzzer *f, const cfx__schema_arg *a) {
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static cfx_value faked(cfx_value v) {
-    if (v.tag == CFX_TAG_TENSOR) {
-        cfx_tensor *t = cfx_as_tensor(v);
-        return cfx_tensor_value(cfx_tensor_fake(t->dtype, t->ndim, t->shape, t->stride));
-    }
-    if (v.tag != CFX_TAG_LIST)
-        return v;
-    cfx_value list = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-        cfx_list_append(cfx_as_list(list), faked(cfx_as_list(v)->items[i]));
-    return list;
-}
-
 static bool same_meta(cfx_value a, cfx_value b) {
     if (a.tag == CFX_TAG_TENSOR && b.tag == CFX_TAG_TENSOR)
         return cfx_as_tensor(a)->dtype == cfx_as_tensor(b)->dtype &&
@@ -258,7 +245,7 @@ static void try_once(fuzzer *f, cfx_op *op, bool log) {
         args[i] = argument(f, &s->args[i]);
     cfx_clear();
     for (int i = 0; i < s->nargs; i++)
-        fakes[i] = faked(args[i]);
+        fakes[i] = cfx__tensor_faked_in(args[i]);
     if (log)
         log_call(op, args, s->nargs);
     cfx_value real = cfx_op_do_from(CFX_HERE, op, (cfx_args){s->nargs, args, NULL});

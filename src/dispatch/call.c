@@ -330,24 +330,11 @@ bool cfx__op_record_nothing(cfx_site at, cfx_op *op, cfx_value *args, cfx_value 
     return false;
 }
 
-static cfx_value fake_like(cfx_value v) {
-    if (v.tag == CFX_TAG_TENSOR) {
-        const cfx_tensor *t = cfx_as_tensor(v);
-        return cfx_tensor_value(cfx_tensor_fake(t->dtype, t->ndim, t->shape, t->stride));
-    }
-    if (v.tag != CFX_TAG_LIST)
-        return v;
-    cfx_value out = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-        cfx_list_append(cfx_as_list(out), fake_like(cfx_as_list(v)->items[i]));
-    return out;
-}
-
 /* A derived form on fake tensors: what it would write to stays as it is. */
 static void try_derived(cfx_op_call *c, cfx__op_info *info) {
     for (int i = 0; i < c->nargs; i++)
         if (info->schema->args[i].writes)
-            c->args[i] = fake_like(c->args[i]);
+            c->args[i] = cfx__tensor_faked_in(c->args[i]);
     if (!cfx__ctx()->failed)
         (info->form == CFX__INPLACE ? cfx__op_run_inplace : cfx__op_run_out)(c, info);
 }

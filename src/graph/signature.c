@@ -359,8 +359,7 @@ static cfx_node *new_placeholder(cfx_graph *g, cfx_node *at, char prefix, const 
     CFX_INSERT_BEFORE(g, at)
         made = cfx_graph_placeholder(g, name.data, NULL, false, cfx_none());
     cfx__text_release(&name);
-    cfx_tensor *fake = cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim, t->shape, t->stride);
-    cfx_node_set_meta(made, "val", cfx_tensor_value(fake));
+    cfx_node_set_meta(made, "val", cfx_tensor_value(cfx__tensor_faked(t)));
     return made;
 }
 

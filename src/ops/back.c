@@ -55,8 +55,7 @@ static bool could_be_called(cfx_op_call *c, cfx_op *of, const cfx_value *args, i
     cfx_value fakes[CFX_MAX_ARGS];
     for (int i = 0; i < cfx__op_info_of(of)->schema->nargs; i++) {
         const cfx_tensor *t = args[i].tag == CFX_TAG_TENSOR ? cfx_as_tensor(args[i]) : NULL;
-        fakes[i] = t ? cfx_tensor_value(cfx_tensor_fake(t->dtype, t->ndim, t->shape, t->stride))
-                     : args[i];
+        fakes[i] = t ? cfx_tensor_value(cfx__tensor_faked(t)) : args[i];
     }
     cfx_value made = op_failed() ? cfx_bad() : cfx__op_run(c->at, of, fakes);
     for (int i = 0; i < nout && !op_failed(); i++) {

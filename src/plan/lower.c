@@ -8,19 +8,6 @@
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static cfx_value fake_of(cfx_value v) {
-    if (v.tag == CFX_TAG_TENSOR) {
-        const cfx_tensor *t = cfx_as_tensor(v);
-        return cfx_tensor_value(cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim, t->shape, t->stride));
-    }
-    if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
-        return v;
-    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-        cfx_list_append(cfx_as_list(out), fake_of(cfx_as_list(v)->items[i]));
-    return out;
-}
-
 static bool same_strides(cfx_value a, cfx_value b) {
     if (a.tag != b.tag)
         return false;
@@ -68,7 +55,8 @@ static bool run_fake(cfx__lowering *l, const bool *varies) {
     cfx_value *in = cfx__alloc((size_t)p->ninputs * sizeof *in);
     for (int k = 0, i = 0; k < p->n && i < p->ninputs; k++)
         if (p->kernels[k].kind == CFX__PLAN_INPUT) {
-            in[i] = varies[k] || l->put_off[k] ? fake_of(l->e->inputs.v[i]) : l->e->inputs.v[i];
+            const cfx_value given = l->e->inputs.v[i];
+            in[i] = varies[k] || l->put_off[k] ? cfx__tensor_faked_in(given) : given;
             bool weight = !varies[k] && in[i].tag == CFX_TAG_TENSOR;
             p->inputs[i] = weight ? cfx_bad() : cfx_value_keep(in[i]);
             i++;
@@ -89,7 +77,7 @@ static bool run_fake(cfx__lowering *l, const bool *varies) {
         p->constants[k] = stored ? cfx_value_keep(l->e->inputs.v[p->kernels[k].input])
                           : varies[k] || l->put_off[k] ? cfx_bad()
                                                        : cfx_value_keep(v);
-        p->wanted[k] = cfx_value_keep(fake_of(v));
+        p->wanted[k] = cfx_value_keep(cfx__tensor_faked_in(v));
         p->given[k] = cfx_value_keep(p->wanted[k]);
         cfx_value_drop(v);
     }
@@ -169,7 +157,7 @@ static cfx_value called(const cfx__plan *p, const cfx__run_step *s, cfx_op *op) 
         args[i] = cfx__plan_filled(p, s->bound[i]);
     cfx_value v = cfx__op_call_bound((cfx_site){0}, op, args);
     if (cfx_ok())
-        return fake_of(v);
+        return cfx__tensor_faked_in(v);
     cfx__error_forgive();
     return cfx_bad();
 }

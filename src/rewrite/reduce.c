@@ -216,9 +216,7 @@ static bool try_size(reducing *r, int64_t from, int64_t to) {
         cfx_list_append(cfx_as_list(inputs), v);
         if (v.tag == CFX_TAG_TENSOR)
             cfx_node_set_meta(cfx_graph_find(p->module->graph, p->inputs[i].name), "val",
-                              cfx_tensor_value(cfx_tensor_fake(
-                                  (cfx_dtype)cfx_as_tensor(v)->dtype, cfx_as_tensor(v)->ndim,
-                                  cfx_as_tensor(v)->shape, cfx_as_tensor(v)->stride)));
+                              cfx__tensor_faked_in(v));
     }
     cfx_each_node(p->module->graph, n) cfx__node_of(n)->stale = n->op != CFX_PLACEHOLDER;
     bool fine = cfx_ok() && cfx_program_infer(p) && check(r, p, inputs);

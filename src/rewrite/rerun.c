@@ -96,13 +96,8 @@ static cfx_value from_meta(cfx__rerun *run, const cfx_node *made, cfx_value val)
         return out;
     }
     cfx_value t = cfx__worlds_tensor(run->worlds, run->k, val);
-    if (t.tag == CFX_TAG_TENSOR) { /* one of its own: it is marked as what stands for the node */
-        const cfx_tensor *x = cfx_as_tensor(t);
-        cfx_tensor *own = cfx_tensor_fake((cfx_dtype)x->dtype, x->ndim, x->shape, x->stride);
-        if (cfx_ok())
-            own->device = x->device;
-        return cfx_tensor_value(own);
-    }
+    if (t.tag == CFX_TAG_TENSOR) /* one of its own: it is marked as what stands for the node */
+        return cfx_tensor_value(cfx__tensor_faked(cfx_as_tensor(t)));
     if (val.tag == CFX_TAG_SYM)
         return cfx__worlds_value(run->worlds, run->k, val);
     return cfx__sym_name(made->name, false, 0); /* a truth that no value holds */

@@ -42,10 +42,7 @@ static void end(inference *f) {
 static cfx_value fake_like(cfx_tensor *t) {
     if (t->head.flags & CFX__QUANTIZED)
         return cfx_tensor_value(t);
-    cfx_tensor *fake = cfx_tensor_fake(t->dtype, t->ndim, t->shape, t->stride);
-    if (!cfx__obj_is_bad(fake))
-        fake->device = t->device;
-    return cfx_tensor_value(fake);
+    return cfx_tensor_value(cfx__tensor_faked(t));
 }
 
 /* A result as shape rules take it, who may write to it. Bad where nothing is noted. */

@@ -30,7 +30,7 @@ static cfx_value meta_of(const cfx_tensor *t) {
 }
 
 static cfx_value val_of(const cfx_tensor *t) {
-    return cfx_tensor_value(cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim, t->shape, t->stride));
+    return cfx_tensor_value(cfx__tensor_faked(t));
 }
 
 /* ---- a result -------------------------------------------------------------------------------- */

@@ -247,6 +247,24 @@ cfx_tensor *cfx_tensor_fake(cfx_dtype dtype, int ndim, const int64_t *shape,
     return cfx__tensor_empty((cfx_site){0}, dtype, true, ndim, shape, stride);
 }
 
+cfx_tensor *cfx__tensor_faked(const cfx_tensor *t) {
+    cfx_tensor *fake = cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim, t->shape, t->stride);
+    if (!cfx__obj_is_bad(fake))
+        fake->device = t->device;
+    return fake;
+}
+
+cfx_value cfx__tensor_faked_in(cfx_value v) {
+    if (v.tag == CFX_TAG_TENSOR)
+        return cfx_tensor_value(cfx__tensor_faked(cfx_as_tensor(v)));
+    if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
+        return v;
+    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out), cfx__tensor_faked_in(cfx_as_list(v)->items[i]));
+    return out;
+}
+
 cfx_tensor *cfx_tensor_view(const cfx_tensor *t, int ndim, const int64_t *shape,
                             const int64_t *stride, int64_t offset) {
     if (!t || cfx__obj_is_bad(t) ||

@@ -116,6 +116,10 @@ bool cfx__shape_broadcast(cfx_site at, int *ndim, int64_t *shape, int bdim, cons
  * is not set. The bad tensor, with an error, on absurd sizes or when out of memory. */
 cfx_tensor *cfx__tensor_empty(cfx_site at, cfx_dtype dtype, bool fake, int ndim,
                               const int64_t *shape, const int64_t *stride);
+/* t without data: a fake with its dtype, sizes, strides and device; scope. And a value with such in
+ * the place of its tensors, in lists and tuples too. */
+cfx_tensor *cfx__tensor_faked(const cfx_tensor *t);
+cfx_value cfx__tensor_faked_in(cfx_value v);
 /* Whether t, which may repeat its elements, stands for no more bytes than the memory limit: an
  * operator takes time for each. False, with an error. */
 bool cfx__tensor_in_limit(cfx_site at, const cfx_tensor *t);

@@ -63,7 +63,7 @@ static cfx_node *get_attr(cfx_site at, const char *path) {
 /* A fake tensor as the body sees an operand: whole, or a row of it, packed. Scope. */
 static cfx_tensor *sample(const cfx_tensor *t, bool row) {
     return row ? cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim - 1, t->shape + 1, NULL)
-               : cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim, t->shape, t->stride);
+               : cfx__tensor_faked(t);
 }
 
 /* A value of the branch: what its next placeholder gives. */

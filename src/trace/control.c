@@ -181,8 +181,8 @@ static cfx_value while_results(const cfx__capture *c, const cfx_list *first,
             given->items[i].tag == CFX_TAG_TENSOR ? cfx_as_tensor(given->items[i]) : NULL;
         if (t) {
             cfx_value_drop(cfx_as_list(out)->items[i]);
-            cfx_as_list(out)->items[i] = cfx_value_keep(cfx_tensor_value(
-                cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim, t->shape, t->stride)));
+            cfx_as_list(out)->items[i] =
+                cfx_value_keep(cfx_tensor_value(cfx__tensor_faked(t)));
         }
     }
     return out;

@@ -282,12 +282,8 @@ static cfx_value merge_tensor(cfx__merging *g, const cfx_value *v, int out) {
         stride = strides_of(g, t, shape);
     if (cfx_is_bad(stride))
         return stride;
-    if (!varies(shape) && !varies(stride)) {
-        cfx_tensor *same =
-            cfx_tensor_fake((cfx_dtype)t[0]->dtype, t[0]->ndim, t[0]->shape, t[0]->stride);
-        same->device = t[0]->device;
-        return cfx_tensor_value(same);
-    }
+    if (!varies(shape) && !varies(stride))
+        return cfx_tensor_value(cfx__tensor_faked(t[0]));
     cfx_dict *d = cfx_dict_new();
     cfx_dict_set(d, "shape", shape);
     cfx_dict_set(d, "dtype", cfx_dtype_value((cfx_dtype)t[0]->dtype));

@@ -388,8 +388,7 @@ void out_as_composed(cfx_op_call *c) {
     cfx_value args[CFX_MAX_ARGS];
     for (int i = 0; i < c->nargs; i++) {
         const cfx_tensor *t = arg_tensor(c, i);
-        args[i] = t ? cfx_tensor_value(cfx_tensor_fake(t->dtype, t->ndim, t->shape, t->stride))
-                    : c->args[i];
+        args[i] = t ? cfx_tensor_value(cfx__tensor_faked(t)) : c->args[i];
     }
     cfx_value made = op_failed() ? cfx_bad() : cfx__op_decompose(c->at, c->op, args);
     for (int i = 0; i < c->nout && !op_failed(); i++) {
