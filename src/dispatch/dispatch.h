@@ -71,6 +71,9 @@ static inline cfx__op_info *cfx__op_info_of(cfx_op *op) {
 /* Whether a result may be argument i, or lie in its memory: by the marks of the schema, by the
  * effects of the row, or because Python's functions say nothing of it. */
 bool cfx__op_shares(cfx_op *op, int i);
+/* Whether a call does nothing but give what it makes of its arguments: it writes to none of them,
+ * draws no numbers, and nothing else happens. */
+bool cfx__op_is_pure(cfx_op *op);
 
 /* The function that an overload belongs to; NULL for operators that are in no table. */
 const cfx_fn *cfx__fn_of(cfx_op *op);

@@ -121,6 +121,11 @@ bool cfx__op_shares(cfx_op *op, int i) {
     return shares;
 }
 
+bool cfx__op_is_pure(cfx_op *op) {
+    const cfx__op_info *info = cfx__op_info_of(op);
+    return info && !info->writes && !(op->effects & (CFX_SIDE | CFX_RANDOM));
+}
+
 int cfx_op_count(void) { return COUNT(all_ops); }
 
 cfx_op *cfx_op_at(int i) { return i >= 0 && i < COUNT(all_ops) ? all_ops[i] : NULL; }

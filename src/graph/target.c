@@ -258,14 +258,9 @@ const char *cfx_node_higher_order(const cfx_node *n) {
 
 /* ---- effects -------------------------------------------------------------------------------- */
 
-static bool op_is_impure(cfx_op *op) {
-    cfx__op_info *info = cfx__op_info_of(op);
-    return !info || info->writes || (op->effects & (CFX_SIDE | CFX_RANDOM));
-}
-
 static bool fn_is_impure(const cfx_fn *fn) {
     for (int i = 0; i < fn->n; i++)
-        if (op_is_impure(fn->ops[i]))
+        if (!cfx__op_is_pure(fn->ops[i]))
             return true;
     return false;
 }
@@ -355,7 +350,7 @@ static bool function_is_impure(const cfx_node *n) {
     if (writes_by_keyword(n))
         return true;
     if (t.op && !t.fn)
-        return op_is_impure(t.op) || name_is_impure(function_name(t));
+        return !cfx__op_is_pure(t.op) || name_is_impure(function_name(t));
     const char *name = function_name(t);
     if (starts_with(t.name, "operator.") || starts_with(t.name, "_operator."))
         return is_one_of(name, inplace_operators);

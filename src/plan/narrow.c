@@ -221,7 +221,7 @@ static void fold(cfx__lowering *l, int k) {
     cfx_value args[CFX_MAX_ARGS];
     cfx__plan_each_read(s, note_unknown, &u);
     if (u.any || !s->op || cfx__plan_op(s) != s->op || !cfx_is_bad(l->plan->constants[k]) ||
-        s->op->effects & CFX_RANDOM)
+        !cfx__op_is_pure(s->op))
         return;
     for (int i = 0; i < s->nbound; i++)
         args[i] = cfx__plan_filled(l->plan, s->bound[i]);

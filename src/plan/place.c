@@ -274,11 +274,12 @@ static cfx_tensor *tensor_at(const cfx__plan_room *r, int64_t offset, const cfx_
     return t;
 }
 
-/* Whether a call gives a view of the room's memory alone, which is the same in every run. */
+/* Whether a call may give a view of the room's memory alone, which is the same in every run. */
 static bool is_fixed(const cfx__plan *p, const cfx__plan_room *r, int slot) {
     const cfx__plan_kernel *k = &p->kernels[slot];
     const cfx__run_step *s = k->step;
-    if (k->kind != CFX__PLAN_CALL || k->reorder || cfx__plan_makes_own(k->op))
+    if (k->kind != CFX__PLAN_CALL || k->reorder || cfx__plan_makes_own(k->op) ||
+        !cfx__op_is_pure(k->op))
         return false;
     bool any = false;
     for (int i = 0; i < s->nbound; i++) {
@@ -288,7 +289,7 @@ static bool is_fixed(const cfx__plan *p, const cfx__plan_room *r, int slot) {
             continue;
         const uint32_t from = s->bound[i].spare;
         const bool fixed = !cfx_is_bad(r->values[from]);
-        any |= fixed;
+        any |= fixed && cfx__op_shares(k->op, i);
         if (!fixed && (cfx_is_bad(p->constants[from]) || p->constants[from].tag == CFX_TAG_TENSOR))
             return false;
     }

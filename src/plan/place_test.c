@@ -41,6 +41,24 @@ TEST(results_are_the_callers_when_a_plan_runs_again) {
     CHECK_OK();
 }
 
+/* Calls that may be views are made when memory is taken; those that draw are not. */
+TEST(a_plan_draws_as_often_in_its_first_run) {
+    static const char code[] = HEAD
+        "x):\n" CALL("a", "exp.default", "x") CALL("b", "neg.default", "a")
+            CALL("c", "normal.Tensor_float", "b") CALL("d", "dropout.default", "c, 0.5, True")
+                CALL("e", "add.Tensor", "d, 1") "        return (e,)\n";
+    cfx_program *p = program_of(code, cfx_dict_new());
+    cfx_value x = cfx_tensor_value(cfx_randn(4, 4)), run[3];
+    const cfx_executor *by[] = {&cfx_interpreter, &cfx_planner, &cfx_planner};
+    for (int i = 0; i < 3; i++) {
+        cfx_manual_seed(1);
+        run[i] = run_by(by[i], p, x);
+    }
+    CHECK_OK();
+    CHECK_STR(cfx_str(run[1]), cfx_str(run[0]));
+    CHECK_STR(cfx_str(run[2]), cfx_str(run[0]));
+}
+
 /* The plan of a program with n loops, whose results are all of one size and read once. */
 static const char *chain_plan(int n) {
     cfx__text t = {0};
