@@ -1,7 +1,8 @@
 /* The driver of a harness where there is no libFuzzer: replays the files of the folders that it is
- * given, and with -n N tries N changed copies of them. The same N gives the same inputs. Ends with
- * "N passed, 0 failed"; what goes wrong ends the process, and the input is left in the file that
- * CFX_FUZZ_KEEP names. */
+ * given, and with -n N tries N changed copies of them; -each A B tries inputs A to B - 1 of the
+ * harness's list, where it has one. The same numbers give the same inputs. Ends with "N passed, 0
+ * failed"; what goes wrong ends the process, and the input is left in the file that CFX_FUZZ_KEEP
+ * names. */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -98,15 +99,31 @@ static void try_input(const uint8_t *data, size_t size) {
     LLVMFuzzerTestOneInput(data, size);
 }
 
+__attribute__((weak)) size_t fuzz_listed(uint64_t i, uint8_t to[FUZZ_LISTED]) {
+    (void)i, (void)to;
+    fprintf(stderr, "-each: this harness has no list\n");
+    exit(2);
+}
+
 int main(int argc, char **argv) {
-    long more = 0;
-    for (int i = 1; i < argc; i++)
-        if (!strcmp(argv[i], "-n") && i + 1 < argc)
+    long more = 0, listed = 0, end = 0;
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "-n") && i + 1 < argc) {
             more = strtol(argv[++i], NULL, 10);
-        else
+        } else if (!strcmp(argv[i], "-each") && i + 2 < argc) {
+            listed = strtol(argv[++i], NULL, 10);
+            end = strtol(argv[++i], NULL, 10);
+        } else {
             add_folder(argv[i]);
+        }
+    }
     for (int i = 0; i < count; i++)
         try_input(seeds[i].data, seeds[i].size);
+    const long each = end > listed ? end - listed : 0;
+    for (; listed < end; listed++) {
+        uint8_t input[FUZZ_LISTED];
+        try_input(input, fuzz_listed((uint64_t)listed, input));
+    }
     uint8_t *room = malloc(MOST);
     for (long i = 0; room && i < more; i++) {
         size_t size = changed(room);
@@ -116,6 +133,6 @@ int main(int argc, char **argv) {
     for (int i = 0; i < count; i++)
         free(seeds[i].data);
     cfx_finish(stderr);
-    printf("%ld passed, 0 failed\n", count + more);
+    printf("%ld passed, 0 failed\n", count + more + each);
     return 0;
 }

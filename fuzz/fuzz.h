@@ -3,6 +3,7 @@
  *     make fuzz                                                  builds them for libFuzzer (clang)
  *     build/fuzz/fuzz/fuzz_text -max_total_time=60 fuzz/corpus/text      searches
  *     build/release/fuzz/fuzz_text -n 1000 fuzz/corpus/text      replays and tries changed copies
+ *     build/asan/fuzz/fuzz_kinds -each 0 100000                  goes through those that are listed
  *
  * Each is one file with LLVMFuzzerTestOneInput. Nothing may crash, hang or leak; and what is said
  * twice must agree: fuzz_wrong ends the process where it does not. */
@@ -15,6 +16,9 @@
 #include <stdint.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/* Input i of a harness that can list what it tries; its size. */
+enum { FUZZ_LISTED = 64 };
+size_t fuzz_listed(uint64_t i, uint8_t to[FUZZ_LISTED]);
 
 /* The input, read from the front; zeros follow its end. */
 typedef struct fuzz_bytes {

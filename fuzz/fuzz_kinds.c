@@ -1,8 +1,11 @@
 /* One call of any operator with arguments that fit but for one, which is of a kind that the file of
- * a liar would give it: written in the call, or the result of another node. */
+ * a liar would give it: written in the call, or the result of another node. That is little enough
+ * to be listed: every argument of every operator, of every kind. */
 #include "fuzz.h"
 
 #include "dispatch/dispatch.h"
+
+#include <stdlib.h>
 
 enum { KINDS = 12 };
 
@@ -66,4 +69,47 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fuzz_use(p);
     }
     return fuzz_end();
+}
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+/* For each operator a number that stands for it. */
+static const uint32_t *numbers(void) {
+    static uint32_t *of;
+    if (of)
+        return of;
+    int n = cfx_op_count();
+    of = calloc((size_t)n, sizeof *of);
+    for (uint32_t number = 1 << 16; of && number-- > 0;) {
+        cfx_op *op = fuzz_op(number);
+        for (int i = 0; i < n; i++)
+            if (cfx_op_at(i) == op)
+                of[i] = number;
+    }
+    return of;
+}
+
+/* Operator, argument and kind go round in order; numbers, shape and dtype are drawn. */
+size_t fuzz_listed(uint64_t i, uint8_t to[FUZZ_LISTED]) {
+    enum { TENSORS = 2, NODES = 2, EACH = KINDS + TENSORS + NODES }; /* tensors come thrice */
+    const uint64_t lot = (i + 1) * 0x9e3779b97f4a7c15u;
+    int arg = 0, op = 0;
+    for (uint64_t at = i / EACH; at > 0; at--) {
+        int nargs = cfx__op_info_of(cfx_op_at(op))->schema->nargs;
+        if (++arg >= nargs)
+            op = (op + 1) % cfx_op_count(), arg = 0;
+    }
+    const uint32_t kind = (uint32_t)(i % EACH), number = numbers()[op];
+    size_t n = 0;
+    to[n++] = (uint8_t)(number >> 8), to[n++] = (uint8_t)number, to[n++] = (uint8_t)arg;
+    if (kind < NODES) {
+        to[n++] = 0, to[n++] = (uint8_t)kind;
+    } else {
+        to[n++] = 1, to[n++] = (uint8_t)(lot >> 24);
+        to[n++] = (uint8_t)(kind - NODES < KINDS ? kind - NODES : KINDS - 1);
+        if (kind - NODES == 3 || kind - NODES == 8) /* a float, a dtype */
+            to[n++] = (uint8_t)(lot >> 32);
+    }
+    to[n++] = (uint8_t)(lot >> 40), to[n++] = lot >> 63 ? 0 : (uint8_t)(lot >> 48);
+    return n;
 }
