@@ -37,14 +37,24 @@ static void shape_index_select(cfx_op_call *c) {
     out_new(c, 0, self->dtype, self->ndim, shape);
 }
 
+/* Strides of what goes with self for each dimension of that, one at least; without dimensions it
+ * has one element. */
+static void source_strides(const cfx_tensor *self, const cfx_tensor *source, int64_t *stride) {
+    stride[0] = 0;
+    for (int d = 0; d < self->ndim || d < source->ndim; d++)
+        stride[d] = d < source->ndim ? source->stride[d] : 0;
+}
+
 static void kernel_index_select(cfx_op_call *c) {
     cfx_tensor *self = arg_tensor(c, 0), *out = c->out[0];
     const cfx_tensor *index = cfx__tensor_contiguous_as(arg_tensor(c, 2), CFX_I64);
+    int64_t stride[CFX_MAX_DIMS];
+    source_strides(self, out, stride);
     int dim = arg_dim(c, 1, self->ndim);
     unsigned rules = self->ndim > 1 && dim == 1 ? WALK_INDICES | WALK_RUNTIME : 0;
     if (!op_failed())
         walk_along(c, WALK_GET, &(walk_line){.rules = rules, .a = self, .b = out, .dim = dim,
-                                             .index = index, .b_stride = out->stride});
+                                             .index = index, .b_stride = stride});
 }
 
 CFX_OP(index_select) = {"aten::index_select(Tensor self, int dim, Tensor index) -> Tensor",
@@ -113,12 +123,6 @@ static void shape_index_add(cfx_op_call *c) {
         return;
     }
     shape_index_func(c, "index_add");
-}
-
-/* Strides of source for each dimension of self; a source without dimensions has one element. */
-static void source_strides(const cfx_tensor *self, const cfx_tensor *source, int64_t *stride) {
-    for (int d = 0; d < self->ndim; d++)
-        stride[d] = d < source->ndim ? source->stride[d] : 0;
 }
 
 static void kernel_index_add(cfx_op_call *c) {

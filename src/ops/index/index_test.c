@@ -123,6 +123,21 @@ TEST(index_along_a_dimension) {
     CHECK_ERROR("Dimension out of range (expected to be in range of [-2, 1], but got 2)");
 }
 
+/* Without dimensions there is one element, which all indices mean; sources lie as they do. */
+TEST(index_along_no_dimension) {
+    cfx_tensor *x = cfx_scalar_tensor(2.0), *i = INTS(0, 0, 0);
+    CHECK_STR(cfx_tensor_str(cfx_index_fill(x, 0, i, 9.0)), "tensor(9.)");
+    CHECK_STR(cfx_tensor_str(cfx_index_add(x, 0, i, cfx_expand(cfx_ones(1), cfx_list(3)))),
+              "tensor(5.)");
+    cfx_tensor *apart = cfx_as_strided(IOTA(7), cfx_list(3), cfx_list(3));
+    CHECK_STR(cfx_tensor_str(cfx_index_copy(x, 0, i, apart)), "tensor(6.)");
+    CHECK_STR(cfx_tensor_str(cfx_index_reduce(x, 0, i, apart, "amax",
+                                              CFX_KW(include_self, cfx_bool(0)))),
+              "tensor(6.)");
+    CHECK_STR(cfx_tensor_str(cfx_index_select(x, 0, INTS(0))), "tensor(2.)");
+    CHECK_OK();
+}
+
 TEST(gather_and_scatter) {
     cfx_tensor *x = IOTA(2, 3);
     cfx_tensor *i = cfx_tensor_from_value(cfx_list(ROW(2, 0), ROW(1, 1)));

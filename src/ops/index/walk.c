@@ -194,7 +194,7 @@ void walk_along(cfx_op_call *c, walk_op op, const walk_line *l) {
                         a->ndim ? &a->stride[l->dim] : &one);
     if (!w.at)
         return;
-    w.step_b = a->ndim ? l->b_stride[l->dim] : 1;
+    w.step_b = l->b_stride[l->dim];
     for (int d = 0; d < a->ndim; d++) {
         if (d < l->dim)
             walk_outer(&w, a->shape[d], a->stride[d], l->b_stride[d]);

@@ -64,7 +64,8 @@ typedef struct {
     cfx_tensor *a, *b;
     int dim;
     const cfx_tensor *index;
-    const int64_t *b_stride; /* one for each dimension of a; they alone tell the shape of b */
+    const int64_t *b_stride; /* one for each dimension of a, one at least: they alone tell the shape
+                                of b */
     cfx_value alpha;
 } walk_line;
 void walk_along(cfx_op_call *c, walk_op op, const walk_line *l);
