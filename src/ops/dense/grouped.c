@@ -64,7 +64,11 @@ static void shape_grouped(cfx_op_call *c) {
         op_fail(c, "Bias not supported yet");
         return;
     }
-    const cfx_dtype dtype = arg_dtype(c, 4, (cfx_dtype)g.a->dtype);
+    const cfx_dtype dtype = (cfx_dtype)g.a->dtype;
+    if (arg_dtype(c, 4, dtype) != dtype) {
+        op_fail(c, "Grouped gemm output dtype must match `mat_a` dtype");
+        return;
+    }
     const int64_t m = g.a->shape[g.a->ndim - 2], n = g.b->shape[g.b->ndim - 1];
     const int64_t wide = 16 / cfx_dtype_size(dtype);
     int64_t row;

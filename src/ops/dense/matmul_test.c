@@ -273,6 +273,8 @@ TEST(grouped_products_check_their_groups) {
     CHECK_ERROR("contraction dimension of mat_a and mat_b must match");
     cfx_aten__grouped_mm(rows, each, cfx_to(ends(1, 2, 3), cfx_i64));
     CHECK_ERROR("Offsets have to be int32");
+    cfx_aten__grouped_mm(rows, each, ends(1, 2, 7), CFX_NONE, cfx_f64);
+    CHECK_ERROR("Grouped gemm output dtype must match `mat_a` dtype");
 }
 
 TEST(float8_has_products_of_matrices_alone) {
