@@ -32,6 +32,15 @@ TEST(roi_align_is_the_mean_of_interpolated_places) {
     CHECK_ERROR("region 0 is of image 3, but the batch has 1");
 }
 
+/* Time is for the places of the image, not for those of a grid without bound. */
+TEST(roi_align_with_a_fine_grid) {
+    cfx_tensor *x = cfx_full(cfx_list(1, 2, 8, 8), 3.0), *box = cfx_tensor_from_value(
+        cfx_list(cfx_list(0.0, 1.0, 1.0, 6.0, 6.0), cfx_list(0.0, -1e30, -1e30, 1e30, 1e30)));
+    cfx_value y = OP("roi_align", x, box, 1.0, 7, 7, (int64_t)1 << 31, true);
+    CHECK(cfx_integer(cfx_allclose(cfx_select(y, 0, 0), cfx_full(cfx_list(2, 7, 7), 3.0), 1e-4)));
+    CHECK_OK();
+}
+
 TEST(roi_pool_is_the_largest_of_each_bin) {
     cfx_tensor *x = counting(4, (int64_t[]){1, 1, 4, 4});
     cfx_tensor *box = cfx_tensor_from_value(cfx_list(cfx_list(0.0, 0.0, 0.0, 3.0, 3.0)));
