@@ -45,7 +45,8 @@ static int64_t places(cfx_op_call *c, const deform *d, int i, int64_t size) {
     }
     if (__builtin_mul_overflow(d->dilation[i], d->kernel[i] - 1, &span) ||
         __builtin_mul_overflow(d->pad[i], 2, &room) || __builtin_add_overflow(room, size, &room) ||
-        __builtin_sub_overflow(room, span + 1, &room) || room < 0) {
+        __builtin_add_overflow(span, 1, &span) || __builtin_sub_overflow(room, span, &room) ||
+        room < 0) {
         op_fail(c, "Calculated output size too small: the kernel does not fit the input");
         return -1;
     }

@@ -79,6 +79,9 @@ TEST(a_deformable_convolution_without_offsets_is_a_convolution) {
            cfx_zeros(cfx_list(1)), 1, 1, 0, 0, 1, 1, 1, 1, false);
     CHECK_STR(cfx_str(y),
               "tensor([[[[0.5000, 1.5000, 1.0000],\n          [3.5000, 4.5000, 2.5000]]]])");
+    OP("deform_conv2d", x, cfx_slice(w, 3, 0, 2), none, mask, b, 1, 1, 1, 1, 1, INT64_MAX, 2, 1,
+       true);
+    CHECK_ERROR("Calculated output size too small: the kernel does not fit the input");
     OP("deform_conv2d", x, w, none, mask, b, 0, 1, 1, 1, 1, 1, 2, 1, true);
     CHECK_ERROR("deform_conv2d: kernel 3, stride 0, padding 1 and dilation 1 must be positive "
                 "(padding may be 0)");
