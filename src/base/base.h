@@ -54,6 +54,9 @@ void cfx__block_cache_release(struct cfx__block_cache **cache);
 /* Whether the heap has so much now: asked before a library is entered that ends the process when it
  * gets no memory. */
 bool cfx__memory_headroom(size_t size);
+/* The same with the error recorded: before tables as large as a file are made by cfx__alloc, whose
+ * reserve is for little. */
+bool cfx__memory_wanted(size_t size);
 
 /* The thread's reserve, and whether memory lies in one. */
 struct cfx__context;

@@ -227,6 +227,13 @@ bool cfx__memory_headroom(size_t size) {
     return p != NULL;
 }
 
+bool cfx__memory_wanted(size_t size) {
+    bool there = size < RESERVE / 2 || cfx__memory_headroom(size);
+    if (!there)
+        cfx__error_memory(size, false);
+    return there;
+}
+
 void *cfx__alloc_optional(size_t size) {
     void *p = heap(NULL, size, ZEROED);
     if (p)

@@ -115,3 +115,10 @@ TEST(a_vector_that_grows_on_without_memory_moves_seldom) {
         CHECK(v.data[i] == i);
     VEC_FREE(v);
 }
+
+TEST(much_memory_is_asked_for_before_it_is_taken) {
+    CHECK(cfx__memory_wanted(1 << 20) && cfx__memory_wanted(64 << 20));
+    CHECK_OK();
+    CHECK(!cfx__memory_wanted(SIZE_MAX / 2));
+    CHECK_ERROR("out of memory: 9223372036854775807 bytes could not be allocated");
+}

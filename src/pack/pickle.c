@@ -109,7 +109,14 @@ static const char *line(machine *m) {
 
 /* ---- the stack ------------------------------------------------------------------------------- */
 
-static void push(machine *m, cfx_value v) { VEC_PUSH(m->stack, ((item){v, -1})); }
+static void push_item(machine *m, item it) {
+    if (VEC_TRY(m->stack, 1))
+        VEC_PUSH(m->stack, it);
+    else
+        m->failed = true;
+}
+
+static void push(machine *m, cfx_value v) { push_item(m, (item){v, -1}); }
 
 static item *top(machine *m) {
     if (m->stack.len && m->stack.data[m->stack.len - 1].box != MARK)
@@ -144,9 +151,21 @@ static int64_t pop_mark(machine *m) {
 
 /* ---- containers ------------------------------------------------------------------------------ */
 
-static void push_container(machine *m, cfx_value v) {
+/* A new box; -1, with an error, where there is no room. */
+static int32_t add_box(machine *m) {
+    if (m->boxes.len == INT32_MAX)
+        bad(m, "it holds more than %d lists and dicts", INT32_MAX);
+    m->failed = m->failed || !VEC_TRY(m->boxes, 1);
+    if (m->failed)
+        return -1;
     VEC_PUSH(m->boxes, ((box){.depth = 1}));
-    VEC_PUSH(m->stack, ((item){v, (int32_t)m->boxes.len - 1}));
+    return (int32_t)(m->boxes.len - 1);
+}
+
+static void push_container(machine *m, cfx_value v) {
+    int32_t made = add_box(m);
+    if (made >= 0)
+        push_item(m, (item){v, made});
 }
 
 /* Whether it may go into a container that is not closed; counts the levels. */
@@ -175,8 +194,7 @@ static void make_tuple(machine *m, int64_t n) {
     }
     const item *from = topmost(m, n);
     cfx_value v = cfx_tuple_value(0, NULL);
-    VEC_PUSH(m->boxes, ((box){.depth = 1}));
-    int32_t made = (int32_t)m->boxes.len - 1;
+    int32_t made = add_box(m);
     for (int64_t i = 0; i < n && !m->failed; i++) {
         if (from[i].box == MARK)
             bad(m, "its pickle has a mark in a tuple");
@@ -184,8 +202,10 @@ static void make_tuple(machine *m, int64_t n) {
             cfx_list_append(cfx_as_list(v), from[i].v);
     }
     m->stack.len -= (size_t)n;
+    if (made < 0)
+        return;
     m->boxes.data[made].closed = true;
-    VEC_PUSH(m->stack, ((item){v, made}));
+    push_item(m, (item){v, made});
 }
 
 /* Appends the n values on top to the list below them. */
@@ -238,6 +258,10 @@ static void put(machine *m, uint64_t at) {
         bad(m, "its pickle numbers its values in an absurd way");
         return;
     }
+    if (at >= m->memo.len && !VEC_TRY(m->memo, at + 1 - m->memo.len)) {
+        m->failed = true;
+        return;
+    }
     while (m->memo.len <= at)
         VEC_PUSH(m->memo, ((item){cfx_none(), MARK}));
     m->memo.data[at] = *it;
@@ -251,7 +275,7 @@ static void get(machine *m, uint64_t at) {
     item it = m->memo.data[at];
     if (it.box >= 0)
         m->boxes.data[it.box].closed = true;
-    VEC_PUSH(m->stack, it);
+    push_item(m, it);
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -449,7 +473,7 @@ static void duplicate(machine *m) {
     item copy = *it;
     if (copy.box >= 0)
         m->boxes.data[copy.box].closed = true;
-    VEC_PUSH(m->stack, copy);
+    push_item(m, copy);
 }
 
 static void make_filled(machine *m, bool dict) {
@@ -457,6 +481,8 @@ static void make_filled(machine *m, bool dict) {
     if (n < 0)
         return;
     push_container(m, dict ? cfx_dict_value(cfx_dict_new()) : cfx_list_value(0, NULL));
+    if (m->failed)
+        return;
     item made = *topmost(m, 1), *from = topmost(m, n + 1);
     memmove(from + 1, from, (size_t)n * sizeof *from);
     *from = made;
@@ -475,7 +501,7 @@ static bool step(machine *m) {
     case 0x80: number(m, 1); break;                      /* PROTO */
     case 0x95: number(m, 8); break;                      /* FRAME */
     case '.': return false;                              /* STOP */
-    case '(': VEC_PUSH(m->stack, ((item){cfx_none(), MARK})); break;
+    case '(': push_item(m, (item){cfx_none(), MARK}); break;
     case '0': pop(m); break;
     case '1': {
         int64_t n = pop_mark(m);

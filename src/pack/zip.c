@@ -16,6 +16,7 @@ enum {
     LOCATOR = 20,
     MAX_COMMENT = 65535
 };
+enum { ENTRY = 512 }; /* bytes of memory that are enough for an entry, its name aside */
 
 /* Unpacking may give this much, and that many times the size of the archive on top of it. */
 static const uint64_t ROOM = 256u << 20, ROOM_TIMES = 64;
@@ -188,17 +189,20 @@ bool cfx__zip_open(cfx__zip *z, const char *what, cfx__pack_bytes bytes) {
         return false;
     z->directory = d.at;
     z->room = ROOM + ROOM_TIMES * bytes.size;
+    if (!cfx__memory_wanted(d.count * ENTRY + d.size))
+        return false;
     const char *at = z->data + d.at, *end = at + d.size;
-    for (uint64_t i = 0; i < d.count; i++)
+    bool before = cfx_ok();
+    for (uint64_t i = 0; i < d.count && cfx_ok() == before; i++)
         if (!read_entry(z, &at, end))
             return false;
-    for (size_t i = 0; i < z->entries.len; i++) {
+    for (size_t i = 0; i < z->entries.len && cfx_ok() == before; i++) {
         cfx__zip_entry *e = &z->entries.data[i];
         if (cfx__map_get(&z->names, e->name))
             return bad(z, "the name '%s' stands twice in its directory", e->name);
         cfx__map_set(&z->names, e->name, e);
     }
-    return no_overlap(z);
+    return cfx_ok() == before && no_overlap(z);
 }
 
 void cfx__zip_close(cfx__zip *z) {

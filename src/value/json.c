@@ -9,16 +9,26 @@ typedef struct parser {
     cfx__json_tree *tree;
     size_t open[CFX__JSON_DEPTH]; /* items of the containers around the next one */
     int depth;
+    size_t len;          /* of the text */
     const char *problem; /* what is wrong beyond the grammar; scope */
 } parser;
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
+/* Room for one item more. yajl and the texts take what they need without asking, together at most
+ * so many times the text: that much is left to them. */
+static bool has_room(parser *p) {
+    enum { TIMES = 6 };
+    size_t n = p->tree->items.len, bytes = n * 2 * sizeof *p->tree->items.data;
+    return n < p->tree->items.cap ||
+           (cfx__memory_wanted(bytes + TIMES * p->len) && VEC_TRY(p->tree->items, 1));
+}
+
 /* Adds an item; it counts in its container unless it is a key, whose value does. */
 static int add(parser *p, cfx__json item, bool key) {
     if (p->depth && !key)
         p->tree->items.data[p->open[p->depth - 1]].len++;
-    if (!VEC_TRY(p->tree->items, 1))
+    if (!has_room(p))
         return 0;
     VEC_PUSH(p->tree->items, item);
     return 1;
@@ -183,7 +193,7 @@ static void report(yajl_handle y, const parser *p, const char *text, size_t len,
 }
 
 bool cfx__json_read(cfx__json_tree *tree, const char *text, size_t len, const char *what) {
-    parser p = {.tree = tree};
+    parser p = {.tree = tree, .len = len};
     bool before = cfx_ok();
     yajl_alloc_funcs memory = {yajl_malloc, yajl_realloc, yajl_release, NULL};
     yajl_handle y = yajl_alloc(&callbacks, &memory, &p);
