@@ -38,9 +38,9 @@ static cfx_value floats(cfx_op_call *c, const cfx_op *op, cfx_value v, cfx_tenso
         return cfx_tensor_value(is_in_steps(op, t) ? steps_of(c->at, t)
                                                    : cfx__quantized_to_float(c->at, t));
     }
-    if (v.tag != CFX_TAG_LIST)
+    if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
         return v;
-    cfx_value list = cfx_list_value(0, NULL);
+    cfx_value list = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
     for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
         cfx_list_append(cfx_as_list(list), floats(c, op, cfx_as_list(v)->items[i], first));
     return list;

@@ -143,3 +143,11 @@ TEST(quantized_means_and_functions) {
     CHECK(cfx_number(cfx_py("torch.q_scale", y)) == 0.04);
     CHECK_OK();
 }
+
+/* A weight of integers, packed as if it were of float16: its floats are seen, and refused. */
+TEST(packed_weights_of_another_kind_are_refused) {
+    cfx_tensor *w = cfx_quantize_per_tensor(cfx_ones(2, 3), 0.1, 0, cfx_dtype_value(CFX_QI8));
+    cfx_op_do(cfx_op_find("quantized::linear_dynamic_fp16"), cfx_ones(1, 3),
+              cfx_tuple(w, CFX_NONE));
+    CHECK_ERROR("the second argument is no packed weight of float16");
+}
