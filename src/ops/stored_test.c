@@ -85,6 +85,8 @@ TEST(what_kernels_do_not_take_is_refused_by_their_names) {
     CHECK_ERROR("\"bmm\" not implemented for 'ComplexHalf'");
     cfx_fill_(f, 1e6);
     CHECK_ERROR("value cannot be converted to type c10::Float8_e5m2 without overflow");
+    cfx_where(cfx_ones(2, CFX_KW(dtype, cfx_b8)), 300, cfx_zeros(2, CFX_KW(dtype, cfx_u8)));
+    CHECK_ERROR("value cannot be converted to type uint8_t without overflow");
     cfx_arange(4, CFX_KW(dtype, cfx_u16));
     CHECK_ERROR("\"arange_cpu\" not implemented for 'UInt16'");
 }

@@ -22,9 +22,11 @@ cfx_tensor *core_wide(cfx_op_call *c, int i);
 /* Number i where kernels take real ones alone: 1+0j, which they read as 1, would make others
  * complex. */
 cfx_value core_real_number(const cfx_op_call *c, int i);
-/* A float as a tensor of dtype d has it, where it leaves its range: infinite, 0, or without the
- * fraction where d is whole. What is only rounded stays as it is written. */
+/* A number as a tensor of dtype d has it, where it leaves its range: infinite, 0, wrapped, or
+ * without the fraction where d is whole. What is only rounded stays as it is written. */
 cfx_value core_fitting(cfx_value number, cfx_dtype d);
+/* x where the condition does not hold, else the number, fitted to the dtype of both. */
+cfx_tensor *core_chosen(cfx_op_call *c, cfx_tensor *condition, cfx_value number, cfx_tensor *x);
 #define CORE(name) void core_##name(cfx_op_call *c)
 
 #endif

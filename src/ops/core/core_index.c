@@ -182,13 +182,6 @@ static void isin_many(cfx_op_call *c, cfx_tensor *x, cfx_tensor *flat, cfx_tenso
 static cfx_tensor *isin_number(cfx_op_call *c, const cfx_tensor *set) {
     cfx_dtype d = arg_result_type(c, 2);
     cfx_value number = core_fitting(c->args[0], d), device = cfx_device_value(set->device);
-    if (cfx__dtype_is_int(d) && number.tag == CFX_TAG_INT) { /* one that does not fit wraps */
-        char room[8];
-        int64_t i = cfx_as_int(number);
-        cfx__convert(room, 0, d, (const char *)&i, 0, CFX_I64, 1);
-        cfx__convert((char *)&i, 0, CFX_I64, room, 0, d, 1);
-        number = cfx_int(i);
-    }
     if (d == CFX_I32 || d == CFX_I64 || d == CFX_F64)
         return DO(scalar_tensor, number, CFX_KW(dtype, cfx_dtype_value(d)), CFX_KW(device, device));
     return DO(scalar_tensor, number, CFX_KW(device, device));

@@ -9,17 +9,23 @@
 static void reduced(cfx_op_call *c, cfx_tensor *loss, int i) {
     int64_t how = arg_int(c, i);
     loss = how == 1 ? DO(mean, loss) : how == 2 ? DO(sum, loss) : loss;
-    c->out[0] = core_to(c, loss, T->dtype);
+    c->out[0] = core_to(c, loss, arg_result_type(c, 2));
 }
 
-CORE(mse_loss) {
-    cfx_tensor *x = core_wide(c, 0), *apart = DO(sub_Tensor, x, core_wide(c, 1));
-    reduced(c, DO(pow_Tensor_Scalar, apart, 2), 2);
+/* What is predicted less what it should be, both in the dtype of both: a bool is none to subtract.
+ */
+static cfx_tensor *apart(cfx_op_call *c, bool wide) {
+    cfx_dtype d = arg_result_type(c, 2);
+    d = wide && cfx__dtype_is_half(d) ? CFX_F32 : wide && d == CFX_C32 ? CFX_C64 : d;
+    cfx_tensor *x = core_to(c, T, d), *y = core_to(c, arg_tensor(c, 1), d);
+    return DO(sub_Tensor, x, y);
 }
+
+CORE(mse_loss) { reduced(c, DO(pow_Tensor_Scalar, apart(c, true), 2), 2); }
 
 CORE(huber_loss) {
     double delta = arg_float(c, 3);
-    cfx_tensor *z = DO(abs, DO(sub_Tensor, T, arg_tensor(c, 1)));
+    cfx_tensor *z = DO(abs, apart(c, false));
     cfx_tensor *near_it = DO(lt_Scalar, z, delta);
     cfx_tensor *square = DO(mul_Tensor, DO(mul_Tensor, z, 0.5), z);
     cfx_tensor *line = DO(mul_Tensor, DO(sub_Tensor, z, 0.5 * delta), delta);
@@ -28,7 +34,7 @@ CORE(huber_loss) {
 
 CORE(smooth_l1_loss) {
     double beta = arg_float(c, 3);
-    cfx_tensor *x = core_wide(c, 0), *z = DO(abs, DO(sub_Tensor, x, core_wide(c, 1)));
+    cfx_tensor *z = DO(abs, apart(c, true));
     if (beta == 0) {
         reduced(c, z, 2);
         return;

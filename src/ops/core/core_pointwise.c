@@ -80,7 +80,7 @@ CORE(softshrink) {
 
 CORE(threshold) {
     cfx_tensor *x = X, *low = DO(le_Scalar, x, core_real_number(c, 1));
-    c->out[0] = DO(where_ScalarSelf, low, core_real_number(c, 2), x);
+    c->out[0] = core_chosen(c, low, core_real_number(c, 2), x);
 }
 
 CORE(_prelu_kernel) {
@@ -163,7 +163,8 @@ CORE(logit) {
     cfx_tensor *x = real_arg(c, 0);
     double low = arg_is_none(c, 1) ? -1 : arg_float(c, 1), high = 1 - low;
     cfx_tensor *under = DO(lt_Scalar, x, low), *over = DO(gt_Scalar, x, high);
-    x = DO(where_ScalarSelf, under, low, DO(where_ScalarSelf, over, high, x));
+    x = core_chosen(c, over, cfx_float(high), x);
+    x = core_chosen(c, under, cfx_float(low), x);
     c->out[0] = DO(log, DO(div_Tensor, x, DO(rsub_Scalar, x, 1)));
 }
 
@@ -343,7 +344,7 @@ CORE(nan_to_num) {
     double most = arg_is_none(c, 2) ? largest(x->dtype) : arg_float(c, 2);
     double least = arg_is_none(c, 3) ? -largest(x->dtype) : arg_float(c, 3);
     double nan = arg_is_none(c, 1) ? 0.0 : arg_float(c, 1);
-    cfx_tensor *y = DO(where_ScalarSelf, DO(isnan, x), nan, x);
-    y = DO(where_ScalarSelf, DO(isneginf, x), least, y);
-    c->out[0] = DO(where_ScalarSelf, DO(isposinf, x), most, y);
+    cfx_tensor *y = core_chosen(c, DO(isnan, x), cfx_float(nan), x);
+    y = core_chosen(c, DO(isneginf, x), cfx_float(least), y);
+    c->out[0] = core_chosen(c, DO(isposinf, x), cfx_float(most), y);
 }

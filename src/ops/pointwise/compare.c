@@ -1,5 +1,6 @@
 /* Comparisons, logic, the larger and the smaller, choices. */
 #include "../loops.h"
+#include "../views.h"
 
 CFX_FAMILY(COMPARE);
 
@@ -292,7 +293,11 @@ static void shape_where(cfx_op_call *c) {
     for (int i = 0; i < 3; i++)
         if (arg_tensor(c, i))
             t[n++] = arg_tensor(c, i);
-    out_broadcast(c, 0, where_dtype(c), n, t);
+    cfx_dtype d = where_dtype(c);
+    for (int i = 1; i < 3 && !op_failed(); i++)
+        if (!arg_tensor(c, i))
+            number_fits(c, c->args[i], d);
+    out_broadcast(c, 0, d, n, t);
     if (!op_failed())
         op_takes(c, c->out[0], "where_cpu");
 }
