@@ -11,12 +11,15 @@ static size_t grown(size_t cap, size_t need, size_t item) {
     return n > SIZE_MAX / 2 / item ? SIZE_MAX / 2 / item : n;
 }
 
-/* Without memory an array grows by a quarter: who goes on a while does not copy it each time. */
+/* At a limit an array grows by a quarter: who goes on a while does not copy it each time. Where the
+ * machine has no memory for that, it grows by a few items where it lies. */
 void *cfx__vec_grow(void *data, size_t *cap, size_t need, size_t item) {
+    enum { FEW = 16 };
     size_t n = grown(*cap, need, item);
     void *p = cfx__realloc_try(data, n * item);
     if (unlikely(!p)) {
         n = need + *cap / 4;
+        n = cfx__memory_headroom(n * item) ? n : need + FEW;
         p = cfx__realloc(data, n * item);
     }
     *cap = n;

@@ -2,6 +2,10 @@
 #include "base.h"
 #include "test.h"
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 TEST(a_text_grows) {
     cfx__text t = {0};
     for (int i = 0; i < 1000; i++)
@@ -115,6 +119,34 @@ TEST(a_vector_that_grows_on_without_memory_moves_seldom) {
         CHECK(v.data[i] == i);
     VEC_FREE(v);
 }
+
+#ifndef CFX_SANITIZE /* which takes all addresses there are */
+/* A process that may map so many bytes more fills a vector until it hears of an error. */
+static int filled_within(size_t bytes) {
+    pid_t child = fork();
+    if (child == 0) {
+        long pages = 0;
+        FILE *f = fopen("/proc/self/statm", "r");
+        if (!f || fscanf(f, "%ld", &pages) != 1)
+            _exit(2);
+        rlim_t most = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + bytes;
+        setrlimit(RLIMIT_AS, &(struct rlimit){most, most});
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+        VEC(int64_t) v = {0};
+        while (cfx_ok())
+            VEC_PUSH(v, 1);
+        _exit(v.data[v.len - 1] == 1 ? 0 : 3);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    return status;
+}
+
+TEST(a_vector_says_that_the_machine_has_no_memory) {
+    for (size_t mib = 64; mib < 160; mib += 6)
+        CHECK_INT(filled_within(mib << 20), 0);
+}
+#endif
 
 TEST(much_memory_is_asked_for_before_it_is_taken) {
     CHECK(cfx__memory_wanted(1 << 20) && cfx__memory_wanted(64 << 20));
