@@ -51,8 +51,8 @@ void *cfx__alloc_aligned(size_t size); /* one that is not recycled; cfx__free */
 void cfx__block_free(void *p, size_t size);
 void cfx__block_cache_release(struct cfx__block_cache **cache);
 
-/* Whether the heap has so much now: asked before a library is entered that ends the process when it
- * gets no memory. */
+/* Whether the heap has so much now, whatever the limit: asked before a library is entered that ends
+ * the process when it gets no memory, and where a reserve would have to be as large. */
 bool cfx__memory_headroom(size_t size);
 /* The same with the error recorded: before tables as large as a file are made by cfx__alloc, whose
  * reserve is for little. */

@@ -16,11 +16,13 @@ cfx_tensor *core_to(cfx_op_call *c, cfx_tensor *x, cfx_dtype dtype) {
     return DO(_to_copy, x, CFX_KW(dtype, cfx_dtype_value(dtype)));
 }
 
+cfx_dtype core_wide_dtype(cfx_dtype d) {
+    return cfx__dtype_is_half(d) ? CFX_F32 : d == CFX_C32 ? CFX_C64 : d;
+}
+
 cfx_tensor *core_wide(cfx_op_call *c, int i) {
     cfx_tensor *x = arg_tensor(c, i);
-    if (!x || !(cfx__dtype_is_half(x->dtype) || x->dtype == CFX_C32))
-        return x;
-    return core_to(c, x, x->dtype == CFX_C32 ? CFX_C64 : CFX_F32);
+    return x ? core_to(c, x, core_wide_dtype(x->dtype)) : NULL;
 }
 
 cfx_value core_real_number(const cfx_op_call *c, int i) {

@@ -19,6 +19,7 @@ cfx_tensor *core_to(cfx_op_call *c, cfx_tensor *x, cfx_dtype dtype);
 /* Argument i as operators that round less compute with it: halves in float32, complex32 in
  * complex64. */
 cfx_tensor *core_wide(cfx_op_call *c, int i);
+cfx_dtype core_wide_dtype(cfx_dtype d);
 /* Number i where kernels take real ones alone: 1+0j, which they read as 1, would make others
  * complex. */
 cfx_value core_real_number(const cfx_op_call *c, int i);

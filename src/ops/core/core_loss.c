@@ -15,8 +15,7 @@ static void reduced(cfx_op_call *c, cfx_tensor *loss, int i) {
 /* What is predicted less what it should be, both in the dtype of both: a bool is none to subtract.
  */
 static cfx_tensor *apart(cfx_op_call *c, bool wide) {
-    cfx_dtype d = arg_result_type(c, 2);
-    d = wide && cfx__dtype_is_half(d) ? CFX_F32 : wide && d == CFX_C32 ? CFX_C64 : d;
+    cfx_dtype both = arg_result_type(c, 2), d = wide ? core_wide_dtype(both) : both;
     cfx_tensor *x = core_to(c, T, d), *y = core_to(c, arg_tensor(c, 1), d);
     return DO(sub_Tensor, x, y);
 }
