@@ -5,9 +5,7 @@
 
 #include "dispatch/dispatch.h"
 
-#include <stdlib.h>
-
-enum { KINDS = 12 };
+enum { FLOAT = 3, DTYPE = 8, TENSOR = 11, KINDS };
 
 static cfx_value odd_value(fuzz_bytes *b, cfx_node *x) {
     cfx_value tensor = cfx_node_value(x), items[] = {tensor, cfx_int(fuzz_int(b))};
@@ -15,12 +13,12 @@ static cfx_value odd_value(fuzz_bytes *b, cfx_node *x) {
     case 0: return cfx_none();
     case 1: return cfx_bool(true);
     case 2: return items[1];
-    case 3: return cfx_float(fuzz_float(b));
+    case FLOAT: return cfx_float(fuzz_float(b));
     case 4: return cfx_string_value("text");
     case 5: return cfx_list_value(0, NULL);
     case 6: return cfx_list_value(2, items);
     case 7: return cfx_tuple_value(1, items + 1);
-    case 8: return cfx_dtype_value((cfx_dtype)fuzz_below(b, CFX_DTYPE_COUNT));
+    case DTYPE: return cfx_dtype_value((cfx_dtype)fuzz_below(b, CFX_DTYPE_COUNT));
     case 9: return cfx_dict_value(cfx_dict_new());
     case 10: return cfx_complex_value(1, 2);
     default: return tensor;
@@ -73,20 +71,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-/* For each operator a number that stands for it. */
-static const uint32_t *numbers(void) {
-    static uint32_t *of;
-    if (of)
-        return of;
-    int n = cfx_op_count();
-    of = calloc((size_t)n, sizeof *of);
-    for (uint32_t number = 1 << 16; of && number-- > 0;) {
-        cfx_op *op = fuzz_op(number);
-        for (int i = 0; i < n; i++)
-            if (cfx_op_at(i) == op)
+/* A number that stands for an operator. */
+static uint32_t number_of(int op) {
+    enum { MOST = 4096 };
+    static uint32_t of[MOST];
+    static bool known;
+    for (uint32_t number = known ? 0 : 1 << 16; number-- > 0;) {
+        cfx_op *drawn = fuzz_op(number);
+        for (int i = 0; i < cfx_op_count() && i < MOST; i++)
+            if (cfx_op_at(i) == drawn)
                 of[i] = number;
     }
-    return of;
+    known = true;
+    return op < MOST ? of[op] : 0;
 }
 
 /* Operator, argument and kind go round in order; numbers, shape and dtype are drawn. */
@@ -99,15 +96,15 @@ size_t fuzz_listed(uint64_t i, uint8_t to[FUZZ_LISTED]) {
         if (++arg >= nargs)
             op = (op + 1) % cfx_op_count(), arg = 0;
     }
-    const uint32_t kind = (uint32_t)(i % EACH), number = numbers()[op];
+    const uint32_t turn = (uint32_t)(i % EACH), number = number_of(op);
     size_t n = 0;
     to[n++] = (uint8_t)(number >> 8), to[n++] = (uint8_t)number, to[n++] = (uint8_t)arg;
-    if (kind < NODES) {
-        to[n++] = 0, to[n++] = (uint8_t)kind;
+    if (turn < NODES) {
+        to[n++] = 0, to[n++] = (uint8_t)turn;
     } else {
-        to[n++] = 1, to[n++] = (uint8_t)(lot >> 24);
-        to[n++] = (uint8_t)(kind - NODES < KINDS ? kind - NODES : KINDS - 1);
-        if (kind - NODES == 3 || kind - NODES == 8) /* a float, a dtype */
+        const uint32_t kind = turn - NODES < KINDS ? turn - NODES : TENSOR;
+        to[n++] = 1, to[n++] = (uint8_t)(lot >> 24), to[n++] = (uint8_t)kind;
+        if (kind == FLOAT || kind == DTYPE)
             to[n++] = (uint8_t)(lot >> 32);
     }
     to[n++] = (uint8_t)(lot >> 40), to[n++] = lot >> 63 ? 0 : (uint8_t)(lot >> 48);

@@ -30,37 +30,23 @@ static void show(cfx_program *p) {
 
 /* ---- run ------------------------------------------------------------------------------------- */
 
-/* Whether strides are those of elements that lie in a row, in some order of the dimensions. */
-static bool is_dense(int ndim, const int64_t *shape, const int64_t *stride) {
-    bool seen[8] = {false}, found = true;
-    int64_t next = 1;
-    for (int k = 0; found && k < ndim; k++) {
-        found = false;
-        for (int i = 0; !found && i < ndim; i++) {
-            if (seen[i] || (shape[i] != 1 && stride[i] != next))
-                continue;
-            found = seen[i] = true;
-            next *= shape[i];
-        }
-    }
-    return found && next > 0;
-}
-
 /* A tensor as the description of an input says, with a size for symbols; else an integer. */
 static cfx_value input_for(cfx_program *p, const cfx_input_spec *spec, int64_t symbol) {
     cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, spec->name));
     if (r.kind != CFX_RESULT_TENSOR)
         return spec->constant ? spec->value : cfx_int(2);
-    int64_t shape[8], stride[8];
+    int64_t shape[8];
     int ndim = 0;
     for (int i = 0; i < r.ndim && ndim < 8; i++) {
-        cfx_value size = cfx_result_size(&r, i), step = cfx_result_stride(&r, i);
+        cfx_value size = cfx_result_size(&r, i);
         int64_t n = size.tag == CFX_TAG_INT ? cfx_integer(size) : symbol;
-        stride[ndim] = step.tag == CFX_TAG_INT ? cfx_integer(step) : 0;
         shape[ndim++] = n < 0 ? 0 : n > 64 ? 64 : n;
     }
+    const cfx_tensor *noted = r.value.tag == CFX_TAG_TENSOR ? cfx_as_tensor(r.value) : NULL;
+    bool dense = noted && noted->ndim == ndim && cfx__tensor_is_dense(noted) &&
+                 !memcmp(noted->shape, shape, (size_t)ndim * sizeof *shape);
     cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, r.dtype, false, ndim, shape,
-                                      is_dense(ndim, shape, stride) ? stride : NULL);
+                                      dense ? noted->stride : NULL);
     for (int64_t i = 0; cfx_ok() && i < t->numel; i++)
         cfx__tensor_set(t, i, cfx_int(i % 3));
     return cfx_tensor_value(t);
