@@ -1,5 +1,5 @@
 /* Export: a module's forward, run once on fake tensors while every overload it calls is recorded
- * whole. Start at cfx__export_run. */
+ * whole. Start at cfx__export_record; which sizes it is recorded at is in export_worlds.c. */
 #include "export.h"
 
 static cfx_value address(const void *p) { return cfx_int((int64_t)(intptr_t)p); }
@@ -282,6 +282,11 @@ static void take_arguments(taking *t, cfx_value args, cfx_value kwargs, cfx_valu
     cfx__signature_free(made);
 }
 
+void cfx__export_note_dims(cfx__request *r, cfx_value dynamic) {
+    taking t = {&(cfx__export){.root = r->module}, &r->dims, NULL};
+    take_arguments(&t, r->args, r->kwargs, dynamic);
+}
+
 /* The caller's inputs as placeholders; args and kwargs of fake tensors in their place. */
 static bool take_inputs(cfx__export *e, cfx_value *args, cfx_value *kwargs) {
     cfx_list *real = cfx_as_list(cfx_list_value(0, NULL));
@@ -382,19 +387,7 @@ static bool run_forward(cfx__export *e, cfx_value args, cfx_value kwargs) {
     return cfx_ok();
 }
 
-/* ---- worlds ---------------------------------------------------------------------------------- */
-
-/* What is to be exported. */
-typedef struct {
-    cfx_module *module;
-    cfx_value args, kwargs;
-    cfx__dims dims;
-    cfx__joints joints;
-    cfx__export *first, *other; /* worlds 0 and 1 to CFX__WORLDS - 1 */
-} request;
-
-/* One recording, in world k. */
-static bool record(cfx__export *e, request *r, int k) {
+bool cfx__export_record(cfx__export *e, cfx__request *r, int k) {
     cfx_value args = r->args, kwargs = r->kwargs;
     *e = (cfx__export){.root = r->module,
                        .dims = &r->dims,
@@ -421,142 +414,6 @@ static bool record(cfx__export *e, request *r, int k) {
     cfx_module_walk(r->module, note_module, e);
     e->nconstants = (int)e->inputs.len;
     return cfx_ok() && take_inputs(e, &args, &kwargs) && run_forward(e, args, kwargs);
-}
-
-static bool is_same(const request *r, int k, const cfx_node **where) {
-    return cfx__worlds_same(r->first->recorder.graph, r->other[k - 1].recorder.graph, where);
-}
-
-static void forget(request *r, int k) {
-    cfx__export_end(&r->other[k - 1]);
-    r->other[k - 1] = (cfx__export){0};
-}
-
-static bool trial(void *user) {
-    request *r = user;
-    const cfx_node *where;
-    size_t mark = cfx_scope_open();
-    bool same = record(&r->other[CFX__TRIAL - 1], r, CFX__TRIAL) && is_same(r, CFX__TRIAL, &where);
-    cfx__error_forgive();
-    forget(r, CFX__TRIAL);
-    cfx_scope_close(mark);
-    return same;
-}
-
-/* Why world k is not as world 0: its error, or the first line that is another. Scope. */
-static const char *difference(const request *r, int k, bool fine) {
-    const cfx_node *where = NULL;
-    if (!fine)
-        return cfx__text_format("%s", cfx_error_last()->message);
-    is_same(r, k, &where);
-    cfx_value trace = where ? cfx_node_get_meta(where, "stack_trace") : cfx_none();
-    return trace.tag == CFX_TAG_STR ? cfx_text(trace) : "what forward calls depends on them";
-}
-
-/* Records all worlds but the first; false with *again where sizes gave way. */
-static bool record_worlds(request *r, bool *again) {
-    const cfx_node *where;
-    for (int k = 1; k < cfx__worlds_count(&r->dims.worlds); k++) {
-        cfx__worlds_choose(&r->dims.worlds, k, 0);
-        bool fine = record(&r->other[k - 1], r, k);
-        if (fine && !r->joints.late && is_same(r, k, &where)) {
-            r->dims.worlds.n = k + 1;
-            continue;
-        }
-        const char *why = difference(r, k, fine);
-        bool forgiven = cfx__error_forgive();
-        for (int i = 1; i <= k; i++)
-            forget(r, i);
-        if (!forgiven)
-            return false;
-        if (r->joints.late) /* there are more of them, and others */
-            cfx__worlds_forget_unknown(&r->dims.worlds);
-        *again = r->joints.late || cfx__worlds_larger(&r->dims.worlds) ||
-                 (!fine && cfx__worlds_nearer(&r->dims.worlds)) ||
-                 cfx__guards_settle(&r->dims, trial, r, why);
-        r->joints.late = false;
-        return false;
-    }
-    return true;
-}
-
-/* Integers among the results may have become nodes, and nodes may be called otherwise. */
-static void name_outputs(cfx__export *e) {
-    cfx_value items = cfx_at(cfx_graph_output_node(e->recorder.graph)->args, 0);
-    for (size_t i = 0; i < e->outputs.len; i++) {
-        cfx_value v = cfx_at(items, (int64_t)i);
-        if (v.tag != CFX_TAG_NODE)
-            continue;
-        cfx_value_drop(e->outputs.data[i].value);
-        e->outputs.data[i].value = cfx_none();
-        e->outputs.data[i].name = cfx_as_node(v)->name;
-    }
-}
-
-static bool merge(request *r, bool *guessed) {
-    cfx__merge m = {.worlds = &r->dims.worlds, .graph = {r->first->recorder.graph}};
-    for (int k = 1; k < r->dims.worlds.n; k++)
-        m.graph[k] = r->other[k - 1].recorder.graph;
-    bool fine = cfx__worlds_merge(&m);
-    *guessed = m.guessed;
-    if (!fine)
-        return false;
-    name_outputs(r->first);
-    cfx_drop(r->first->ranges);
-    r->first->ranges = cfx_keep(cfx__dims_ranges(&r->dims));
-    return cfx_ok();
-}
-
-static bool export_worlds(request *r) {
-    for (bool again = true; again;) {
-        again = false;
-        r->dims.worlds.n = 1;
-        cfx__worlds_choose(&r->dims.worlds, 0, 0);
-        bool fixed = !r->dims.worlds.symbols.len;
-        if (!record(r->first, r, 0))
-            return false;
-        if (!r->dims.worlds.symbols.len)
-            return true;
-        if (fixed) { /* until data made a size vary: now numbers are noted as well */
-            cfx__export_end(r->first);
-            if (!record(r->first, r, 0))
-                return false;
-        }
-        if (record_worlds(r, &again)) {
-            bool guessed = false, fine = merge(r, &guessed);
-            again = cfx__worlds_again(&r->dims.worlds, guessed) ||
-                    (!fine && cfx__worlds_larger(&r->dims.worlds));
-            if (!again)
-                return fine;
-            again = cfx__error_forgive();
-            for (int i = 1; i < r->dims.worlds.n; i++)
-                forget(r, i);
-        }
-        if (again)
-            cfx__export_end(r->first);
-    }
-    return false;
-}
-
-bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kwargs,
-                     cfx_value dynamic) {
-    request r = {.module = m, .args = args, .kwargs = kwargs, .first = e};
-    r.dims.worlds.bare = true; /* until something does not go so */
-    taking t = {e, &r.dims, NULL};
-    *e = (cfx__export){.root = m};
-    take_arguments(&t, args, kwargs, dynamic);
-    bool fine = cfx_ok() && cfx__dims_settle(&r.dims);
-    r.other = cfx__alloc0((CFX__WORLDS - 1) * sizeof *r.other);
-    fine = fine && export_worlds(&r);
-    if (fine)
-        cfx__branch_names(e->recorder.graph, NULL);
-    for (int k = 1; k < CFX__WORLDS; k++)
-        forget(&r, k);
-    cfx__free(r.other);
-    VEC_FREE(r.joints.apart);
-    cfx__dims_free(&r.dims);
-    e->dims = NULL;
-    return fine;
 }
 
 void cfx__export_end(cfx__export *e) {

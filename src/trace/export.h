@@ -46,11 +46,26 @@ typedef struct cfx__export {
     } file;               /* the source file that was read last */
 } cfx__export;
 
+/* What is to be exported. */
+typedef struct cfx__request {
+    cfx_module *module;
+    cfx_value args, kwargs;
+    cfx__dims dims;
+    cfx__joints joints;
+    cfx__export *first, *other; /* worlds 0 and 1 to CFX__WORLDS - 1 */
+} cfx__request;
+
+/* Notes which sizes the caller says may vary; an error where that does not fit the arguments. */
+void cfx__export_note_dims(cfx__request *r, cfx_value dynamic);
+/* One recording, in world k; false with an error. The caller ends it in any case. */
+bool cfx__export_record(cfx__export *e, cfx__request *r, int k);
+
 /* Runs the module and records, in several worlds where sizes vary (worlds.h); false with an error.
  * The caller ends it in any case. */
 bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kwargs,
                      cfx_value dynamic);
 void cfx__export_end(cfx__export *e);
+
 /* What the recorder asks of sizes and numbers that only running can tell (unknown.c). */
 int64_t cfx__unknown_size(cfx__recorder *r);
 int64_t cfx__unknown_carried(cfx__recorder *r, int64_t first);
