@@ -61,19 +61,19 @@ static cfx__body body_arg(cfx_site at, const char *op, cfx_args a, int i) {
 static cfx_value cond(cfx_site at, cfx_args a) {
     cfx__body yes = body_arg(at, "cond", a, 1), no = body_arg(at, "cond", a, 2);
     cfx_value operands = list_arg(at, "cond", a, 3);
-    return cfx_ok() ? cfx__loop_cond(at, arg(a, 0), &yes, &no, operands) : cfx_bad();
+    return cfx_ok() ? cfx__control_cond(at, arg(a, 0), &yes, &no, operands) : cfx_bad();
 }
 
 static cfx_value while_loop(cfx_site at, cfx_args a) {
     cfx__body test = body_arg(at, "while_loop", a, 0), body = body_arg(at, "while_loop", a, 1);
     cfx_value carried = list_arg(at, "while_loop", a, 2), rest = list_arg(at, "while_loop", a, 3);
-    return cfx_ok() ? cfx__loop_while(at, &test, &body, carried, rest) : cfx_bad();
+    return cfx_ok() ? cfx__control_while(at, &test, &body, carried, rest) : cfx_bad();
 }
 
 static cfx_value map_impl(cfx_site at, cfx_args a) {
     cfx__body body = body_arg(at, "map_impl", a, 0);
     cfx_value xs = list_arg(at, "map_impl", a, 1), rest = list_arg(at, "map_impl", a, 2);
-    return cfx_ok() ? cfx__loop_map(at, &body, xs, rest) : cfx_bad();
+    return cfx_ok() ? cfx__control_map(at, &body, xs, rest) : cfx_bad();
 }
 
 /* Each tensor, from number `from` on, with its rows in the other order. */
@@ -96,7 +96,7 @@ static cfx_value scan(cfx_site at, cfx_args a) {
     cfx_value rest = list_arg(at, "scan", a, old ? 5 : 3);
     if (!cfx_ok())
         return cfx_bad();
-    cfx_value v = cfx__loop_scan(at, &body, init, reverse ? turned(xs, 0) : xs, rest);
+    cfx_value v = cfx__control_scan(at, &body, init, reverse ? turned(xs, 0) : xs, rest);
     return reverse && !cfx_is_bad(v) ? turned(v, length(init)) : v;
 }
 
@@ -104,7 +104,7 @@ static cfx_value associative_scan(cfx_site at, cfx_args a) {
     cfx__body body = body_arg(at, "associative_scan", a, 0);
     cfx_value xs = list_arg(at, "associative_scan", a, 1);
     cfx_value rest = list_arg(at, "associative_scan", a, 2);
-    return cfx_ok() ? cfx__loop_associative_scan(at, &body, xs, rest) : cfx_bad();
+    return cfx_ok() ? cfx__control_associative_scan(at, &body, xs, rest) : cfx_bad();
 }
 
 /* ---- regions --------------------------------------------------------------------------------- */

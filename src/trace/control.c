@@ -60,6 +60,11 @@ static cfx_value put_together(cfx_value spec, cfx_value leaves) {
                                                   : cfx_tree_unflatten(spec, cfx_as_list(leaves));
 }
 
+/* Whether a call with these values becomes a node. */
+static bool wanted(int n, const cfx_value *v) {
+    return cfx__capture_wanted((cfx_args){n, v, NULL});
+}
+
 /* ---- what nodes give ------------------------------------------------------------------------- */
 
 /* A new tensor like t, with a dimension of n in front where n is not negative; packed. */
@@ -126,21 +131,24 @@ static cfx_value cond_results(const cfx__capture *c, const cfx_list *first,
                                                     : cfx_bad();
 }
 
+cfx_value cfx__control_cond(cfx_site at, cfx_value pred, cfx__body *yes, cfx__body *no,
+                            cfx_value operands) {
+    if (pred.tag != CFX_TAG_TENSOR || !wanted(1, &pred))
+        return cfx__loop_cond(at, pred, yes, no, operands);
+    cfx__capture c = {.at = at, .op = "cond", .pred = pred, .nbodies = 2,
+                      .body = {yes, no}, .name = {"true_graph", "false_graph"},
+                      .plain_too = !yes->fn, .nparts = 1,
+                      .part = {{.values = operands, .tuple = true}}, .results = cond_results};
+    cfx_value v = cfx__capture_call(&c);
+    return cfx_is_bad(v) || !same_spec(at, yes, no) ? cfx_bad() : v;
+}
+
 static cfx_value cond(cfx_site at, cfx_module *self, cfx_value pred, cfx_forward_fn *yes,
                       cfx_forward_fn *no, cfx_args a) {
     cfx_value spec, operands = flat(a, &spec);
     cfx__body b[2] = {body_of(self, yes, spec), body_of(self, no, spec)};
-    bool tensor = pred.tag == CFX_TAG_TENSOR;
-    if (!tensor || !cfx__capture_wanted((cfx_args){1, &pred, NULL})) {
-        cfx_value v = cfx__loop_cond(at, pred, &b[0], &b[1], operands);
-        return put_together(cfx_is_bad(b[0].out) ? b[1].out : b[0].out, v);
-    }
-    cfx__capture c = {.at = at, .op = "cond", .pred = pred, .nbodies = 2,
-                      .body = {&b[0], &b[1]}, .name = {"true_graph", "false_graph"},
-                      .nparts = 1, .part = {{.values = operands, .tuple = true}},
-                      .results = cond_results};
-    cfx_value v = cfx__capture_call(&c);
-    return cfx_is_bad(v) || !same_spec(at, &b[0], &b[1]) ? cfx_bad() : put_together(b[0].out, v);
+    cfx_value v = cfx__control_cond(at, pred, &b[0], &b[1], operands);
+    return put_together(cfx_is_bad(b[0].out) ? b[1].out : b[0].out, v);
 }
 
 cfx_value cfx_cond_from(cfx_site at, cfx_module *self, cfx_value pred, cfx_forward_fn *yes,
@@ -217,26 +225,32 @@ static bool same_carried(cfx_site at, cfx_value spec, cfx_value out) {
     return false;
 }
 
-static cfx_value while_loop(cfx_site at, cfx_module *self, cfx_forward_fn *test,
-                            cfx_forward_fn *body, cfx_args a) {
-    cfx_value spec, carried = flat(a, &spec), none = cfx_list_value(0, NULL);
-    cfx__body b[2] = {body_of(self, test, spec), body_of(self, body, spec)};
-    if (!cfx__capture_wanted(a))
-        return put_together(spec, cfx__loop_while(at, &b[0], &b[1], carried, none));
+cfx_value cfx__control_while(cfx_site at, cfx__body *test, cfx__body *body, cfx_value carried,
+                             cfx_value rest) {
+    if (!wanted(2, (cfx_value[]){carried, rest}))
+        return cfx__loop_while(at, test, body, carried, rest);
     cfx__capture c = {.at = at, .op = "while_loop", .pred = cfx_bad(), .nbodies = 2,
-                      .body = {&b[0], &b[1]},
+                      .body = {test, body},
                       .name = {"while_loop_cond_graph", "while_loop_body_graph"},
                       .bare = true, .plain_too = true, .nparts = 2,
                       .part = {{.values = carried, .tuple = true},
-                               {.values = none, .tuple = true}},
+                               {.values = rest, .tuple = true}},
                       .results = while_results};
     if (!cfx__tracer_now()) {
         if (!can_carry(at, carried))
             return cfx_bad();
         c.part[0].seen = carried_numbers(cfx_as_list(carried));
     }
-    cfx_value v = cfx__capture_call(&c);
-    return cfx_is_bad(v) || !same_carried(at, spec, b[1].out) ? cfx_bad() : put_together(spec, v);
+    return cfx__capture_call(&c);
+}
+
+static cfx_value while_loop(cfx_site at, cfx_module *self, cfx_forward_fn *test,
+                            cfx_forward_fn *body, cfx_args a) {
+    cfx_value spec, carried = flat(a, &spec);
+    cfx__body b[2] = {body_of(self, test, spec), body_of(self, body, spec)};
+    cfx_value v = cfx__control_while(at, &b[0], &b[1], carried, cfx_list_value(0, NULL));
+    bool ran = !cfx_is_bad(v) && !cfx_is_bad(b[1].out);
+    return ran && !same_carried(at, spec, b[1].out) ? cfx_bad() : put_together(spec, v);
 }
 
 cfx_value cfx_while_loop_from(cfx_site at, cfx_module *self, cfx_forward_fn *test,
@@ -294,6 +308,16 @@ static cfx_value map_results(const cfx__capture *c, const cfx_list *first,
     return out;
 }
 
+cfx_value cfx__control_map(cfx_site at, cfx__body *body, cfx_value xs, cfx_value rest) {
+    cfx__capture c = {.at = at, .op = "map_impl", .pred = cfx_bad(), .nbodies = 1,
+                      .body = {body}, .name = {"body_graph"}, .plain_too = !body->fn, .nparts = 2,
+                      .part = {{.values = xs, .rows = true}, {.values = rest}},
+                      .results = map_results};
+    if (!wanted(2, (cfx_value[]){xs, rest}))
+        return cfx__loop_map(at, body, xs, rest);
+    return check_rows(at, "mapped xs", xs) ? cfx__capture_call(&c) : cfx_bad();
+}
+
 static cfx_value map(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_args a) {
     cfx_value spec, part;
     cfx_value xs = flat((cfx_args){1, a.v, NULL}, &part);
@@ -302,13 +326,7 @@ static cfx_value map(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_args
     cfx__body b = body_of(self, fn, spec);
     if (!check_rows(at, "mapped xs", xs))
         return cfx_bad();
-    cfx__capture c = {.at = at, .op = "map_impl", .pred = cfx_bad(), .nbodies = 1,
-                      .body = {&b}, .name = {"body_graph"}, .nparts = 2,
-                      .part = {{.values = xs, .rows = true}, {.values = rest}},
-                      .results = map_results};
-    cfx_value v = cfx__capture_wanted(a) ? cfx__capture_call(&c)
-                                         : cfx__loop_map(at, &b, xs, rest);
-    return put_together(b.out, v);
+    return put_together(b.out, cfx__control_map(at, &b, xs, rest));
 }
 
 cfx_value cfx_map_from(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_args a) {
@@ -376,23 +394,29 @@ static cfx_value scan_results(const cfx__capture *c, const cfx_list *first,
     return out;
 }
 
+cfx_value cfx__control_scan(cfx_site at, cfx__body *body, cfx_value init, cfx_value xs,
+                            cfx_value rest) {
+    cfx__capture c = {.at = at, .op = "scan", .pred = cfx_bad(), .nbodies = 1,
+                      .body = {body}, .name = {"scan_combine_graph"}, .list = true,
+                      .plain_too = !body->fn, .nparts = 3,
+                      .part = {{.values = init}, {.values = xs, .rows = true},
+                               {.values = rest, .tuple = true}},
+                      .results = scan_results};
+    if (!wanted(3, (cfx_value[]){init, xs, rest}))
+        return cfx__loop_scan(at, body, init, xs, rest);
+    return check_rows(at, "scanned xs", xs) ? cfx__capture_call(&c) : cfx_bad();
+}
+
 static cfx_value scan(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_value init,
                       cfx_value xs, cfx_scan_options o) {
-    cfx_value both[] = {init, xs}, spec, part, none = cfx_list_value(0, NULL);
+    cfx_value both[] = {init, xs}, spec, part;
     cfx_value carry = flat((cfx_args){1, both, NULL}, &part);
     cfx_value rows = scan_rows(at, flat((cfx_args){1, both + 1, NULL}, &part), &o);
     flat((cfx_args){2, both, NULL}, &spec);
     if (cfx_is_bad(rows))
         return cfx_bad();
     cfx__body b = body_of(self, fn, spec);
-    cfx__capture c = {.at = at, .op = "scan", .pred = cfx_bad(), .nbodies = 1,
-                      .body = {&b}, .name = {"scan_combine_graph"}, .list = true, .nparts = 3,
-                      .part = {{.values = carry}, {.values = rows, .rows = true},
-                               {.values = none, .tuple = true}},
-                      .results = scan_results};
-    cfx_value v = cfx__capture_wanted((cfx_args){2, both, NULL})
-                      ? cfx__capture_call(&c)
-                      : cfx__loop_scan(at, &b, carry, rows, none);
+    cfx_value v = cfx__control_scan(at, &b, carry, rows, cfx_list_value(0, NULL));
     if (!cfx_is_bad(v) && o.reverse)
         v = turned(v, cfx_len(carry));
     return put_together(b.out, v);
@@ -416,24 +440,29 @@ static cfx_value associative_results(const cfx__capture *c, const cfx_list *firs
     return out;
 }
 
+cfx_value cfx__control_associative_scan(cfx_site at, cfx__body *body, cfx_value xs,
+                                        cfx_value rest) {
+    cfx__capture c = {.at = at, .op = "associative_scan", .pred = cfx_bad(), .nbodies = 1,
+                      .body = {body}, .name = {"associative_scan_combine_graph"}, .list = true,
+                      .plain_too = !body->fn, .nparts = 2,
+                      .part = {{.values = xs, .rows = true, .times = 2},
+                               {.values = rest, .tuple = true}},
+                      .results = associative_results};
+    if (!wanted(2, (cfx_value[]){xs, rest}))
+        return cfx__loop_associative_scan(at, body, xs, rest);
+    return check_rows(at, "scanned xs", xs) ? cfx__capture_call(&c) : cfx_bad();
+}
+
 static cfx_value associative_scan(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_value xs,
                                   cfx_scan_options o) {
-    cfx_value twice[] = {xs, xs}, spec, part, none = cfx_list_value(0, NULL);
+    cfx_value twice[] = {xs, xs}, spec, part;
     cfx_value leaves = flat((cfx_args){1, &xs, NULL}, &part);
     cfx_value rows = scan_rows(at, leaves, &o);
     flat((cfx_args){2, twice, NULL}, &spec);
     if (cfx_is_bad(rows))
         return cfx_bad();
     cfx__body b = body_of(self, fn, spec);
-    cfx__capture c = {.at = at, .op = "associative_scan", .pred = cfx_bad(), .nbodies = 1,
-                      .body = {&b}, .name = {"associative_scan_combine_graph"}, .list = true,
-                      .nparts = 2,
-                      .part = {{.values = rows, .rows = true, .times = 2},
-                               {.values = none, .tuple = true}},
-                      .results = associative_results};
-    cfx_value v = cfx__capture_wanted((cfx_args){1, &xs, NULL})
-                      ? cfx__capture_call(&c)
-                      : cfx__loop_associative_scan(at, &b, rows, none);
+    cfx_value v = cfx__control_associative_scan(at, &b, rows, cfx_list_value(0, NULL));
     if (!cfx_is_bad(v) && o.reverse)
         v = turned(v, 0);
     if (!cfx_is_bad(v))

@@ -11,7 +11,7 @@ typedef struct cfx__body {
     /* Calls it with flat arguments: the leaves of its result, a tuple. Scope; bad with an error. */
     cfx_value (*call)(struct cfx__body *b, cfx_site at, cfx_args flat);
     cfx_module *module;
-    cfx_forward_fn *fn; /* the caller's; NULL: the module itself is called */
+    cfx_forward_fn *fn; /* the caller's; NULL: the module itself, a graph, is called */
     cfx_value in;       /* the spec of its arguments */
     cfx_value out;      /* the spec of what it gave last; bad: nothing yet */
     cfx_dict *kept;     /* where that lives, longer than the round of a loop; NULL: none is noted */
@@ -37,6 +37,20 @@ cfx_value cfx__loop_scan(cfx_site at, cfx__body *body, cfx_value init, cfx_value
                          cfx_value rest);
 /* Row k of the results is body(row k - 1 of them, row k of xs, rest). */
 cfx_value cfx__loop_associative_scan(cfx_site at, cfx__body *body, cfx_value xs, cfx_value rest);
+
+/* ---- one or the other (control.c) ------------------------------------------------------------ */
+
+/* The same where some value is traced, or a module is exported: the call becomes a node then, and
+ * each body a graph. No branch is chosen and no round run by anyone who has no data. */
+cfx_value cfx__control_cond(cfx_site at, cfx_value pred, cfx__body *yes, cfx__body *no,
+                            cfx_value operands);
+cfx_value cfx__control_while(cfx_site at, cfx__body *test, cfx__body *body, cfx_value carried,
+                             cfx_value rest);
+cfx_value cfx__control_map(cfx_site at, cfx__body *body, cfx_value xs, cfx_value rest);
+cfx_value cfx__control_scan(cfx_site at, cfx__body *body, cfx_value init, cfx_value xs,
+                            cfx_value rest);
+cfx_value cfx__control_associative_scan(cfx_site at, cfx__body *body, cfx_value xs,
+                                        cfx_value rest);
 
 /* ---- capturing (capture.c) ------------------------------------------------------------------- */
 
