@@ -281,23 +281,28 @@ cfx_module *cfx_nn_add(cfx_module *parent, const char *name, cfx_module *child) 
     return child;
 }
 
-void cfx_nn_parameter(cfx_module *m, const char *name, cfx_tensor *value) {
+/* A parameter as it is: one that is frozen stays so. False with an error. */
+static bool put_parameter(cfx_module *m, const char *name, cfx_tensor *value) {
     if (!cfx__module_given(m) || cfx__obj_is_bad(value) ||
         !name_fits(m, "parameter", name, m->parameters))
-        return;
+        return false;
     if (value && !cfx_tensor_is_leaf(value)) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
                  "Cannot assign non-leaf Tensor to parameter '%s'. Model parameters must be "
                  "created explicitly. To express '%s' as a function of another Tensor, compute the "
                  "value in the forward() method.",
                  name, name);
-        return;
+        return false;
     }
-    if (value && !value->proxy &&
+    cfx_dict_set(m->parameters, name, cfx_tensor_value(value));
+    return true;
+}
+
+void cfx_nn_parameter(cfx_module *m, const char *name, cfx_tensor *value) {
+    if (put_parameter(m, name, value) && value && !value->proxy &&
         (cfx__dtype_is_floating((cfx_dtype)value->dtype) ||
          cfx__dtype_is_complex((cfx_dtype)value->dtype)))
         cfx_requires_grad(value, true);
-    cfx_dict_set(m->parameters, name, cfx_tensor_value(value));
 }
 
 void cfx_nn_buffer(cfx_module *m, const char *name, cfx_tensor *value, bool persistent) {
@@ -366,7 +371,7 @@ bool cfx__module_adopt(cfx_module *m, const char *as, const cfx_module *from, co
     bool tensor = v.tag == CFX_TAG_TENSOR || v.tag == CFX_TAG_NONE;
     cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
     if (cfx_dict_find(owner->parameters, key))
-        cfx_nn_parameter(m, last, t);
+        put_parameter(m, last, t);
     else if (cfx_dict_find(owner->buffers, key) || (tensor && t))
         cfx_nn_buffer(m, last, t, !cfx_dict_find(owner->own_->transient, key));
     else
