@@ -253,7 +253,8 @@ CFX_API bool cfx_node_replace_input(cfx_node *n, cfx_node *old, cfx_node *with);
 /* Sets a metadata entry; keeps the value. Known keys: "val" (a fake tensor: shape and dtype of the
  * result), "tensor_meta" (a dict: shape, dtype, stride, requires_grad, memory_format),
  * "nn_module_stack" (a dict: key to (path, type)), "stack_trace" (text), "source" (the C file and
- * line, "mlp.c:4"), "from_node", "custom" (the user's own). */
+ * line, "mlp.c:4"), "from_node", "constant" (of a placeholder of an exported module: a tuple of the
+ * one value that callers have to pass), "custom" (the user's own). */
 CFX_API void cfx_node_set_meta(cfx_node *n, const char *key, cfx_value v);
 CFX_API cfx_value cfx_node_get_meta(const cfx_node *n, const char *key);
 /* Removes a metadata entry; whether there was one. */

@@ -52,6 +52,19 @@ typedef struct cfx_output_spec {
     cfx_value value;    /* the plain value, where name is NULL */
 } cfx_output_spec;
 
+/* How a module was called: an entry of torch.export's module_call_graph. The first is the program
+ * itself, then come all modules there were, then the later calls of those whose signatures were
+ * preserved, "encoder@1". */
+typedef struct cfx_module_call {
+    const char *path; /* "layers.0"; "" for the program */
+    bool preserved;   /* what it took and gave is known; not looked at for the program */
+    cfx_value inputs, outputs;   /* tuples of the leaves: nodes, or plain values */
+    cfx_value in_spec, out_spec; /* pytrees of (args, kwargs) and of the result; None for the
+                                    program, which has them itself */
+    cfx_value names;             /* what forward calls its arguments, a list; None: not known */
+    const char *in_text_, *out_text_; /* the trees as a file has them, with classes of Python's */
+} cfx_module_call;
+
 /* A program. Read freely; change the graph as any graph, the rest through functions. Texts live as
  * long as the program. */
 typedef struct cfx_program {
@@ -64,6 +77,8 @@ typedef struct cfx_program {
     cfx_dict *constants; /* name to tensor: constants and the other buffers */
     cfx_value in_spec;   /* pytree of (args, kwargs), as cfx_tree_flatten gives it; None: flat */
     cfx_value out_spec;  /* pytree of the result */
+    int ncalls;
+    cfx_module_call *calls; /* of the modules that it was exported from; none: not known */
     cfx_dict *ranges;    /* symbol to (smallest, largest); None: unbounded */
     cfx_dict *extra;     /* what a file said beside this; see cfx_open */
     struct cfx__program *own_;
@@ -78,6 +93,8 @@ CFX_API cfx_program *cfx_program_new(cfx_module *gm);
 /* Adds to the signature, in the order of placeholders and results. Texts and values are kept. */
 CFX_API void cfx_program_add_input(cfx_program *p, cfx_input_spec spec);
 CFX_API void cfx_program_add_output(cfx_program *p, cfx_output_spec spec);
+/* Adds a call of a module; texts and values are kept. */
+CFX_API void cfx_program_add_call(cfx_program *p, cfx_module_call call);
 /* Brings the signature in line with the graph: placeholders and results that were renamed, moved,
  * added (as the caller's own) or removed since, and the trees of arguments and results with them.
  * What runs, saves, prints or copies a program does it first; it is for those who read the

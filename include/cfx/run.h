@@ -166,8 +166,11 @@ CFX_API cfx_value cfx_program_inputs_from(cfx_site at, cfx_program *p, cfx_args 
 #define cfx_program_inputs(p, ...) cfx_program_inputs_from(CFX_HERE, p, CFX_ARGS(__VA_ARGS__))
 CFX_API cfx_value cfx_program_outputs(cfx_program *p, cfx_value inputs, cfx_value outputs);
 /* program.module(): a GraphModule with parameters and buffers under their own names, shared with
- * the program, and called like the model it came from. It is differentiated and edited as any
- * other; its inputs are not checked. Scope. Bad, with an error, where p is NULL. */
+ * the program, and called like the model it came from: the trees of its arguments and result belong
+ * to its graph, and go along into what tools make of that. It is differentiated and edited as any
+ * other. Its inputs are checked as those of the program are, by its placeholders and the ranges in
+ * its attribute "range_constraints", until its attribute "validate_inputs" is set to false; what
+ * tools make of it takes anything. Scope. Bad, with an error, where p is NULL. */
 CFX_API cfx_module *cfx_program_module(cfx_program *p);
 
 /* A copy whose graphs may be edited; tensors are shared. Scope. Bad, with an error, where the

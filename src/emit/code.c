@@ -355,8 +355,7 @@ static void put_names(cfx__text *out, const cfx_list *names, int64_t n) {
 static void put_flatten(code *c, cfx__text *out) {
     const cfx__graph_tree *t = c->g->tree;
     const cfx_value *spec = cfx_as_list(t->in_spec)->items;
-    bool by_name = cfx_as_list(t->in_spec)->len == 2 && spec[0].tag == CFX_TAG_TUPLE &&
-                   spec[1].tag == CFX_TAG_DICT;
+    bool by_name = cfx__graph_tree_is_call(t);
     const char *p = c->params.len ? c->params.data : "", *end = p + c->params.len;
     cfx__text typed = {0}, plain = {0};
     cfx__text_puts(&plain, by_name ? "" : "self, ");

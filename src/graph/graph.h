@@ -212,6 +212,10 @@ int cfx__graph_sweep(cfx_graph *g, bool (*stays)(const cfx_node *n));
 
 /* Forgets the tree. And what it says: what argument number i has to look like (None: not known). */
 void cfx__graph_drop_tree(cfx_graph *g);
+/* Whether a spec is that of (args, kwargs), as exported programs have it; whether that is what a
+ * tree says, and not that there are two arguments, a tuple and a dict: the names tell. */
+bool cfx__tree_is_call(cfx_value spec);
+bool cfx__graph_tree_is_call(const cfx__graph_tree *t);
 cfx_value cfx__graph_tree_spec(const cfx__graph_tree *t, int64_t i);
 /* What a graph takes, by its placeholders or its tree; the caller owns it (cfx__signature_free). */
 cfx__signature *cfx__graph_signature(const cfx_graph *g);
@@ -233,12 +237,21 @@ struct cfx__program {
     pthread_mutex_t lock; /* held while it is brought in line: programs run in many threads */
     VEC(cfx_input_spec) inputs;
     VEC(cfx_output_spec) outputs;
+    VEC(cfx_module_call) calls;
     VEC(const cfx_node *) placeholders; /* of each input; NULL: not known yet */
     VEC(const cfx_node *) results;      /* of each output; NULL: a plain value, or not known */
 };
 
 extern cfx_program cfx__program_bad; /* without inputs, results and tensors */
 
+/* Takes over how modules were called. The nodes in it go through map (bad: what is not in the new
+ * graph; the call is then not preserved); NULL: those of the same names. */
+void cfx__program_copy_calls(cfx_program *to, const cfx_program *from, cfx_node_map_fn *map,
+                             void *user);
+/* Forgets what was said of the program's own trees, which changed. */
+void cfx__program_forget_trees(cfx_program *p);
+/* Whether what a module took and gave is known and still in the graph. */
+bool cfx__module_call_known(const cfx_module_call *c);
 /* Exchanges all that two programs are, but for who keeps them. */
 void cfx__program_swap(cfx_program *a, cfx_program *b);
 /* Where the tensor of a parameter, buffer or constant is kept: the state or the constants. */

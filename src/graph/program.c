@@ -4,12 +4,23 @@
 
 #include "graph.h"
 
+static void drop_call(cfx_module_call *c) {
+    cfx_value_drop(c->inputs);
+    cfx_value_drop(c->outputs);
+    cfx_value_drop(c->in_spec);
+    cfx_value_drop(c->out_spec);
+    cfx_value_drop(c->names);
+}
+
 static void program_free(void *obj) {
     cfx_program *p = obj;
     for (int i = 0; i < p->ninputs; i++)
         cfx_value_drop(p->inputs[i].value);
     for (int i = 0; i < p->noutputs; i++)
         cfx_value_drop(p->outputs[i].value);
+    for (int i = 0; i < p->ncalls; i++)
+        drop_call(&p->calls[i]);
+    VEC_FREE(p->own_->calls);
     VEC_FREE(p->own_->inputs);
     VEC_FREE(p->own_->outputs);
     VEC_FREE(p->own_->placeholders);
@@ -96,6 +107,83 @@ void cfx_program_add_output(cfx_program *p, cfx_output_spec spec) {
     p->noutputs = (int)p->own_->outputs.len;
     p->own_->synced = 0;
 }
+
+/* ---- calls of modules ------------------------------------------------------------------------ */
+
+void cfx_program_add_call(cfx_program *p, cfx_module_call c) {
+    if (!cfx__program_given((cfx_site){0}, p))
+        return;
+    c.path = cfx_program_text(p, c.path ? c.path : "");
+    c.in_text_ = cfx_program_text(p, c.in_text_);
+    c.out_text_ = cfx_program_text(p, c.out_text_);
+    cfx_value_keep(c.inputs);
+    cfx_value_keep(c.outputs);
+    cfx_value_keep(c.in_spec);
+    cfx_value_keep(c.out_spec);
+    cfx_value_keep(c.names);
+    VEC_PUSH(p->own_->calls, c);
+    p->calls = p->own_->calls.data;
+    p->ncalls = (int)p->own_->calls.len;
+}
+
+static bool are_there(cfx_value leaves) {
+    if (leaves.tag != CFX_TAG_TUPLE)
+        return false;
+    for (int64_t i = 0; i < cfx_as_list(leaves)->len; i++) {
+        cfx_value v = cfx_as_list(leaves)->items[i];
+        if (v.tag == CFX_TAG_NODE && cfx_as_node(v)->erased)
+            return false;
+    }
+    return true;
+}
+
+bool cfx__module_call_known(const cfx_module_call *c) {
+    return c->preserved && are_there(c->inputs) && are_there(c->outputs);
+}
+
+static cfx_value by_name(cfx_node *n, void *to) {
+    cfx_node *same = cfx_graph_find(((cfx_program *)to)->module->graph, n->name);
+    return same ? cfx_node_value(same) : cfx_bad();
+}
+
+/* The leaves in the terms of another graph; bad where one is not there. */
+static cfx_value mapped(cfx_value leaves, cfx_node_map_fn *map, void *user) {
+    cfx_value out = cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < cfx_as_list(leaves)->len; i++) {
+        cfx_value v = cfx_as_list(leaves)->items[i];
+        v = v.tag == CFX_TAG_NODE ? map(cfx_as_node(v), user) : v;
+        if (cfx_is_bad(v))
+            return v;
+        cfx_list_append(cfx_as_list(out), v);
+    }
+    return out;
+}
+
+void cfx__program_copy_calls(cfx_program *to, const cfx_program *from, cfx_node_map_fn *map,
+                             void *user) {
+    size_t mark = cfx_scope_open();
+    for (int i = 0; i < from->ncalls; i++) {
+        cfx_module_call c = from->calls[i];
+        if (cfx__module_call_known(&c)) {
+            c.inputs = mapped(c.inputs, map ? map : by_name, map ? user : to);
+            c.outputs = mapped(c.outputs, map ? map : by_name, map ? user : to);
+        }
+        if (!cfx__module_call_known(&c))
+            c.preserved = false, c.inputs = c.outputs = cfx_none();
+        cfx_program_add_call(to, c);
+    }
+    cfx_scope_close(mark);
+}
+
+void cfx__program_forget_trees(cfx_program *p) {
+    if (!p->ncalls)
+        return;
+    cfx_value_drop(p->calls[0].names);
+    p->calls[0].names = cfx_none();
+    p->calls[0].in_text_ = p->calls[0].out_text_ = NULL;
+}
+
+/* ---- what was found out ---------------------------------------------------------------------- */
 
 bool cfx__program_seen(const cfx_program *p, uint64_t version) {
     return __atomic_load_n(&p->own_->seen, __ATOMIC_ACQUIRE) == version;

@@ -285,7 +285,7 @@ static bool bring_in_line(cfx_program *p) {
     follow(&p->out_spec, false, &outputs);
     if (cfx__value_object(in) != cfx__value_object(p->in_spec) ||
         cfx__value_object(out) != cfx__value_object(p->out_spec))
-        cfx_dict_remove(p->extra, cfx_string_value("module_call_graph"));
+        cfx__program_forget_trees(p);
     cfx__free(inputs.gone);
     cfx__free(outputs.gone);
     cfx_scope_close(mark);
@@ -383,6 +383,7 @@ cfx_node *cfx_program_add_tensor(cfx_program *p, cfx_input_kind kind, const char
     while (at && at->op == CFX_PLACEHOLDER && k < p->ninputs && !is_user(&p->inputs[k]))
         at = at->next, k++;
     cfx_node *made = new_placeholder(p->module->graph, at, prefixes[kind], unique, t);
+    cfx__result_set_grad(made, cfx__input_learns(kind, (cfx_dtype)t->dtype));
     insert_input(p, k, made, (cfx_input_spec){.kind = kind,
                                               .name = cfx_program_text(p, made->name),
                                               .target = cfx_program_text(p, unique),

@@ -32,16 +32,27 @@ void cfx_graph_set_tree(cfx_graph *g, cfx_value names, cfx_value in_spec, cfx_va
     g->version++;
 }
 
-/* Whether arguments are told apart by position and by name. */
-static bool by_name(const cfx__graph_tree *t) {
-    const cfx_list *spec = cfx_as_list(t->in_spec);
-    return spec->len == 2 && spec->items[0].tag == CFX_TAG_TUPLE &&
-           spec->items[1].tag == CFX_TAG_DICT;
+bool cfx__tree_is_call(cfx_value spec) {
+    return spec.tag == CFX_TAG_TUPLE && cfx_as_list(spec)->len == 2 &&
+           cfx_as_list(spec)->items[0].tag == CFX_TAG_TUPLE &&
+           cfx_as_list(spec)->items[1].tag == CFX_TAG_DICT;
+}
+
+bool cfx__graph_tree_is_call(const cfx__graph_tree *t) {
+    if (!cfx__tree_is_call(t->in_spec))
+        return false;
+    const cfx_list *names = cfx_as_list(t->names);
+    int64_t first = cfx_as_list(cfx_as_list(t->in_spec)->items[0])->len;
+    const cfx_dict *rest = cfx_as_dict(cfx_as_list(t->in_spec)->items[1]);
+    bool fits = names->len == first + rest->len;
+    for (int64_t i = 0; fits && i < rest->len; i++)
+        fits = cfx_equal_values(names->items[first + i], rest->entries[i].key);
+    return fits;
 }
 
 cfx_value cfx__graph_tree_spec(const cfx__graph_tree *t, int64_t i) {
     const cfx_list *spec = cfx_as_list(t->in_spec);
-    if (!by_name(t))
+    if (!cfx__graph_tree_is_call(t))
         return i < spec->len ? spec->items[i] : cfx_none();
     const cfx_list *first = cfx_as_list(spec->items[0]);
     const cfx_dict *rest = cfx_as_dict(spec->items[1]);

@@ -115,8 +115,8 @@ static bool save_pair(const char *path, const char *text, const cfx_dict *tensor
 
 /* What a .pt2 file said beside the program that is text: bytes are not kept. */
 static const char *const extras[] = {
-    "module_call_graph", "metadata",  "treespec_namedtuple_fields", "opset_version",
-    "schema_version",    "verifiers", "torch_version",              "guards",
+    "metadata",       "treespec_namedtuple_fields", "opset_version",
+    "schema_version", "verifiers",                  "torch_version", "guards",
 };
 
 static bool put_extra(cfx_dict *metadata, const cfx_program *p) {
@@ -125,6 +125,12 @@ static bool put_extra(cfx_dict *metadata, const cfx_program *p) {
         cfx_value v = cfx_dict_get(p->extra, extras[i]);
         if (!cfx_is_none(v))
             cfx_dict_set(kept, extras[i], v);
+    }
+    if (p->ncalls) {
+        cfx__text calls = {0};
+        cfx__pt2_put_calls(&calls, p);
+        cfx_dict_set(kept, "module_call_graph", cfx_string_value_n(calls.data, calls.len));
+        cfx__text_release(&calls);
     }
     return put_json(metadata, "extra", kept);
 }
@@ -301,20 +307,35 @@ static bool same_tree(cfx_value a, cfx_value b) {
            !strcmp(cfx_tree_spec_text(a), cfx_tree_spec_text(b));
 }
 
-/* What was said beside the program; how it was called only as long as the trees are those. */
-static void read_extra(const source *s, cfx_program *p) {
+/* How modules were called; the program itself only as long as its trees are those of the text. */
+static void read_calls(source *s, cfx_program *p, const char *calls) {
+    cfx__json_tree json = {0};
+    cfx_value in = p->in_spec, out = p->out_spec;
+    if (!calls || !cfx__json_read(&json, calls, strlen(calls), NULL))
+        return;
+    p->in_spec = p->out_spec = cfx_none();
+    if (!cfx__pt2_read_calls(&s->r, p, json.items.data, NULL))
+        cfx__error_forgive(); /* what somebody wrote there is no part of the program */
+    cfx__json_release(&json);
+    if (!same_tree(in, p->in_spec) || !same_tree(out, p->out_spec))
+        cfx__program_forget_trees(p);
+    cfx_value_drop(p->in_spec);
+    cfx_value_drop(p->out_spec);
+    p->in_spec = in;
+    p->out_spec = out;
+}
+
+/* What was said beside the program. */
+static void read_extra(source *s, cfx_program *p) {
     cfx_value extra = metadata_value(s, "extra");
     for (int i = 0; extra.tag == CFX_TAG_DICT && i < COUNT(extras); i++) {
         cfx_value v = cfx_dict_get(cfx_as_dict(extra), extras[i]);
         if (v.tag == CFX_TAG_STR || v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_DICT)
             cfx_dict_set(p->extra, extras[i], v);
     }
-    const char *calls = cfx_text(cfx_dict_get(p->extra, "module_call_graph"));
-    cfx_value in = cfx_none(), out = cfx_none();
-    if (calls)
-        cfx__pt2_trees(calls, strlen(calls), &in, &out);
-    if (!same_tree(in, p->in_spec) || !same_tree(out, p->out_spec))
-        cfx_dict_remove(p->extra, cfx_string_value("module_call_graph"));
+    read_calls(s, p, extra.tag == CFX_TAG_DICT
+                         ? cfx_text(cfx_dict_get(cfx_as_dict(extra), "module_call_graph"))
+                         : NULL);
 }
 
 /* Whether a text that stands alone needs no tensors: no input is one that a program holds, or is

@@ -82,9 +82,10 @@ const cfx_input_spec *cfx__pt2_lacking(const cfx_program *p);
 /* The same as an error of the file that is read. */
 bool cfx__pt2_check_tensors(const cfx__pt2_reader *r, const cfx_program *p);
 
-/* Both trees of a program from the JSON of its module call graph; scope. None where there is none.
- */
-void cfx__pt2_trees(const char *calls, size_t len, cfx_value *in_spec, cfx_value *out_spec);
+/* Takes how modules were called, and the trees of the program, from a module call graph, or from
+ * what 2.1 had before (NULL: it is not there). False with an error. */
+bool cfx__pt2_read_calls(cfx__pt2_reader *r, cfx_program *p, const cfx__json *calls,
+                         const cfx__json *call_spec);
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
@@ -99,6 +100,9 @@ void cfx__pt2_find_twins(const cfx_graph *g, cfx__map *twins);
 /* A value of the graph as an argument names it, or a constant: {"as_tensor": {"name": "relu"}}. */
 void cfx__pt2_write_reference(cfx__text *out, const cfx_program *p, const cfx__map *twins,
                               cfx_value v);
+
+/* How modules were called, as a module call graph. */
+void cfx__pt2_put_calls(cfx__text *out, const cfx_program *p);
 
 /* A SymInt, SymBool or SymFloat: a number or an expression. */
 void cfx__pt2_put_sym(cfx__text *out, cfx_value v);

@@ -1,107 +1,6 @@
-/* Programs of model.json: the signature, the trees of inputs and results, ranges of sizes, and what
- * is only kept to be written again. */
-#include <cfx/tree.h>
-
+/* Programs of model.json: the signature, ranges of sizes, and what is only kept to be written
+ * again. */
 #include "pt2.h"
-
-/* ---- trees ----------------------------------------------------------------------------------- */
-
-static cfx_value tree(const cfx__json *j, int depth);
-
-/* The keys of a dict, in JSON inside a JSON string; None where there are none. */
-static cfx_value tree_keys(const cfx__json *context) {
-    cfx_value v = cfx__json_is(context, CFX__JSON_TEXT)
-                      ? cfx__json_parse(context->text, context->len, NULL)
-                      : cfx_none();
-    if (v.tag == CFX_TAG_DICT) /* of a defaultdict */
-        v = cfx_dict_get(cfx_as_dict(v), "dict_context");
-    return v.tag == CFX_TAG_LIST ? v : cfx_none();
-}
-
-static bool hashable(cfx_value v) {
-    return v.tag == CFX_TAG_STR || v.tag == CFX_TAG_INT || v.tag == CFX_TAG_BOOL ||
-           v.tag == CFX_TAG_FLOAT || v.tag == CFX_TAG_NONE;
-}
-
-static cfx_value dict_tree(const cfx__json *children, cfx_value keys, int depth) {
-    if (cfx_is_none(keys) || cfx_as_list(keys)->len != children->len)
-        return cfx_bad();
-    cfx_dict *d = cfx_dict_new();
-    int64_t i = 0;
-    cfx__json_each(children, child) {
-        cfx_value key = cfx_as_list(keys)->items[i++], v = tree(child, depth + 1);
-        if (cfx_is_bad(v) || !hashable(key) || cfx_dict_find(d, key))
-            return cfx_bad();
-        cfx_dict_put(d, key, v);
-    }
-    return cfx_dict_value(d);
-}
-
-/* A leaf has no type. Tuples of all kinds are tuples; the classes of users that are not registered
- * here are tuples of what is in them: enough to flatten and to run. */
-static cfx_value tree(const cfx__json *j, int depth) {
-    const cfx__json *type = cfx__json_get(j, "type"), *context = cfx__json_get(j, "context");
-    const cfx__json *children = cfx__json_get(j, "children_spec");
-    if (!type || depth > CFX__JSON_DEPTH)
-        return cfx_bad();
-    if (type->kind == CFX__JSON_NULL)
-        return cfx_ellipsis();
-    if (type->kind != CFX__JSON_TEXT || !cfx__json_is(children, CFX__JSON_ARRAY))
-        return cfx_bad();
-    const char *name = type->text;
-    if (!strcmp(name, "builtins.dict") || !strcmp(name, "collections.OrderedDict") ||
-        !strcmp(name, "collections.defaultdict"))
-        return dict_tree(children, tree_keys(context), depth);
-    bool list = !strcmp(name, "builtins.list") || !strcmp(name, "collections.deque");
-    bool named = !strcmp(name, "collections.namedtuple") && cfx__json_is(context, CFX__JSON_TEXT);
-    const cfx_tree_type *own = cfx__tree_type_named(named ? context->text : name);
-    cfx_value items = list ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-    cfx__json_each(children, child) {
-        cfx_value made = tree(child, depth + 1);
-        if (cfx_is_bad(made))
-            return made;
-        cfx_list_append(cfx_as_list(items), made);
-    }
-    return own ? cfx_tree_value(own, cfx_as_list(items)->len, cfx_as_list(items)->items) : items;
-}
-
-/* A tree of (args, kwargs) or results from its JSON text, as cfx_tree_flatten gives it; scope. None
- * where it cannot be read. */
-static cfx_value tree_of(const char *text, size_t len) {
-    size_t mark = cfx_scope_open();
-    cfx__json_tree json = {0};
-    cfx_value v = cfx_none();
-    if (cfx__json_read(&json, text, len, NULL)) {
-        const cfx__json *root = json.items.data;
-        bool versioned = root->kind == CFX__JSON_ARRAY && root->len == 2 &&
-                         root[1].kind == CFX__JSON_INT && root[1].i == 1;
-        v = versioned ? tree(root + 2, 0) : cfx_none();
-    }
-    cfx__json_release(&json);
-    return cfx_scope_return_value(mark, cfx_is_bad(v) ? cfx_none() : v);
-}
-
-/* Entry 0 of the module call graph is the program itself. */
-static const cfx__json *first_call(const cfx__json *calls) {
-    bool any = cfx__json_is(calls, CFX__JSON_ARRAY) && calls->len;
-    return any ? cfx__json_get(calls + 1, "signature") : NULL;
-}
-
-static void read_trees(const cfx__json *signature, cfx_value *in_spec, cfx_value *out_spec) {
-    const cfx__json *in = cfx__json_get(signature, "in_spec");
-    const cfx__json *out = cfx__json_get(signature, "out_spec");
-    if (cfx__json_is(in, CFX__JSON_TEXT))
-        *in_spec = tree_of(in->text, in->len);
-    if (cfx__json_is(out, CFX__JSON_TEXT))
-        *out_spec = tree_of(out->text, out->len);
-}
-
-void cfx__pt2_trees(const char *calls, size_t len, cfx_value *in_spec, cfx_value *out_spec) {
-    cfx__json_tree json = {0};
-    if (cfx__json_read(&json, calls, len, NULL))
-        read_trees(first_call(json.items.data), in_spec, out_spec);
-    cfx__json_release(&json);
-}
 
 /* ---- the signature --------------------------------------------------------------------------- */
 
@@ -373,14 +272,10 @@ static bool read_around(cfx__pt2_reader *r, cfx_program *p, const cfx__json *roo
     bool old = cfx__json_is(cfx__json_get(sig, "user_inputs"), CFX__JSON_ARRAY);
     if (!sig || !(old ? read_old_signature(p, sig) : read_signature(r, p, sig)))
         return false;
-    const cfx__json *calls = cfx__json_get(gm, "module_call_graph");
-    const cfx__json *call_spec = cfx__json_get(gm, "call_spec"); /* 2.1 */
-    read_trees(call_spec ? call_spec : first_call(calls), &p->in_spec, &p->out_spec);
-    cfx_value_keep(p->in_spec);
-    cfx_value_keep(p->out_spec);
-    if (!read_ranges(r, p, cfx__json_get(root, "range_constraints")))
+    if (!cfx__pt2_read_calls(r, p, cfx__json_get(gm, "module_call_graph"),
+                             cfx__json_get(gm, "call_spec")) ||
+        !read_ranges(r, p, cfx__json_get(root, "range_constraints")))
         return false;
-    keep_text(p, "module_call_graph", calls);
     keep_text(p, "metadata", cfx__json_get(gm, "metadata"));
     keep_text(p, "treespec_namedtuple_fields", cfx__json_get(gm, "treespec_namedtuple_fields"));
     keep_text(p, "opset_version", cfx__json_get(root, "opset_version"));

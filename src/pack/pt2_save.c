@@ -1,7 +1,5 @@
 /* Writing .pt2 archives: the signature and what else stands in model.json beside the graph, the
  * lists of tensors and their storages. Tensors that share a storage share it in the file. */
-#include <cfx/tree.h>
-
 #include "pt2.h"
 
 #include <zlib.h>
@@ -12,79 +10,6 @@ typedef struct saver {
     const char *root; /* of all names: the file's name without its last suffix, and '/' */
     cfx__zip_writer zip;
 } saver;
-
-/* ---- trees ----------------------------------------------------------------------------------- */
-
-static void put_tree(cfx__text *t, cfx_value spec);
-
-static void put_children(cfx__text *t, const char *type, int64_t n, const cfx_value *items,
-                         size_t stride, const cfx__text *context) {
-    cfx__text_printf(t, "{\"type\": \"%s\", \"context\": ", type);
-    if (context)
-        cfx__json_string(t, context->data, context->len);
-    else
-        cfx__text_puts(t, "\"null\"");
-    cfx__text_puts(t, ", \"children_spec\": [");
-    for (int64_t i = 0; i < n; i++) {
-        if (i)
-            cfx__text_puts(t, ", ");
-        put_tree(t, *(const cfx_value *)((const char *)items + (size_t)i * stride));
-    }
-    cfx__text_puts(t, "]}");
-}
-
-static void put_tree(cfx__text *t, cfx_value spec) {
-    const cfx_tree_type *own = cfx_tree_type_of(spec);
-    if (spec.tag == CFX_TAG_TUPLE || spec.tag == CFX_TAG_LIST) {
-        const char *path = own && own->fields         ? "collections.namedtuple"
-                           : own                      ? own->path
-                           : spec.tag == CFX_TAG_LIST ? "builtins.list"
-                                                      : "builtins.tuple";
-        cfx__text context = {0};
-        cfx__text_puts(&context, own && own->fields ? own->path : "null");
-        put_children(t, path, cfx_as_list(spec)->len, cfx_as_list(spec)->items, sizeof(cfx_value),
-                     &context);
-        cfx__text_release(&context);
-    } else if (spec.tag == CFX_TAG_DICT) {
-        cfx__text keys = {0};
-        cfx_value list = cfx_list_value(0, NULL);
-        for (int64_t i = 0; i < cfx_as_dict(spec)->len; i++)
-            cfx_list_append(cfx_as_list(list), cfx_as_dict(spec)->entries[i].key);
-        cfx__json_value(&keys, list);
-        put_children(t, "builtins.dict", cfx_as_dict(spec)->len,
-                     cfx_as_dict(spec)->len ? &cfx_as_dict(spec)->entries[0].value : NULL,
-                     sizeof(struct cfx_entry), &keys);
-        cfx__text_release(&keys);
-    } else {
-        cfx__text_puts(t, "{\"type\": null, \"context\": null, \"children_spec\": []}");
-    }
-}
-
-/* The tree of a program that has none: all inputs by position, all results in a tuple. */
-static cfx_value flat_inputs(const cfx_program *p) {
-    cfx_value args = cfx_tuple_value(0, NULL);
-    for (int i = 0; i < p->ninputs; i++)
-        if (p->inputs[i].kind == CFX_IN_USER)
-            cfx_list_append(cfx_as_list(args), cfx_ellipsis());
-    return cfx_tuple(args, cfx_dict_value(cfx_dict_new()));
-}
-
-static cfx_value flat_outputs(const cfx_program *p) {
-    cfx_value made = cfx_tuple_value(0, NULL);
-    for (int i = 0; i < p->noutputs; i++)
-        if (p->outputs[i].kind == CFX_OUT_USER || p->outputs[i].kind == CFX_OUT_LOSS)
-            cfx_list_append(cfx_as_list(made), cfx_ellipsis());
-    return made;
-}
-
-static void put_spec(cfx__text *t, cfx_value spec) {
-    cfx__text json = {0};
-    cfx__text_puts(&json, "[1, ");
-    put_tree(&json, spec);
-    cfx__text_putc(&json, ']');
-    cfx__json_string(t, json.data, json.len);
-    cfx__text_release(&json);
-}
 
 /* ---- the signature --------------------------------------------------------------------------- */
 
@@ -207,31 +132,6 @@ static void put_kept(cfx__text *t, const cfx_program *p, const char *key, const 
     cfx__text_printf(t, ", \"%s\": %s", key, kept ? kept : fallback);
 }
 
-static int64_t count_leaves(cfx_value spec) {
-    cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
-    cfx_tree_flatten(spec, leaves);
-    return leaves->len;
-}
-
-/* The trees that go with the inputs and results there are now: a pass may have changed them. What
- * the file said of them, classes of the user's included, stands as long as it fits. */
-static void put_calls(cfx__text *t, const cfx_program *p) {
-    const char *kept = cfx_text(cfx_dict_get(p->extra, "module_call_graph"));
-    cfx_value in = flat_inputs(p), out = flat_outputs(p);
-    bool fits = cfx_is_none(p->in_spec) || count_leaves(p->in_spec) == count_leaves(in);
-    fits &= cfx_is_none(p->out_spec) || count_leaves(p->out_spec) == count_leaves(out);
-    if (fits && kept && strlen(kept) > 2) {
-        cfx__text_printf(t, ", \"module_call_graph\": %s", kept);
-        return;
-    }
-    cfx__text_puts(t, ", \"module_call_graph\": [{\"fqn\": \"\", \"signature\": {\"inputs\": [], "
-                      "\"outputs\": [], \"in_spec\": ");
-    put_spec(t, fits && !cfx_is_none(p->in_spec) ? p->in_spec : in);
-    cfx__text_puts(t, ", \"out_spec\": ");
-    put_spec(t, fits && !cfx_is_none(p->out_spec) ? p->out_spec : out);
-    cfx__text_puts(t, ", \"forward_arg_names\": null}}]");
-}
-
 static void put_bound(cfx__text *t, const char *key, cfx_value v) {
     if (v.tag == CFX_TAG_INT)
         cfx__text_printf(t, "\"%s\": %lld", key, (long long)cfx_integer(v));
@@ -278,7 +178,8 @@ bool cfx__pt2_write_model(const cfx_program *p, const char *path, cfx__text *t) 
     cfx__text_puts(t, ", \"signature\": ");
     if (!put_signature(p, path, t))
         return false;
-    put_calls(t, p);
+    cfx__text_puts(t, ", \"module_call_graph\": ");
+    cfx__pt2_put_calls(t, p);
     put_kept(t, p, "metadata", "{}");
     put_kept(t, p, "treespec_namedtuple_fields", "{}");
     cfx__text_putc(t, '}');

@@ -381,6 +381,17 @@ static cfx_input_spec input_of(const decomposing *d, const recording *w, int i) 
     return in;
 }
 
+/* The node that computes now what a node of the old graph computed; bad where there is none. */
+static cfx_value node_now(cfx_node *n, void *user) {
+    const recording *w = user;
+    cfx_value v = w->run.values[cfx__node_of(n)->id];
+    const cfx__record_shadow *s =
+        v.tag == CFX_TAG_TENSOR ? cfx__record_shadow_of(cfx_as_tensor(v)) : NULL;
+    if (s && s->value)
+        s = cfx__record_shadow_of(s->value);
+    return s && s->node && !s->node->erased ? cfx_node_value(s->node) : cfx_bad();
+}
+
 static cfx_program *decomposed(decomposing *d) {
     recording *w = &d->world[0];
     bool guessed = false, fine = record_all(d) && merge(d, &guessed);
@@ -403,6 +414,7 @@ static cfx_program *decomposed(decomposing *d) {
     for (int i = 0; i < d->from->ninputs; i++)
         cfx_program_add_input(p, input_of(d, w, d->order[i]));
     add_outputs(d->from, p, w->written, results_of(w));
+    cfx__program_copy_calls(p, d->from, node_now, w);
     return p;
 }
 

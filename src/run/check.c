@@ -33,8 +33,7 @@ static bool put_path(cfx__text *out, cfx_value spec, int64_t *k) {
 }
 
 /* "*args[0]['x']", or "'bias'" for a keyword: the caller's input number k, as PyTorch writes it. */
-static const char *input_path(const cfx_program *p, int k) {
-    cfx_value spec = p->in_spec;
+static const char *input_path(cfx_value spec, int k) {
     int64_t at = k;
     cfx__text out = {0};
     if (spec.tag != CFX_TAG_TUPLE || cfx_as_list(spec)->len != 2) {
@@ -57,8 +56,9 @@ static const char *input_path(const cfx_program *p, int k) {
 /* ---- symbols --------------------------------------------------------------------------------- */
 
 typedef struct {
-    const cfx_program *p;
     cfx_site at;
+    cfx_value in_spec; /* the tree of the caller's arguments; None: they are flat */
+    const cfx_dict *ranges;
     cfx_dict *symbols; /* name to the size it stands for in this call; NULL: none yet */
     int k;             /* the caller's input that is being looked at */
     const char *name;  /* its placeholder */
@@ -107,15 +107,15 @@ static const char *unknown_in(const checker *c, const cfx_sym *s, int *count) {
 
 /* Fails with what PyTorch says and a note about how the input was declared. */
 /* "s0 in [2, 64], s1 in [0, int_oo]"; scope. */
-static const char *ranges_text(const cfx_program *p) {
+static const char *ranges_text(const cfx_dict *ranges) {
     cfx__text out = {0};
-    for (int64_t i = 0; i < p->ranges->len; i++) {
-        cfx_value r = p->ranges->entries[i].value;
+    for (int64_t i = 0; i < ranges->len; i++) {
+        cfx_value r = ranges->entries[i].value;
         bool pair = r.tag == CFX_TAG_TUPLE && cfx_as_list(r)->len == 2;
         cfx_value lo = pair ? cfx_as_list(r)->items[0] : cfx_none();
         cfx_value hi = pair ? cfx_as_list(r)->items[1] : cfx_none();
         cfx__text_printf(&out, "%s%s in [%s, %s]", i ? ", " : "",
-                         cfx_value_str(p->ranges->entries[i].key),
+                         cfx_value_str(ranges->entries[i].key),
                          cfx_is_none(lo) ? "-int_oo" : cfx_value_str(lo),
                          cfx_is_none(hi) ? "int_oo" : cfx_value_str(hi));
     }
@@ -124,10 +124,10 @@ static const char *ranges_text(const cfx_program *p) {
 
 static bool fail(const checker *c, const char *text) {
     cfx_fail(CFX_RUNTIME_ERROR, c->at, "%s", text);
-    bool tensor = c->want.kind == CFX_RESULT_TENSOR, ranges = c->p->ranges->len > 0;
+    bool tensor = c->want.kind == CFX_RESULT_TENSOR, ranges = c->ranges->len > 0;
     cfx_note("Input %s is declared as %s%s%s", c->name,
              tensor ? cfx_result_text(&c->want) : cfx_value_str(c->want.value),
-             ranges ? ", with " : "", ranges ? ranges_text(c->p) : "");
+             ranges ? ", with " : "", ranges ? ranges_text(c->ranges) : "");
     return false;
 }
 
@@ -172,7 +172,7 @@ static bool unify(checker *c, const char *where, cfx_value want, int64_t size) {
 
 /* As in PyTorch, what was exported with at least 2 may be 0 or 1 when it is run. */
 static bool in_range(checker *c, const char *where, cfx_value want, int64_t size) {
-    cfx_value range = cfx_dict_get(c->p->ranges, cfx_value_str(want));
+    cfx_value range = cfx_dict_get(c->ranges, cfx_value_str(want));
     if (range.tag != CFX_TAG_TUPLE || cfx_as_list(range)->len != 2)
         return true;
     cfx_value lo = cfx_as_list(range)->items[0], hi = cfx_as_list(range)->items[1];
@@ -190,7 +190,7 @@ static bool in_range(checker *c, const char *where, cfx_value want, int64_t size
 static bool check_size(checker *c, int dim, cfx_value want, int64_t size) {
     if (want.tag == CFX_TAG_INT && cfx_integer(want) == size)
         return true;
-    const char *where = cfx__text_format("%s.shape[%d]", input_path(c->p, c->k), dim);
+    const char *where = cfx__text_format("%s.shape[%d]", input_path(c->in_spec, c->k), dim);
     if (want.tag == CFX_TAG_INT)
         return fail(c, cfx__text_format("Expected input at %s to be equal to %lld, but got %lld",
                                         where, (long long)cfx_integer(want), (long long)size));
@@ -202,19 +202,20 @@ static bool check_tensor(checker *c, cfx_value v) {
     const cfx_result *d = &c->want;
     if (v.tag != CFX_TAG_TENSOR)
         return fail(c, cfx__text_format("Expected input at %s to be a tensor, but got <class '%s'>",
-                                        input_path(c->p, c->k), cfx__value_python_type(v)));
+                                        input_path(c->in_spec, c->k), cfx__value_python_type(v)));
     const cfx_tensor *t = cfx_as_tensor(v);
     if (t->ndim != d->ndim) {
         const char *want = strchr(cfx_result_text(d), '[');
         return fail(
             c, cfx__text_format("Unexpected number of dimensions in input at %s.shape (expected "
                                 "torch.Size(%s), got torch.Size(%s))",
-                                input_path(c->p, c->k), want, cfx__shape_text(t->ndim, t->shape)));
+                                input_path(c->in_spec, c->k), want,
+                                cfx__shape_text(t->ndim, t->shape)));
     }
     if (t->dtype != d->dtype)
         return fail(
             c, cfx__text_format("Expected input at %s to be of dtype torch.%s, but got torch.%s",
-                                input_path(c->p, c->k), cfx_dtype_name(d->dtype),
+                                input_path(c->in_spec, c->k), cfx_dtype_name(d->dtype),
                                 cfx_dtype_name(t->dtype)));
     if (d->shape && !memcmp(d->shape, t->shape, (size_t)t->ndim * sizeof *t->shape))
         return true;
@@ -224,16 +225,10 @@ static bool check_tensor(checker *c, cfx_value v) {
     return true;
 }
 
-static bool check_number(checker *c, const cfx_input_spec *s, cfx_value v) {
-    const char *where = NULL;
-    if (s->constant && !cfx_equal_values(s->value, v)) {
-        where = input_path(c->p, c->k);
-        return fail(c, cfx__text_format("Expected input at %s to be equal to %s, but got %s", where,
-                                        cfx_value_repr(s->value), cfx_value_repr(v)));
-    }
+static bool check_number(checker *c, cfx_value v) {
     if (c->want.value.tag != CFX_TAG_SYM)
         return true;
-    where = input_path(c->p, c->k);
+    const char *where = input_path(c->in_spec, c->k);
     if (!cfx_is_number(v))
         return fail(c, cfx__text_format("Expected input at %s to be a number, but got <class '%s'>",
                                         where, cfx__value_python_type(v)));
@@ -241,21 +236,47 @@ static bool check_number(checker *c, const cfx_input_spec *s, cfx_value v) {
                                     in_range(c, where, c->want.value, cfx_integer(v)));
 }
 
+/* The next input of the caller's, for placeholder n; `constant` is what it has to be, NULL: that is
+ * not fixed. */
+static bool check_input(checker *c, const cfx_node *n, const cfx_value *constant, cfx_value v) {
+    c->name = n->name;
+    c->want = constant ? cfx_result_of(*constant) : cfx_node_result(n);
+    bool fine = c->want.kind == CFX_RESULT_TENSOR ? check_tensor(c, v)
+                : !constant                       ? check_number(c, v)
+                                                  : cfx_equal_values(*constant, v);
+    if (!fine && constant)
+        fail(c, cfx__text_format("Expected input at %s to be equal to %s, but got %s",
+                                 input_path(c->in_spec, c->k), cfx_value_repr(*constant),
+                                 cfx_value_repr(v)));
+    c->k++;
+    return fine;
+}
+
 bool cfx__program_check(cfx_site at, const cfx_program *p, const cfx_list *flat) {
     size_t mark = cfx_scope_open();
-    checker c = {.p = p, .at = at};
+    checker c = {.at = at, .in_spec = p->in_spec, .ranges = p->ranges};
     const cfx_node *n = cfx_graph_first(p->module->graph);
     bool fine = true;
     for (int i = 0; i < p->ninputs && n && n->op == CFX_PLACEHOLDER && fine;
          i++, n = cfx_node_after(n)) {
         const cfx_input_spec *s = &p->inputs[i];
-        if (s->kind != CFX_IN_USER)
+        if (s->kind == CFX_IN_USER)
+            fine = check_input(&c, n, s->constant ? &s->value : NULL, flat->items[c.k]);
+    }
+    cfx_scope_close(mark);
+    return fine;
+}
+
+bool cfx__inputs_check(cfx_site at, const cfx_graph *g, const cfx_dict *ranges, cfx_args flat) {
+    size_t mark = cfx_scope_open();
+    checker c = {.at = at, .in_spec = g->tree ? g->tree->in_spec : cfx_none(), .ranges = ranges};
+    bool fine = true;
+    cfx_each_node(g, n) {
+        if (!fine || n->op != CFX_PLACEHOLDER || c.k >= flat.n)
             continue;
-        cfx_value v = flat->items[c.k];
-        c.name = n->name;
-        c.want = s->constant ? cfx_result_of(s->value) : cfx_node_result(n);
-        fine = c.want.kind == CFX_RESULT_TENSOR ? check_tensor(&c, v) : check_number(&c, s, v);
-        c.k++;
+        cfx_value constant = cfx_node_get_meta(n, "constant");
+        bool fixed = constant.tag == CFX_TAG_TUPLE;
+        fine = check_input(&c, n, fixed ? cfx_as_list(constant)->items : NULL, flat.v[c.k]);
     }
     cfx_scope_close(mark);
     return fine;

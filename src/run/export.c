@@ -13,6 +13,16 @@ static void note_learning(cfx_program *p) {
     }
 }
 
+/* All modules there are, under each name they have. */
+static void add_calls(cfx_program *p, const cfx_module *m, const char *path) {
+    for (int i = 0; i < cfx_module_count(m); i++) {
+        const char *name = cfx_module_child_name(m, i);
+        const char *below = *path ? cfx__text_format("%s.%s", path, name) : name;
+        cfx_program_add_call(p, (cfx_module_call){.path = below});
+        add_calls(p, cfx_module_child(m, i), below);
+    }
+}
+
 static cfx_program *program_of(cfx__export *e) {
     cfx_module *gm = cfx_graph_module(NULL, e->recorder.graph, "GraphModule");
     cfx_program *p = cfx_program_new(gm);
@@ -29,6 +39,8 @@ static cfx_program *program_of(cfx__export *e) {
     p->in_spec = cfx_value_keep(e->in_spec);
     p->out_spec = cfx_value_keep(e->out_spec);
     note_learning(p);
+    cfx_program_add_call(p, (cfx_module_call){.path = "", .names = e->names});
+    add_calls(p, e->root, "");
     return p;
 }
 

@@ -138,6 +138,7 @@ cfx_program *cfx_program_copy(const cfx_program *p) {
     cfx_drop(copy->extra), copy->extra = copy_dict(p->extra);
     copy->in_spec = cfx_value_keep(p->in_spec);
     copy->out_spec = cfx_value_keep(p->out_spec);
+    cfx__program_copy_calls(copy, p, NULL, NULL);
     return cfx_scope_return(mark, copy);
 }
 

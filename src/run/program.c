@@ -6,45 +6,6 @@
 
 /* ---- from the caller's arguments to flat ones ------------------------------------------------ */
 
-/* in_spec as (args, kwargs), which is what a program made by torch.export has. */
-static bool has_tree(cfx_value spec) {
-    return spec.tag == CFX_TAG_TUPLE && cfx_as_list(spec)->len == 2 &&
-           cfx_as_list(spec)->items[0].tag == CFX_TAG_TUPLE &&
-           cfx_as_list(spec)->items[1].tag == CFX_TAG_DICT;
-}
-
-/* Whether the arguments are the leaves themselves, by position: as good as any tree, and all that a
- * caller needs to know of a program whose inputs have names in Python. */
-static bool is_flat(cfx_value spec, cfx_args a) {
-    cfx_value leaves = cfx_list_value(0, NULL), all = cfx_tuple_value(a.n, a.v);
-    cfx_tree_flatten(spec, cfx_as_list(leaves));
-    if (a.kw && a.kw->len)
-        return false;
-    int64_t wanted = cfx_as_list(leaves)->len;
-    cfx_tree_flatten(all, cfx_as_list(leaves));
-    return a.n == wanted && cfx_as_list(leaves)->len == 2 * wanted;
-}
-
-static bool flatten_tree(cfx_site at, cfx_value spec, cfx_args a, cfx_list *flat) {
-    cfx_value given = cfx_tuple(cfx_tuple_value(a.n, a.v),
-                                cfx_dict_value(a.kw ? a.kw : cfx_dict_new()));
-    if (cfx__tree_flatten_as(spec, given, flat))
-        return true;
-    if (is_flat(spec, a)) {
-        for (int i = 0; i < a.n; i++)
-            cfx_list_append(flat, a.v[i]);
-        return true;
-    }
-    cfx_value got = cfx_tree_flatten(given, cfx_as_list(cfx_list_value(0, NULL)));
-    cfx_fail(CFX_VALUE_ERROR, at,
-             "Trying to flatten user inputs with exported input tree spec: \n%s\n"
-             "but actually got inputs with tree spec of: \n%s.\n"
-             "Please check that the inputs have the same number and type of args and kwargs as the "
-             "ones you used when tracing.",
-             cfx_tree_spec_text(spec), cfx_tree_spec_text(got));
-    return false;
-}
-
 /* Without a tree: by position, then by the names of the inputs. */
 static bool flatten_plain(cfx_site at, const cfx_program *p, cfx_args a, cfx_list *flat) {
     int given = a.n + (a.kw ? (int)a.kw->len : 0), wanted = 0;
@@ -67,12 +28,13 @@ static bool flatten_plain(cfx_site at, const cfx_program *p, cfx_args a, cfx_lis
     return false;
 }
 
-/* The leaves of a caller's arguments, in the order of the inputs; p may be NULL where spec is a
- * tree. False, with PyTorch's words, where they do not fit. */
-static bool flatten(cfx_site at, cfx_value spec, const cfx_program *p, cfx_args a, cfx_list *flat) {
-    return has_tree(spec) ? flatten_tree(at, spec, a, flat)
-           : p            ? flatten_plain(at, p, a, flat)
-                          : false;
+/* The leaves of a caller's arguments, in the order of the inputs. False, with PyTorch's words,
+ * where they do not fit. */
+static bool flatten(cfx_site at, const cfx_program *p, cfx_args a, cfx_list *flat) {
+    return cfx__tree_is_call(p->in_spec)
+               ? cfx__tree_inputs(at, p->in_spec, p->ncalls ? p->calls[0].names : cfx_none(), a,
+                                  flat)
+               : flatten_plain(at, p, a, flat);
 }
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
@@ -130,7 +92,7 @@ static cfx_value program_inputs(cfx_site at, cfx_program *p, const cfx__bound *b
     int users = 0, next = 0;
     for (int i = 0; i < p->ninputs; i++)
         users += is_user(&p->inputs[i]);
-    bool fine = cfx__program_supported(at, p) && flatten(at, p->in_spec, p, a, cfx_as_list(flat));
+    bool fine = cfx__program_supported(at, p) && flatten(at, p, a, cfx_as_list(flat));
     if (fine && cfx_as_list(flat)->len != users) {
         cfx_fail(CFX_RUNTIME_ERROR, at, "Unexpected number of inputs (expected %d, got %lld)",
                  users, (long long)cfx_as_list(flat)->len);
@@ -315,20 +277,20 @@ bool cfx__program_binds(const cfx_program *p) {
 
 /* ---- as a module ----------------------------------------------------------------------------- */
 
-/* Calls the graph with the leaves of the arguments, and gives the result the program's shape. */
+/* The forward of such a module: inputs are checked before its graph runs. What is traced is not
+ * looked at. */
 static cfx_value forward(cfx_module *self, cfx_args a) {
-    cfx_value in_spec = cfx_module_attr(self, "_in_spec");
-    cfx_value out_spec = cfx_module_attr(self, "_out_spec");
-    if (!has_tree(in_spec))
+    cfx_value ranges = cfx_module_attr(self, "range_constraints");
+    cfx_list *flat = cfx_as_list(cfx_list_value(0, NULL));
+    cfx_args given = a;
+    if (cfx_is_tracing() || !cfx_integer(cfx_module_attr(self, "validate_inputs")))
         return cfx__run_hooked(self, a);
-    cfx_value flat = cfx_list_value(0, NULL);
-    if (!flatten((cfx_site){0}, in_spec, NULL, a, cfx_as_list(flat)))
+    if (!cfx__run_inputs((cfx_site){0}, self->graph, &given, flat))
         return cfx_bad();
-    a = (cfx_args){(int)cfx_as_list(flat)->len, cfx_as_list(flat)->items, NULL};
-    cfx_value raw = cfx__run_hooked(self, a);
-    if (cfx_is_bad(raw) || cfx_is_none(out_spec) || raw.tag != CFX_TAG_TUPLE)
-        return raw;
-    return cfx_tree_unflatten(out_spec, cfx_as_list(raw));
+    const cfx_dict *known = ranges.tag == CFX_TAG_DICT ? cfx_as_dict(ranges) : cfx_dict_new();
+    return cfx__inputs_check((cfx_site){0}, self->graph, known, given)
+               ? cfx__run_hooked(self, a)
+               : cfx_bad();
 }
 
 /* The node that reads what a lifted placeholder stood for. */
@@ -361,13 +323,17 @@ static void add_tensor(cfx_module *m, const cfx_program *p, const cfx_input_spec
     cfx_tensor *t = cfx_program_tensor(p, s);
     if (!t || cfx_module_has(m, s->target))
         return;
+    bool asks = t->head.flags & CFX__GRAD;
     t = own_handle(made, t);
     const char *dot = strrchr(s->target, '.'), *last = dot ? dot + 1 : s->target;
     size_t above = dot ? (size_t)(dot - s->target) : 0;
     cfx_module *owner = cfx__module_make(m, cfx__string_new(s->target, above)->text);
-    if (owner && s->kind == CFX_IN_PARAMETER)
+    cfx_result noted = cfx_node_result(cfx_graph_find(p->module->graph, s->name));
+    if (owner && s->kind == CFX_IN_PARAMETER) {
         cfx_nn_parameter(owner, last, t);
-    else if (owner)
+        if (noted.kind == CFX_RESULT_TENSOR && !noted.requires_grad && !asks)
+            cfx_requires_grad(t, false);
+    } else if (owner)
         cfx_nn_buffer(owner, last, t, s->kind == CFX_IN_BUFFER && s->persistent);
 }
 
@@ -379,23 +345,42 @@ static void unlift_output(const cfx_program *p, cfx_graph *g, cfx_node *const *n
     if ((all.tag != CFX_TAG_TUPLE && all.tag != CFX_TAG_LIST) ||
         cfx_as_list(all)->len != p->noutputs)
         return;
-    cfx_value results = cfx_tuple_value(0, NULL), placed = cfx_tuple_value(0, NULL);
-    for (int i = 0; i < p->ninputs; i++)
-        cfx_list_append(cfx_as_list(placed), cfx_node_value(nodes[i]));
+    cfx_value results = cfx_tuple_value(0, NULL);
+    cfx_dict *copies = cfx_dict_new(); /* what is written, and a result as well, is the copy */
     for (int i = 0; i < p->noutputs; i++) {
-        const cfx_output_spec *o = &p->outputs[i];
-        int at = is_mutation(o) ? written(p, o) : -1;
-        cfx_value to = at < 0 ? cfx_none() : cfx_as_list(placed)->items[at];
-        if (is_result(o))
-            cfx_list_append(cfx_as_list(results), cfx_as_list(all)->items[i]);
-        if (to.tag != CFX_TAG_NODE || cfx_as_list(all)->items[i].tag != CFX_TAG_NODE)
+        cfx_value v = cfx_as_list(all)->items[i];
+        int at = is_mutation(&p->outputs[i]) ? written(p, &p->outputs[i]) : -1;
+        if (at < 0 || v.tag != CFX_TAG_NODE)
             continue;
         CFX_INSERT_BEFORE(g, output) {
-            cfx_graph_call_function(g, "torch.ops.aten.copy_.default",
-                                    cfx_tuple(to, cfx_as_list(all)->items[i]), CFX_NONE);
+            cfx_node *copy = cfx_graph_call_function(g, "torch.ops.aten.copy_.default",
+                                                     cfx_tuple(nodes[at], v), CFX_NONE);
+            cfx_dict_put(copies, v, cfx_node_value(copy));
         }
     }
+    for (int i = 0; i < p->noutputs; i++) {
+        cfx_value v = cfx_as_list(all)->items[i];
+        const cfx_value *copy = v.tag == CFX_TAG_NODE ? cfx_dict_find(copies, v) : NULL;
+        if (is_result(&p->outputs[i]))
+            cfx_list_append(cfx_as_list(results), copy ? *copy : v);
+    }
     cfx_node_set_args(output, cfx_tuple_value(1, &results));
+}
+
+/* What forward calls its arguments; where nobody knows, as PyTorch does. */
+static cfx_value argument_names(const cfx_program *p) {
+    const cfx_list *first = cfx_as_list(cfx_as_list(p->in_spec)->items[0]);
+    const cfx_dict *rest = cfx_as_dict(cfx_as_list(p->in_spec)->items[1]);
+    cfx_value known = p->ncalls ? p->calls[0].names : cfx_none();
+    if (known.tag == CFX_TAG_LIST && cfx_as_list(known)->len == first->len + rest->len)
+        return known;
+    cfx_value names = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < first->len; i++)
+        cfx_list_append(cfx_as_list(names),
+                        cfx_string_value(cfx__text_format("arg_%lld", (long long)i)));
+    for (int64_t i = 0; i < rest->len; i++)
+        cfx_list_append(cfx_as_list(names), rest->entries[i].key);
+    return names;
 }
 
 cfx_module *cfx_program_module(cfx_program *p) {
@@ -412,6 +397,8 @@ cfx_module *cfx_program_module(cfx_program *p) {
     cfx_each_node(g, n) if (n->op == CFX_PLACEHOLDER && k < p->ninputs) nodes[k++] = n;
     unlift_output(p, g, nodes);
     for (int i = 0; i < k; i++) {
+        if (p->inputs[i].constant)
+            cfx_node_set_meta(nodes[i], "constant", cfx_tuple_value(1, &p->inputs[i].value));
         if (is_user(&p->inputs[i]) || !p->inputs[i].target)
             continue;
         add_tensor(m, p, &p->inputs[i], made);
@@ -419,7 +406,9 @@ cfx_module *cfx_program_module(cfx_program *p) {
     }
     cfx__free(nodes);
     cfx__graph_own(g, m);
-    cfx_module_set_attr(m, "_in_spec", p->in_spec);
-    cfx_module_set_attr(m, "_out_spec", p->out_spec);
+    if (cfx__tree_is_call(p->in_spec))
+        cfx_graph_set_tree(g, argument_names(p), p->in_spec, p->out_spec);
+    cfx_module_set_attr(m, "range_constraints", cfx_dict_value(p->ranges));
+    cfx_module_set_attr(m, "validate_inputs", cfx_bool(true));
     return cfx_scope_return(mark, cfx_ok() ? m : &cfx__module_bad);
 }

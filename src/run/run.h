@@ -61,6 +61,9 @@ cfx_value cfx__run_graph(cfx_interp *it, cfx_args a, const cfx__slots *slots, vo
 /* The caller's arguments as the placeholders of g take them: keywords apart, leaves instead of
  * trees (put into flat). False, with an error unless an argument is bad, where they do not fit. */
 bool cfx__run_inputs(cfx_site at, const cfx_graph *g, cfx_args *a, cfx_list *flat);
+/* The leaves of arguments for a spec of (args, kwargs), added to flat: given as they were then, by
+ * the names of the parameters (None: not known), or leaf by leaf. False with PyTorch's words. */
+bool cfx__tree_inputs(cfx_site at, cfx_value spec, cfx_value names, cfx_args a, cfx_list *flat);
 /* The result of a run as callers see it. */
 cfx_value cfx__run_result(const cfx_graph *g, cfx_value v);
 /* A graph as steps; the caller owns a count. NULL, with an error, where an argument does not. */
@@ -160,6 +163,8 @@ cfx__bound *cfx__program_weights(cfx_program *p);
 
 /* Whether the caller's flat inputs are as the placeholders say; an error where not. */
 bool cfx__program_check(cfx_site at, const cfx_program *p, const cfx_list *flat);
+/* The same for a graph all of whose placeholders are the caller's. */
+bool cfx__inputs_check(cfx_site at, const cfx_graph *g, const cfx_dict *ranges, cfx_args flat);
 /* Whether every operator can run; an error that lists all that cannot. */
 bool cfx__program_supported(cfx_site at, cfx_program *p);
 /* Whether every call fits its operator's schema, in sub-graphs too: what running finds out first.

@@ -268,6 +268,8 @@ static const char *argument_name(const cfx__signature *s, int64_t i) {
 static void take_argument(taking *t, cfx_value dynamic, const char *name, cfx_value v) {
     cfx_value sizes =
         dynamic.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(dynamic), name) : cfx_none();
+    if (!t->dims)
+        cfx_list_append(cfx_as_list(t->e->names), cfx_string_value(name));
     take(t, name, cfx__text_format("L['%s']", name), v, sizes);
 }
 
@@ -408,7 +410,8 @@ bool cfx__export_record(cfx__export *e, cfx__request *r, int k) {
                        .kept = cfx_keep(cfx_as_list(cfx_list_value(0, NULL))),
                        .state = cfx_keep(cfx_module_state_dict(r->module)),
                        .constants = cfx_keep(cfx_dict_new()),
-                       .ranges = cfx_keep(cfx_dict_new())};
+                       .ranges = cfx_keep(cfx_dict_new()),
+                       .names = cfx_value_keep(cfx_list_value(0, NULL))};
     cfx_module_walk(r->module, lift_held, &(lifting){e, true});
     cfx_module_walk(r->module, lift_held, &(lifting){e, false});
     cfx_module_walk(r->module, note_module, e);
@@ -430,6 +433,6 @@ void cfx__export_end(cfx__export *e) {
     cfx__arena_release(&e->arena);
     cfx_drop(e->known), cfx_drop(e->held), cfx_drop(e->paths), cfx_drop(e->kept);
     cfx_drop(e->state);
-    cfx_drop(e->constants), cfx_drop(e->ranges);
+    cfx_drop(e->constants), cfx_drop(e->ranges), cfx_value_drop(e->names);
     cfx_drop(e->recorder.graph);
 }

@@ -31,6 +31,7 @@ typedef struct cfx__export {
     cfx__arena arena;   /* texts of the signature */
     cfx_dict *state, *constants, *ranges; /* of the program; counted */
     cfx_value in_spec, out_spec;          /* counted */
+    cfx_value names;                      /* a list: what forward calls its arguments; counted */
     cfx_node *first_user; /* constants are put before it; NULL: there is none */
     int nconstants;       /* inputs before the user's */
     int lifted;           /* constants without a name so far */
