@@ -171,6 +171,21 @@ TEST(a_program_module_checks_its_inputs) {
     CHECK_OK();
 }
 
+TEST(sizes_that_a_program_module_was_exported_with_bind_what_is_made_of_it) {
+    cfx_module *relu = cfx_nn_relu();
+    cfx_program *p = cfx_export(relu, cfx_tuple(cfx_ones(3, 2)), CFX_NONE, CFX_NONE);
+    cfx_dict *dims = cfx_dict_new(), *dynamic = cfx_dict_new();
+    cfx_dict_put(dims, cfx_int(0), cfx_string_value("batch"));
+    cfx_dict_set(dynamic, "input", cfx_dict_value(dims));
+    cfx_module *gm = cfx_program_module(p);
+    CHECK(cfx_failed(
+        cfx_export(gm, cfx_tuple(cfx_ones(3, 2)), CFX_NONE, cfx_dict_value(dynamic))));
+    CHECK_ERROR("You marked batch as dynamic but your code specialized it to be a constant (3)");
+    cfx_module_set_attr(gm, "validate_inputs", cfx_bool(false));
+    cfx_export(gm, cfx_tuple(cfx_ones(3, 2)), CFX_NONE, cfx_dict_value(dynamic));
+    CHECK_OK();
+}
+
 static cfx_value counts(cfx_module *self, cfx_args a) {
     cfx_tensor *b = cfx_attr(self, "b");
     cfx_add_(b, 1);
