@@ -59,8 +59,7 @@ static cfx_value same(cfx_args a) { return a.v[0]; }
 static cfx_module *costless(int n) {
     cfx_graph *g = cfx_graph_new();
     cfx_node *last = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
-    cfx_target target = cfx_graph_target(g, "same");
-    target.call = same;
+    cfx_target target = cfx_target_object("same", cfx_function_value(same));
     for (int i = 0; i < n; i++)
         CFX_SCOPE last = cfx_graph_create(g, CFX_CALL_FUNCTION, target, cfx_tuple(last), CFX_NONE,
                                           NULL, NULL);

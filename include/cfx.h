@@ -1,7 +1,7 @@
 /* cfx: PyTorch FX in C. Capture, show, tap, change, run and save PyTorch programs without Python.
  *
- * Read in this order: base (scopes, errors), value, tensor, op, ops, grad, nn, graph, program,
- * cost, pair, trace, run, rewrite, split, pass, quant, emit, draw, pack.
+ * Read in this order: base (scopes, errors), value, object, tensor, op, ops, grad, nn, graph,
+ * program, cost, pair, trace, run, rewrite, split, pass, quant, emit, draw, pack.
  *
  * Threads. Each has a context of its own: scopes, the recorded error, limits, modes, the random
  * stream. Counts are atomic, so any object may be kept by one thread and dropped by another. What
@@ -21,6 +21,7 @@
 #include <cfx/version.h>
 #include <cfx/base.h>
 #include <cfx/value.h>
+#include <cfx/object.h>
 #include <cfx/tree.h>
 #include <cfx/tensor.h>
 #include <cfx/op.h>

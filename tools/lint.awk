@@ -76,7 +76,7 @@ BEGIN {
     stateful["src/base/machine.c"] = 1 # what was found out about the machine
     stateful["src/value/tree_type.c"] = 1 # the types of the user's, under a lock
     stateful["src/dispatch/registry.c"] = 1 # the operators of the user's, under a lock
-    member = "(\\.|->)(b|i|f|device|str|cplx|slice|tensor|list|dict|sym|node|module|op|keyword|obj)_" \
+    member = "(\\.|->)(b|i|f|device|str|cplx|slice|tensor|list|dict|sym|node|module|object|op|keyword|obj)_" \
              "([^A-Za-z0-9_]|$)"
     banned = "(^|[^A-Za-z0-9_.>])(strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|abort|exit|" \
              "printf|puts|system|popen|longjmp|setjmp|CMPLX)[ \t]*\\("

@@ -49,12 +49,17 @@ struct cfx_node {
     cfx_use *users, *inputs; /* walk them with cfx_each_user and cfx_each_input */
     int num_users;
     bool erased;
+    void *user; /* set: whatever its reader wants to find again; copies have none */
 };
 
 /* ---- make ------------------------------------------------------------------------------------ */
 
 /* An empty graph; scope. */
 CFX_API cfx_graph *cfx_graph_new(void);
+/* What the caller hangs on a graph, to find it again: a handle of another language. Copies have
+ * none; NULL unless set. */
+CFX_API void cfx_graph_set_user(cfx_graph *g, void *user);
+CFX_API void *cfx_graph_user(const cfx_graph *g);
 /* A node at the insert point. args is a tuple (or None for none), kwargs a dict (or None); both are
  * kept. name NULL: from the target. The bad node, with an error, on a wrong kind of argument. */
 CFX_API cfx_node *cfx_graph_create(cfx_graph *g, cfx_opcode op, cfx_target target, cfx_value args,

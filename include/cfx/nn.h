@@ -40,7 +40,7 @@ struct cfx_module {
     bool training;         /* true at first, as in PyTorch; see cfx_module_train */
     bool leaf;             /* set: traced as one call_module; a layer of cfx's own */
     bool impure;           /* set: has effects beside its result, so a call is never dead */
-    void *user;            /* set: for forward functions of yours */
+    void *user;            /* set: for forward functions of yours; see cfx_module_keep_object */
     const char *(*extra_repr)(const cfx_module *self); /* set: "in_features=4, ..."; scope */
     struct cfx__module *own_;
 };
@@ -100,6 +100,11 @@ CFX_API cfx_module *cfx_nn_add(cfx_module *parent, const char *name, cfx_module 
 CFX_API void cfx_nn_parameter(cfx_module *m, const char *name, cfx_tensor *value);
 /* Adds a buffer; keeps it. Those that are not persistent stay out of the state dict. */
 CFX_API void cfx_nn_buffer(cfx_module *m, const char *name, cfx_tensor *value, bool persistent);
+
+/* Keeps an object of the caller's (cfx/object.h) with the module, in the place of the one kept
+ * before, and lets `user` be its data: what the module carries is freed by the object's type when
+ * the last of the module and its copies is gone. None: keeps none. */
+CFX_API void cfx_module_keep_object(cfx_module *m, cfx_value object);
 
 /* A deep copy, as copy.deepcopy makes it: tensors, children, attributes, hooks and, of a
  * GraphModule, the graph. What is shared inside m is shared inside the copy. Scope. */

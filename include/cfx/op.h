@@ -8,6 +8,7 @@
 #ifndef CFX_OP_H
 #define CFX_OP_H
 
+#include <cfx/object.h>
 #include <cfx/tensor.h>
 
 #ifdef __cplusplus
@@ -159,7 +160,7 @@ typedef struct cfx_target {
     const cfx_fn *fn;  /* NULL when the overload was named */
     cfx_op *op;        /* the overload; with fn, its first */
     const char *name;  /* the text */
-    cfx_value (*call)(cfx_args args); /* a function of the user's that is no operator, or NULL */
+    cfx_object *object; /* a function of the caller's that is no operator, or NULL */
 } cfx_target;
 
 /* ---- find ------------------------------------------------------------------------------------ */
@@ -188,6 +189,10 @@ CFX_API bool cfx_op_register(cfx_op *op);
  * comes back then fail. */
 CFX_API cfx_target cfx_target_op(cfx_op *op);
 CFX_API cfx_target cfx_target_named(const char *text);
+/* The target that is an object of the caller's which can be called (cfx_function_value, or any), in
+ * graphs called `name`, one with dots. Both are borrowed: a node that gets it keeps them. An error,
+ * as above, where it cannot be called. */
+CFX_API cfx_target cfx_target_object(const char *name, cfx_value object);
 
 /* ---- call ---------------------------------------------------------------------------------- */
 

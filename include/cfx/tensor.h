@@ -35,6 +35,11 @@ CFX_API cfx_tensor *cfx_tensor_fake(cfx_dtype dtype, int ndim, const int64_t *sh
 /* Nested lists of numbers, as torch.tensor takes them; dtype inferred as PyTorch does. Scope. */
 CFX_API cfx_tensor *cfx_tensor_from_value(cfx_value data);
 
+/* What the caller hangs on a tensor, to find it again: a handle of another language. Views and
+ * copies have none; NULL unless set. */
+CFX_API void cfx_tensor_set_user(cfx_tensor *t, void *user);
+CFX_API void *cfx_tensor_user(const cfx_tensor *t);
+
 /* ---- look ------------------------------------------------------------------------------------ */
 
 CFX_API cfx_dtype cfx_tensor_dtype(const cfx_tensor *t);  /* the element type */

@@ -132,7 +132,6 @@ CFX_API cfx_value cfx_associative_scan_from(cfx_site at, cfx_module *self, cfx_f
 
 /* A function of the caller's that becomes one call_function node named `name` when an argument is
  * traced, and runs otherwise. */
-typedef cfx_value cfx_opaque_fn(cfx_args args);
 CFX_API cfx_value cfx_wrap_from(cfx_site at, const char *name, cfx_opaque_fn *fn, cfx_args args);
 #define cfx_wrap(name, fn, ...) cfx_wrap_from(CFX_HERE, name, fn, CFX_ARGS(__VA_ARGS__))
 

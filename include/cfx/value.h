@@ -17,6 +17,7 @@ typedef struct cfx_op cfx_op;
 typedef struct cfx_sym cfx_sym;
 typedef struct cfx_module cfx_module;
 typedef struct cfx_string cfx_string;
+typedef struct cfx_object cfx_object;
 
 /* What a value is. From CFX_TAG_STR to CFX_TAG_DICT the value points to a counted object. */
 typedef enum cfx_tag {
@@ -37,6 +38,7 @@ typedef enum cfx_tag {
     CFX_TAG_SYM,    /* a symbolic integer, bool or float */
     CFX_TAG_TENSOR,
     CFX_TAG_MODULE, /* what get_attr of a submodule gives: the branches of a cond */
+    CFX_TAG_OBJECT, /* of the caller's: see cfx/object.h */
     CFX_TAG_LIST,
     CFX_TAG_TUPLE,
     CFX_TAG_DICT,
@@ -84,6 +86,7 @@ typedef struct cfx_value {
         cfx_sym *sym_;
         cfx_node *node_;
         cfx_module *module_;
+        cfx_object *object_;
         cfx_op *op_;
         cfx_keyword *keyword_;
         void *obj_;
@@ -266,7 +269,8 @@ CFX_API double cfx_number(cfx_value v);
 CFX_API int64_t cfx_integer(cfx_value v);
 /* Whether v is a bool, int, float or complex. */
 CFX_API bool cfx_is_number(cfx_value v);
-/* Structural equality, as Python's == on literals; tensors and nodes by identity. */
+/* Structural equality, as Python's == on literals; tensors and nodes by identity, objects
+ * as their type says. */
 CFX_API bool cfx_equal_values(cfx_value a, cfx_value b);
 /* What Python's repr() prints; scope. Tensors print as tensor(...), nodes by name. */
 CFX_API const char *cfx_value_repr(cfx_value v);

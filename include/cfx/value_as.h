@@ -19,6 +19,7 @@
 #define cfx_as_tensor(v) cfx_as_tensor_from(CFX_HERE, v)
 #define cfx_as_node(v) cfx_as_node_from(CFX_HERE, v)         /* or a traced tensor */
 #define cfx_as_module(v) cfx_as_module_from(CFX_HERE, v)
+#define cfx_as_object(v) cfx_as_object_from(CFX_HERE, v)     /* of the caller's; else NULL */
 #define cfx_as_op(v) cfx_as_op_from(CFX_HERE, v)             /* else NULL */
 #define cfx_as_device(v) cfx_as_device_from(CFX_HERE, v)     /* else the CPU */
 #define cfx_as_dtype(v) cfx_as_dtype_from(CFX_HERE, v)       /* else float32 */
@@ -47,6 +48,7 @@ CFX_READ(sym, SYM, cfx_sym *, sym_)
 CFX_READ(tensor, TENSOR, cfx_tensor *, tensor_)
 CFX_READ(node, NODE, cfx_node *, node_)
 CFX_READ(module, MODULE, cfx_module *, module_)
+CFX_READ(object, OBJECT, cfx_object *, object_)
 CFX_READ(op, OP, cfx_op *, op_)
 #undef CFX_READ
 

@@ -283,6 +283,14 @@ cfx_target cfx_target_named(const char *text) {
     return (cfx_target){.name = "<bad>"};
 }
 
+cfx_target cfx_target_object(const char *name, cfx_value object) {
+    cfx_object *o = cfx_as_object(object);
+    if (cfx__given((cfx_site){0}, name, "name of the function") && o && !o->type->call)
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "'%s' object is not callable",
+                 cfx__value_python_type(object));
+    return cfx_ok() && o ? (cfx_target){.name = name, .object = o} : (cfx_target){.name = "<bad>"};
+}
+
 cfx_value cfx_op_do_from(cfx_site at, cfx_op *op, cfx_args a) {
     if (!cfx__given(at, op, "operator") || cfx__dispatch_args_bad(at, a))
         return cfx_bad();
@@ -358,7 +366,7 @@ static bool has_overload(const cfx_fn *fn, const cfx_op *op) {
 }
 
 bool cfx__target_is_whole(cfx_site at, cfx_target t) {
-    if (t.call || !t.op || !t.name)
+    if (t.object || !t.op || !t.name)
         return true;
     const cfx_fn *named = t.fn ? cfx_fn_find(t.name) : NULL;
     bool whole = t.fn ? t.op == t.fn->ops[0] && (!named || has_overload(named, t.op))

@@ -15,9 +15,7 @@ static cfx_value map_frozen(cfx_node *n, void *data) {
 
 /* What a copy takes from its original beside arguments and name. */
 static void copy_rest(cfx_node *to, const cfx_node *from) {
-    const char *name = to->target.name;
-    to->target = from->target;
-    to->target.name = name;
+    cfx__node_put_target(to, from->target);
     if (from->type)
         to->type = cfx__arena_copy(&to->graph->arena, from->type, strlen(from->type));
     to->meta = cfx_keep(from->meta);
@@ -230,13 +228,19 @@ static bool same_values(const comparison *c, cfx_value a, cfx_value b) {
 
 static bool same_text(const char *a, const char *b) { return a && b ? !strcmp(a, b) : a == b; }
 
+/* Whether targets of one name are one object; one that was read from a text may be any. */
+static bool same_callee(const cfx_node *a, const cfx_node *b) {
+    const cfx_object *x = a->target.object, *y = b->target.object;
+    return !x || !y || cfx__object_equal(x, y);
+}
+
 bool cfx_graph_equal(const cfx_graph *a, const cfx_graph *b) {
     if (a == b || !a || !b || a->len != b->len)
         return a == b;
     comparison c = {a, b, places(a), places(b)};
     bool same = true;
     for (const cfx_node *n = a->first, *m = b->first; same && n; n = n->next, m = m->next)
-        same = n->op == m->op && same_text(n->target.name, m->target.name) &&
+        same = n->op == m->op && same_text(n->target.name, m->target.name) && same_callee(n, m) &&
                same_text(n->type, m->type) && same_values(&c, n->args, m->args) &&
                same_values(&c, n->kwargs, m->kwargs);
     cfx__free(c.place_a);
@@ -279,6 +283,7 @@ static uint64_t hash_value(const comparison *c, cfx_value v) {
         return cfx__hash_mix(h, hash_value(c, cfx_as_slice(v)->step));
     case CFX_TAG_TENSOR:
     case CFX_TAG_MODULE:
+    case CFX_TAG_OBJECT:
     case CFX_TAG_OP: return h; /* addresses say nothing about another run */
     default:
         return cfx__hash_mix(h, cfx__value_hash(v));
@@ -312,8 +317,8 @@ uint64_t cfx__node_hash(const cfx_node *n) {
 
 bool cfx__node_alike(const cfx_node *a, const cfx_node *b) {
     comparison c = {0};
-    return cfx__node_of(a)->row == cfx__node_of(b)->row && same_values(&c, a->args, b->args) &&
-           same_values(&c, a->kwargs, b->kwargs);
+    return cfx__node_of(a)->row == cfx__node_of(b)->row && same_callee(a, b) &&
+           same_values(&c, a->args, b->args) && same_values(&c, a->kwargs, b->kwargs);
 }
 
 /* ---- dead code ------------------------------------------------------------------------------ */

@@ -1,16 +1,6 @@
 /* The text of nodes and graphs, byte for byte what torch.fx prints. */
 #include "graph.h"
 
-/* str(v): strings bare, devices by name, the rest as repr. */
-static void put_str(cfx__text *out, cfx_value v) {
-    if (v.tag == CFX_TAG_STR)
-        cfx__text_add(out, cfx_as_string(v)->text, cfx_as_string(v)->len);
-    else if (v.tag == CFX_TAG_DEVICE)
-        cfx__device_str(out, cfx_as_device(v));
-    else
-        cfx__repr(out, v);
-}
-
 static void put_int(cfx__text *out, int64_t i) {
     char digits[24];
     int n = COUNT(digits);
@@ -53,20 +43,20 @@ void cfx__node_format_arg(cfx__text *out, cfx_value v) {
         for (int64_t i = 0; i < cfx_as_dict(v)->len; i++) {
             if (i)
                 cfx__text_add(out, ", ", 2);
-            put_str(out, cfx_as_dict(v)->entries[i].key);
+            cfx__str(out, cfx_as_dict(v)->entries[i].key);
             cfx__text_add(out, ": ", 2);
             cfx__node_format_arg(out, cfx_as_dict(v)->entries[i].value);
         }
         cfx__text_putc(out, '}');
         break;
-    default: put_str(out, v);
+    default: cfx__str(out, v);
     }
 }
 
 void cfx__node_format(cfx__text *out, const cfx_node *n) {
     if (n->op == CFX_OUTPUT) {
         cfx__text_puts(out, "return ");
-        put_str(out, cfx_as_list(n->args)->len ? cfx_as_list(n->args)->items[0] : cfx_none());
+        cfx__str(out, cfx_as_list(n->args)->len ? cfx_as_list(n->args)->items[0] : cfx_none());
         return;
     }
     cfx__text_putc(out, '%');
@@ -89,7 +79,7 @@ void cfx__node_format(cfx__text *out, const cfx_node *n) {
     if (n->op == CFX_PLACEHOLDER) {
         if (cfx_as_list(n->args)->len) {
             cfx__text_puts(out, "(default=");
-            put_str(out, cfx_as_list(n->args)->items[0]);
+            cfx__str(out, cfx_as_list(n->args)->items[0]);
             cfx__text_putc(out, ')');
         }
     } else if (n->op != CFX_GET_ATTR) {

@@ -40,6 +40,13 @@ cfx_graph *cfx_graph_new(void) {
     return g;
 }
 
+void cfx_graph_set_user(cfx_graph *g, void *user) {
+    if (cfx__graph_given(g))
+        g->user = user;
+}
+
+void *cfx_graph_user(const cfx_graph *g) { return g ? g->user : NULL; }
+
 static cfx_value none_of(cfx_node *n, void *gone) {
     return n->graph == gone ? cfx_none() : cfx_node_value(n);
 }
@@ -70,6 +77,7 @@ static void graph_free(void *p) {
         if (cfx__value_object(n->kwargs) != cfx__value_object(g->no_kwargs))
             cfx_value_drop(n->kwargs);
         cfx_drop(n->meta);
+        cfx_drop(n->target.object);
     }
     for (size_t i = 0; i < g->foreign.len; i++)
         cfx_drop(g->foreign.data[i]);
@@ -172,8 +180,7 @@ static cfx_node *create(cfx_graph *g, cfx_opcode op, cfx__target_row *row, cfx_t
         return cfx__node_bad;
     cfx__name *candidate = name ? cfx__name_candidate(&g->names, name) : row->candidate;
     cfx_node *n = &cfx__graph_append(g, op, row, cfx__name_give(&g->names, candidate))->pub;
-    target.name = n->target.name;
-    n->target = target;
+    cfx__node_put_target(n, target);
     if (type)
         n->type = cfx__arena_copy(&g->arena, type, strlen(type));
     cfx__node_put_args(n, a, k);
@@ -206,7 +213,7 @@ cfx_node *cfx_graph_create(cfx_graph *g, cfx_opcode op, cfx_target target, cfx_v
                  op == CFX_CALL_FUNCTION ? "Callable" : "str");
         return cfx__node_bad;
     }
-    bool function = target.call || (target.op && (!target.fn || strchr(target.name, '.')));
+    bool function = target.object || (target.op && (!target.fn || strchr(target.name, '.')));
     if (op != CFX_CALL_FUNCTION && function) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
                  "target %s has type function but a str is expected", target.name);

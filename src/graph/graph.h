@@ -142,6 +142,7 @@ struct cfx_graph {
     subgraphs; /* branches that tracing made and get_attr nodes name; a GraphModule makes
                   children of them */
     const cfx_codegen *codegen; /* the user's; NULL: none */
+    void *user;                 /* the user's own */
     cfx__graph_tree *tree; /* NULL: arguments are placeholders as they are */
     cfx__arena arena;
     bool prepared_lock;
@@ -184,6 +185,8 @@ void cfx__node_link(cfx_graph *g, cfx_node *n, cfx_node *at);
 /* Gives all nodes fresh order keys, after the list was put in order by hand. */
 void cfx__graph_renumber(cfx_graph *g);
 
+/* Sets all of the target but its name, which is the row's; an object in it is kept. */
+void cfx__node_put_target(cfx_node *n, cfx_target target);
 /* Sets arguments that are frozen; takes over their counts. Uses are brought in line. */
 void cfx__node_put_args(cfx_node *n, cfx_value args, cfx_value kwargs);
 void cfx__node_drop_uses(cfx_node *n);

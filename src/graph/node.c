@@ -461,6 +461,13 @@ bool cfx_node_replace_input(cfx_node *n, cfx_node *old, cfx_node *with) {
 
 /* ---- the rest ------------------------------------------------------------------------------- */
 
+void cfx__node_put_target(cfx_node *n, cfx_target target) {
+    cfx_keep(target.object);
+    cfx_drop(n->target.object);
+    target.name = n->target.name;
+    n->target = target;
+}
+
 bool cfx_node_set_target(cfx_node *n, cfx_target target) {
     if (!cfx__node_given(n))
         return false;
@@ -477,8 +484,8 @@ bool cfx_node_set_target(cfx_node *n, cfx_target target) {
         cfx__target_row_remove(cfx__node_of(n));
         cfx__target_row_add(row, cfx__node_of(n));
     }
-    n->target = target;
     n->target.name = row->target.name;
+    cfx__node_put_target(n, target);
     cfx__node_of(n)->stale = true;
     n->graph->version++;
     return true;

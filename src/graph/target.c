@@ -184,6 +184,7 @@ static cfx__target_row *row_new(cfx_graph *g, cfx_opcode op, cfx_target target) 
     size_t mark = cfx_scope_open();
     cfx__target_row *row = cfx__arena_alloc(&g->arena, sizeof *row);
     row->target = target;
+    row->target.object = NULL; /* each node has its own */
     row->target.name = cfx__arena_copy(&g->arena, target.name, strlen(target.name));
     row->candidate = candidate_of(g, op, row->target);
     row->id = g->nrows++;
@@ -237,7 +238,7 @@ static bool starts_with(const char *text, const char *start) {
 }
 
 bool cfx_node_is_getitem(const cfx_node *n) {
-    return n && n->op == CFX_CALL_FUNCTION && !n->target.call &&
+    return n && n->op == CFX_CALL_FUNCTION && !n->target.object &&
            !strcmp(n->target.name, "operator.getitem");
 }
 
@@ -295,7 +296,7 @@ static bool ends_inplace(const char *name) {
 
 bool cfx__target_known(cfx_target t) {
     bool operator_ = starts_with(t.name, "operator.") || starts_with(t.name, "_operator.");
-    if (t.op || t.call || starts_with(t.name, "torch.ops.") ||
+    if (t.op || t.object || starts_with(t.name, "torch.ops.") ||
         !(operator_ || starts_with(t.name, "torch.") || starts_with(t.name, "aten.")))
         return true;
     const char *name = function_name(t);
@@ -303,7 +304,7 @@ bool cfx__target_known(cfx_target t) {
 }
 
 bool cfx__target_fits(cfx_opcode op, cfx_target t) {
-    if (op != CFX_CALL_FUNCTION || t.op || t.call || cfx__name_is_dotted(t.name))
+    if (op != CFX_CALL_FUNCTION || t.op || t.object || cfx__name_is_dotted(t.name))
         return true;
     size_t mark = cfx_scope_open();
     cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "functions have names with dots between them, not %s",
@@ -343,7 +344,7 @@ static bool branch_is_impure(const cfx_node *n) {
 }
 
 /* A function of which nobody knows what it does. */
-static bool is_unregistered(cfx_target t) { return !t.op && !t.call && !t.fn; }
+static bool is_unregistered(cfx_target t) { return !t.op && !t.object && !t.fn; }
 
 static bool function_is_impure(const cfx_node *n) {
     cfx_target t = n->target;

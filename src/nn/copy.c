@@ -70,6 +70,7 @@ static cfx_module *empty_like(const cfx_module *m) {
     copy->leaf = m->leaf;
     copy->impure = m->impure;
     copy->user = m->user;
+    copy->own_->object = cfx_keep(own->object);
     copy->extra_repr = m->extra_repr;
     return copy;
 }

@@ -113,6 +113,16 @@ static void drop_child(struct cfx__module_child *c) {
     cfx_drop(c->name);
 }
 
+void cfx_module_keep_object(cfx_module *m, cfx_value object) {
+    cfx_object *o = cfx_is_none(object) ? NULL : cfx_as_object(object);
+    if (!cfx__module_given(m) || (!o && !cfx_is_none(object)))
+        return;
+    cfx_keep(o);
+    cfx_drop(m->own_->object);
+    m->own_->object = o;
+    m->user = o ? o->data : NULL;
+}
+
 static void module_free(void *p) {
     cfx_module *m = p;
     struct cfx__module *own = m->own_;
@@ -124,6 +134,7 @@ static void module_free(void *p) {
     cfx__map_release(&own->child_index);
     cfx_drop(own->transient);
     cfx_drop(own->name);
+    cfx_drop(own->object);
     cfx_drop(m->parameters);
     cfx_drop(m->buffers);
     cfx_drop(m->attrs);

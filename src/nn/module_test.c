@@ -421,3 +421,26 @@ TEST(results_of_calls_are_no_parameters) {
     cfx_nn_parameter(m, "w", cfx_mul(w, 2));
     CHECK_ERROR("Cannot assign non-leaf Tensor to parameter 'w'.");
 }
+
+static void count_free(void *data) { ++*(int *)data; }
+
+TEST(what_a_module_carries_is_freed_with_its_last_copy) {
+    static const cfx_object_type counted = {.name = "Counted", .free = count_free};
+    int first = 0, second = 0;
+    cfx_module *m = NULL, *copy = NULL;
+    CFX_SCOPE {
+        m = cfx_keep(cfx_module_new("Carrier", NULL, "x"));
+        cfx_module_keep_object(m, cfx_object_value(&counted, &first));
+        cfx_module_keep_object(m, cfx_object_value(&counted, &second));
+        copy = cfx_keep(cfx_module_copy(m));
+    }
+    CHECK_INT(first, 1);
+    CHECK(m->user == &second && copy->user == &second);
+    cfx_drop(m);
+    CHECK_INT(second, 0);
+    cfx_module_keep_object(copy, CFX_NONE);
+    CHECK(second == 1 && !copy->user);
+    cfx_module_keep_object(copy, cfx_int(1));
+    CHECK_ERROR("expected an object of the caller's, got int");
+    cfx_drop(copy);
+}

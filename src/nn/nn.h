@@ -92,6 +92,7 @@ struct cfx__module {
     cfx_string *name;     /* what module.name points to */
     const struct cfx__layer *layer; /* the row it was made from; NULL: the user's own */
     const cfx__module_graph_owner *graph_owner; /* NULL where there is no graph */
+    cfx_object *object;   /* what module.user is of, counted; NULL: the caller's care */
     cfx__arena arena;     /* type, path, signature */
 };
 

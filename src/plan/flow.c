@@ -158,7 +158,7 @@ static bool is_of_sizes(const cfx__run_step *s) {
         "sym_ite", "sym_sqrt", "trunc",   "ceil",      "floor",   "sqrt",    "round"};
     const char *name = s->node->target.name ? s->node->target.name : "";
     const char *last = strrchr(name, '.');
-    if (s->node->op != CFX_CALL_FUNCTION || s->op || s->item || !last || s->node->target.call)
+    if (s->node->op != CFX_CALL_FUNCTION || s->op || s->item || !last || s->node->target.object)
         return false;
     const bool python = !strncmp(name, "operator.", 9) || !strncmp(name, "_operator.", 10) ||
                         !strncmp(name, "math.", 5) || !strncmp(name, "torch.sym_", 10);

@@ -37,7 +37,7 @@ static bool is_module(cfx_module *m, const cfx_node *n) {
 
 bool cfx__plan_is_higher(const cfx__lowering *l, const cfx__run_step *s) {
     if (s->node->op != CFX_CALL_FUNCTION || s->op || s->item || s->node->target.op ||
-        s->node->target.fn || s->node->target.call || !cfx__higher_find(s->node->target.name))
+        s->node->target.fn || s->node->target.object || !cfx__higher_find(s->node->target.name))
         return false;
     const cfx__run_step *steps = l->plan->steps->steps;
     for (int64_t i = 0; i < cfx_as_list(s->args)->len; i++) {

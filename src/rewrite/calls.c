@@ -46,7 +46,7 @@ static uint64_t op_key(cfx_op *op, bool in_place) {
 
 uint64_t cfx__target_key(cfx_opcode op, cfx_target t) {
     bool is_call = op == CFX_CALL_FUNCTION || op == CFX_CALL_METHOD;
-    if (!is_call || t.call || (!t.fn && !t.op))
+    if (!is_call || t.object || (!t.fn && !t.op))
         return cfx__text_hash(t.name, strlen(t.name)) * 31 + op;
     if (!t.fn)
         return op_key(t.op, false);
@@ -67,7 +67,7 @@ bool cfx__call_of(const cfx_node *n, cfx__call *out) {
     out->key = cfx__target_key(n->op, t);
     out->op = NULL;
     out->schema = NULL;
-    if ((n->op != CFX_CALL_FUNCTION && n->op != CFX_CALL_METHOD) || t.call || (!t.fn && !t.op))
+    if ((n->op != CFX_CALL_FUNCTION && n->op != CFX_CALL_METHOD) || t.object || (!t.fn && !t.op))
         return false;
     cfx_dict *kw = cfx_as_dict(n->kwargs);
     cfx_args a = {(int)cfx_as_list(n->args)->len, cfx_as_list(n->args)->items, kw->len ? kw : NULL};

@@ -2,7 +2,7 @@
 #include "pass.h"
 
 cfx_op *cfx__call_op(const cfx_node *n) {
-    bool known = n->op == CFX_CALL_FUNCTION && !n->target.fn && !n->target.call;
+    bool known = n->op == CFX_CALL_FUNCTION && !n->target.fn && !n->target.object;
     return known && !cfx__node_of(n)->refused ? n->target.op : NULL;
 }
 

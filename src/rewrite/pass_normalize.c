@@ -20,7 +20,7 @@ static bool gives_tensor(const cfx_node *n, const cfx__schema *s) {
 static cfx_node *respelled(cfx_node *n) {
     cfx_value bound[CFX_MAX_ARGS];
     bool other = n->op == CFX_CALL_METHOD ||
-                 (n->op == CFX_CALL_FUNCTION && n->target.fn && !n->target.call);
+                 (n->op == CFX_CALL_FUNCTION && n->target.fn && !n->target.object);
     cfx_op *op = other ? cfx__call_aten(n, bound) : NULL;
     if (!cfx_ok())
         cfx__error_forgive(); /* arguments that fit no overload: it is left as it is */
@@ -145,7 +145,7 @@ static bool sort_module(const cfx_node *n, const cfx_module *root, bool only, cf
 
 static bool sort_function(const cfx_node *n, bool only, cfx_value args, cfx_dict *kwargs) {
     cfx__call c;
-    if (n->target.call || !cfx__call_of(n, &c) || c.schema->varargs)
+    if (n->target.object || !cfx__call_of(n, &c) || c.schema->varargs)
         return false;
     for (int i = 0; i < c.schema->nargs; i++) {
         const char *name = c.schema->args[i].name;

@@ -79,7 +79,7 @@ static bool put_number(cfx_node *n, cfx_value by) {
 /* The number that a call of Python's arithmetic is whose arguments are numbers; None where n is no
  * such call. */
 static cfx_value arithmetic(const cfx_node *n) {
-    bool python = n->op == CFX_CALL_FUNCTION && !n->inputs && !n->target.call &&
+    bool python = n->op == CFX_CALL_FUNCTION && !n->inputs && !n->target.object &&
                   (!strncmp(n->target.name, "operator.", 9) ||
                    !strncmp(n->target.name, "torch.sym_", 10) ||
                    !strncmp(n->target.name, "math.", 5));

@@ -292,7 +292,7 @@ static bool can_run(cfx_op *op) {
 }
 
 static bool known(const cfx_node *n) {
-    if (n->op != CFX_CALL_FUNCTION || n->target.call || n->target.fn)
+    if (n->op != CFX_CALL_FUNCTION || n->target.object || n->target.fn)
         return true;
     if (n->target.op)
         return can_run(n->target.op);

@@ -107,8 +107,8 @@ static cfx_value call(inference *f, const cfx_node *n, cfx_args a) {
         cfx_module *m = cfx_module_find(f->module, t.name);
         return m ? cfx_forward_value_from((cfx_site){0}, m, a) : cfx_bad();
     }
-    if (t.call)
-        return t.call(a);
+    if (t.object)
+        return t.object->type->call(t.object->data, a);
     cfx__higher_fn *higher = cfx__higher_find(t.name);
     if (higher)
         return higher((cfx_site){0}, a);
@@ -166,7 +166,7 @@ static bool has_mask(const cfx_node *n) {
 /* Calls whose result only data could tell, and those that the registry does not have: what is noted
  * of them stays. */
 static bool depends_on_data(const cfx_node *n) {
-    if (n->op != CFX_CALL_FUNCTION || n->target.call)
+    if (n->op != CFX_CALL_FUNCTION || n->target.object)
         return false;
     if (cfx_node_higher_order(n))
         return true;

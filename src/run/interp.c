@@ -61,8 +61,8 @@ static cfx_value get_attr(cfx_interp *it, cfx_target t, cfx_args a) {
 
 static cfx_value call_function(cfx_interp *it, cfx_target t, cfx_args a) {
     (void)it;
-    if (t.call)
-        return t.call(a);
+    if (t.object)
+        return t.object->type->call(t.object->data, a);
     if (!cfx__target_is_whole((cfx_site){0}, t))
         return cfx_bad();
     cfx__higher_fn *higher = t.fn || t.op ? NULL : cfx__higher_find(t.name);

@@ -85,7 +85,7 @@ cfx_value cfx__run_fill(const cfx__run *r, cfx_value v) {
 /* A call of one overload can be bound now: whatever a node turns out to be, it goes where it goes.
  */
 static cfx_op *bindable(const cfx_node *n) {
-    if (n->op != CFX_CALL_FUNCTION || n->target.fn || n->target.call)
+    if (n->op != CFX_CALL_FUNCTION || n->target.fn || n->target.object)
         return NULL;
     cfx_op *op = n->target.op ? n->target.op : cfx__run_late_op(n);
     return op && cfx__op_info_of(op) ? op : NULL;

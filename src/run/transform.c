@@ -23,7 +23,7 @@ static cfx_value get_attr(cfx_interp *it, cfx_target t, cfx_args a) {
 }
 
 static cfx_value call_function(cfx_interp *it, cfx_target t, cfx_args a) {
-    bool higher = !t.call && !t.fn && !t.op && cfx__higher_find(t.name);
+    bool higher = !t.object && !t.fn && !t.op && cfx__higher_find(t.name);
     if (!higher)
         return cfx__interp_slots.call_function(it, t, a);
     return traced(cfx__tracer_node(tracer_of(it), (cfx_site){0}, CFX_CALL_FUNCTION, t, a));

@@ -303,6 +303,13 @@ int cfx_tensor_ndim(const cfx_tensor *t) { return t ? t->ndim : 0; }
 int64_t cfx_tensor_numel(const cfx_tensor *t) { return t ? t->numel : 0; }
 const int64_t *cfx_tensor_shape(const cfx_tensor *t) { return t ? t->shape : NULL; }
 const int64_t *cfx_tensor_stride(const cfx_tensor *t) { return t ? t->stride : NULL; }
+void cfx_tensor_set_user(cfx_tensor *t, void *user) {
+    if (cfx__given((cfx_site){0}, t, "tensor") && !cfx__obj_is_bad(t))
+        t->user = user;
+}
+
+void *cfx_tensor_user(const cfx_tensor *t) { return t ? t->user : NULL; }
+
 int64_t cfx_tensor_offset(const cfx_tensor *t) { return t ? t->offset : 0; }
 void *cfx_tensor_data(const cfx_tensor *t) {
     if (!t)

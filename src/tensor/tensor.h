@@ -68,6 +68,7 @@ struct cfx_tensor {
     void *tape;              /* what the grad room hangs on a tensor (counted object) */
     cfx_tensor *base;        /* what this is a view of, itself no view; counted; NULL: no view */
     cfx__quantizer *quantizer; /* of a quantized tensor; counted */
+    void *user;              /* the caller's own */
     int64_t dims[2 * CFX__INLINE_DIMS];
 };
 

@@ -303,8 +303,9 @@ cfx_value cfx_wrap_from(cfx_site at, const char *name, cfx_opaque_fn *fn, cfx_ar
     a = cfx__dispatch_args_split(a);
     if (!t || !cfx__trace_any(a))
         return fn(a);
-    cfx_target target = cfx_graph_target(t->graph, name);
-    target.call = fn;
-    return cfx_tensor_value(
-        cfx__traced_tensor(cfx__tracer_node(t, at, CFX_CALL_FUNCTION, target, a)));
+    cfx_target target = cfx_target_object(name, cfx_function_value(fn));
+    cfx_node *n = cfx__tracer_node(t, at, CFX_CALL_FUNCTION, target, a);
+    if (n->graph)
+        cfx_node_set_meta(n, "is_wrapped", cfx_bool(true));
+    return cfx_tensor_value(cfx__traced_tensor(n));
 }

@@ -310,8 +310,8 @@ static cfx_node *row_node(cfx__tracer *t, cfx_site at, cfx_opcode op, cfx__targe
 cfx_node *cfx__tracer_node(cfx__tracer *t, cfx_site at, cfx_opcode op, cfx_target target,
                            cfx_args a) {
     cfx_node *n = row_node(t, at, op, cfx__graph_row(t->graph, op, target), a);
-    if (n->graph && target.call)
-        n->target.call = target.call;
+    if (n->graph && target.object)
+        cfx__node_put_target(n, target);
     return n;
 }
 

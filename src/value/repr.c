@@ -306,6 +306,7 @@ void cfx__repr_with(cfx__text *out, cfx_value v, cfx__repr_fn *other) {
     case CFX_TAG_COMPLEX: repr_complex(out, v.cplx_); break;
     case CFX_TAG_SLICE: repr_slice(out, v.slice_, other); break;
     case CFX_TAG_SYM: cfx__sym_print(out, v.sym_); break;
+    case CFX_TAG_OBJECT: cfx__object_text(out, v.object_, true); break;
     case CFX_TAG_OP:
     case CFX_TAG_NODE:
     case CFX_TAG_MODULE:
@@ -341,14 +342,20 @@ const char *cfx_value_repr(cfx_value v) {
     return cfx__text_take(&out);
 }
 
+void cfx__str(cfx__text *out, cfx_value v) {
+    if (v.tag == CFX_TAG_STR)
+        cfx__text_add(out, v.str_->text, v.str_->len);
+    else if (v.tag == CFX_TAG_DEVICE)
+        cfx__device_str(out, v.device_);
+    else if (v.tag == CFX_TAG_OBJECT)
+        cfx__object_text(out, v.object_, false);
+    else
+        cfx__repr(out, v);
+}
+
 const char *cfx_value_str(cfx_value v) {
     cfx__text out = {0};
-    if (v.tag == CFX_TAG_STR)
-        cfx__text_add(&out, v.str_->text, v.str_->len);
-    else if (v.tag == CFX_TAG_DEVICE)
-        cfx__device_str(&out, v.device_);
-    else
-        cfx__repr(&out, v);
+    cfx__str(&out, v);
     return cfx__text_take(&out);
 }
 
@@ -367,6 +374,8 @@ const char *cfx__value_python_type(cfx_value v) {
         [CFX_TAG_MODULE] = "Module",       [CFX_TAG_LIST] = "list",
         [CFX_TAG_TUPLE] = "tuple",         [CFX_TAG_DICT] = "dict",
         [CFX_TAG_KEYWORD] = "keyword",     [CFX_TAG_BAD] = "bad"};
+    if (v.tag == CFX_TAG_OBJECT)
+        return cfx__object_type_name(v.object_);
     return v.tag < (uint32_t)COUNT(names) ? names[v.tag] : "?";
 }
 

@@ -266,6 +266,7 @@ static const char *const wanted_names[] = {
     [CFX_TAG_STR] = "a str",           [CFX_TAG_COMPLEX] = "a complex number",
     [CFX_TAG_SLICE] = "a slice",       [CFX_TAG_SYM] = "a SymInt",
     [CFX_TAG_TENSOR] = "a tensor",     [CFX_TAG_MODULE] = "a module",
+    [CFX_TAG_OBJECT] = "an object of the caller's",
     [CFX_TAG_LIST] = "a list or tuple", [CFX_TAG_DICT] = "a dict",
     [CFX_TAG_KEYWORD] = "a keyword argument",
 };
@@ -404,6 +405,7 @@ bool cfx_equal_values(cfx_value a, cfx_value b) {
     case CFX_TAG_TUPLE: return equal_items(a.list_, b.list_);
     case CFX_TAG_DICT: return equal_dicts(a.dict_, b.dict_);
     case CFX_TAG_SYM: return cfx__sym_equal(a.sym_, b.sym_);
+    case CFX_TAG_OBJECT: return cfx__object_equal(a.object_, b.object_);
     case CFX_TAG_SLICE:
         return cfx_equal_values(a.slice_->start, b.slice_->start) &&
                cfx_equal_values(a.slice_->stop, b.slice_->stop) &&
@@ -440,6 +442,7 @@ uint64_t cfx__value_hash(cfx_value v) {
             return cfx__value_hash(cfx_float(v.cplx_->re)); /* (1+0j) hashes as 1 */
         return cfx__text_key(&v.cplx_->re, 2 * sizeof(double));
     case CFX_TAG_SYM: return cfx__sym_hash(v.sym_);
+    case CFX_TAG_OBJECT: return cfx__object_hash(v.object_);
     case CFX_TAG_DICT: return h + (uint64_t)v.dict_->len;
     default: return cfx__text_key(&v.i_, sizeof v.i_);
     }

@@ -25,6 +25,9 @@ static inline cfx_value cfx__value_of_string(const cfx_string *s) {
 static inline cfx_value cfx__value_of_sym(const struct cfx_sym *s) {
     return (cfx_value){.tag = CFX_TAG_SYM, .sym_ = (struct cfx_sym *)(uintptr_t)s};
 }
+static inline cfx_value cfx__value_of_object(const cfx_object *o) {
+    return (cfx_value){.tag = CFX_TAG_OBJECT, .object_ = (cfx_object *)(uintptr_t)o};
+}
 static inline cfx_value cfx__value_of_list(cfx_value like, cfx_list *l) {
     like.list_ = l;
     return like;
@@ -34,6 +37,7 @@ static inline cfx_value cfx__value_of_list(cfx_value like, cfx_list *l) {
  * the printer is called for those tags; without one they print as "<tensor>". */
 typedef void cfx__repr_fn(cfx__text *out, cfx_value v);
 void cfx__repr(cfx__text *out, cfx_value v); /* with what later rooms print: see later.h */
+void cfx__str(cfx__text *out, cfx_value v); /* strings bare, devices by name, the rest as repr */
 void cfx__repr_with(cfx__text *out, cfx_value v, cfx__repr_fn *other);
 void cfx__repr_float(cfx__text *out, double f); /* shortest text that reads back, as Python's */
 void cfx__repr_string(cfx__text *out, const char *text, size_t len);
@@ -49,10 +53,16 @@ double cfx__value_read_float(const char *text, size_t len);
 void cfx__device_str(cfx__text *out, cfx_device d);
 bool cfx__device_parse(const char *text, cfx_device *out);
 
-/* type(v) as Python's C code names it: "Tensor", "list", "torch.dtype"; static. */
+/* type(v) as Python's C code names it: "Tensor", "list", "torch.dtype"; static, of an object of
+ * the caller's borrowed from it. */
 const char *cfx__value_python_type(cfx_value v);
 
 uint64_t cfx__value_hash(cfx_value v);
+/* What is asked of an object of the caller's, by its type. */
+bool cfx__object_equal(const cfx_object *a, const cfx_object *b);
+uint64_t cfx__object_hash(const cfx_object *o);
+const char *cfx__object_type_name(const cfx_object *o);
+void cfx__object_text(cfx__text *out, const cfx_object *o, bool repr);
 /* Hands the count that the caller has on v to the current scope. Returns v. */
 static inline cfx_value cfx__value_scope_own(cfx_value v) {
     if (cfx__value_tag_counted(v.tag))
