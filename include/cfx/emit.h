@@ -24,11 +24,21 @@ CFX_API const char *cfx_module_code(const cfx_module *gm); /* gm.code */
 CFX_API const char *cfx_graph_module_str(const cfx_module *gm); /* print(gm) */
 CFX_API const char *cfx_module_readable(const cfx_module *gm, cfx_readable_options options);
 
-/* Which node each line of cfx_graph_code is of, as torch.fx's python_code records it
- * (_lineno_map): a line of the body, counted from that of "def" as 0, to the number of the node in
- * the graph, or to None. *start (not wanted: NULL) is the line of "def", the first being 1. Scope.
- */
-CFX_API cfx_dict *cfx_graph_line_map(const cfx_graph *g, int *start);
+/* What torch.fx's graph.python_code("self") tells of the code; scope. */
+typedef struct cfx_python_code {
+    const char *src;   /* cfx_graph_code */
+    cfx_dict *globals; /* names in it that are neither torch's nor Python's: to the caller's object
+                          that one stands for, or to the text of its target ("math.sqrt") */
+    cfx_dict *lines;   /* a line of the body, counted from that of "def" as 0, to the number of the
+                          node in the graph that it is of, or to None */
+    int start;         /* the line of "def", the first being 1 */
+} cfx_python_code;
+CFX_API cfx_python_code cfx_graph_python_code(const cfx_graph *g);
+
+/* What an object of the caller's writes of itself in code (cfx_object_type): texts as they are, and
+ * the name of a global variable, which is called after a dotted path and stands for an object. */
+CFX_API void cfx_code_text(cfx_code *code, const char *text);
+CFX_API void cfx_code_global(cfx_code *code, const char *path, cfx_value object);
 
 /* print(program), and str(program.graph_signature) alone; scope. "" for NULL. */
 CFX_API const char *cfx_program_str(const cfx_program *p);

@@ -13,12 +13,8 @@ typedef struct code {
     cfx__emit_body body;
     cfx__text wraps, returns, last_summary;
     cfx__text params;    /* one after the other, each ended by a zero byte */
-    cfx__map globals;    /* what a function is called here to its target's text */
-    cfx__map wrapped;    /* names that have their wrap line */
-    cfx__map own_names;  /* target texts to names given because of a clash */
-    cfx__map renamed;    /* node names to names given because of a clash */
-    cfx__arena arena;    /* owns the keys of the maps */
-    bool clash;          /* a node is called like a global: all names have to be given anew */
+    cfx__emit_names names;
+    cfx__map wrapped;    /* names that have their wrap line; they live with `names` */
     VEC(const cfx_node *) dead; /* values by their last user, last node first */
     VEC(int) counts;            /* how many of them belong to each node */
 } code;
@@ -84,22 +80,10 @@ static void put_assign(code *c, const cfx_node *n) {
     cfx__text_add(&c->body.text, " = ", 3);
 }
 
-/* Remembers that a function is called `name` here, and sees whether something else is. */
-static void add_global(code *c, const char *name, const char *target) {
-    const char *taken = cfx__map_get(&c->globals, name);
-    if (taken) {
-        c->clash |= strcmp(taken, target) != 0;
-        return;
-    }
-    c->clash |= cfx_graph_find(c->g, name) != NULL;
-    cfx__map_set(&c->globals, cfx__arena_copy(&c->arena, name, strlen(name)), (void *)target);
-}
-
 static void add_wrap(code *c, const char *name) {
     if (cfx__map_get(&c->wrapped, name))
         return;
-    char *key = cfx__arena_copy(&c->arena, name, strlen(name));
-    cfx__map_set(&c->wrapped, key, key);
+    cfx__map_set(&c->wrapped, name, (void *)name);
     if (c->wraps.len)
         cfx__text_putc(&c->wraps, '\n');
     if (c->wraps.len)
@@ -107,24 +91,19 @@ static void add_wrap(code *c, const char *name) {
     cfx__text_printf(&c->wraps, "torch.fx._symbolic_trace.wrap(\"%s\")", name);
 }
 
-/* What a function is called here, into t. Whether it is a global. */
-static bool function_name(code *c, const cfx_node *n, cfx__text *t) {
-    const char *own = c->own_names.len ? cfx__map_get(&c->own_names, n->target.name) : NULL;
-    if (!own)
-        return cfx__emit_global(t, &n->target);
-    cfx__text_puts(t, own);
-    return true;
-}
-
-static void put_function(code *c, const cfx_node *n) {
-    size_t start = c->body.text.len;
-    if (!function_name(c, n, &c->body.text))
-        return;
-    const char *name = c->body.text.data + start;
-    add_global(c, name, n->target.name);
+/* What the function of a call is called here; scope. Globals have their names before the node that
+ * calls them has its own. */
+static const char *function_name(code *c, const cfx_node *n) {
+    cfx__text wanted = {0};
+    bool global = cfx__emit_function(&wanted, &n->target);
+    const char *name = cfx__text_take(&wanted);
+    if (!global)
+        return name;
+    name = cfx__emit_global_name(&c->names, name, n->target.name, n->target.object);
     cfx_value wrapped = n->meta ? cfx_node_get_meta(n, "is_wrapped") : cfx_none();
-    if (n->target.call || (wrapped.tag == CFX_TAG_BOOL && cfx_integer(wrapped)))
+    if (wrapped.tag == CFX_TAG_BOOL && cfx_integer(wrapped))
         add_wrap(c, name);
+    return name;
 }
 
 static void put_operator(code *c, const cfx_node *n, const cfx__emit_operator *o) {
@@ -185,11 +164,14 @@ static void put_call_function(code *c, const cfx_node *n) {
     }
     if (positional && !strncmp(name, "builtins.", 9) && put_getattr(c, n))
         return;
+    size_t mark = cfx_scope_open();
+    const char *function = function_name(c, n);
     put_assign(c, n);
-    put_function(c, n);
+    cfx__text_puts(&c->body.text, function);
     cfx__text_putc(&c->body.text, '(');
     cfx__emit_args(&c->w, n, 0);
     cfx__text_putc(&c->body.text, ')');
+    cfx_scope_close(mark);
 }
 
 static void put_call(code *c, const cfx_node *n) {
@@ -308,7 +290,7 @@ static void put_body(code *c) {
         int count = c->counts.data[--k];
         VEC_PUSH(c->body.marks, ((struct cfx__emit_mark){c->body.text.len, number++}));
         dead -= (size_t)count;
-        c->clash |= cfx__node_of(n)->name->reserved && !c->w.renamed;
+        c->names.clash |= cfx__node_of(n)->name->reserved;
         if (n->op == CFX_PLACEHOLDER) {
             put_placeholder(c, n);
             continue;
@@ -468,41 +450,15 @@ static void put_head(code *c, cfx__text *out) {
         put_flatten(c, out);
 }
 
-static void *new_name(code *c, cfx__namespace *names, const char *candidate, bool reserved_too) {
-    const char *name = cfx__name_create(names, candidate, reserved_too);
-    return cfx__arena_copy(&c->arena, name, strlen(name));
-}
-
-/* Gives names anew, functions and nodes together, each when it is first met. */
-static void resolve_clash(code *c) {
-    cfx__namespace names = {0};
-    cfx__text t = {0};
-    cfx_each_node(c->g, n) {
-        t.len = 0;
-        bool is_operator = !strncmp(n->target.name, "operator.", 9) &&
-                           cfx__emit_operator_named(n->target.name + 9);
-        if (n->op == CFX_CALL_FUNCTION && !is_operator &&
-            !cfx__map_get(&c->own_names, n->target.name) && cfx__emit_global(&t, &n->target))
-            cfx__map_set(&c->own_names, n->target.name, new_name(c, &names, t.data, true));
-        cfx__map_set(&c->renamed, n->name, new_name(c, &names, n->name, false));
-    }
-    c->w.renamed = &c->renamed;
-    cfx__text_release(&t);
-    cfx__namespace_release(&names);
-}
-
 static void start_over(code *c) {
     c->body.marks.len = 0;
     c->body.text.len = c->wraps.len = c->returns.len = c->params.len = c->last_summary.len = 0;
-    cfx__map_release(&c->globals);
     cfx__map_release(&c->wrapped);
+    cfx__emit_names_release(&c->names);
 }
 
 static void release(code *c) {
     start_over(c);
-    cfx__map_release(&c->own_names);
-    cfx__map_release(&c->renamed);
-    cfx__arena_release(&c->arena);
     cfx__text_release(&c->body.text);
     cfx__text_release(&c->wraps);
     cfx__text_release(&c->returns);
@@ -522,15 +478,16 @@ static int count_lines(const char *text, size_t len) {
 }
 
 void cfx__emit_code(cfx__text *out, const cfx_graph *g, const cfx_readable_options *readable,
-                    int indent, cfx__emit_lines *lines) {
+                    int indent, cfx_python_code *told) {
     size_t mark = cfx_scope_open();
     code c = {.g = g, .readable = readable, .indent = indent, .body = {.indent = indent}};
-    c.w = (cfx__emit_writer){&c.body.text, readable && readable->colored, NULL};
+    c.names.g = g;
+    c.w = (cfx__emit_writer){&c.body.text, readable && readable->colored, &c.names};
     find_last_uses(&c);
     put_body(&c);
-    if (c.clash) {
+    if (c.names.clash) {
         start_over(&c);
-        resolve_clash(&c);
+        c.names.anew = true;
         put_body(&c);
     }
     if (readable) {
@@ -547,10 +504,11 @@ void cfx__emit_code(cfx__text *out, const cfx_graph *g, const cfx_readable_optio
     cfx__emit_transform(&c.body, g->codegen);
     size_t before = out->len;
     put_head(&c, out);
-    if (lines) {
-        lines->start = count_lines(out->data, before) + 1;
-        lines->map = cfx__emit_line_map(
-            &c.body, count_lines(out->data + before, out->len - before));
+    if (told) {
+        told->start = count_lines(out->data, before) + 1;
+        told->lines = cfx_keep(cfx__emit_line_map(
+            &c.body, count_lines(out->data + before, out->len - before)));
+        told->globals = cfx_keep(cfx__emit_globals(&c.names));
     }
     const char *body = c.body.text.data ? c.body.text.data : "";
     size_t blank = strspn(body, "\n");
@@ -558,5 +516,20 @@ void cfx__emit_code(cfx__text *out, const cfx_graph *g, const cfx_readable_optio
     if (!readable)
         put_indent(out, indent);
     release(&c);
-    cfx_scope_return(mark, lines ? lines->map : NULL);
+    cfx_scope_close(mark);
+}
+
+cfx_python_code cfx_graph_python_code(const cfx_graph *g) {
+    cfx_python_code told = {.src = ""};
+    cfx__text out = {0};
+    if (!cfx_failed(g)) {
+        cfx__emit_code(&out, g, NULL, 4, &told);
+        cfx__scope_own(told.lines);
+        cfx__scope_own(told.globals);
+        told.src = cfx__text_take(&out);
+    } else {
+        told.lines = cfx_dict_new();
+        told.globals = cfx_dict_new();
+    }
+    return told;
 }

@@ -24,11 +24,39 @@ typedef enum cfx__emit_color {
     CFX__DIM_GREEN
 } cfx__emit_color;
 
+/* A global of generated code: a function, a type, an object of the caller's. */
+typedef struct cfx__emit_global {
+    const char *name;   /* in this text */
+    const char *target; /* the text that names it, as in a node's target */
+    const cfx_object *object; /* counted; NULL: none of the caller's */
+    size_t next;        /* the number of another that wanted the same name; 0: none */
+} cfx__emit_global;
+
+/* What nodes and globals are called in one text; see names.c. Zero but for `g` at first. */
+typedef struct cfx__emit_names {
+    const cfx_graph *g;
+    bool anew;  /* every name is given when it is first met */
+    bool clash; /* two things are called alike: the text is to be written again, anew */
+    VEC(cfx__emit_global) globals;
+    cfx__map by_wanted; /* the name that globals would have to the number of the last such */
+    cfx__map nodes;     /* a node's name to that in this text, where they are given anew */
+    cfx__namespace given;
+    cfx__arena arena;
+} cfx__emit_names;
+
+/* What a node, and a global that would best be called `wanted`, is called; lives with the names. */
+const char *cfx__emit_node_name(cfx__emit_names *names, const cfx_node *n);
+const char *cfx__emit_global_name(cfx__emit_names *names, const char *wanted, const char *target,
+                                  const cfx_object *object);
+/* Name to the caller's object or, as a str, to the target; scope. */
+cfx_dict *cfx__emit_globals(const cfx__emit_names *names);
+void cfx__emit_names_release(cfx__emit_names *names);
+
 /* Where text goes and how names look in it. */
 typedef struct cfx__emit_writer {
     cfx__text *out;
     bool colored;
-    const cfx__map *renamed; /* node name to what it is called in this text; NULL: all by name */
+    cfx__emit_names *names; /* NULL: nodes by their names, and nothing is asked for globals */
 } cfx__emit_writer;
 
 /* Terminal colours around what is written between the two; nothing unless the writer is colored. */
@@ -81,7 +109,7 @@ int cfx__emit_operator_arity(const cfx__emit_operator *op);
 
 /* What generated code calls a function: torch.relu, _operator_abs, math_sqrt. Writes it; returns
  * whether it is a global that needs a name of its own (one that is not torch's). */
-bool cfx__emit_global(cfx__text *out, const cfx_target *t);
+bool cfx__emit_function(cfx__text *out, const cfx_target *t);
 /* The target that generated code means by a name: the other direction. */
 void cfx__parse_global(cfx__text *out, const char *name, size_t len);
 
@@ -97,17 +125,13 @@ typedef struct cfx__emit_body {
 } cfx__emit_body;
 /* Sends the body through the user's function, if the graph has one. */
 void cfx__emit_transform(cfx__emit_body *b, const cfx_codegen *c);
-/* What cfx_graph_line_map gives, for a head of so many lines. */
+/* The lines of a cfx_python_code, for a head of so many. */
 cfx_dict *cfx__emit_line_map(const cfx__emit_body *b, int head);
 
 /* The body and head of forward, as gm.code has them or, verbose, as print_readable does. With
- * lines not NULL its line map as well. */
-typedef struct cfx__emit_lines {
-    cfx_dict *map;
-    int start;
-} cfx__emit_lines;
+ * `code` not NULL what else cfx_graph_python_code tells. */
 void cfx__emit_code(cfx__text *out, const cfx_graph *g, const cfx_readable_options *readable,
-                    int indent, cfx__emit_lines *lines);
+                    int indent, cfx_python_code *code);
 /* The comment line of a node in verbose code, if it differs from the last one; `last` remembers. */
 void cfx__emit_summary(cfx__emit_writer *w, const cfx_node *n, const cfx_readable_options *o,
                        int indent, cfx__text *last);

@@ -23,8 +23,25 @@ void cfx__emit_unpaint(cfx__emit_writer *w) {
 /* ---- values --------------------------------------------------------------------------------- */
 
 void cfx__emit_node(cfx__emit_writer *w, const cfx_node *n) {
-    const char *name = w->renamed ? cfx__map_get(w->renamed, n->name) : NULL;
-    cfx__text_puts(w->out, name ? name : n->name);
+    cfx__text_puts(w->out, cfx__emit_node_name(w->names, n));
+}
+
+/* Dotted names as one identifier: runs of what may not stand in one are one underscore. */
+static void write_identifier(cfx__text *out, const char *name) {
+    for (const char *c = name; *c; c++)
+        if (cfx__emit_is_word(*c))
+            cfx__text_putc(out, *c);
+        else if (c == name || cfx__emit_is_word(c[-1]))
+            cfx__text_putc(out, '_');
+}
+
+/* A global that is called after a dotted path. */
+static void write_global(cfx__emit_writer *w, const char *path, const cfx_object *object) {
+    cfx__text wanted = {0};
+    write_identifier(&wanted, path);
+    const char *name = wanted.data ? wanted.data : "_";
+    cfx__text_puts(w->out, w->names ? cfx__emit_global_name(w->names, name, path, object) : name);
+    cfx__text_release(&wanted);
 }
 
 static void write_items(cfx__emit_writer *w, const cfx_list *l) {
@@ -59,10 +76,27 @@ static void write_tensor(cfx__emit_writer *w, const cfx_tensor *t) {
     cfx__text_printf(w->out, "], dtype=%s)", cfx_dtype_name(cfx_tensor_dtype(t)));
 }
 
-/* "mine_Point": the global that stands for a type of the caller's. */
-static void write_type(cfx__emit_writer *w, const cfx_tree_type *type) {
-    for (const char *p = type ? type->path : ""; *p; p++)
-        cfx__text_putc(w->out, *p == '.' ? '_' : *p);
+/* An object of the caller's writes itself: in texts and globals. */
+struct cfx_code {
+    cfx__emit_writer *w;
+};
+
+void cfx_code_text(cfx_code *code, const char *text) {
+    if (code && text)
+        cfx__text_puts(code->w->out, text);
+}
+
+void cfx_code_global(cfx_code *code, const char *path, cfx_value object) {
+    if (code && path)
+        write_global(code->w, path, object.tag == CFX_TAG_OBJECT ? cfx_as_object(object) : NULL);
+}
+
+static void write_object(cfx__emit_writer *w, const cfx_object *o) {
+    cfx_code code = {w};
+    if (o->type->code)
+        o->type->code(o->data, &code);
+    else
+        cfx__object_text(w->out, o, true);
 }
 
 void cfx__emit_value(cfx__emit_writer *w, cfx_value v) {
@@ -77,7 +111,8 @@ void cfx__emit_value(cfx__emit_writer *w, cfx_value v) {
         cfx__text_putc(w->out, ']');
         break;
     case CFX_TAG_TUPLE:
-        write_type(w, cfx_tree_type_of(v));
+        if (cfx_tree_type_of(v))
+            write_global(w, cfx_tree_type_of(v)->path, NULL);
         cfx__text_putc(w->out, '(');
         write_items(w, cfx_as_list(v));
         cfx__text_puts(w->out, cfx_as_list(v)->len == 1 ? ",)" : ")");
@@ -90,6 +125,11 @@ void cfx__emit_value(cfx__emit_writer *w, cfx_value v) {
         cfx__text_add(w->out, ", ", 2);
         cfx__emit_value(w, cfx_as_slice(v)->step);
         cfx__text_putc(w->out, ')');
+        break;
+    case CFX_TAG_OBJECT:
+        cfx__emit_paint(w, CFX__BLUE);
+        write_object(w, cfx_as_object(v));
+        cfx__emit_unpaint(w);
         break;
     default:
         cfx__emit_paint(w, CFX__BLUE);
@@ -237,9 +277,8 @@ static bool starts(const char *text, const char *with) {
     return !strncmp(text, with, strlen(with));
 }
 
-/* Torch's functions keep their dotted name. Others become one identifier: runs of what may not
- * stand in one are one underscore. */
-bool cfx__emit_global(cfx__text *out, const cfx_target *t) {
+/* Torch's functions keep their dotted name. Others become one identifier. */
+bool cfx__emit_function(cfx__text *out, const cfx_target *t) {
     const char *name = t->name;
     if (starts(name, "torch.")) {
         cfx__text_puts(out, name);
@@ -255,11 +294,7 @@ bool cfx__emit_global(cfx__text *out, const cfx_target *t) {
         cfx__text_putc(out, '_');
     else if (*name >= '0' && *name <= '9')
         cfx__text_putc(out, '_');
-    for (const char *c = name; *c; c++)
-        if (cfx__emit_is_word(*c))
-            cfx__text_putc(out, *c);
-        else if (c == name || cfx__emit_is_word(c[-1]))
-            cfx__text_putc(out, '_');
+    write_identifier(out, name);
     return true;
 }
 

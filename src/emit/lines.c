@@ -69,14 +69,3 @@ cfx_dict *cfx__emit_line_map(const cfx__emit_body *b, int head) {
     }
     return map;
 }
-
-cfx_dict *cfx_graph_line_map(const cfx_graph *g, int *start) {
-    cfx__emit_lines lines = {cfx_dict_new(), 0};
-    cfx__text out = {0};
-    if (!cfx_failed(g))
-        cfx__emit_code(&out, g, NULL, 4, &lines);
-    cfx__text_release(&out);
-    if (start)
-        *start = lines.start;
-    return lines.map;
-}

@@ -13,14 +13,16 @@ static cfx_module *new_module(void) {
 
 TEST(line_map_tells_the_node_of_each_line) {
     cfx_module *gm = new_module();
-    int start = 0;
     CHECK_STR(cfx_module_code(gm), "\n\n\ndef forward(self, x, y):\n"
                                    "    add = x + y;  x = y = None\n"
                                    "    relu = torch.relu(add);  add = None\n"
                                    "    return relu\n    ");
-    CHECK_STR(cfx_repr(cfx_graph_line_map(gm->graph, &start)), "{1: 2, 2: 3, 3: 4, 4: 4}");
-    CHECK_INT(start, 4);
-    CHECK_STR(cfx_repr(cfx_graph_line_map(cfx_graph_new(), NULL)), "{1: None, 2: None}");
+    cfx_python_code code = cfx_graph_python_code(gm->graph);
+    CHECK_STR(cfx_repr(code.lines), "{1: 2, 2: 3, 3: 4, 4: 4}");
+    CHECK_INT(code.start, 4);
+    CHECK_STR(code.src, cfx_module_code(gm));
+    CHECK_INT(code.globals->len, 0);
+    CHECK_STR(cfx_repr(cfx_graph_python_code(cfx_graph_new()).lines), "{1: None, 2: None}");
 }
 
 TEST(line_map_counts_lines_of_inputs_and_wraps) {
@@ -30,9 +32,10 @@ TEST(line_map_counts_lines_of_inputs_and_wraps) {
     cfx_node_set_meta(f, "is_wrapped", cfx_bool(true));
     cfx_node_set_meta(h, "is_wrapped", cfx_bool(true));
     cfx_graph_output(g, cfx_node_value(h));
-    int start = 0;
-    CHECK_STR(cfx_repr(cfx_graph_line_map(g, &start)), "{1: 0, 2: 1, 3: 2, 4: 3, 5: 3}");
-    CHECK_INT(start, 5);
+    cfx_python_code code = cfx_graph_python_code(g);
+    CHECK_STR(cfx_repr(code.lines), "{1: 0, 2: 1, 3: 2, 4: 3, 5: 3}");
+    CHECK_INT(code.start, 5);
+    CHECK_STR(cfx_repr(code.globals), "{'mine_f': 'mine.f', 'mine_h': 'mine.h'}");
 }
 
 /* ---- on_generate_code ------------------------------------------------------------------------ */
@@ -57,10 +60,10 @@ TEST(lines_of_code_go_through_the_users_function) {
                                    "    print(add)\n"
                                    "    relu = torch.relu(add);  add = None\n"
                                    "    return relu\n    ");
-    CHECK_STR(cfx_repr(cfx_graph_line_map(gm->graph, NULL)),
+    CHECK_STR(cfx_repr(cfx_graph_python_code(gm->graph).lines),
               "{1: None, 2: 2, 3: 2, 4: 3, 5: 4, 6: 4}");
     CHECK(cfx_graph_set_codegen(gm->graph, NULL) == &own);
-    CHECK_STR(cfx_repr(cfx_graph_line_map(gm->graph, NULL)), "{1: 2, 2: 3, 3: 4, 4: 4}");
+    CHECK_STR(cfx_repr(cfx_graph_python_code(gm->graph).lines), "{1: 2, 2: 3, 3: 4, 4: 4}");
 }
 
 /* ---- CodeGen --------------------------------------------------------------------------------- */
@@ -97,7 +100,7 @@ TEST(a_code_generator_of_the_users_own) {
                                    "    add = x + y;  x = y = None\n"
                                    "    relu = torch.relu(add);  add = None\n"
                                    "    return {'out': relu}\n    ");
-    CHECK_STR(cfx_repr(cfx_graph_line_map(gm->graph, NULL)), "{2: 2, 3: 3, 4: 4, 5: 4}");
+    CHECK_STR(cfx_repr(cfx_graph_python_code(gm->graph).lines), "{2: 2, 3: 3, 4: 4, 5: 4}");
     cfx_value both = cfx_list(cfx_ones(2), cfx_ones(2));
     CHECK_STR(cfx_repr(cfx_forward_value(gm, both)), "{'out': tensor([2., 2.])}");
     CHECK_STR(cfx_repr(cfx_forward_value(cfx_module_copy(gm), both)), "{'out': tensor([2., 2.])}");

@@ -182,7 +182,7 @@ static void add_statement(function *f, const cfx__parser_statement *m, const cha
         cfx__parse_shape(n, shape);
     if (f->wrapped.len && m->op == CFX_CALL_FUNCTION) {
         cfx__text global = {0};
-        if (cfx__emit_global(&global, &n->target) && cfx__map_get(&f->wrapped, global.data))
+        if (cfx__emit_function(&global, &n->target) && cfx__map_get(&f->wrapped, global.data))
             cfx_node_set_meta(n, "is_wrapped", cfx_bool(true));
         cfx__text_release(&global);
     }
