@@ -248,6 +248,31 @@ typedef enum cfx_grad_mode { CFX_GRAD_ON, CFX_NO_GRAD, CFX_INFERENCE } cfx_grad_
 CFX_API cfx_grad_mode cfx_set_grad_mode(cfx_grad_mode mode);
 CFX_API cfx_grad_mode cfx_get_grad_mode(void);
 
+/* Autocast, as `with torch.autocast(...)`: between begin and end some operators compute in a lower
+ * precision (products, convolutions), some in float32 (losses, norms), whatever floats they are
+ * given. Regions nest; the innermost counts.
+ *     cfx_autocast_begin(.dtype = CFX_BF16);
+ *     y = cfx_call(self, "fc", x);                     bfloat16
+ *     cfx_autocast_end();
+ * An unknown device, a dtype other than bfloat16 and float16, and an end without a begin are
+ * errors.
+ *
+ * In a forward that is traced, changes of the grad mode and of autocast become nodes,
+ * torch._C._set_grad_enabled, _enter_autocast and _exit_autocast; in one that is exported the calls
+ * between them become a graph of their own, which wrap_with_set_grad_enabled or wrap_with_autocast
+ * runs. Inference mode is recorded as CFX_NO_GRAD. */
+typedef struct cfx_autocast_options {
+    const char *device; /* "cpu" or "cuda", whose lists of operators count; NULL: "cpu" */
+    cfx_dtype dtype;    /* the lower precision; 0: that of the region around it, else bfloat16, for
+                           "cuda" float16 */
+    bool off;           /* a region in which nothing is converted: enabled=False */
+} cfx_autocast_options;
+CFX_API void cfx_autocast_begin_from(cfx_site at, cfx_autocast_options o);
+#define cfx_autocast_begin(...)                                                                    \
+    cfx_autocast_begin_from(CFX_HERE, CFX_OPTIONS(cfx_autocast_options, __VA_ARGS__))
+CFX_API void cfx_autocast_end_from(cfx_site at);
+#define cfx_autocast_end() cfx_autocast_end_from(CFX_HERE)
+
 /* Fake mode: while on, everything made is fake, constructors included. Returns the state before. */
 CFX_API bool cfx_set_fake_mode(bool on);
 

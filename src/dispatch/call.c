@@ -6,8 +6,16 @@
 
 static void *dispatcher_make(void) { return cfx__alloc0(sizeof(cfx__dispatch)); }
 
+static void dispatcher_free(void *p) {
+    for (cfx__autocast *c = ((cfx__dispatch *)p)->autocast, *outer; c; c = outer) {
+        outer = c->outer;
+        cfx__free(c);
+    }
+    cfx__free(p);
+}
+
 cfx__dispatch *cfx__dispatcher(void) {
-    return cfx__ctx_slot(CFX__SLOT_DISPATCH, dispatcher_make, cfx__free);
+    return cfx__ctx_slot(CFX__SLOT_DISPATCH, dispatcher_make, dispatcher_free);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -425,6 +433,8 @@ cfx_value cfx__op_call_bound(cfx_site at, cfx_op *op, cfx_value *args) {
         at = d->at;
     cfx_value result;
     if (unlikely(d->recorder != NULL) && d->recorder(at, op, args, &result))
+        return result;
+    if (unlikely(d->autocast != NULL) && cfx__autocast_call(at, op, args, &result))
         return result;
     if (d->grad == CFX_GRAD_ON && !d->below_autograd &&
         unlikely(any_grad(cfx__op_info_of(op)->schema->nargs, args)))

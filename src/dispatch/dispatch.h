@@ -104,12 +104,27 @@ const char *cfx__dispatch_hint(const char *name);
 typedef bool cfx__fn_layer(cfx_site at, cfx_target t, cfx_args a, cfx_value *result);
 typedef bool cfx__op_layer(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *result);
 
+typedef cfx_value cfx__mode_fn(cfx_site at, const char *function, cfx_args a);
+
+/* A region under autocast; regions nest, the innermost counts. */
+typedef struct cfx__autocast {
+    cfx_dtype dtype; /* the lower precision */
+    bool gpu;        /* PyTorch's lists for GPUs */
+    bool enabled;
+    cfx_value entered; /* the node that entered it, where somebody records; else None */
+    struct cfx__autocast *outer;
+} cfx__autocast;
+
 typedef struct cfx__dispatch {
     cfx_mode *function_modes, *dispatch_modes;
     int below;              /* > 0 inside operators: function modes and tracing look away */
     cfx_site at;           /* the user's line of the outermost call */
     cfx_grad_mode grad;
     bool fake;
+    cfx__autocast *autocast; /* NULL: none */
+    /* Hears of a call that changes the grad mode or autocast, by Python's name for it; the node
+     * that it made of it, or None. NULL: nobody records. */
+    cfx__mode_fn *mode;
     int below_autograd;     /* > 0 inside calls on the tape: what they call is not put there too */
     cfx__fn_layer *trace;
     cfx__op_layer *recorder; /* of an export or rewrite: sees every overload first, whole */
@@ -121,6 +136,28 @@ typedef struct cfx__dispatch {
 } cfx__dispatch;
 
 cfx__dispatch *cfx__dispatcher(void);
+
+/* ---- modes (modes.c) ------------------------------------------------------------------------- */
+
+/* Converts the arguments of a call as the autocast region says that the thread is in, and says
+ * whether it wants that; false, with an error, where they cannot be converted. What such a call
+ * does inside is left alone. */
+bool cfx__autocast_args(const cfx_op *op, cfx_value *args, bool *converts);
+/* A call on converted arguments; false where the region wants none converted. */
+bool cfx__autocast_call(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *result);
+/* Whether calls are put on the tape: the grad mode says so, and nobody records them otherwise. */
+bool cfx__grad_records(void);
+
+/* What a forward may leave changed when it stops in the middle. */
+typedef struct cfx__modes {
+    cfx_grad_mode grad;
+    cfx__autocast *autocast;
+} cfx__modes;
+cfx__modes cfx__modes_now(void);
+/* Sets them back; nobody hears of it. */
+void cfx__modes_restore(cfx__modes m);
+
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 /* How calls of an overload are bound, wherever: as torch.ops does it, a number stands for a tensor
  * in a few arithmetic operators alone. */

@@ -409,15 +409,6 @@ static cfx_value log_dispatch(cfx_mode *self, cfx_target t, cfx_args a) {
 cfx_mode cfx_function_log(FILE *out) { return (cfx_mode){.handle = log_function, .user = out}; }
 cfx_mode cfx_dispatch_log(FILE *out) { return (cfx_mode){.handle = log_dispatch, .user = out}; }
 
-cfx_grad_mode cfx_get_grad_mode(void) { return cfx__dispatcher()->grad; }
-
-cfx_grad_mode cfx_set_grad_mode(cfx_grad_mode mode) {
-    cfx__dispatch *d = cfx__dispatcher();
-    cfx_grad_mode before = d->grad;
-    d->grad = mode;
-    return before;
-}
-
 bool cfx_set_fake_mode(bool on) {
     cfx__dispatch *d = cfx__dispatcher();
     bool before = d->fake;

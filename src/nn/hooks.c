@@ -325,7 +325,7 @@ static bool pass_gate(cfx_dict *call, cfx_value *v, int64_t n, bool after) {
             cfx_list_append(cfx_as_list(list), v[i]);
             cfx_list_append(cfx_as_list(places), cfx_int(i));
         }
-    if (!cfx_as_list(list)->len || cfx_get_grad_mode() != CFX_GRAD_ON)
+    if (!cfx_as_list(list)->len || !cfx__grad_records())
         return false;
     cfx_value out = cfx_op_do(&cfx__hook_gate, list, call, places, n, cfx_bool(after));
     for (int64_t i = 0; !cfx_is_bad(out) && i < cfx_as_list(places)->len; i++)

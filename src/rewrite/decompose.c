@@ -273,7 +273,6 @@ static bool record(decomposing *d, int k) {
                                        .decomposition_for = decomposition_for,
                                        .unknown_tensor = unknown_tensor,
                                        .scalar = scalar,
-                                       .convert = cfx__autocast_args,
                                        .data_size = cfx__rerun_data_size,
                                        .part_size = cfx__rerun_part_size,
                                        .varies = cfx__rerun_varies,

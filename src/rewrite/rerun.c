@@ -12,12 +12,11 @@ static cfx_value given(cfx_node *n, void *user) {
     return cfx_value_keep(run->values[cfx__node_of(n)->id]);
 }
 
-/* Arguments with the values of their nodes in place of them; scope. */
-static cfx_value filled(cfx__rerun *run, cfx_value v) {
+cfx_value cfx__rerun_filled(cfx__rerun *run, cfx_value v) {
     return cfx__value_scope_own(cfx__node_map(v, given, run));
 }
 
-static void set_value(cfx__rerun *run, const cfx_node *n, cfx_value v) {
+void cfx__rerun_set(cfx__rerun *run, const cfx_node *n, cfx_value v) {
     cfx_value *at = &run->values[cfx__node_of(n)->id];
     cfx_value_drop(*at);
     *at = cfx_value_keep(v);
@@ -136,8 +135,7 @@ static bool is_truth(const cfx_node *n) {
     return kind == CFX_RESULT_BOOL || (kind == CFX_RESULT_UNKNOWN && relation);
 }
 
-/* A copy of the node with its arguments as they are now; its results from its metadata. */
-static cfx_value copied(cfx__rerun *run, const cfx_node *n, cfx_args a) {
+cfx_value cfx__rerun_copied(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     cfx__recorder *r = &run->recorder;
     cfx_value args = cfx__record_arg(r, (cfx_site){0}, cfx_tuple_value(a.n, a.v));
     cfx_value kw = a.kw ? cfx__record_arg(r, (cfx_site){0}, cfx_dict_value(a.kw)) : cfx_none();
@@ -309,7 +307,7 @@ static cfx_value run_item(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     cfx_node copy = *n;
     copy.target = cfx_graph_target(run->recorder.graph, "aten._local_scalar_dense.default");
     copy.name = "_local_scalar_dense";
-    return copied(run, &copy, a);
+    return cfx__rerun_copied(run, &copy, a);
 }
 
 /* Whether the strides of t, which is the value of a node now, are those that it has in the program.
@@ -356,10 +354,8 @@ static bool is_choice(const cfx_node *n) {
     return false;
 }
 
-static cfx_value run_higher_order(cfx__rerun *run, const cfx_node *n, cfx_args a);
-
 static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
-    cfx_value args = filled(run, n->args), kwargs = filled(run, n->kwargs);
+    cfx_value args = cfx__rerun_filled(run, n->args), kwargs = cfx__rerun_filled(run, n->kwargs);
     if (cfx_is_bad(args) || cfx_is_bad(kwargs))
         return cfx_bad();
     cfx_args a = {(int)cfx_as_list(args)->len, cfx_as_list(args)->items,
@@ -369,17 +365,17 @@ static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
         (a.v[0].tag == CFX_TAG_LIST || a.v[0].tag == CFX_TAG_TUPLE))
         return cfx_at(a.v[0], cfx_integer(a.v[1]));
     if (cfx_node_higher_order(n))
-        return run_higher_order(run, n, a);
+        return cfx__rerun_higher(run, n, a);
     cfx_value val = cfx_node_get_meta(n, "val");
     if (op == &cfx_op_sym_size_int && val.tag == CFX_TAG_SYM && is_data(cfx_as_sym(val)))
         cfx__name_create(&run->recorder.graph->names, "sym_size_int", false); /* read again below */
     if (op && !strcmp(cfx_op_name(op), "aten.item.default"))
         return run_item(run, n, a);
     if (!op && is_truth(n) && is_choice(n))
-        return copied(run, n, a);
+        return cfx__rerun_copied(run, n, a);
     if ((op && (needs_data(op) || is_counted(n, op, a))) || (!op && !n->target.fn) ||
         ((!op || (op->effects & CFX_SIDE)) && has_unknown(n, a)))
-        return copied(run, n, a);
+        return cfx__rerun_copied(run, n, a);
     if (op)
         return cfx_op_do_from((cfx_site){0}, is_no_view(run, n, op, a) ? &cfx_op_reshape : op, a);
     return cfx_py_from((cfx_site){0}, n->target.name, a);
@@ -397,14 +393,14 @@ static cfx_value run_node(cfx__rerun *run, const cfx_node *n) {
     }
 }
 
-static bool rerun_node(cfx__rerun *run, cfx_node *n) {
+bool cfx__rerun_node(cfx__rerun *run, cfx_node *n) {
     size_t mark = cfx_scope_open();
     run->recorder.like = n;
     run->sizes_used = 0;
     run->recorder.sized = run->worlds->symbols.len && has_symbols(results_of(n));
     cfx_value v = run_node(run, n);
     if (cfx_ok() && !cfx_is_bad(v))
-        set_value(run, n, v);
+        cfx__rerun_set(run, n, v);
     cfx_scope_close(mark);
     if (!cfx_ok())
         cfx__run_note(n);
@@ -420,7 +416,7 @@ static bool run_placeholders(cfx__rerun *run) {
         if (n->op == CFX_PLACEHOLDER)
             VEC_PUSH(all, n);
     for (size_t i = 0; i < all.len && fine; i++)
-        fine = rerun_node(run, all.data[run->order ? run->order[i] : (int)i]);
+        fine = cfx__rerun_node(run, all.data[run->order ? run->order[i] : (int)i]);
     for (size_t i = 0; i < all.len && fine; i++) {
         cfx_value v = run->values[cfx__node_of(all.data[i])->id];
         VEC_PUSH(run->inputs, v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL);
@@ -473,8 +469,8 @@ bool cfx__rerun_graph(cfx__rerun *run, cfx_value *result) {
     take_bounds(run);
     cfx_each_node(g, n) {
         if (n->op == CFX_OUTPUT)
-            *result = filled(run, cfx_at(n->args, 0));
-        else if (n->op != CFX_PLACEHOLDER && !rerun_node(run, n))
+            *result = cfx__rerun_filled(run, cfx_at(n->args, 0));
+        else if (n->op != CFX_PLACEHOLDER && !cfx__rerun_node(run, n))
             return false;
     }
     return cfx_ok() && !loses_writes(run);
@@ -486,76 +482,4 @@ void cfx__rerun_done(cfx__rerun *run) {
     cfx__free(run->values);
     cfx__alias_close(&run->alias);
     VEC_FREE(run->inputs);
-}
-
-/* ---- sub-graphs ------------------------------------------------------------------------------ */
-
-/* A sub-graph run again in a graph of its own, and put under its name in the new module. Its
- * results are in a list where PyTorch has them so. */
-static bool rerun_child(cfx__rerun *run, const char *name, cfx_module *child, bool list) {
-    cfx__rerun sub = *run;
-    memset(&sub.inputs, 0, sizeof sub.inputs);
-    sub.recorder.graph = cfx_graph_new();
-    sub.recorder.inside = sub.recorder.asked = false;
-    sub.order = NULL;
-    sub.values = NULL;
-    sub.alias = (cfx__alias){0};
-    sub.from = child;
-    sub.to = cfx__module_new_raw("GraphModule", NULL);
-    cfx_value result = cfx_none();
-    cfx__record_begin(&sub.recorder);
-    bool fine = cfx__rerun_graph(&sub, &result);
-    cfx_value out = fine ? cfx__record_arg(&sub.recorder, (cfx_site){0}, result) : cfx_bad();
-    cfx__record_end(&sub.recorder);
-    if (list && out.tag == CFX_TAG_TUPLE)
-        out = cfx_list_value(cfx_len(out), cfx_as_list(out)->items);
-    if (!cfx_is_bad(out)) {
-        cfx_graph_output(sub.recorder.graph, out);
-        cfx_module *gm = cfx_graph_module(sub.to, sub.recorder.graph, child->type);
-        if (gm->graph)
-            cfx_module_set_attr(run->to, name, cfx_module_value(gm));
-    }
-    cfx__rerun_done(&sub);
-    return cfx_ok();
-}
-
-/* Regions that change a mode only are written out; sub-graphs of others stay sub-graphs. */
-static bool is_region(const cfx_node *n) {
-    const char *name = cfx_node_higher_order(n);
-    return !strcmp(name, "wrap_with_set_grad_enabled") || !strcmp(name, "wrap_with_autocast");
-}
-
-static bool is_scan(const cfx_node *n) {
-    const char *name = cfx_node_higher_order(n);
-    return !strcmp(name, "scan") || !strcmp(name, "associative_scan");
-}
-
-/* Files have lists only. In PyTorch all operands of branches and while loops are tuples, and what
- * scans use beside them. */
-static bool is_tuple(const cfx_node *n, int i) {
-    return is_scan(n) ? i == cfx_len(n->args) - 1
-                      : strcmp(cfx_node_higher_order(n), "map_impl") != 0;
-}
-
-/* A higher-order operator: sub-graphs are rewritten too. */
-static cfx_value run_higher_order(cfx__rerun *run, const cfx_node *n, cfx_args a) {
-    cfx__higher_fn *fn = is_region(n) ? cfx__higher_find(n->target.name) : NULL;
-    if (fn)
-        return fn((cfx_site){0}, a);
-    cfx_value args = cfx_tuple_value(0, NULL);
-    for (int i = 0; i < a.n && cfx_ok(); i++) {
-        cfx_value v = a.v[i];
-        if (v.tag == CFX_TAG_MODULE) {
-            const char *name = cfx_as_node(cfx_as_list(n->args)->items[i])->target.name;
-            if (!rerun_child(run, name, cfx_as_module(v), is_scan(n)))
-                return cfx_bad();
-            cfx_node *made = cfx_graph_get_attr(run->recorder.graph, name);
-            run->recorder.note(&run->recorder, (cfx_site){0}, made);
-            v = cfx_node_value(made);
-        } else if (v.tag == CFX_TAG_LIST && is_tuple(n, i)) {
-            v = cfx_tuple_value(cfx_as_list(v)->len, cfx_as_list(v)->items);
-        }
-        cfx_list_append(cfx_as_list(args), v);
-    }
-    return copied(run, n, (cfx_args){a.n, cfx_as_list(args)->items, a.kw});
 }

@@ -54,6 +54,15 @@ typedef struct cfx__rerun {
  * error that names the node. */
 bool cfx__rerun_graph(cfx__rerun *run, cfx_value *result);
 void cfx__rerun_done(cfx__rerun *run);
+/* One node of it; what it gives is noted. False, with an error that names the node. */
+bool cfx__rerun_node(cfx__rerun *run, cfx_node *n);
+void cfx__rerun_set(cfx__rerun *run, const cfx_node *n, cfx_value v);
+/* Arguments with the values of their nodes in place of them; scope. */
+cfx_value cfx__rerun_filled(cfx__rerun *run, cfx_value v);
+/* A copy of the node with its arguments as they are now; its results from its metadata. */
+cfx_value cfx__rerun_copied(cfx__rerun *run, const cfx_node *n, cfx_args a);
+/* A higher-order operator: sub-graphs are rewritten too, regions that change a mode written out. */
+cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a);
 /* What the recorder is told of sizes that depend on data. */
 int64_t cfx__rerun_data_size(cfx__recorder *r);
 int64_t cfx__rerun_part_size(cfx__recorder *r, int64_t n);

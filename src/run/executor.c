@@ -79,7 +79,7 @@ const cfx_executor *cfx_set_executor(const cfx_executor *x) {
 static bool is_watched(const cfx_execution *e) {
     const cfx__dispatch *d = cfx__dispatcher();
     bool watched = d->function_modes || d->dispatch_modes || d->trace || d->recorder || d->fake ||
-                   d->grad == CFX_GRAD_ON || (e->inputs.kw && e->inputs.kw->len);
+                   d->autocast || d->grad == CFX_GRAD_ON || (e->inputs.kw && e->inputs.kw->len);
     for (int i = 0; i < e->inputs.n && !watched; i++)
         watched = e->inputs.v[i].tag == CFX_TAG_TENSOR &&
                   cfx_as_tensor(e->inputs.v[i])->head.flags & (CFX__FAKE | CFX__TRACED);

@@ -2,7 +2,6 @@
  * get_attr gives of a child, and is called with its operands one by one. Start at the table. */
 #include <cfx/ops.h>
 
-#include "../trace/control.h"
 #include "run.h"
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -47,8 +46,12 @@ static cfx_value call_with_rest(cfx_site at, const char *op, cfx_args a, int gra
 
 /* ---- branches and loops ---------------------------------------------------------------------- */
 
+static cfx_value run_graph(cfx__body *b, cfx_site at, cfx_args given) {
+    return cfx__run_subgraph(at, b->module, b->place, b->round, given);
+}
+
 static cfx_value call_graph(cfx__body *b, cfx_site at, cfx_args flat) {
-    cfx_value v = cfx__run_subgraph(at, b->module, b->place, b->round, flat);
+    cfx_value v = run_graph(b, at, flat);
     return cfx_is_bad(v) || is_sequence(v) ? v : cfx_tuple_value(1, &v);
 }
 
@@ -109,27 +112,48 @@ static cfx_value associative_scan(cfx_site at, cfx_args a) {
 
 /* ---- regions --------------------------------------------------------------------------------- */
 
-static cfx_value set_grad_enabled(cfx_site at, cfx_args a) {
+/* The graph of a region, argument number i, on the arguments after it. */
+static cfx_value call_region(cfx_site at, const char *op, cfx_args a, int i, cfx__body *b) {
+    *b = (cfx__body){.call = b->call, .module = body_arg(at, op, a, i).module, .place = i,
+                     .round = -1};
+    int n = a.n > i + 1 ? a.n - i - 1 : 0;
+    return cfx_ok() ? b->call(b, at, (cfx_args){n, a.v + (n ? i + 1 : 0), NULL}) : cfx_bad();
+}
+
+static cfx_value set_grad_enabled(cfx_site at, cfx_args a, cfx__body *b) {
     cfx_grad_mode before = cfx_get_grad_mode();
+    bool on = cfx_is_true_from(at, arg(a, 0));
+    if (before != CFX_INFERENCE) /* which stays what it is, as in PyTorch */
+        cfx_set_grad_mode(on ? CFX_GRAD_ON : CFX_NO_GRAD);
+    cfx_value v = call_region(at, "wrap_with_set_grad_enabled", a, 1, b);
     if (before != CFX_INFERENCE)
-        cfx_set_grad_mode(cfx_is_true_from(at, arg(a, 0)) ? CFX_GRAD_ON : CFX_NO_GRAD);
-    cfx_value v = call_with_rest(at, "wrap_with_set_grad_enabled", a, 1, 2);
-    cfx_set_grad_mode(before);
+        cfx_set_grad_mode(before);
     return v;
 }
 
 /* wrap_with_autocast(device_type, dtype, enabled, cache_enabled, graph, *operands) */
-static cfx_value autocast(cfx_site at, cfx_args a) {
-    cfx_value device = arg(a, 0), dtype = arg(a, 1);
-    cfx__autocast c = {
-        .gpu = cfx_text(device) && !strcmp(cfx_text(device), "cuda"),
-        .dtype = dtype.tag == CFX_TAG_DTYPE ? cfx_as_dtype(dtype) : CFX_BF16,
-        .enabled = cfx_is_true_from(at, arg(a, 2)),
-    };
-    cfx__autocast_begin(&c);
-    cfx_value v = call_with_rest(at, "wrap_with_autocast", a, 4, 5);
-    cfx__autocast_end(&c);
+static cfx_value autocast(cfx_site at, cfx_args a, cfx__body *b) {
+    cfx_value dtype = arg(a, 1);
+    cfx_autocast_begin_from(
+        at, (cfx_autocast_options){
+                .device = cfx_text(arg(a, 0)),
+                .dtype = dtype.tag == CFX_TAG_DTYPE ? cfx_as_dtype(dtype) : (cfx_dtype)0,
+                .off = !cfx_is_true_from(at, arg(a, 2))});
+    cfx_value v = cfx_ok() ? call_region(at, "wrap_with_autocast", a, 4, b) : cfx_bad();
+    cfx_autocast_end_from(at);
     return v;
+}
+
+cfx_value cfx__higher_region(cfx_site at, const char *name, cfx_args a, cfx__body *b) {
+    return !strcmp(name, "wrap_with_autocast") ? autocast(at, a, b) : set_grad_enabled(at, a, b);
+}
+
+static cfx_value run_set_grad_enabled(cfx_site at, cfx_args a) {
+    return set_grad_enabled(at, a, &(cfx__body){.call = run_graph});
+}
+
+static cfx_value run_autocast(cfx_site at, cfx_args a) {
+    return autocast(at, a, &(cfx__body){.call = run_graph});
 }
 
 static cfx_value invoke_subgraph(cfx_site at, cfx_args a) {
@@ -158,8 +182,8 @@ static const struct {
     {"map_impl", map_impl},
     {"scan", scan},
     {"associative_scan", associative_scan},
-    {"wrap_with_set_grad_enabled", set_grad_enabled},
-    {"wrap_with_autocast", autocast},
+    {"wrap_with_set_grad_enabled", run_set_grad_enabled},
+    {"wrap_with_autocast", run_autocast},
     {"invoke_subgraph", invoke_subgraph},
     {"tag_activation_checkpoint", wrap},
     {"wrap", wrap},

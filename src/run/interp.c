@@ -349,6 +349,7 @@ static cfx_value run_steps(cfx_interp *it, cfx__run run) {
     run.values = cfx__alloc0((size_t)n * (sizeof *run.values + sizeof *run.have));
     run.have = (bool *)(run.values + n);
     struct cfx__run *outer = it->own_;
+    const cfx__modes modes = cfx__modes_now();
     it->own_ = &run;
     bool through_handlers = overridden(it), checked = false;
     int left = steps->nplaceholders; /* to come: after the last one all inputs have to be taken */
@@ -374,6 +375,8 @@ static cfx_value run_steps(cfx_interp *it, cfx__run run) {
     unbox(&run, run.inputs.n);
     cfx__free(run.values);
     it->own_ = outer;
+    if (!cfx_ok()) /* what was to set them back was not reached */
+        cfx__modes_restore(modes);
     if (cfx__value_tag_counted(result.tag))
         cfx__scope_own(cfx__value_object(result));
     return cfx_ok() ? result : cfx_bad();

@@ -374,10 +374,10 @@ TEST(autocast_sees_calls_whole_while_gradients_are_recorded) {
 
 static void not_called(cfx_op_call *c) {
     (void)c;
-    CHECK(!"called with arguments that could not be converted");
+    CHECK(!"called in a region that there cannot be");
 }
 
-TEST(autocast_makes_no_call_whose_arguments_it_cannot_convert) {
+TEST(autocast_makes_no_call_in_a_dtype_that_it_does_not_know) {
     static cfx_op op = {.schema = "mine::low(Tensor x) -> Tensor",
                         .decompose = not_called,
                         .autocast = CFX_CAST_LOW};
@@ -396,9 +396,10 @@ TEST(autocast_makes_no_call_whose_arguments_it_cannot_convert) {
         "            low: \"f32[2]\" = torch.ops.mine.low.default(x)\n"
         "            return (low,)\n");
     CHECK(cfx_is_bad(cfx_program_run(p, row(1, 2))));
-    CHECK_ERROR("a tensor of torch.quint8 needs a scale: torch.quantize_per_tensor makes one");
+    CHECK_ERROR("In CPU autocast, but the target dtype is not supported. CPU Autocast only "
+                "supports dtype of torch.bfloat16, torch.float16 currently, not torch.quint8");
     cfx_decompose(p, CFX_NONE);
-    CHECK_ERROR("a tensor of torch.quint8 needs a scale: torch.quantize_per_tensor makes one");
+    CHECK_ERROR("In CPU autocast, but the target dtype is not supported.");
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 
 #include <cfx/run.h>
 
-#include "../trace/trace.h"
+#include "../trace/control.h"
 
 /* One node, ready to run. In its arguments a node stands with its slot in value.spare. */
 typedef struct cfx__run_step {
@@ -78,6 +78,9 @@ cfx_value cfx__run_fill(const cfx__run *r, cfx_value v);
  * arguments hold sub-graphs as modules. */
 typedef cfx_value cfx__higher_fn(cfx_site at, cfx_args a);
 cfx__higher_fn *cfx__higher_find(const char *name);
+/* Calls the graph of a region (wrap_with_set_grad_enabled, wrap_with_autocast) in its mode, by
+ * b->call; the rest of b is filled in. */
+cfx_value cfx__higher_region(cfx_site at, const char *name, cfx_args a, cfx__body *b);
 /* The one that takes no sub-graph: torch.ops.higher_order.print (print.c). */
 cfx_value cfx__higher_print(cfx_site at, cfx_args a);
 
@@ -90,7 +93,6 @@ typedef struct cfx__run_state {
     const char *path;             /* of the graph that is being run; NULL: the outermost */
     cfx_watcher *watcher;         /* looks into the sub-graphs of `node`; NULL: nobody does */
     const cfx_module *entered;    /* the sub-graph that is about to run */
-    struct cfx__autocast *autocast; /* the region; NULL: none */
 } cfx__run_state;
 cfx__run_state *cfx__run_state_now(void);
 /* Runs a higher-order operator, the call n. A watcher that wants to is led into its sub-graphs;
@@ -125,20 +127,6 @@ cfx_value cfx__run_module(cfx_site at, cfx_module *gm, cfx_args a, cfx_watcher *
 
 /* The same with the hooks on its nodes: the forward of GraphModules. */
 cfx_value cfx__run_hooked(cfx_module *gm, cfx_args a);
-
-/* A region under autocast, between begin and end; regions nest, the innermost counts. */
-typedef struct cfx__autocast {
-    cfx_dtype dtype; /* the lower precision */
-    bool gpu;        /* PyTorch's lists for GPUs */
-    bool enabled;
-    cfx__op_layer *layer; /* what saw calls before it */
-    struct cfx__autocast *outer;
-} cfx__autocast;
-void cfx__autocast_begin(cfx__autocast *c);
-void cfx__autocast_end(cfx__autocast *c);
-/* Converts the arguments of a call as the region says that the thread is in, and says whether it
- * wants that; false, with an error, where they cannot be converted. */
-bool cfx__autocast_args(const cfx_op *op, int n, cfx_value *args, bool *converts);
 
 /* ---- programs -------------------------------------------------------------------------------- */
 

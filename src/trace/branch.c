@@ -118,13 +118,14 @@ static void rename_inputs(cfx_graph *g, const cfx_list *operands) {
  * them; NULL where it does not. */
 static cfx_list *named_operands(const cfx_node *n) {
     const char *op = cfx_node_higher_order(n);
-    bool cond = !strcmp(op, "cond");
-    if (!cond && strcmp(op, "map_impl"))
+    bool cond = !strcmp(op, "cond"), wrap = !strcmp(op, "wrap_with_set_grad_enabled");
+    if (!cond && !wrap && strcmp(op, "map_impl"))
         return NULL;
     const cfx_list *args = cfx_as_list(n->args);
     cfx_list *all = cfx_as_list(cfx_list_value(0, NULL));
-    for (int64_t k = cond ? 3 : 1; k < args->len; k++) {
-        const cfx_list *part = cfx_as_list(args->items[k]);
+    for (int64_t k = cond ? 3 : wrap ? 2 : 1; k < args->len; k++) {
+        cfx_value one = cfx_list_value(1, &args->items[k]);
+        const cfx_list *part = cfx_as_list(wrap ? one : args->items[k]);
         for (int64_t i = 0; i < part->len; i++)
             cfx_list_append(all, part->items[i]);
     }
@@ -152,7 +153,8 @@ static void rename_subgraphs(cfx_graph *g, const cfx_module *root, const cfx_nod
                              : NULL;
         if (!sub)
             continue;
-        rename_inputs(sub, operands);
+        if (operands || strncmp(cfx_node_higher_order(n), "wrap_with_", 10))
+            rename_inputs(sub, operands);
         rename_graphs(sub, below, operands != NULL);
     }
 }

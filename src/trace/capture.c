@@ -208,9 +208,11 @@ static bool make(const cfx__capture *c, int k, made *m) {
         cfx__tracer_end(&t);
     } else {
         cfx__recorder *r = cfx__recorder_now();
+        cfx__modes before = cfx__modes_now();
         cfx__record_branch_begin(r, &m->branch);
         run_body(c, k, m);
         cfx__record_branch_end(r);
+        cfx__modes_restore(before);
         return cfx_ok() && check_body(c, m->branch.graph);
     }
     return cfx_ok();

@@ -71,6 +71,9 @@ void cfx__export_end(cfx__export *e);
 int64_t cfx__unknown_size(cfx__recorder *r);
 int64_t cfx__unknown_carried(cfx__recorder *r, int64_t first);
 int64_t cfx__unknown_either(cfx__recorder *r, int64_t a, int64_t b);
+/* Makes graphs of their own of what ran in other modes than the export (regions.c); false with an
+ * error. */
+bool cfx__regions_make(cfx__export *e);
 /* Adds the place of a call, with its source line, to a stack trace; nothing where it has none. */
 void cfx__export_put_frame(cfx__export *e, cfx__text *out, cfx_site at);
 

@@ -127,8 +127,11 @@ bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kw
     bool fine = cfx_ok() && cfx__dims_settle(&r.dims);
     r.other = cfx__alloc0((CFX__WORLDS - 1) * sizeof *r.other);
     fine = fine && export_worlds(&r);
-    if (fine)
+    fine = fine && cfx__regions_make(e);
+    if (fine) {
         cfx__branch_names(e->recorder.graph, NULL);
+        name_outputs(e);
+    }
     for (int k = 1; k < CFX__WORLDS; k++)
         forget(&r, k);
     cfx__free(r.other);

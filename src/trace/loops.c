@@ -2,6 +2,7 @@
 #include <cfx/ops.h>
 
 #include "control.h"
+#include "record.h"
 
 #include "../ops/back.h"
 
@@ -69,7 +70,7 @@ static cfx_value tied(cfx_value results, cfx_value operands) {
     for (int64_t i = 0; i < cfx_len(results); i++)
         if (is_float(cfx_at(results, i)))
             cfx_list_append(cfx_as_list(to), cfx_at(results, i));
-    if (cfx_get_grad_mode() != CFX_GRAD_ON || !cfx_len(from) || !cfx_len(to))
+    if (!cfx__grad_records() || !cfx_len(from) || !cfx_len(to))
         return results;
     cfx_value made = cfx_op_do(&cfx__loop_tie, to, from);
     int64_t k = 0;
@@ -110,6 +111,8 @@ static bool is_alike(cfx_value a, cfx_value b) {
 
 /* What the branches give where nobody knows which is taken. */
 static cfx_value call_either(cfx_site at, cfx__body *yes, cfx__body *no, cfx_value operands) {
+    if (cfx__recorder_now()) /* nothing of it is to be recorded as if it were taken */
+        return needs_data(at, "cond");
     cfx_value a = call(at, yes, -1, 1, &operands);
     cfx_value b = cfx_is_bad(a) ? a : call(at, no, -1, 1, &operands);
     return cfx_is_bad(b) || is_alike(a, b) ? b : needs_data(at, "cond");
@@ -147,6 +150,10 @@ static bool has_numbers(cfx_value list) {
 
 /* Where nobody knows whether it goes on, it ends, if tensors that are carried keep their shapes. */
 static void end_unknown(cfx_site at, cfx__body *body, int64_t round, cfx_value *lists) {
+    if (cfx__recorder_now()) {
+        needs_data(at, "while_loop");
+        return;
+    }
     cfx_value next = call(at, body, round, 2, lists);
     if (!cfx_is_bad(next) && (has_numbers(lists[0]) || !is_alike(next, lists[0])))
         needs_data(at, "while_loop");

@@ -191,6 +191,10 @@ static void record_assertion(cfx__recorder *r, cfx_site at, const cfx__schema *s
     if (r->functional || strcmp(s->name, "to") || v.tag != CFX_TAG_TENSOR)
         return;
     cfx_op *op = cfx_op_find("aten._assert_tensor_metadata");
+    const cfx_node *last = cfx_graph_last(r->graph);
+    if (last && last->target.op == op && cfx_as_node(cfx_at(last->args, 0)) ==
+                                             cfx__recorded_node(r, v))
+        return; /* a program that is exported again has it already */
     cfx_dict *kw = cfx_dict_new();
     cfx_dict_set(kw, "dtype", cfx_dtype_value((cfx_dtype)cfx_as_tensor(v)->dtype));
     cfx_dict_set(kw, "device", cfx_device_value(cfx_as_tensor(v)->device));
@@ -213,12 +217,16 @@ static void fill_options(const cfx__schema *s, cfx_value *args) {
     }
 }
 
-/* What a recorded call does inside is not recorded. */
+/* What a recorded call does inside is not recorded, the conversions of autocast among it. */
 static cfx_value run_inside(cfx_site at, cfx_op *op, cfx_value *args) {
     cfx__dispatch *d = cfx__dispatcher();
     cfx__op_layer *layer = d->recorder;
+    cfx__autocast *region = d->autocast;
     d->recorder = cfx__op_record_nothing;
-    cfx_value result = cfx__op_run(at, op, args);
+    bool converts = false, good = !region || cfx__autocast_args(op, args, &converts);
+    d->autocast = converts ? NULL : region;
+    cfx_value result = good ? cfx__op_run(at, op, args) : cfx_bad();
+    d->autocast = region;
     d->recorder = layer;
     return result;
 }
@@ -406,6 +414,20 @@ static cfx_value record_op(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value 
                : record_leaf(r, at, op, args);
 }
 
+/* A program that is decomposed has the conversions of autocast in it; one that is exported leaves
+ * them to who runs it. */
+static cfx_value record_converted(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {
+    cfx__dispatch *d = cfx__dispatcher();
+    cfx__autocast *region = d->autocast;
+    bool converts = false;
+    if (r->functional && region && !cfx__autocast_args(op, args, &converts))
+        return cfx_bad();
+    d->autocast = converts ? NULL : region;
+    cfx_value v = record_op(r, at, op, args);
+    d->autocast = region;
+    return v;
+}
+
 /* An integer that is data: as one that nobody knows, which the node gives. False where it is known,
  * or something else. */
 static bool record_item(cfx__recorder *r, cfx_site at, cfx_op *op, const cfx_value *args,
@@ -441,12 +463,7 @@ static bool record_call(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *res
     size_t mark = cfx_scope_open();
     cfx_value own[CFX_MAX_ARGS];
     memcpy(own, args, (size_t)info->schema->nargs * sizeof *own);
-    bool converts = false, asked = r->convert && !r->converted;
-    bool good = !asked || r->convert(op, info->schema->nargs, own, &converts);
-    r->converted |= converts;
-    cfx_value v = good ? record_op(r, at, op, own) : cfx_bad();
-    *result = cfx_scope_return_value(mark, v);
-    r->converted &= !converts;
+    *result = cfx_scope_return_value(mark, record_converted(r, at, op, own));
     return true;
 }
 
@@ -467,6 +484,17 @@ static int64_t part_size(int64_t n) {
 static bool varies(int64_t n) {
     cfx__recorder *r = cfx__recorder_now();
     return r && r->varies && r->varies(r, n);
+}
+
+/* A call that changes how those after it run: a node, which the export makes a region of. Programs
+ * that are decomposed have none. */
+static cfx_value record_mode(cfx_site at, const char *function, cfx_args a) {
+    cfx__recorder *r = cfx__recorder_now();
+    if (!r || r->functional || cfx__dispatcher()->recorder != record_call)
+        return cfx_none();
+    cfx_node *n = cfx__record_node(r, at, cfx_graph_target(r->graph, function),
+                                   cfx_tuple_value(a.n, a.v), cfx_none(), NULL);
+    return n->graph ? cfx_node_value(n) : cfx_none();
 }
 
 void cfx__record_branch_begin(cfx__recorder *r, cfx__branch *b) {
@@ -497,8 +525,13 @@ void cfx__record_begin(cfx__recorder *r) {
     r->outer = cfx__recorder_now();
     *cfx__recorder_slot() = r;
     r->fake_before = cfx_set_fake_mode(true);
-    r->grad_before = cfx_set_grad_mode(CFX_NO_GRAD);
+    r->modes_before = cfx__modes_now();
+    if (!r->functional)
+        d->autocast = NULL; /* that of the caller is for who runs the program */
+    d->below_autograd++;
     d->recorder = record_call;
+    r->mode_before = d->mode;
+    d->mode = record_mode;
     d->data_size = data_size;
     d->part_size = part_size;
     d->varies = varies;
@@ -507,8 +540,11 @@ void cfx__record_begin(cfx__recorder *r) {
 void cfx__record_end(cfx__recorder *r) {
     *cfx__recorder_slot() = r->outer;
     cfx_set_fake_mode(r->fake_before);
-    cfx_set_grad_mode(r->grad_before);
+    cfx__modes_restore(r->modes_before);
+    cfx__dispatcher()->autocast = r->modes_before.autocast;
+    cfx__dispatcher()->below_autograd--;
     cfx__dispatcher()->recorder = r->outer ? record_call : NULL;
+    cfx__dispatcher()->mode = r->mode_before;
     cfx__dispatcher()->data_size = r->outer ? data_size : NULL;
     cfx__dispatcher()->part_size = r->outer ? part_size : NULL;
     cfx__dispatcher()->varies = r->outer ? varies : NULL;

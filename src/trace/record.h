@@ -24,10 +24,6 @@ typedef struct cfx__recorder {
     cfx_value (*unknown_tensor)(struct cfx__recorder *r, cfx_site at, cfx_tensor *t);
     /* A symbol as an argument of a node; NULL: as it is. */
     cfx_value (*scalar)(struct cfx__recorder *r, cfx_value v);
-    /* Changes the n arguments of a call before anything else is done with it, and says whether it
-     * did; false, with an error, where it could not, and the call is not made. What the call does
-     * inside is not asked for again. NULL: none is changed. */
-    bool (*convert)(const cfx_op *op, int n, cfx_value *args, bool *converts);
     /* How many there are where only data could tell; -1: no one knows. NULL: the same. */
     int64_t (*data_size)(struct cfx__recorder *r);
     /* The size of a part of a dimension that seems to be n. NULL: it is. */
@@ -48,9 +44,9 @@ typedef struct cfx__recorder {
     bool sized;         /* sizes of tensors vary that the node gives */
     bool asked;         /* such sizes were: see cfx__record_asked */
     bool inside;        /* below functionalisation */
-    bool converted;     /* inside a call whose arguments were changed */
     bool fake_before;
-    cfx_grad_mode grad_before;
+    cfx__modes modes_before;
+    cfx__mode_fn *mode_before;
     struct cfx__recorder *outer;
 } cfx__recorder;
 

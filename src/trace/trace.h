@@ -34,6 +34,8 @@ typedef struct cfx__tracer {
     cfx_node *like; /* metadata for new nodes comes from here; NULL: from the module stack */
     cfx__nn_layer layer;
     cfx__fn_layer *outer_layer;
+    cfx__mode_fn *outer_mode;
+    cfx__modes modes_before;
     struct cfx__tracer *outer;
     cfx_dict *module_paths;  /* module (as its address) to path */
     cfx_dict *tensor_paths;  /* parameter or buffer (as its address) to path */
@@ -65,12 +67,12 @@ cfx_value cfx__tracer_arg(cfx__tracer *t, cfx_site at, cfx_value v);
 /* A node for a call, recorded with source line and module stack. */
 cfx_node *cfx__tracer_node(cfx__tracer *t, cfx_site at, cfx_opcode op, cfx_target target,
                            cfx_args a);
+/* The call as a node, spelled as Python does; the tensor that stands for it. */
+cfx_value cfx__tracer_call(cfx__tracer *t, cfx_site at, cfx_target target, cfx_args a);
+/* Forgets the metadata that nodes of one line share. */
+void cfx__tracer_forget(cfx__tracer *t);
 /* A node that an argument is or stands for, be it in a container; NULL: none. */
 cfx_node *cfx__trace_any(cfx_args a);
-/* Sets the insert point for a call on such operands, and gives that which there was: the one that
- * is set, else the end, or, in a graph that has its output already, right behind the operands, so
- * that all that uses them comes later. */
-cfx_insert cfx__trace_place(cfx_graph *g, cfx_args a);
 /* A call with a node among its arguments outside tracing (later.h): a node at the insert point. */
 bool cfx__trace_append(cfx_site at, const cfx_target *target, cfx_args a, cfx_value *result);
 

@@ -247,6 +247,11 @@ static void drop_origin(cfx__trace_origin *o) {
     *o = (cfx__trace_origin){0};
 }
 
+void cfx__tracer_forget(cfx__tracer *t) {
+    for (int i = 0; i < CFX__ORIGINS; i++)
+        drop_origin(&t->origins[i]);
+}
+
 /* Nodes of one line share their metadata until one of them changes its own. An origin keeps the
  * dict of the stack through `meta`, so its address tells stacks apart. */
 static cfx_dict *shared_meta(cfx__tracer *t, cfx_site at) {
@@ -406,7 +411,7 @@ static const char *method_of(const char *name, cfx_args a) {
     return NULL;
 }
 
-static cfx_value call_node(cfx__tracer *t, cfx_site at, cfx_target target, cfx_args a) {
+cfx_value cfx__tracer_call(cfx__tracer *t, cfx_site at, cfx_target target, cfx_args a) {
     cfx_value bound[CFX_MAX_ARGS];
     if (refuses(t, at, target, a))
         return cfx_bad();
@@ -421,81 +426,29 @@ static cfx_value call_node(cfx__tracer *t, cfx_site at, cfx_target target, cfx_a
     return traced_result(row_node(t, at, op, row, a));
 }
 
+/* Whether a call takes something out of a list that is there: Python does that without a call. */
+static bool takes_item(cfx_target target, cfx_args a) {
+    bool list = a.n == 2 && (a.v[0].tag == CFX_TAG_LIST || a.v[0].tag == CFX_TAG_TUPLE ||
+                             a.v[0].tag == CFX_TAG_DICT);
+    return list && !any_traced(a.v[1]) && !strcmp(target.name, "operator.getitem");
+}
+
 static bool trace_call(cfx_site at, cfx_target target, cfx_args a, cfx_value *result) {
     cfx__tracer *t = cfx__tracer_now();
-    if (!t || !cfx__trace_any(a))
+    if (!t || !cfx__trace_any(a) || takes_item(target, a))
         return false;
-    *result = call_node(t, at, target, a);
+    *result = cfx__tracer_call(t, at, target, a);
     return true;
 }
 
-/* ---- nodes as operands, outside tracing ------------------------------------------------------ */
-
-/* Whether the graph is made of ATen overloads, as programs are: one in it tells. */
-static bool speaks_aten(const cfx_graph *g) {
-    for (const cfx__target_row *r = g->rows[CFX_CALL_FUNCTION]; r; r = r->next)
-        if (r->target.op && !r->target.fn)
-            return true;
-    return false;
-}
-
-/* What stands for a node while an overload is chosen: a number for a number, else a tensor. */
-static cfx_value stand_in(cfx_node *n, void *user) {
-    (void)user;
-    cfx_result r = cfx_node_result(n);
-    return r.kind == CFX_RESULT_INT     ? cfx_int(0)
-           : r.kind == CFX_RESULT_FLOAT ? cfx_float(0)
-           : r.kind == CFX_RESULT_BOOL  ? cfx_bool(false)
-                                        : cfx_value_keep(traced_result(n));
-}
-
-static cfx_value stand_ins(cfx_value v) {
-    cfx_value frozen = cfx__graph_freeze(v);
-    cfx_value out = cfx_is_bad(frozen) ? frozen : cfx__node_map(frozen, stand_in, NULL);
-    cfx_value_drop(frozen);
-    return cfx__value_scope_own(out);
-}
-
-/* The overload in place of a function, in a graph of overloads. False with an error. */
-static bool choose_overload(cfx__tracer *t, cfx_site at, cfx_target *target, cfx_args a) {
-    if (!target->fn || !speaks_aten(t->graph))
-        return true;
-    if (!strncmp(target->name, "torch.functional.", 17)) { /* the operator called so */
-        const cfx_fn *fn = cfx_fn_find(target->name + 17);
-        *target = (cfx_target){.fn = fn, .op = fn->ops[0], .name = target->name};
-    }
-    if (cfx__op_info_of(target->op)->python)
-        return true;
-    cfx_value args = stand_ins(cfx_tuple_value(a.n, a.v)), bound[CFX_MAX_ARGS];
-    cfx_value kw = a.kw ? stand_ins(cfx_dict_value(a.kw)) : cfx_none();
-    if (cfx_is_bad(args) || cfx_is_bad(kw))
-        return false;
-    cfx_args as_bound = {a.n, cfx_as_list(args)->items, a.kw ? cfx_as_dict(kw) : NULL};
-    cfx_op *op = cfx__dispatch_resolve(at, *target, as_bound, bound);
-    if (op)
-        *target = (cfx_target){.op = op, .name = cfx_op_name(op)};
-    return op != NULL;
-}
-
-bool cfx__trace_append(cfx_site at, const cfx_target *target, cfx_args a, cfx_value *result) {
-    cfx_node *n = cfx__trace_any(a);
-    if (!n)
-        return false;
-    *result = cfx_bad();
-    if (!cfx__node_given(n))
-        return true;
-    cfx__tracer t = {.graph = n->graph, .root = (cfx_module *)n->graph->owner};
-    cfx_target chosen = *target;
-    if (n->erased)
-        cfx_fail(CFX_RUNTIME_ERROR, at, "Node %s was erased: it can be no operand", n->name);
-    else if (choose_overload(&t, at, &chosen, a)) {
-        cfx_insert held = cfx__trace_place(n->graph, a);
-        *result = call_node(&t, at, chosen, a);
-        cfx_graph_set_insert(n->graph, held);
-    }
-    for (int i = 0; i < CFX__ORIGINS; i++)
-        drop_origin(&t.origins[i]);
-    return true;
+/* A change of the grad mode or of autocast, which is none where an operator does it inside. */
+static cfx_value trace_mode(cfx_site at, const char *function, cfx_args a) {
+    cfx__tracer *t = cfx__tracer_now();
+    if (!t || cfx__dispatcher()->below)
+        return cfx_none();
+    cfx_node *n =
+        cfx__tracer_node(t, at, CFX_CALL_FUNCTION, cfx_graph_target(t->graph, function), a);
+    return n->graph ? cfx_node_value(n) : cfx_none();
 }
 
 /* ---- what the nn room asks ------------------------------------------------------------------- */
@@ -581,13 +534,18 @@ void cfx__tracer_begin(cfx__tracer *t) {
     t->layer = (cfx__nn_layer){.call = trace_module, .attr = trace_attr};
     cfx__nn_push(&t->layer);
     t->outer_layer = d->trace;
+    t->outer_mode = d->mode;
+    t->modes_before = cfx__modes_now();
     d->trace = trace_call;
+    d->mode = trace_mode;
     state()->now = t;
 }
 
 void cfx__tracer_end(cfx__tracer *t) {
     state()->now = t->outer;
     cfx__dispatcher()->trace = t->outer_layer;
+    cfx__dispatcher()->mode = t->outer_mode;
+    cfx__modes_restore(t->modes_before);
     cfx__nn_pop(&t->layer);
     cfx_drop(t->module_paths);
     cfx_drop(t->tensor_paths);
@@ -595,6 +553,5 @@ void cfx__tracer_end(cfx__tracer *t) {
     cfx_drop(t->calls);
     VEC_FREE(t->stack);
     forget_levels(t);
-    for (int i = 0; i < CFX__ORIGINS; i++)
-        drop_origin(&t->origins[i]);
+    cfx__tracer_forget(t);
 }

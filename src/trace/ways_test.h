@@ -13,6 +13,8 @@ typedef struct {
     int ninputs;
     bool opaque; /* forward does what cannot be traced, or only on tensors that have sizes */
     bool plain;  /* no gradients are asked for */
+    bool modes;  /* they flow otherwise once it is decomposed: regions are written out, as in
+                    PyTorch */
 } ways_model;
 
 /* Checks all ways of the model. */

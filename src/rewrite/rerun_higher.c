@@ -1,0 +1,123 @@
+/* Higher-order operators of a graph that is run again: their sub-graphs are run again as well.
+ * Start at cfx__rerun_higher. */
+#include "rewrite.h"
+
+/* A sub-graph run again in a graph of its own, and put under its name in the new module. Its
+ * results are in a list where PyTorch has them so. */
+static bool rerun_child(cfx__rerun *run, const char *name, cfx_module *child, bool list) {
+    cfx__rerun sub = *run;
+    memset(&sub.inputs, 0, sizeof sub.inputs);
+    sub.recorder.graph = cfx_graph_new();
+    sub.recorder.inside = sub.recorder.asked = false;
+    sub.order = NULL;
+    sub.values = NULL;
+    sub.alias = (cfx__alias){0};
+    sub.from = child;
+    sub.to = cfx__module_new_raw("GraphModule", NULL);
+    cfx_value result = cfx_none();
+    cfx__record_begin(&sub.recorder);
+    bool fine = cfx__rerun_graph(&sub, &result);
+    cfx_value out = fine ? cfx__record_arg(&sub.recorder, (cfx_site){0}, result) : cfx_bad();
+    cfx__record_end(&sub.recorder);
+    if (list && out.tag == CFX_TAG_TUPLE)
+        out = cfx_list_value(cfx_len(out), cfx_as_list(out)->items);
+    if (!cfx_is_bad(out)) {
+        cfx_graph_output(sub.recorder.graph, out);
+        cfx_module *gm = cfx_graph_module(sub.to, sub.recorder.graph, child->type);
+        if (gm->graph)
+            cfx_module_set_attr(run->to, name, cfx_module_value(gm));
+    }
+    cfx__rerun_done(&sub);
+    return cfx_ok();
+}
+
+/* Regions that change a mode only are written out; sub-graphs of others stay sub-graphs. */
+static bool is_region(const cfx_node *n) {
+    const char *name = cfx_node_higher_order(n);
+    return !strcmp(name, "wrap_with_set_grad_enabled") || !strcmp(name, "wrap_with_autocast");
+}
+
+static bool is_scan(const cfx_node *n) {
+    const char *name = cfx_node_higher_order(n);
+    return !strcmp(name, "scan") || !strcmp(name, "associative_scan");
+}
+
+/* Files have lists only. In PyTorch all operands of branches and while loops are tuples, and what
+ * scans use beside them. */
+static bool is_tuple(const cfx_node *n, int i) {
+    return is_scan(n) ? i == cfx_len(n->args) - 1
+                      : strcmp(cfx_node_higher_order(n), "map_impl") != 0;
+}
+
+typedef struct {
+    cfx__body body; /* first */
+    cfx__rerun *run;
+} region;
+
+/* The graph of a region in the graph around it. */
+static cfx_value rerun_region(cfx__body *b, cfx_site at, cfx_args given) {
+    cfx__rerun *run = ((region *)b)->run, before = *run;
+    cfx_graph *g = b->module->graph;
+    cfx_value result = cfx_bad();
+    int k = 0;
+    run->from = b->module;
+    run->values = cfx__alloc0(g->made.len * sizeof *run->values);
+    if (run->whole)
+        cfx__alias_open(&run->alias, g);
+    cfx_each_node(g, n) {
+        if (n->op == CFX_PLACEHOLDER && k < given.n)
+            cfx__rerun_set(run, n, given.v[k++]);
+        else if (n->op == CFX_PLACEHOLDER)
+            cfx_fail(CFX_RUNTIME_ERROR, at, "nothing is given for input %s of a region", n->name);
+        else if (n->op == CFX_OUTPUT)
+            result = cfx__rerun_filled(run, cfx_at(n->args, 0));
+        else
+            cfx__rerun_node(run, n);
+        if (!cfx_ok())
+            break;
+    }
+    for (size_t i = 0; i < g->made.len; i++)
+        cfx_value_drop(run->values[i]);
+    cfx__free(run->values);
+    if (run->whole)
+        cfx__alias_close(&run->alias);
+    run->from = before.from;
+    run->values = before.values;
+    run->alias = before.alias;
+    run->recorder.like = before.recorder.like;
+    run->recorder.sized = before.recorder.sized;
+    return cfx_ok() ? result : cfx_bad();
+}
+
+/* What a sub-graph is called where those of regions are beside it: true_graph_1 for a second
+ * true_graph_0. Scope. */
+static const char *free_name(const cfx__rerun *run, const char *name) {
+    const char *number = strrchr(name, '_');
+    int stem = number ? (int)(number - name) : (int)strlen(name);
+    for (int i = 0; cfx_module_has(run->to, name); i++)
+        name = cfx__text_format("%.*s_%d", stem, name, i);
+    return name;
+}
+
+cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a) {
+    if (is_region(n))
+        return cfx__higher_region((cfx_site){0}, cfx_node_higher_order(n), a,
+                                  &(region){{.call = rerun_region}, run}.body);
+    cfx_value args = cfx_tuple_value(0, NULL);
+    for (int i = 0; i < a.n && cfx_ok(); i++) {
+        cfx_value v = a.v[i];
+        if (v.tag == CFX_TAG_MODULE) {
+            const char *name = cfx_as_node(cfx_as_list(n->args)->items[i])->target.name;
+            name = free_name(run, name);
+            if (!rerun_child(run, name, cfx_as_module(v), is_scan(n)))
+                return cfx_bad();
+            cfx_node *made = cfx_graph_get_attr(run->recorder.graph, name);
+            run->recorder.note(&run->recorder, (cfx_site){0}, made);
+            v = cfx_node_value(made);
+        } else if (v.tag == CFX_TAG_LIST && is_tuple(n, i)) {
+            v = cfx_tuple_value(cfx_as_list(v)->len, cfx_as_list(v)->items);
+        }
+        cfx_list_append(cfx_as_list(args), v);
+    }
+    return cfx__rerun_copied(run, n, (cfx_args){a.n, cfx_as_list(args)->items, a.kw});
+}
