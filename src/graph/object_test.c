@@ -2,7 +2,8 @@
 
 #include "graph.h"
 
-/* A number that counts how often it was freed, and multiplies when it is called. */
+/* A number that counts how often it was freed, and multiplies when it is called. What a test drops
+ * no earlier than its context lives in static memory: its frame is gone by then. */
 typedef struct factor {
     double by;
     int freed;
@@ -29,7 +30,7 @@ static cfx_graph *scaled(cfx_value f) {
 }
 
 TEST(objects_are_targets_and_arguments) {
-    factor two = {.by = 2}, three = {.by = 3};
+    static factor two = {.by = 2}, three = {.by = 3};
     cfx_value f = cfx_object_value(&factor_type, &two);
     cfx_value other = cfx_object_value(&factor_type, &three);
     cfx_graph *g = scaled(f);
@@ -69,7 +70,7 @@ TEST(nodes_keep_the_objects_that_they_call) {
 }
 
 TEST(calls_of_two_objects_of_one_name_are_not_alike) {
-    factor two = {.by = 2}, three = {.by = 3};
+    static factor two = {.by = 2}, three = {.by = 3};
     cfx_value f[] = {cfx_object_value(&factor_type, &two), cfx_object_value(&factor_type, &three)};
     cfx_graph *g = cfx_graph_new();
     cfx_node *x = cfx_graph_input(g, "x"), *y[3];
@@ -82,7 +83,7 @@ TEST(calls_of_two_objects_of_one_name_are_not_alike) {
 }
 
 TEST(what_is_no_function_is_no_target) {
-    factor two = {.by = 2};
+    static factor two = {.by = 2};
     static const cfx_object_type plain = {.name = "Plain"};
     CHECK_STR(cfx_target_object("plain", cfx_object_value(&plain, &two)).name, "<bad>");
     CHECK_ERROR("'Plain' object is not callable");

@@ -2,7 +2,8 @@
 
 #include "value.h"
 
-/* A counter of the test's: freed once, equal by its number, called to be added to. */
+/* A counter of the test's: freed once, equal by its number, called to be added to. One that the test
+ * drops no earlier than its context lives in static memory: its frame is gone by then. */
 typedef struct counter {
     int number, freed;
 } counter;
@@ -49,7 +50,7 @@ TEST(an_object_is_freed_with_its_last_count) {
 }
 
 TEST(objects_print_compare_and_hash_by_their_type) {
-    counter a = {.number = 3}, b = {.number = 3}, large = {.number = 10};
+    static counter a = {.number = 3}, b = {.number = 3}, large = {.number = 10};
     cfx_value va = cfx_object_value(&counter_type, &a), vb = cfx_object_value(&counter_type, &b);
     cfx_value vl = cfx_object_value(&counter_type, &large);
     CHECK_STR(cfx_repr(cfx_list(va, 1)), "[counter, 1]");
@@ -73,7 +74,7 @@ TEST(objects_print_compare_and_hash_by_their_type) {
 static cfx_value twice(cfx_args a) { return cfx_int(2 * cfx_integer(a.v[0])); }
 
 TEST(objects_are_called_where_they_can_be) {
-    counter c = {.number = 3};
+    static counter c = {.number = 3};
     CHECK_INT(cfx_integer(cfx_object_call(cfx_object_value(&counter_type, &c), 4)), 7);
     cfx_value f = cfx_function_value(twice);
     CHECK_INT(cfx_integer(cfx_object_call(f, 4)), 8);
