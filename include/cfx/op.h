@@ -133,6 +133,8 @@ struct cfx_op {
     bool core_early;      /* core runs before writes become values, as those of composite ones do */
     cfx_grad_fn *grad;    /* the gradient, written in operators; NULL: from decompose, or none */
     uint32_t saves;       /* CFX_SAVE_ARG(i) | CFX_SAVE_OUT(i): whose numbers grad reads */
+    uint32_t aside;       /* CFX_SAVE_OUT(i): results that no gradient flows from, statistics and
+                             work space */
     cfx_flops_fn *flops;  /* floating-point operations of a call, from shapes; NULL: its parts' */
     const void *row;      /* what a family's shared columns read */
     const char *inplace;  /* the overload of its in-place form, where that is called otherwise */

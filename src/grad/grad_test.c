@@ -320,3 +320,24 @@ TEST(grad_walk_inside_a_walk) {
     CHECK_GRAD(x, 4, 6);
     CHECK_GRAD(z, 3, 3);
 }
+
+TEST(statistics_and_work_space_take_no_gradient) {
+    cfx_tensor *x = cfx_randn(3, 4);
+    cfx_requires_grad(x, true);
+    cfx_value r = cfx_native_batch_norm(x, cfx_ones(4), cfx_zeros(4), cfx_zeros(4), cfx_ones(4),
+                                        cfx_bool(true), 0.1, 1e-5);
+    for (int i = 0; i < 3; i++)
+        CHECK(cfx_tensor_requires_grad(cfx_tensor_at(r, i)) == !i);
+    r = cfx_aten__native_batch_norm_legit_functional(x, cfx_ones(4), cfx_zeros(4), cfx_zeros(4),
+                                                     cfx_ones(4), cfx_bool(true), 0.1, 1e-5);
+    for (int i = 0; i < 5; i++)
+        CHECK(cfx_tensor_requires_grad(cfx_tensor_at(r, i)) == !i);
+    cfx_backward(cfx_sum(cfx_tensor_at(r, 0)));
+    CHECK(cfx_tensor_grad(x) != NULL);
+    cfx_tensor *a = cfx_eye(3);
+    cfx_requires_grad(a, true);
+    r = cfx_linalg_lu(a);
+    CHECK(!cfx_tensor_requires_grad(cfx_tensor_at(r, 0))); /* a permutation */
+    CHECK(cfx_tensor_requires_grad(cfx_tensor_at(r, 1)));
+    CHECK_OK();
+}

@@ -43,7 +43,8 @@ static cfx_value record(cfx_site at, cfx_op *op, const cfx_value *args, cfx_valu
     }
     cfx__grad_node *n = NULL;
     for (int64_t i = 0; i < nout; i++) {
-        if (!out[i] || !can_differ(out[i]) || among(out[i], nargs, args))
+        if (!out[i] || !can_differ(out[i]) || among(out[i], nargs, args) ||
+            (i < CFX_MAX_OUTS && op->aside & CFX_SAVE_OUT(i)))
             continue;
         if (!n) {
             n = cfx__grad_node_new(at, op, args, (int)nout, out, NULL);

@@ -10,6 +10,8 @@
 #define GRAD(name, reads) .grad = grad_##name, .saves = reads
 #define READ(i) CFX_SAVE_ARG(i)
 #define RESULT(i) CFX_SAVE_OUT(i)
+/* Results that no gradient flows from: ASIDE(RESULT(1)). */
+#define ASIDE(results) .aside = results
 
 /* The columns of layers: of products, and of convolutions of (input, weight, bias). */
 #define PRODUCT_LAYER(input, weight, bias, axis) .layer = {weight, input, bias, axis, true}

@@ -284,7 +284,7 @@ CFX_OP(_scaled_dot_product_flash_attention_for_cpu) = {
     "torch._scaled_dot_product_flash_attention_for_cpu", .shape = shape_flash,
     .kernel = kernel_flash, .decompose = decompose_flash, .flops = flops_flash,
     GRAD(flash, READ(0) | READ(1) | READ(2) | READ(5) | RESULT(0) | RESULT(1)),
-    .core = decompose_flash};
+    ASIDE(RESULT(1)), .core = decompose_flash};
 
 /* ---- the same written out -------------------------------------------------------------------- */
 

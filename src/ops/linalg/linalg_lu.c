@@ -214,7 +214,7 @@ CFX_OP(lu_unpack) = {
     "aten::lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool "
     "unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)",
     "torch.lu_unpack", .shape = shape_lu_unpack, .kernel = kernel_lu_unpack,
-    GRAD(lu_unpack, 0)};
+    GRAD(lu_unpack, 0), ASIDE(RESULT(0))};
 
 static void shape_linalg_lu(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
@@ -243,7 +243,8 @@ static void kernel_linalg_lu(cfx_op_call *c) {
 CFX_OP(linalg_lu) = {
     "aten::linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)",
     "torch._C._linalg.linalg_lu torch.linalg.lu", .shape = shape_linalg_lu,
-    .kernel = kernel_linalg_lu, GRAD(lu, RESULT(0) | RESULT(1) | RESULT(2))};
+    .kernel = kernel_linalg_lu, GRAD(lu, RESULT(0) | RESULT(1) | RESULT(2)),
+    ASIDE(RESULT(0))};
 
 /* ---- linalg_lu_solve ------------------------------------------------------------------------- */
 
@@ -359,7 +360,8 @@ static void kernel_det(cfx_op_call *c) {
 
 CFX_OP(_linalg_det) = {"aten::_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)",
                        NULL, .shape = shape_det, .kernel = kernel_det,
-                       GRAD(det, READ(0) | RESULT(0) | RESULT(1) | RESULT(2)), .out = "result"};
+                       GRAD(det, READ(0) | RESULT(0) | RESULT(1) | RESULT(2)), .out = "result",
+                       ASIDE(RESULT(1))};
 
 static void decompose_det(cfx_op_call *c) {
     c->out[0] = cfx_tensor_at(cfx_aten__linalg_det(c->args[0]), 0);
@@ -396,7 +398,7 @@ static void kernel_slogdet(cfx_op_call *c) {
 CFX_OP(_linalg_slogdet) = {
     "aten::_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)",
     NULL, .shape = shape_slogdet, .kernel = kernel_slogdet,
-    GRAD(slogdet, READ(0) | RESULT(0) | RESULT(2) | RESULT(3)), .out = "sign"};
+    GRAD(slogdet, READ(0) | RESULT(0) | RESULT(2) | RESULT(3)), .out = "sign", ASIDE(RESULT(2))};
 
 static void decompose_slogdet(cfx_op_call *c) {
     cfx_value v = cfx_aten__linalg_slogdet(c->args[0]);

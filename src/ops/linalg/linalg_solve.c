@@ -83,7 +83,7 @@ CFX_OP(_linalg_solve_ex) = {
     "aten::_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> "
     "(Tensor result, Tensor LU, Tensor pivots, Tensor info)",
     NULL, .shape = shape_solve, .kernel = kernel_solve,
-    GRAD(solve, READ(0) | RESULT(0) | RESULT(1) | RESULT(2)), .out = "result"};
+    GRAD(solve, READ(0) | RESULT(0) | RESULT(1) | RESULT(2)), .out = "result", ASIDE(RESULT(1))};
 
 static cfx_value solve_ex(cfx_op_call *c, bool check) {
     return cfx_aten__linalg_solve_ex(c->args[0], c->args[1], CFX_KW(left, arg_bool(c, 2)),

@@ -273,24 +273,26 @@ CFX_OP(native_batch_norm) = {
     .decompose = decompose_native,
     .row = &native,
     GRAD(batch_norm, READ(0) | READ(1) | READ(3) | READ(4) | RESULT(1) | RESULT(2)),
-    .core = decompose_native, .core_early = true, .out = "out out save_mean save_invstd"};
+    ASIDE(RESULT(1) | RESULT(2)), .core = decompose_native, .core_early = true,
+    .out = "out out save_mean save_invstd"};
 CFX_OP(_native_batch_norm_legit) = {
     "aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) "
     "running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, "
     "Tensor, Tensor)",
     NULL, .shape = shape_batch_norm, .kernel = normalize, .row = &native,
-    .out = "out out save_mean save_invstd",
+    .out = "out out save_mean save_invstd", ASIDE(RESULT(1) | RESULT(2)),
     GRAD(batch_norm, READ(0) | READ(1) | READ(3) | READ(4) | RESULT(1) | RESULT(2))};
 CFX_OP(_native_batch_norm_legit_no_stats) = {
     "aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool "
     "training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
     NULL, .shape = shape_batch_norm, .kernel = normalize, .row = &no_stats,
-    .out = "no_stats_out out save_mean save_invstd",
+    .out = "no_stats_out out save_mean save_invstd", ASIDE(RESULT(1) | RESULT(2)),
     GRAD(batch_norm_no_stats, READ(0) | READ(1) | RESULT(1) | RESULT(2))};
 CFX_OP(_native_batch_norm_legit_no_training) = {
     "aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor "
     "running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
     NULL, .shape = shape_batch_norm, .kernel = normalize, .row = &no_training,
+    ASIDE(RESULT(1) | RESULT(2)),
     GRAD(batch_norm_no_training, READ(0) | READ(1) | READ(3) | READ(4) | RESULT(1) | RESULT(2))};
 CFX_OP(_native_batch_norm_legit_functional) = {
     "aten::_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor "
@@ -298,6 +300,7 @@ CFX_OP(_native_batch_norm_legit_functional) = {
     "Tensor, "
     "Tensor, Tensor running_mean_out, Tensor running_var_out)",
     NULL, .shape = shape_batch_norm, .kernel = normalize, .row = &functional,
+    ASIDE(RESULT(1) | RESULT(2) | RESULT(3) | RESULT(4)),
     GRAD(batch_norm, READ(0) | READ(1) | READ(3) | READ(4) | RESULT(1) | RESULT(2))};
 
 static void decompose_batch_norm(cfx_op_call *c) {

@@ -163,7 +163,8 @@ CFX_OP(log_sigmoid) = {"aten::log_sigmoid(Tensor self) -> Tensor",
 CFX_OP(log_sigmoid_forward) = {
     "aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)", NULL,
     .shape = shape_log_sigmoid_forward, .kernel = kernel_log_sigmoid_forward,
-    GRAD(log_sigmoid, READ(0) | RESULT(1)), .core = core_log_sigmoid_forward, .out = "output"};
+    GRAD(log_sigmoid, READ(0) | RESULT(1)), .core = core_log_sigmoid_forward, .out = "output",
+    ASIDE(RESULT(1))};
 
 /* ---- broken lines ---------------------------------------------------------------------------- */
 
