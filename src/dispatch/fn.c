@@ -102,12 +102,41 @@ static cfx_op *resolve(cfx_site at, const cfx_fn *fn, cfx_args a, cfx_value *bou
     return NULL;
 }
 
+/* Python's operators with a number on the left and a tensor on the right are calls of the tensor's
+ * own functions: 1 - x is rsub(x, 1), 1 < x is x > 1. */
+static const struct {
+    const char *name, *fn;
+} reflected[] = {{"add", "aten::add"},         {"sub", "aten::rsub"},
+                 {"mul", "aten::mul"},         {"truediv", "python::rtruediv"},
+                 {"and_", "aten::bitwise_and"}, {"or_", "aten::bitwise_or"},
+                 {"xor", "aten::bitwise_xor"}, {"lt", "aten::gt"},
+                 {"le", "aten::ge"},           {"gt", "aten::lt"},
+                 {"ge", "aten::le"},           {"eq", "aten::eq"},
+                 {"ne", "aten::ne"}};
+
+/* Makes such a call that of the other function, with the operands in `turned`. */
+static void reflect(cfx_target *t, cfx_args *a, cfx_value *turned) {
+    bool operator_ = t->name && t->fn && a->n == 2 && !a->kw && !strncmp(t->name, "operator.", 9);
+    if (!operator_ || a->v[1].tag != CFX_TAG_TENSOR || !cfx_is_number(a->v[0]))
+        return;
+    for (int i = 0; i < COUNT(reflected); i++) {
+        if (strcmp(reflected[i].name, t->name + 9))
+            continue;
+        turned[0] = a->v[1];
+        turned[1] = a->v[0];
+        *a = (cfx_args){2, turned, NULL};
+        t->fn = cfx_fn_find(reflected[i].fn);
+    }
+}
+
 static bool names_inplace(cfx_target t) {
     size_t n = t.name ? strlen(t.name) : 0;
     return n > 1 && t.name[n - 1] == '_' && !cfx_fn_find(t.name);
 }
 
 cfx_op *cfx__dispatch_resolve(cfx_site at, cfx_target t, cfx_args a, cfx_value *bound) {
+    cfx_value turned[2];
+    reflect(&t, &a, turned);
     cfx_op *op = resolve(at, t.fn, a, bound);
     return op && names_inplace(t) ? cfx__op_inplace(op) : op;
 }
@@ -180,6 +209,8 @@ static cfx_value call_target(cfx_site at, cfx_target t, cfx_args a, bool inplace
         return cfx_op_do_from(at, t.op, a);
     if (unlikely(a.kw != NULL) && cfx_dict_get(a.kw, "out").tag != CFX_TAG_NONE)
         return call_out(at, t.fn, a);
+    cfx_value turned[2];
+    reflect(&t, &a, turned);
     cfx_op *op = resolve(at, t.fn, a, bound);
     if (op && inplace)
         op = cfx__op_inplace(op);

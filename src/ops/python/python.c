@@ -274,9 +274,16 @@ static void concatenate(cfx_op_call *c) {
         cfx_list_append(cfx_as_list(c->result), cfx_as_list(b)->items[i]);
 }
 
+/* n / x, as a tensor divides a number. */
+static void divide_number(cfx_op_call *c) {
+    c->result = cfx_tensor_value(cfx_mul(cfx_reciprocal(c->args[0]), c->args[1]));
+}
+
 #define ASSIGNS(fn) .decompose = assign_operator, .row = &cfx_fn_##fn, .effects = CFX_COMPOSITE
 
 CFX_FAMILY(MATH);
+CFX_OP(python_rtruediv) = {"python::rtruediv(t x, t n) -> t", "Tensor.__rdiv__",
+                           .decompose = divide_number, .effects = CFX_COMPOSITE};
 CFX_OP(python_iadd) = {"python::iadd(t a, t b) -> t", "operator.iadd", ASSIGNS(add)};
 CFX_OP(python_isub) = {"python::isub(t a, t b) -> t", "operator.isub", ASSIGNS(sub)};
 CFX_OP(python_imul) = {"python::imul(t a, t b) -> t", "operator.imul", ASSIGNS(mul)};

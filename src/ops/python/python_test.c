@@ -129,3 +129,62 @@ TEST(operators_that_assign_write_to_tensors_and_give_new_numbers) {
     cfx_py("torch.fx._symbolic_trace._assert_is_none", 1, "x has been specialized");
     CHECK_ERROR("x has been specialized");
 }
+
+TEST(trees_are_put_together_and_taken_apart) {
+    cfx_value tree = cfx_tuple(1, cfx_list(2, 3));
+    cfx_value flat = cfx_py("torch.utils._pytree.tree_flatten", tree);
+    CHECK_STR(cfx_repr(cfx_at(flat, 0)), "[1, 2, 3]");
+    cfx_value spec = cfx_at(flat, 1);
+    CHECK_STR(cfx_repr(cfx_py("torch.utils._pytree.tree_unflatten", cfx_list(4, 5, 6), spec)),
+              "(4, [5, 6])");
+    CHECK_STR(cfx_repr(cfx_py("torch.fx._pytree.tree_flatten_spec", tree, spec)), "[1, 2, 3]");
+    cfx_py("torch.fx._pytree.tree_flatten_spec", cfx_tuple(1, 2), spec);
+    CHECK_ERROR("Real spec TreeSpec(tuple, None, [*,\n  *]) of object (1, 2) is different from "
+                "expected spec TreeSpec(tuple, None, [*,\n  TreeSpec(list, None, [*,\n    *])]).");
+    cfx_py("torch.utils._pytree.tree_unflatten", 1, spec);
+    CHECK_ERROR("the leaves of a tree are a list, not int");
+}
+
+static const char *reflected;
+
+static cfx_tensor *number_first(cfx_module *self, cfx_tensor *x) {
+    (void)self;
+    return cfx_as_tensor(cfx_py(reflected, 3, x));
+}
+
+/* "aten.rsub.Scalar(x, 3)", calls one after the other; scope. */
+static const char *calls_of(const char *name, cfx_module *m) {
+    reflected = name;
+    cfx_program *p = cfx_export(m, cfx_tuple(cfx_ones(2)), CFX_NONE, CFX_NONE);
+    cfx__text out = {0};
+    cfx_each_node(p->module->graph, n) if (n->op == CFX_CALL_FUNCTION)
+        cfx__text_printf(&out, "%s%s", n->target.name, cfx_repr(n->args));
+    return cfx__text_take(&out);
+}
+
+TEST(operators_with_a_number_on_the_left_are_the_tensors_own) {
+    cfx_module *m = cfx_module_new("Number", number_first, "x");
+    static const char *const rows[][2] = {
+        {"operator.add", "aten.add.Tensor(x, 3)"},
+        {"operator.sub", "aten.rsub.Scalar(x, 3)"},
+        {"operator.mul", "aten.mul.Tensor(x, 3)"},
+        {"operator.truediv", "aten.reciprocal.default(x,)aten.mul.Tensor(reciprocal, 3)"},
+        {"operator.floordiv", "aten.floor_divide.default(3, x)"},
+        {"operator.mod", "aten.remainder.Scalar_Tensor(3, x)"},
+        {"operator.pow", "aten.pow.Scalar(3, x)"},
+        {"operator.lt", "aten.gt.Scalar(x, 3)"},
+        {"operator.ge", "aten.le.Scalar(x, 3)"},
+        {"operator.eq", "aten.eq.Scalar(x, 3)"}};
+    for (int i = 0; i < COUNT(rows); i++)
+        CHECK_STR(calls_of(rows[i][0], m), rows[i][1]);
+    reflected = "operator.sub";
+    cfx_module *gm = cfx_symbolic_trace(m); /* what is traced says what was written */
+    CHECK_STR(cfx_node_format(cfx_graph_find(gm->graph, "sub")),
+              "%sub : [num_users=1] = call_function[target=operator.sub](args = (3, %x), "
+              "kwargs = {})");
+    CHECK_STR(cfx_str(cfx_forward(gm, cfx_ones(2))), "tensor([2., 2.])");
+    cfx_value quarter = cfx_py("operator.truediv", 1, cfx_full(cfx_list(1), 4.0));
+    CHECK_STR(cfx_str(quarter), "tensor([0.2500])");
+    CHECK_STR(cfx_str(cfx_py("operator.lt", 1, cfx_ones(1))), "tensor([False])");
+    CHECK_OK();
+}
