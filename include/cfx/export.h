@@ -11,6 +11,13 @@
 extern "C" {
 #endif
 
+typedef struct cfx_export_options {
+    /* Paths of modules, a list: what they take and give is noted with the program, so that after
+     * cfx_program_unflatten they are called as they were, and others may take their place. None:
+     * none of them. */
+    cfx_value preserve_module_call_signature;
+} cfx_export_options;
+
 /* The program of a module, as torch.export.export(m, args, kwargs, dynamic_shapes=dynamic) makes
  * it; scope. forward runs on fake tensors like the inputs, and the overloads that it calls
  * become nodes: an ATen graph whose parameters, buffers and constants are inputs of their own
@@ -27,9 +34,19 @@ extern "C" {
  *
  * Bad, with an error, when forward cannot be run so: where it decides by data, or by a size that
  * was to vary. What it asks of the size is told in PyTorch's words; of Dim.AUTO it is granted: the
- * size is a constant, equal to another or within bounds then. */
-CFX_API cfx_program *cfx_export(cfx_module *m, cfx_value args, cfx_value kwargs,
-                                cfx_value dynamic);
+ * size is a constant, equal to another or within bounds then.
+ *
+ * Nodes know where they come from: "nn_module_stack", in which a second call of a module has a key
+ * of its own ("L__self__norm@1"), "stack_trace", and "torch_fn", the function that was called as
+ * Python has it: ("relu_1", "function.relu").
+ *     cfx_export(m, cfx_tuple(x), CFX_NONE, CFX_NONE,
+ *                .preserve_module_call_signature = cfx_list("head")) */
+CFX_API cfx_program *cfx_export_from(cfx_site at, cfx_module *m, cfx_value args, cfx_value kwargs,
+                                     cfx_value dynamic, cfx_export_options options);
+#define cfx_export(m, args, kwargs, ...) CFX_EXPORT_(m, args, kwargs, __VA_ARGS__, )
+#define CFX_EXPORT_(m, args, kwargs, dynamic, ...)                                                 \
+    cfx_export_from(CFX_HERE, m, args, kwargs, dynamic,                                            \
+                    CFX_OPTIONS(cfx_export_options, __VA_ARGS__))
 
 #ifdef __cplusplus
 }

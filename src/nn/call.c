@@ -108,7 +108,7 @@ cfx_value cfx__module_call_bound(cfx_site at, cfx_module *m, const cfx_value *bo
     return has_hooks(m) ? cfx__module_call_hooked(at, m, a, run_bound) : run_forward(at, m, bound);
 }
 
-cfx_value cfx_forward_value_from(cfx_site at, cfx_module *m, cfx_args args) {
+static cfx_value call_by(cfx_site at, cfx_module *m, cfx__nn_way way, cfx_args args) {
     if (!m) {
         cfx_fail(CFX_TYPE_ERROR, at, "'NoneType' object is not callable");
         return cfx_bad();
@@ -119,10 +119,14 @@ cfx_value cfx_forward_value_from(cfx_site at, cfx_module *m, cfx_args args) {
     args = cfx__dispatch_args_split(args);
     cfx__nn_state *s = state();
     cfx_site outer = cfx__site_enter(at);
-    cfx_value v = unlikely(s->layer != NULL) ? s->layer->call(s->layer, at, m, args)
+    cfx_value v = unlikely(s->layer != NULL) ? s->layer->call(s->layer, at, m, way, args)
                                              : cfx__module_call(at, m, args);
     cfx__site_leave(outer);
     return cfx_scope_return_value(mark, v);
+}
+
+cfx_value cfx_forward_value_from(cfx_site at, cfx_module *m, cfx_args args) {
+    return call_by(at, m, (cfx__nn_way){0}, args);
 }
 
 cfx_value cfx_call_value_from(cfx_site at, cfx_module *self, const char *child, cfx_args args) {
@@ -134,7 +138,7 @@ cfx_value cfx_call_value_from(cfx_site at, cfx_module *self, const char *child, 
                  self ? self->type : "NoneType", child);
         return cfx_bad();
     }
-    return cfx_forward_value_from(at, m, args);
+    return call_by(at, m, (cfx__nn_way){self, child}, args);
 }
 
 static cfx_tensor *as_tensor(cfx_site at, const cfx_module *m, cfx_value v) {

@@ -300,7 +300,9 @@ typedef struct spy {
     cfx__text seen;
 } spy;
 
-static cfx_value spy_call(cfx__nn_layer *self, cfx_site at, cfx_module *m, cfx_args a) {
+static cfx_value spy_call(cfx__nn_layer *self, cfx_site at, cfx_module *m, cfx__nn_way way,
+                          cfx_args a) {
+    (void)way;
     cfx__text_printf(&((spy *)self)->seen, "%s%s ", m->type, m->name);
     return cfx__module_call(at, m, a);
 }

@@ -71,6 +71,17 @@ typedef struct cfx__module_graph_owner {
     void (*copy)(cfx_module *to, cfx_graph *g);  /* `to` gets a copy of it */
 } cfx__module_graph_owner;
 
+/* What modules are below one, by name. Modules that stand for calls of one module share theirs. */
+typedef struct cfx__module_children {
+    int refs;
+    VEC(struct cfx__module_child {
+        cfx_string *name;   /* counted */
+        cfx_module *module; /* counted */
+    })
+    all;
+    cfx__map index; /* name to its number + 1 */
+} cfx__module_children;
+
 struct cfx__module {
     cfx__signature *signature; /* NULL: it could not be read, or the arguments go through raw */
     bool raw;                  /* forward binds for itself: GraphModules */
@@ -81,12 +92,7 @@ struct cfx__module {
         cfx_forward_2 *two;
         cfx_forward_3 *three;
     } forward;
-    VEC(struct cfx__module_child {
-        cfx_string *name; /* counted */
-        cfx_module *module; /* counted */
-    })
-    children;
-    cfx__map child_index; /* name to its number + 1 */
+    cfx__module_children *children; /* counted */
     cfx_dict *transient;  /* names of buffers that are not persistent; NULL: none */
     cfx__hook_list hooks;
     cfx_string *name;     /* what module.name points to */
@@ -111,6 +117,8 @@ bool cfx__module_adopt(cfx_module *m, const char *as, const cfx_module *from, co
 bool cfx__module_has_effect(const cfx_module *m);
 /* The module at a path, made of empty ones where it is missing; borrowed. NULL with an error. */
 cfx_module *cfx__module_make(cfx_module *m, const char *path);
+/* From now on m and `with` have the same children, whichever of them they are added to. */
+void cfx__module_share_children(cfx_module *m, cfx_module *with);
 /* A text that lives as long as the module: for `path` and the like. */
 const char *cfx__module_text(cfx_module *m, const char *text);
 /* The direct child, parameter, buffer or attribute called name[0..len); false where none is. */
@@ -118,11 +126,18 @@ bool cfx__module_get(const cfx_module *m, const char *name, size_t len, cfx_valu
 
 /* ---- the layer --------------------------------------------------------------------------- */
 
+/* How a caller came to a module: the name that it has below another. NULL: it had the module. */
+typedef struct cfx__nn_way {
+    const cfx_module *from;
+    const char *name;
+} cfx__nn_way;
+
 /* A later room installs itself here for the calling thread, and sees calls of modules and reads of
  * attributes before they happen; "super" is cfx__module_call and cfx__module_read. The struct is
  * the caller's; `below` is the layer there was. */
 typedef struct cfx__nn_layer {
-    cfx_value (*call)(struct cfx__nn_layer *self, cfx_site at, cfx_module *m, cfx_args a);
+    cfx_value (*call)(struct cfx__nn_layer *self, cfx_site at, cfx_module *m, cfx__nn_way way,
+                      cfx_args a);
     cfx_value (*attr)(struct cfx__nn_layer *self, cfx_site at, cfx_module *m, const char *path);
     struct cfx__nn_layer *below;
 } cfx__nn_layer;

@@ -13,13 +13,22 @@ static void note_learning(cfx_program *p) {
     }
 }
 
+static const cfx_module_call *preserved_call(const cfx__export *e, const char *path) {
+    for (size_t i = 0; i < e->calls.len; i++)
+        if (!strcmp(e->calls.data[i].path, path))
+            return &e->calls.data[i];
+    return NULL;
+}
+
 /* All modules there are, under each name they have. */
-static void add_calls(cfx_program *p, const cfx_module *m, const char *path) {
+static void add_calls(cfx_program *p, const cfx__export *e, const cfx_module *m,
+                      const char *path) {
     for (int i = 0; i < cfx_module_count(m); i++) {
         const char *name = cfx_module_child_name(m, i);
         const char *below = *path ? cfx__text_format("%s.%s", path, name) : name;
-        cfx_program_add_call(p, (cfx_module_call){.path = below});
-        add_calls(p, cfx_module_child(m, i), below);
+        const cfx_module_call *preserved = preserved_call(e, below);
+        cfx_program_add_call(p, preserved ? *preserved : (cfx_module_call){.path = below});
+        add_calls(p, e, cfx_module_child(m, i), below);
     }
 }
 
@@ -40,14 +49,20 @@ static cfx_program *program_of(cfx__export *e) {
     p->out_spec = cfx_value_keep(e->out_spec);
     note_learning(p);
     cfx_program_add_call(p, (cfx_module_call){.path = "", .names = e->names});
-    add_calls(p, e->root, "");
+    add_calls(p, e, e->root, "");
+    for (size_t i = 0; i < e->calls.len; i++)
+        if (strchr(e->calls.data[i].path, '@'))
+            cfx_program_add_call(p, e->calls.data[i]);
     return p;
 }
 
-cfx_program *cfx_export(cfx_module *m, cfx_value args, cfx_value kwargs, cfx_value dynamic) {
+cfx_program *cfx_export_from(cfx_site at, cfx_module *m, cfx_value args, cfx_value kwargs,
+                             cfx_value dynamic, cfx_export_options options) {
     if (!cfx__module_given(m))
         return &cfx__program_bad;
+    cfx_value preserve = options.preserve_module_call_signature;
     size_t mark = cfx_scope_open();
+    cfx_site outer = cfx__site_enter(at);
     if (cfx_is_none(args))
         args = cfx_tuple_value(0, NULL);
     if (cfx_is_none(kwargs))
@@ -57,11 +72,16 @@ cfx_program *cfx_export(cfx_module *m, cfx_value args, cfx_value kwargs, cfx_val
                  "cfx_export takes a tuple of arguments and a dict "
                  "of keywords, not %s and %s",
                  cfx_value_type_name(args), cfx_value_type_name(kwargs));
+        cfx__site_leave(outer);
         return cfx_scope_return(mark, &cfx__program_bad);
     }
+    if (preserve.tag == CFX_TAG_TUPLE)
+        preserve = cfx_list_value(cfx_as_list(preserve)->len, cfx_as_list(preserve)->items);
     cfx__export e;
-    cfx_program *p = cfx__export_run(&e, m, args, kwargs, dynamic) ? program_of(&e)
-                                                                    : &cfx__program_bad;
+    cfx_program *p = cfx__export_run(&e, m, args, kwargs, dynamic, preserve)
+                         ? program_of(&e)
+                         : &cfx__program_bad;
     cfx__export_end(&e);
+    cfx__site_leave(outer);
     return cfx_scope_return(mark, cfx_ok() ? p : &cfx__program_bad);
 }

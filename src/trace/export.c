@@ -4,15 +4,6 @@
 
 static cfx_value address(const void *p) { return cfx_int((int64_t)(intptr_t)p); }
 
-/* What a module is called among those around a call: "layers.0" is "L__self__layers_0". Scope. */
-static const char *level_name(const char *path) {
-    cfx__text t = {0};
-    cfx__text_puts(&t, "L__self__");
-    for (; *path; path++)
-        cfx__text_putc(&t, *path == '.' ? '_' : *path);
-    return cfx__text_take(&t);
-}
-
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
 /* A placeholder, and the fake tensor that it gives; scope. val is what its metadata says, None: the
@@ -313,39 +304,7 @@ static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
     return NULL; /* everything stays whole */
 }
 
-static void note(cfx__recorder *r, cfx_site at, cfx_node *n) {
-    cfx__export *e = (cfx__export *)r;
-    cfx_dict *levels = cfx_dict_new();
-    cfx__text trace = {0};
-    for (size_t i = 0; i < e->stack.len; i++) {
-        const struct cfx__export_frame *f = &e->stack.data[i];
-        cfx_dict_set(levels, level_name(f->path),
-                     cfx_tuple(f->path, f->module->path ? f->module->path : f->module->type));
-        if (i)
-            cfx__export_put_frame(e, &trace, f->at);
-    }
-    bool own = !e->stack.len || e->stack.data[e->stack.len - 1].at.file != at.file ||
-               e->stack.data[e->stack.len - 1].at.line != at.line;
-    if (own)
-        cfx__export_put_frame(e, &trace, at);
-    if (levels->len)
-        cfx_node_set_meta(n, "nn_module_stack", cfx_dict_value(levels));
-    if (trace.len)
-        cfx_node_set_meta(n, "stack_trace", cfx_string_value(trace.data));
-    cfx__text_release(&trace);
-}
-
 /* ---- what the nn room asks ------------------------------------------------------------------- */
-
-static cfx_value export_call(cfx__nn_layer *self, cfx_site at, cfx_module *m, cfx_args a) {
-    cfx__export *e = (cfx__export *)((char *)self - offsetof(cfx__export, layer));
-    const cfx_value *path = cfx_dict_find(e->paths, address(m));
-    struct cfx__export_frame frame = {m, path ? cfx_text(*path) : "", at};
-    VEC_PUSH(e->stack, frame);
-    cfx_value v = cfx__module_call(at, m, a);
-    e->stack.len--;
-    return v;
-}
 
 static cfx_value export_attr(cfx__nn_layer *self, cfx_site at, cfx_module *m, const char *path) {
     cfx__export *e = (cfx__export *)((char *)self - offsetof(cfx__export, layer));
@@ -370,11 +329,13 @@ static void add_output(cfx__export *e, cfx_list *items, cfx_value v) {
 
 static bool run_forward(cfx__export *e, cfx_value args, cfx_value kwargs) {
     cfx__record_begin(&e->recorder);
-    e->layer = (cfx__nn_layer){.call = export_call, .attr = export_attr};
+    e->layer.attr = export_attr;
     cfx__nn_push(&e->layer);
+    cfx_function_mode_push(&e->mode);
     cfx_args a = {(int)cfx_as_list(args)->len, cfx_as_list(args)->items,
                   cfx_as_dict(kwargs)->len ? cfx_as_dict(kwargs) : NULL};
     cfx_value result = cfx_forward_value_from((cfx_site){0}, e->root, a);
+    cfx_function_mode_pop();
     cfx__nn_pop(&e->layer);
     cfx_value items = cfx_tuple_value(0, NULL);
     if (cfx_ok() && !cfx_is_bad(result)) {
@@ -403,7 +364,7 @@ bool cfx__export_record(cfx__export *e, cfx__request *r, int k) {
                                     .carried = cfx__unknown_carried,
                                     .either = cfx__unknown_either,
                                     .place = place,
-                                    .note = note},
+                                    .note = cfx__export_note},
                        .known = cfx_keep(cfx_dict_new()),
                        .held = cfx_keep(cfx_dict_new()),
                        .paths = cfx_keep(cfx_dict_new()),
@@ -416,7 +377,8 @@ bool cfx__export_record(cfx__export *e, cfx__request *r, int k) {
     cfx_module_walk(r->module, lift_held, &(lifting){e, false});
     cfx_module_walk(r->module, note_module, e);
     e->nconstants = (int)e->inputs.len;
-    return cfx_ok() && take_inputs(e, &args, &kwargs) && run_forward(e, args, kwargs);
+    return cfx__levels_begin(e, r->preserve) && cfx_ok() && take_inputs(e, &args, &kwargs) &&
+           run_forward(e, args, kwargs);
 }
 
 void cfx__export_end(cfx__export *e) {
@@ -427,6 +389,7 @@ void cfx__export_end(cfx__export *e) {
     VEC_FREE(e->inputs);
     VEC_FREE(e->outputs);
     VEC_FREE(e->stack);
+    cfx__levels_end(e);
     cfx__free(e->file.text);
     cfx_value_drop(e->in_spec);
     cfx_value_drop(e->out_spec);

@@ -39,8 +39,15 @@ typedef struct cfx__export {
         cfx_module *module;
         const char *path;
         cfx_site at;
+        int64_t number; /* of its call, from 0 on */
     })
     stack; /* modules that are running, outermost first */
+    cfx_dict *entered;  /* path of a module to how often it was called; counted */
+    cfx_value preserve; /* paths of modules whose signature is to be preserved: a list, or None */
+    VEC(cfx_module_call) calls; /* of those; values are counted */
+    cfx_mode mode;      /* which sees what functions are called */
+    cfx_dict *counts;   /* "function.relu" to how often it was; counted */
+    cfx_value torch_fn; /* ("relu_1", "function.relu"), the last one; counted */
     struct {
         const char *name;
         char *text;
@@ -51,6 +58,7 @@ typedef struct cfx__export {
 typedef struct cfx__request {
     cfx_module *module;
     cfx_value args, kwargs;
+    cfx_value preserve; /* see cfx__export */
     cfx__dims dims;
     cfx__joints joints;
     cfx__export *first, *other; /* worlds 0 and 1 to CFX__WORLDS - 1 */
@@ -64,8 +72,16 @@ bool cfx__export_record(cfx__export *e, cfx__request *r, int k);
 /* Runs the module and records, in several worlds where sizes vary (worlds.h); false with an error.
  * The caller ends it in any case. */
 bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kwargs,
-                     cfx_value dynamic);
+                     cfx_value dynamic, cfx_value preserve);
 void cfx__export_end(cfx__export *e);
+
+/* Where nodes come from (levels.c): begins to keep track of it, false with an error, and ends. */
+bool cfx__levels_begin(cfx__export *e, cfx_value preserve);
+void cfx__levels_end(cfx__export *e);
+/* The metadata of a new node: modules around the call, source lines, the function. */
+void cfx__export_note(cfx__recorder *r, cfx_site at, cfx_node *n);
+/* Whether preserved modules took and gave the same plain values in another world; else an error. */
+bool cfx__levels_agree(const cfx__export *e, const cfx__export *other);
 
 /* What the recorder asks of sizes and numbers that only running can tell (unknown.c). */
 int64_t cfx__unknown_size(cfx__recorder *r);

@@ -241,3 +241,58 @@ TEST(export_mistakes) {
     CHECK(cfx_failed(cfx_export(NULL, CFX_NONE, CFX_NONE, CFX_NONE)));
     CHECK_ERROR("the module is NULL");
 }
+
+/* ---- where nodes come from ------------------------------------------------------------------- */
+
+static cfx_tensor *functions(cfx_module *self, cfx_tensor *x) {
+    x = cfx_call(self, "act", cfx_call(self, "fc", x));
+    x = cfx_call(self, "fc", cfx_py("operator.sub", 1, x));
+    x = cfx_as_tensor(cfx_method(x, "reshape", -1));
+    x = cfx_as_tensor(cfx_py("operator.getitem", x, 0));
+    return cfx_as_tensor(cfx_op_do(&cfx_op_sin, cfx_relu(x)));
+}
+
+static const char *meta(const cfx_program *p, const char *node, const char *key) {
+    return cfx_repr(cfx_node_get_meta(cfx_graph_find(p->module->graph, node), key));
+}
+
+TEST(exported_nodes_know_the_call_and_the_function) {
+    cfx_module *m = cfx_module_new("Functions", functions, "x");
+    cfx_nn_add(m, "fc", cfx_nn_linear(2, 2));
+    cfx_nn_add(m, "act", cfx_nn_relu());
+    cfx_program *p = cfx_export(m, cfx_tuple(cfx_ones(1, 2)), CFX_NONE, CFX_NONE);
+    CHECK_OK();
+    CHECK_STR(meta(p, "linear", "nn_module_stack"),
+              "{'L__self__': ('', 'Functions'), "
+              "'L__self__fc': ('fc', 'torch.nn.modules.linear.Linear')}");
+    CHECK_STR(meta(p, "linear_1", "nn_module_stack"),
+              "{'L__self__': ('', 'Functions'), "
+              "'L__self__fc@1': ('fc', 'torch.nn.modules.linear.Linear')}");
+    CHECK_STR(meta(p, "linear", "torch_fn"),
+              "('linear_1', 'builtin_function_or_method.linear')");
+    CHECK_STR(meta(p, "linear_1", "torch_fn"),
+              "('linear_2', 'builtin_function_or_method.linear')");
+    CHECK_STR(meta(p, "relu", "torch_fn"), "('relu_1', 'function.relu')");
+    CHECK_STR(meta(p, "rsub", "torch_fn"), "('__rsub___1', 'function.__rsub__')");
+    CHECK_STR(meta(p, "reshape", "torch_fn"), "('reshape_1', 'method_descriptor.reshape')");
+    CHECK_STR(meta(p, "select", "torch_fn"),
+              "('__getitem___1', 'wrapper_descriptor.__getitem__')");
+    CHECK_STR(meta(p, "relu_1", "torch_fn"), "('relu_1', 'builtin_function_or_method.relu')");
+    CHECK_STR(meta(p, "sin", "torch_fn"), "('sin.default_1', 'OpOverload.sin.default')");
+}
+
+static cfx_tensor *by_two_names(cfx_module *self, cfx_tensor *x) {
+    return cfx_call(self, "b", cfx_call(self, "a.0", x));
+}
+
+TEST(a_module_with_two_names_is_called_by_the_one_that_was_used) {
+    cfx_module *m = cfx_module_new("Two", by_two_names, "x"), *one = cfx_nn_linear(2, 2);
+    cfx_nn_add(m, "a", cfx_nn_sequential(one));
+    cfx_nn_add(m, "b", one);
+    cfx_program *p = cfx_export(m, cfx_tuple(cfx_ones(1, 2)), CFX_NONE, CFX_NONE);
+    CHECK_STR(meta(p, "linear", "nn_module_stack"),
+              "{'L__self__': ('', 'Two'), "
+              "'L__self__a.0': ('a.0', 'torch.nn.modules.linear.Linear')}");
+    CHECK_STR(meta(p, "linear_1", "nn_module_stack"),
+              "{'L__self__': ('', 'Two'), 'L__self__b': ('b', 'torch.nn.modules.linear.Linear')}");
+}

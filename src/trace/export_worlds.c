@@ -119,14 +119,17 @@ static bool export_worlds(cfx__request *r) {
 }
 
 bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kwargs,
-                     cfx_value dynamic) {
-    cfx__request r = {.module = m, .args = args, .kwargs = kwargs, .first = e};
+                     cfx_value dynamic, cfx_value preserve) {
+    cfx__request r = {.module = m, .args = args, .kwargs = kwargs, .preserve = preserve,
+                      .first = e};
     r.dims.worlds.bare = true; /* until something does not go so */
     *e = (cfx__export){0};
     cfx__export_note_dims(&r, dynamic);
     bool fine = cfx_ok() && cfx__dims_settle(&r.dims);
     r.other = cfx__alloc0((CFX__WORLDS - 1) * sizeof *r.other);
     fine = fine && export_worlds(&r);
+    for (int k = 1; fine && k < r.dims.worlds.n; k++)
+        fine = cfx__levels_agree(e, &r.other[k - 1]);
     fine = fine && cfx__regions_make(e);
     if (fine) {
         cfx__branch_names(e->recorder.graph, NULL);

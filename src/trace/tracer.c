@@ -192,8 +192,7 @@ static cfx_value node_arg(cfx__tracer *t, cfx_site at, cfx_node *n) {
         return cfx_node_value(here);
     cfx_fail(CFX_RUNTIME_ERROR, at,
              "Found multiple different tracers while trying to trace an operation: %s belongs to "
-             "another graph",
-             n->name);
+             "another graph", n->name);
     return cfx_bad();
 }
 
@@ -461,17 +460,18 @@ static void push_call(cfx__tracer *t, const cfx_module *m, const char *path) {
     push_level(t, (cfx__trace_level){key, path, m->path});
 }
 
-static cfx_value trace_module(cfx__nn_layer *self, cfx_site at, cfx_module *m, cfx_args a) {
+static cfx_value trace_module(cfx__nn_layer *self, cfx_site at, cfx_module *m,
+                              cfx__nn_way way, cfx_args a) {
+    (void)way;
     cfx__tracer *t = (cfx__tracer *)((char *)self - offsetof(cfx__tracer, layer));
     const char *path = path_of(t, m);
     if (!path) {
         cfx_fail(CFX_NAME_ERROR, at, "module is not installed as a submodule");
         return cfx_bad();
     }
-    bool leaf = t->leaves_only;
-    if (!leaf)
-        leaf = t->config && t->config->is_leaf ? t->config->is_leaf(t->config, m, path)
-                                               : cfx_tracer_is_leaf(t->config, m, path);
+    bool own = t->config && t->config->is_leaf;
+    bool leaf = t->leaves_only || (own ? t->config->is_leaf(t->config, m, path)
+                                       : cfx_tracer_is_leaf(t->config, m, path));
     push_call(t, m, path);
     cfx_value v = leaf ? traced_result(cfx__tracer_node(t, at, CFX_CALL_MODULE,
                                                         (cfx_target){.name = path}, a))
