@@ -58,6 +58,23 @@ CFX_API cfx_module *cfx_partition(cfx_module *gm, cfx_supports_fn *supports, voi
  * error. */
 CFX_API int cfx_inline(cfx_module *gm, const char *child);
 
+/* The modules that a program was exported from, put together again by the "nn_module_stack" of its
+ * nodes: torch.export.unflatten. A module that is called like the program, whose children are
+ * GraphModules under the names they had, each with the nodes that it ran and copies of its tensors.
+ * "_ty", an attribute of each, is the type that it was exported from. What a child takes and gives
+ * is what its nodes need and others use; that of a module named in preserve_module_call_signature
+ * when it was exported is as it was, so that another module may be put in its place:
+ *     cfx_module *m = cfx_program_unflatten(p);
+ *     cfx_nn_add(m, "head", mine);
+ * A second call that does something else is a module of its own, "norm@1", beside the first. Scope.
+ * Bad, with an error. */
+CFX_API cfx_module *cfx_program_unflatten(const cfx_program *p);
+/* program.module() in which modules of the caller's, a dict of path to module, take the place of
+ * those at these paths: torch.export's _swap_modules. The signatures of these have to be preserved
+ * (cfx_export_options). Scope. Bad, with an error that names the module, where its signature is not
+ * known, or something else than its result is used. */
+CFX_API cfx_module *cfx_program_swap_modules(cfx_program *p, const cfx_dict *modules);
+
 /* The part of a program from some nodes to others as a program of its own: what lies between, those
  * nodes included. Its inputs are the values that come from outside but for parameters, buffers and
  * constants, which it keeps; its results are `to`. Names are separated by commas; from NULL: the

@@ -93,8 +93,12 @@ static cfx_module *copy_module(copying *c, const cfx_module *m) {
         copy->own_->transient = cfx_keep(cfx_dict_new());
         copy_entries(c, copy->own_->transient, m->own_->transient);
     }
-    for (int i = 0; i < cfx_module_count(m); i++)
+    const cfx_value *shared = cfx_dict_find(c->done, address(m->own_->children));
+    if (shared)
+        cfx__module_share_children(copy, cfx_as_module(*shared));
+    for (int i = 0; i < cfx_module_count(m) && !shared; i++)
         cfx_nn_add(copy, cfx_module_child_name(m, i), copy_module(c, cfx_module_child(m, i)));
+    cfx_dict_put(c->done, address(m->own_->children), cfx_module_value(copy));
     copy_hooks(copy, m);
     if (m->graph && m->own_->graph_owner)
         m->own_->graph_owner->copy(copy, m->graph);

@@ -6,7 +6,8 @@ static void module_free(void *p);
 
 static const cfx__obj_type module_type = {.name = "module", .free = module_free};
 
-static const struct cfx__module bad_own;
+static const cfx__module_children nobody;
+static const struct cfx__module bad_own = {.children = (cfx__module_children *)&nobody};
 static const cfx_dict bad_dict = {.head = {.refs = 1, .flags = CFX__BAD}};
 cfx_module cfx__module_bad = {.head = {.refs = 1, .flags = CFX__BAD, .type = &module_type},
                               .type = "<bad>",
@@ -31,10 +32,17 @@ const char *cfx__module_text(cfx_module *m, const char *text) {
     return cfx__arena_copy(&m->own_->arena, text, strlen(text));
 }
 
+static cfx__module_children *no_children(void) {
+    cfx__module_children *c = cfx__alloc0(sizeof *c);
+    c->refs = 1;
+    return c;
+}
+
 static cfx_module *module_new(const char *type, int arity) {
     cfx_module *m = cfx__obj_new(&module_type, sizeof *m);
     m->own_ = cfx__alloc0(sizeof *m->own_);
     m->own_->arity = arity;
+    m->own_->children = no_children();
     m->type = m->path = cfx__module_text(m, type ? type : "Module");
     m->name = m->signature = "";
     m->parameters = cfx_keep(cfx_dict_new());
@@ -123,15 +131,28 @@ void cfx_module_keep_object(cfx_module *m, cfx_value object) {
     m->user = o ? o->data : NULL;
 }
 
+static void drop_children(cfx__module_children *c) {
+    if (--c->refs)
+        return;
+    for (size_t i = 0; i < c->all.len; i++)
+        drop_child(&c->all.data[i]);
+    VEC_FREE(c->all);
+    cfx__map_release(&c->index);
+    cfx__free(c);
+}
+
+void cfx__module_share_children(cfx_module *m, cfx_module *with) {
+    with->own_->children->refs++;
+    drop_children(m->own_->children);
+    m->own_->children = with->own_->children;
+}
+
 static void module_free(void *p) {
     cfx_module *m = p;
     struct cfx__module *own = m->own_;
     cfx__module_set_graph(m, NULL, NULL);
     cfx__hook_list_free(&own->hooks);
-    for (size_t i = 0; i < own->children.len; i++)
-        drop_child(&own->children.data[i]);
-    VEC_FREE(own->children);
-    cfx__map_release(&own->child_index);
+    drop_children(own->children);
     cfx_drop(own->transient);
     cfx_drop(own->name);
     cfx_drop(own->object);
@@ -164,8 +185,8 @@ static const cfx_value *dict_find_n(const cfx_dict *d, const char *name, size_t 
 }
 
 static cfx_module *child_n(const cfx_module *m, const char *name, size_t len) {
-    uintptr_t i = (uintptr_t)cfx__map_getn(&m->own_->child_index, name, len);
-    return i ? m->own_->children.data[i - 1].module : NULL;
+    uintptr_t i = (uintptr_t)cfx__map_getn(&m->own_->children->index, name, len);
+    return i ? m->own_->children->all.data[i - 1].module : NULL;
 }
 
 bool cfx__module_get(const cfx_module *m, const char *name, size_t len, cfx_value *out) {
@@ -213,14 +234,14 @@ bool cfx_module_has(const cfx_module *m, const char *path) {
     return find_at(m, path, &v);
 }
 
-int cfx_module_count(const cfx_module *m) { return m ? (int)m->own_->children.len : 0; }
+int cfx_module_count(const cfx_module *m) { return m ? (int)m->own_->children->all.len : 0; }
 
 cfx_module *cfx_module_child(const cfx_module *m, int i) {
-    return i >= 0 && i < cfx_module_count(m) ? m->own_->children.data[i].module : NULL;
+    return i >= 0 && i < cfx_module_count(m) ? m->own_->children->all.data[i].module : NULL;
 }
 
 const char *cfx_module_child_name(const cfx_module *m, int i) {
-    return i >= 0 && i < cfx_module_count(m) ? m->own_->children.data[i].name->text : NULL;
+    return i >= 0 && i < cfx_module_count(m) ? m->own_->children->all.data[i].name->text : NULL;
 }
 
 /* ---- add and remove ------------------------------------------------------------------------- */
@@ -258,7 +279,7 @@ static void seek_visit(const char *path, cfx_module *m, void *user) {
 /* Whether `what` is m or below it. */
 static bool contains(cfx_module *m, const cfx_module *what) {
     seek s = {what, m == what};
-    if (m->own_->children.len)
+    if (m->own_->children->all.len)
         cfx_module_walk(m, seek_visit, &s);
     return s.found;
 }
@@ -275,17 +296,17 @@ cfx_module *cfx_nn_add(cfx_module *parent, const char *name, cfx_module *child) 
     struct cfx__module *own = parent->own_;
     cfx_string *text = cfx_keep(cfx__string_new(name, strlen(name)));
     cfx_keep(child);
-    uintptr_t at = (uintptr_t)cfx__map_get(&own->child_index, name);
+    uintptr_t at = (uintptr_t)cfx__map_get(&own->children->index, name);
     if (at) {
-        struct cfx__module_child *slot = &own->children.data[at - 1], old = *slot;
+        struct cfx__module_child *slot = &own->children->all.data[at - 1], old = *slot;
         *slot = (struct cfx__module_child){text, child};
-        cfx__map_remove(&own->child_index, name); /* its key goes with the old child */
+        cfx__map_remove(&own->children->index, name); /* its key goes with the old child */
         drop_child(&old);
     } else {
-        VEC_PUSH(own->children, ((struct cfx__module_child){text, child}));
-        at = own->children.len;
+        VEC_PUSH(own->children->all, ((struct cfx__module_child){text, child}));
+        at = own->children->all.len;
     }
-    cfx__map_set(&own->child_index, text->text, (void *)at);
+    cfx__map_set(&own->children->index, text->text, (void *)at);
     if (strcmp(child->name, text->text) != 0) /* a program that others run is not written to; `name`
                                                  may have gone with the old child */
         set_name(child, text);
@@ -420,15 +441,15 @@ void cfx_module_set_attr(cfx_module *m, const char *path, cfx_value value) {
 
 static bool remove_child(cfx_module *m, const char *name) {
     struct cfx__module *own = m->own_;
-    uintptr_t at = (uintptr_t)cfx__map_get(&own->child_index, name);
+    uintptr_t at = (uintptr_t)cfx__map_get(&own->children->index, name);
     if (!at)
         return false;
-    struct cfx__module_child old = own->children.data[at - 1];
-    cfx__map_remove(&own->child_index, name);
-    own->children.len--;
-    for (size_t i = at - 1; i < own->children.len; i++) {
-        own->children.data[i] = own->children.data[i + 1];
-        cfx__map_set(&own->child_index, own->children.data[i].name->text, (void *)(i + 1));
+    struct cfx__module_child old = own->children->all.data[at - 1];
+    cfx__map_remove(&own->children->index, name);
+    own->children->all.len--;
+    for (size_t i = at - 1; i < own->children->all.len; i++) {
+        own->children->all.data[i] = own->children->all.data[i + 1];
+        cfx__map_set(&own->children->index, own->children->all.data[i].name->text, (void *)(i + 1));
     }
     drop_child(&old);
     return true;

@@ -146,14 +146,21 @@ cfx_execution cfx__program_execution(cfx_site at, const cfx_program *p, const cf
 /* Runs a program's graph on the values of all its inputs; scope. */
 cfx_value cfx__program_execute(cfx_site at, cfx_program *p, const cfx_executor *x, cfx_watcher *w,
                                cfx_value inputs);
+/* The input that an output is to be written to; -1 where it is none. */
+int cfx__program_written(const cfx_program *p, const cfx_output_spec *o);
+/* Whether the parameter that an input stands for wants gradients. */
+bool cfx__program_learns(const cfx_program *p, const cfx_input_spec *s);
+/* A module that checks its inputs before its graph runs, without a graph; scope. And what it needs
+ * for that, once it has one: the trees of a program, its ranges, what its constant inputs are. */
+cfx_module *cfx__program_shell(const char *type);
+void cfx__program_dress(cfx_module *m, const cfx_program *p);
 /* Made anew when the program's tensors or signature have changed; the caller owns a count. */
 cfx__bound *cfx__program_weights(cfx_program *p);
 
 /* Whether the caller's flat inputs are as the placeholders say; an error where not. */
 bool cfx__program_check(cfx_site at, const cfx_program *p, const cfx_list *flat);
-/* The same for a graph all of whose placeholders are the caller's. guards: a list of texts. */
-bool cfx__inputs_check(cfx_site at, const cfx_graph *g, const cfx_dict *ranges, cfx_value guards,
-                       cfx_args flat);
+/* The same for a graph all of whose placeholders are the caller's. */
+bool cfx__inputs_check(cfx_site at, const cfx_graph *g, const cfx_dict *ranges, cfx_args flat);
 /* Whether every operator can run; an error that lists all that cannot. */
 bool cfx__program_supported(cfx_site at, cfx_program *p);
 /* Whether every call fits its operator's schema, in sub-graphs too: what running finds out first.
