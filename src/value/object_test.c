@@ -2,8 +2,8 @@
 
 #include "value.h"
 
-/* A counter of the test's: freed once, equal by its number, called to be added to. One that the test
- * drops no earlier than its context lives in static memory: its frame is gone by then. */
+/* A counter of the test's: freed once, equal by its number, called to be added to. One that the
+ * test drops no earlier than its context lives in static memory: its frame is gone by then. */
 typedef struct counter {
     int number, freed;
 } counter;
