@@ -361,4 +361,4 @@ CFX_OP(linalg_lstsq) = {
     " solution, Tensor residuals, Tensor rank, Tensor singular_values)",
     "torch._C._linalg.linalg_lstsq torch.linalg.lstsq", .kernel = kernel_lstsq,
     .effects = CFX_DATA_SHAPE, GRAD(lstsq, READ(0) | READ(1) | RESULT(0)),
-    ASIDE(RESULT(1) | RESULT(3)), .autocast = CFX_CAST_F32};
+    ASIDE(RESULT(3)), .autocast = CFX_CAST_F32};
