@@ -5,6 +5,7 @@
 #include "grad/grad.h"
 #include "graph/graph.h"
 #include "plan/plan.h"
+#include "trace/marks.h"
 #include "trace/trace.h"
 
 const cfx__later cfx__later_rooms = {
@@ -18,6 +19,11 @@ const cfx__later cfx__later_rooms = {
     .bad_node = &cfx__node_bad,
     .bad_module = &cfx__module_bad,
     .traced_node = cfx__traced_node,
+    .read_marked = cfx__mark_read,
+    .marked_text = cfx__mark_shown,
+    .read_sizes = cfx__mark_read_sizes,
+    .read_size = cfx__mark_read_size,
+    .may_read = cfx__mark_may_read,
     .autograd = cfx__grad_call,
     .executor = &cfx_planner,
 };

@@ -57,8 +57,11 @@ CFX_API bool cfx_tensor_is_fake(const cfx_tensor *t);
 /* Whether two tensors share their storage. */
 CFX_API bool cfx_tensor_shares(const cfx_tensor *a, const cfx_tensor *b);
 /* Size along dimension i (negative counts from the end). An error, and -1, where i is out of range
- * or while tracing: use cfx_size there. */
+ * or while tracing: use cfx_size there. So it is while exporting where data decides the size
+ * (cfx_nonzero): that is no number that C could decide by. */
+CFX_API int64_t cfx_dim_from(cfx_site at, const cfx_tensor *t, int i);
 CFX_API int64_t cfx_dim(const cfx_tensor *t, int i);
+#define cfx_dim(t, i) cfx_dim_from(CFX_HERE, t, i)
 /* Element number i in row-major order as a number; 0, with an error, out of range or when fake. */
 CFX_API double cfx_tensor_get(const cfx_tensor *t, int64_t i);
 

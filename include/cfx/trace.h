@@ -56,12 +56,21 @@ CFX_API cfx_node *cfx_proxy_node_of(cfx_value v);
 /* ---- while tracing -------------------------------------------------------------------------- */
 
 /* The size of dimension i: an int, or a traced value while tracing. Every argument position accepts
- * either. */
+ * either. While exporting it is a number that C may look at by cfx_integer, unless data decides it;
+ * cfx_py("operator.mul", n, 2) computes with it then. */
 CFX_API cfx_value cfx_size_from(cfx_site at, cfx_tensor *t, int i);
 #define cfx_size(t, i) cfx_size_from(CFX_HERE, t, i)
-/* Whether a one-element tensor or a number is true. While tracing: a TraceError. */
+/* Whether a one-element tensor or a number is true. While tracing: a TraceError. Of what is data,
+ * while exporting: PyTorch's "Could not guard on data-dependent expression", unless a check has
+ * said what it is. */
 CFX_API bool cfx_is_true_from(cfx_site at, cfx_value v);
 #define cfx_is_true(v) cfx_is_true_from(CFX_HERE, CFX_V(v))
+/* torch._check: whether cond, a bool or a comparison by cfx_py("operator.le", n, 8), holds; a
+ * RuntimeError with the message (NULL: PyTorch's) where not. While exporting, what is checked of
+ * numbers that are data is not computed but assumed: it narrows the range of u0, decides what
+ * follows from it, and is asserted by the program when it runs. */
+CFX_API bool cfx_check_from(cfx_site at, cfx_value cond, const char *message);
+#define cfx_check(cond, message) cfx_check_from(CFX_HERE, CFX_V(cond), message)
 /* len(v) of a list, tuple, dict, string or tensor; -1, with an error, while v is traced. */
 CFX_API int64_t cfx_len_from(cfx_site at, cfx_value v);
 #define cfx_len(v) cfx_len_from(CFX_HERE, CFX_V(v))

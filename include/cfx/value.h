@@ -264,9 +264,16 @@ CFX_API cfx_value cfx_at(cfx_value v, int64_t i);
 CFX_API cfx_tensor *cfx_tensor_at(cfx_value v, int64_t i);
 /* The text of a string value, borrowed; NULL for anything else. */
 CFX_API const char *cfx_text(cfx_value v);
-/* The number as a double or an integer; bools count, complex numbers lose their imaginary part. */
+/* The number as a double or an integer; bools count, complex numbers lose their imaginary part.
+ * While a module is exported, a number that is data (what cfx_item gives, or is made of it) cannot
+ * be had as one that C could decide by: PyTorch's "Could not extract specialized integer from
+ * data-dependent expression u0". */
+CFX_API double cfx_number_from(cfx_site at, cfx_value v);
+CFX_API int64_t cfx_integer_from(cfx_site at, cfx_value v);
 CFX_API double cfx_number(cfx_value v);
 CFX_API int64_t cfx_integer(cfx_value v);
+#define cfx_number(v) cfx_number_from(CFX_HERE, v)
+#define cfx_integer(v) cfx_integer_from(CFX_HERE, v)
 /* Whether v is a bool, int, float or complex. */
 CFX_API bool cfx_is_number(cfx_value v);
 /* Structural equality, as Python's == on literals; tensors and nodes by identity, objects

@@ -295,7 +295,7 @@ static const char *compare_gradient(cfx_value got, cfx_value want) {
                             : want.tag == CFX_TAG_TENSOR ? cfx_as_tensor(want)
                                                          : NULL;
     for (int64_t i = 0; one && i < one->numel; i++)
-        if (cfx_tensor_get(one, i) != 0)
+        if (cfx__tensor_number(one, i) != 0)
             return got.tag == CFX_TAG_TENSOR ? "there is one, but none flows" : "there is none";
     return NULL;
 }

@@ -343,7 +343,8 @@ static void read_result(reader *r) {
 
 static cfx_value take_bound(cfx__parser *p) {
     cfx__parser_skip(p);
-    if (cfx__parser_take(p, "int_oo") || cfx__parser_take(p, "-int_oo"))
+    if (cfx__parser_take(p, "int_oo") || cfx__parser_take(p, "-int_oo") ||
+        cfx__parser_take(p, "oo") || cfx__parser_take(p, "-oo")) /* the latter of floats */
         return cfx_none();
     const char *at = p->at;
     cfx_value v = cfx__parser_is_number_next(p) ? cfx__parser_take_number(p) : cfx_none();

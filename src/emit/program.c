@@ -109,9 +109,10 @@ static void put_ranges(cfx__text *out, const cfx_dict *ranges) {
         cfx_value r = ranges->entries[i].value;
         bool pair = (r.tag == CFX_TAG_TUPLE || r.tag == CFX_TAG_LIST) && cfx_as_list(r)->len == 2;
         cfx__text_printf(out, "%s%s: VR[", i ? ", " : "", cfx_value_str(ranges->entries[i].key));
-        put_bound(out, pair ? cfx_as_list(r)->items[0] : cfx_none(), "-int_oo");
+        bool real = !strncmp(cfx_value_str(ranges->entries[i].key), "zuf", 3);
+        put_bound(out, pair ? cfx_as_list(r)->items[0] : cfx_none(), real ? "-oo" : "-int_oo");
         cfx__text_puts(out, ", ");
-        put_bound(out, pair ? cfx_as_list(r)->items[1] : cfx_none(), "int_oo");
+        put_bound(out, pair ? cfx_as_list(r)->items[1] : cfx_none(), real ? "oo" : "int_oo");
         cfx__text_putc(out, ']');
     }
     cfx__text_putc(out, '}');

@@ -95,7 +95,7 @@ static cfx_value forward_batch_norm(cfx_module *self, cfx_args a) {
     if (cfx_is_none(momentum)) /* a plain average over all batches */
         momentum =
             cfx_float(self->training && count.tag == CFX_TAG_TENSOR && cfx_as_tensor(count)->data
-                          ? 1 / cfx_tensor_get(cfx_as_tensor(count), 0)
+                          ? 1 / cfx__tensor_number(cfx_as_tensor(count), 0)
                           : 0);
     return cfx__layer_torch(
         "torch.nn.functional.batch_norm", a.v[0], cfx__layer_attr(self, "running_mean"),

@@ -240,7 +240,7 @@ static cfx_value forward_packed(cfx_module *self, cfx_value x, cfx_value state) 
         input_fits(self, real, real->ndim);
         return cfx_bad();
     }
-    cfx_value batch = cfx_int(cfx__int64_of(cfx_tensor_get(cfx_as_tensor(sizes), 0)));
+    cfx_value batch = cfx_int(cfx__int64_of(cfx__tensor_number(cfx_as_tensor(sizes), 0)));
     if (cfx_is_none(state)) {
         k.h = new_state(data, k.layers, batch, k.out);
         k.c = k.f.two_states ? new_state(data, k.layers, batch, k.hidden) : k.c;

@@ -341,9 +341,10 @@ cfx_dict *cfx_optim_state_dict(const cfx_optim *o) {
 
 static void load_param(const cfx_optim *o, cfx__optim_param *p, const cfx_dict *d) {
     cfx_value step = cfx_dict_get(d, "step");
-    p->steps = step.tag == CFX_TAG_TENSOR ? cfx__int64_of(cfx_tensor_get(cfx_as_tensor(step), 0))
-               : cfx_is_number(step)      ? cfx_integer(step)
-                                          : d->len > 0;
+    p->steps = step.tag == CFX_TAG_TENSOR
+                   ? cfx__int64_of(cfx__tensor_number(cfx_as_tensor(step), 0))
+               : cfx_is_number(step) ? cfx_integer(step)
+                                     : d->len > 0;
     cfx_dtype as = p->tensor->dtype == CFX_F64 ? CFX_F64 : CFX_F32;
     for (int i = 0; i < CFX__MOMENTS; i++) {
         const char *name = o->algorithm->state[i];
@@ -429,7 +430,7 @@ double cfx_clip_grad_norm_from(cfx_site at, cfx_value params, double max_norm, d
             cfx_clamp_max(cfx_div(cfx_full_like(norm, max_norm), cfx_add(norm, 1e-6)), 1.0);
         for (int64_t i = 0; i < grads->len; i++)
             cfx_mul_(grads->items[i], scale);
-        total = cfx_tensor_get(norm, 0);
+        total = cfx__tensor_number(norm, 0);
     }
     cfx_set_grad_mode(mode);
     cfx_scope_close(mark);

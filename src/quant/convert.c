@@ -53,8 +53,8 @@ static cfx_node *static_node(cfx_site at, cfx_module *gm, cfx_node *n, cfx_modul
     cfx_value x = cfx_node_value(cfx__quant_arg(n, 0)), dtype = cfx_dtype_value(how->dtype);
     const char *prefix = prefix_of(n);
     if (!channels) {
-        scale = cfx_float(cfx_tensor_get(cfx_as_tensor(scale), 0));
-        zero = cfx_int(cfx__int64_of(cfx_tensor_get(cfx_as_tensor(zero), 0)));
+        scale = cfx_float(cfx__tensor_number(cfx_as_tensor(scale), 0));
+        zero = cfx_int(cfx__int64_of(cfx__tensor_number(cfx_as_tensor(zero), 0)));
     }
     cfx_node *s = attr_node(gm, cfx__text_format("%s_scale_", prefix), scale);
     cfx_node *z = attr_node(gm, cfx__text_format("%s_zero_point_", prefix), zero);
@@ -108,8 +108,8 @@ static cfx_tensor *rounded(cfx_site at, const cfx_observer *how, cfx_value param
     w = cfx_detach(w);
     if (cfx__observer_is_per_channel(how))
         return cfx_quantize_per_channel(w, scale, zero, how->ch_axis, cfx_dtype_value(how->dtype));
-    return cfx_quantize_per_tensor(w, cfx_tensor_get(scale, 0),
-                                   cfx__int64_of(cfx_tensor_get(zero, 0)),
+    return cfx_quantize_per_tensor(w, cfx__tensor_number(scale, 0),
+                                   cfx__int64_of(cfx__tensor_number(zero, 0)),
                                    cfx_dtype_value(how->dtype));
 }
 

@@ -12,7 +12,7 @@ static cfx_tensor *stored(const cfx_module *m, const char *name) {
 }
 
 static bool is_on(const cfx_module *m, const char *name) {
-    return cfx_tensor_get(stored(m, name), 0) != 0;
+    return cfx__tensor_number(stored(m, name), 0) != 0;
 }
 
 static cfx_module *observer_in(const cfx_module *m) {
@@ -58,7 +58,7 @@ static void choose_fused(cfx_module *self, const cfx_observer *how) {
                      *max = stored(observer_in(self), "max_val");
     int low, high;
     int64_t n = cfx_tensor_numel(min);
-    if (!n || cfx_tensor_get(min, 0) == INFINITY)
+    if (!n || cfx__tensor_number(min, 0) == INFINITY)
         return;
     cfx__observer_range(how, &low, &high);
     cfx_tensor *scale = cfx_tensor_new(CFX_F32, 1, &n, NULL);
@@ -66,10 +66,10 @@ static void choose_fused(cfx_module *self, const cfx_observer *how) {
     for (int64_t i = 0; i < n && cfx_ok(); i++) {
         double s;
         int64_t z;
-        cfx__quantizer_choose((float)cfx_tensor_get(min, i), (float)cfx_tensor_get(max, i), low,
-                              high, is_symmetric(how), &s, &z);
-        ((float *)cfx_tensor_data(scale))[i] = (float)s;
-        ((int32_t *)cfx_tensor_data(zero))[i] = (int32_t)z;
+        cfx__quantizer_choose((float)cfx__tensor_number(min, i), (float)cfx__tensor_number(max, i),
+                              low, high, is_symmetric(how), &s, &z);
+        ((float *)(void *)scale->data)[i] = (float)s;
+        ((int32_t *)(void *)zero->data)[i] = (int32_t)z;
     }
     set_params(self, scale, zero);
 }

@@ -47,7 +47,7 @@ static double error_of(search *s, int first, int last) {
     }
     size_t mark = cfx_scope_open();
     int64_t n = s->bins;
-    double sum = cfx_tensor_get(cfx_sum(cfx_tensor_new(CFX_F32, 1, &n, s->norms)), 0);
+    double sum = cfx__tensor_number(cfx_sum(cfx_tensor_new(CFX_F32, 1, &n, s->norms)), 0);
     cfx_scope_close(mark);
     return sum;
 }

@@ -79,8 +79,8 @@ void cfx__quant_plan_inputs(const cfx__quant_layers *layers, cfx__quant_watch *w
 
 /* Whether all that was seen of a value is 0. */
 static bool is_flat(const cfx__quant_seen *s) {
-    return cfx_tensor_get(cfx_as_tensor(cfx_module_attr(s->observer, "min_val")), 0) == 0 &&
-           cfx_tensor_get(cfx_as_tensor(cfx_module_attr(s->observer, "max_val")), 0) == 0;
+    return cfx__tensor_number(cfx_as_tensor(cfx_module_attr(s->observer, "min_val")), 0) == 0 &&
+           cfx__tensor_number(cfx_as_tensor(cfx_module_attr(s->observer, "max_val")), 0) == 0;
 }
 
 void cfx__quant_judge_inputs(cfx__quant_layers *layers, const cfx__quant_watch *w) {
@@ -108,8 +108,8 @@ static cfx_node *place_after(cfx_node *n) {
 
 /* n rounded, once for all its readers: the node that gives the integers. */
 static cfx_node *rounded(cfx_node *n, cfx_value params, cfx_value *pair) {
-    double scale = cfx_tensor_get(cfx_tensor_at(params, 0), 0);
-    int64_t zero_point = cfx__int64_of(cfx_tensor_get(cfx_tensor_at(params, 1), 0));
+    double scale = cfx__tensor_number(cfx_tensor_at(params, 0), 0);
+    int64_t zero_point = cfx__int64_of(cfx__tensor_number(cfx_tensor_at(params, 1), 0));
     cfx_value dtype = cfx_dtype_value(grid.dtype);
     *pair = cfx_tuple(scale, zero_point, grid.low, grid.high, dtype);
     cfx_value args = cfx_tuple(n, scale, zero_point, grid.low, grid.high, dtype);

@@ -92,7 +92,7 @@ void cfx__observer_params(const cfx_observer *how, int64_t n, const float *min, 
 /* ---- state ----------------------------------------------------------------------------------- */
 
 static float number_at(const cfx_module *m, const char *name) {
-    return (float)cfx_tensor_get(cfx_as_tensor(cfx_module_attr(m, name)), 0);
+    return (float)cfx__tensor_number(cfx_as_tensor(cfx_module_attr(m, name)), 0);
 }
 
 static void set_range(cfx_module *m, cfx_tensor *min, cfx_tensor *max) {
@@ -124,7 +124,7 @@ static bool range_of(cfx_tensor *x, int axis, cfx_tensor **min, cfx_tensor **max
 
 static bool seen(const cfx_module *m) {
     const cfx_tensor *min = cfx_as_tensor(cfx_module_attr(m, "min_val"));
-    return cfx_tensor_numel(min) > 0 && cfx_tensor_get(min, 0) != INFINITY;
+    return cfx_tensor_numel(min) > 0 && cfx__tensor_number(min, 0) != INFINITY;
 }
 
 /* ---- what each kind sees ----------------------------------------------------------------------
@@ -181,7 +181,7 @@ static cfx_tensor *finite_part(cfx_tensor *x) {
     x = cfx_to(x, cfx_f32);
     cfx_tensor *min, *max;
     if (!range_of(x, -1, &min, &max) ||
-        (cfx_tensor_get(min, 0) != -INFINITY && cfx_tensor_get(max, 0) != INFINITY))
+        (cfx__tensor_number(min, 0) != -INFINITY && cfx__tensor_number(max, 0) != INFINITY))
         return x;
     return cfx_masked_select(x, cfx_ne(cfx_abs(x), (double)INFINITY));
 }
@@ -191,7 +191,7 @@ static void see_histogram(cfx_module *m, const cfx_observer *how, cfx_tensor *x)
     x = finite_part(x);
     if (!cfx_tensor_numel(x) || !range_of(x, -1, &min, &max))
         return;
-    float low = (float)cfx_tensor_get(min, 0), high = (float)cfx_tensor_get(max, 0);
+    float low = (float)cfx__tensor_number(min, 0), high = (float)cfx__tensor_number(max, 0);
     float old_low = number_at(m, "min_val"), old_high = number_at(m, "max_val");
     bool first = !seen(m);
     if (!first) {
@@ -222,8 +222,8 @@ static cfx_value params_of_range(const cfx_observer *how, cfx_tensor *min, cfx_t
     max = cfx_contiguous(max);
     if (!cfx_ok())
         return cfx_bad();
-    cfx__observer_params(how, n, cfx_tensor_data(min), cfx_tensor_data(max), cfx_tensor_data(scale),
-                         cfx_tensor_data(zero));
+    cfx__observer_params(how, n, (void *)min->data, (void *)max->data, (void *)scale->data,
+                         (void *)zero->data);
     return cfx_tuple(scale, cfx_to(zero, floats ? cfx_f32 : cfx_i64));
 }
 
@@ -238,7 +238,7 @@ static cfx_value choose_histogram(cfx_module *m, const cfx_observer *how) {
     if (!cfx_ok())
         return cfx_bad();
     int steps = cfx__dtype_stored(how->dtype) == CFX_I16 ? 65536 : 256;
-    cfx__histogram_search(cfx_tensor_data(h), how->bins, steps, number_at(m, "min_val"),
+    cfx__histogram_search((void *)h->data, how->bins, steps, number_at(m, "min_val"),
                           number_at(m, "max_val"), &min, &max);
     return params_of_range(how, scalar(min), scalar(max));
 }
@@ -249,11 +249,11 @@ static cfx_value choose_percentile(cfx_module *m, const cfx_observer *how) {
     double all = 0, left = 0, right = 0, width = ((double)max - min) / how->bins;
     int first = 0, last = how->bins - 1;
     for (int i = 0; i < how->bins; i++)
-        all += cfx_tensor_get(h, i);
+        all += cfx__tensor_number(h, i);
     double spare = all * (1 - how->percentile / 100) / 2;
-    while (first < last && (left += cfx_tensor_get(h, first)) <= spare)
+    while (first < last && (left += cfx__tensor_number(h, first)) <= spare)
         first++;
-    while (last > first && (right += cfx_tensor_get(h, last)) <= spare)
+    while (last > first && (right += cfx__tensor_number(h, last)) <= spare)
         last--;
     return params_of_range(how, scalar((float)(min + width * first)),
                            scalar((float)(min + width * (last + 1))));
@@ -401,7 +401,7 @@ static cfx_value forward(cfx_module *self, cfx_args a) {
 /* A number of Python's where there is one, else what print() shows of the tensor. */
 static const char *text_of(const cfx_module *m, const char *name) {
     const cfx_tensor *t = cfx_as_tensor(cfx_module_attr(m, name));
-    return cfx_tensor_ndim(t) ? cfx_tensor_str(t) : cfx_repr(cfx_tensor_get(t, 0));
+    return cfx_tensor_ndim(t) ? cfx_tensor_str(t) : cfx_repr(cfx__tensor_number(t, 0));
 }
 
 static const char *show(const cfx_module *m) {

@@ -173,8 +173,8 @@ static double difference(cfx_value a, cfx_value b) {
     cfx_tensor *x = cfx_to(a, cfx_f64), *y = cfx_to(b, cfx_f64);
     cfx_tensor *same = cfx_logical_or(cfx_eq(x, y), cfx_logical_and(cfx_isnan(x), cfx_isnan(y)));
     cfx_tensor *apart = cfx_where(same, 0.0, cfx_abs(cfx_sub(x, y)));
-    double most = x->numel ? cfx_tensor_get(cfx_max(apart), 0) : 0;
-    double scale = x->numel ? cfx_tensor_get(cfx_max(cfx_nan_to_num(cfx_abs(y))), 0) : 0;
+    double most = x->numel ? cfx__tensor_number(cfx_max(apart), 0) : 0;
+    double scale = x->numel ? cfx__tensor_number(cfx_max(cfx_nan_to_num(cfx_abs(y))), 0) : 0;
     return most != most ? __builtin_inf() : most / (scale > 1e-6 ? scale : 1e-6);
 }
 

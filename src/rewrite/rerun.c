@@ -127,7 +127,8 @@ static cfx_value results_of(const cfx_node *n) {
 /* Whether n gives a truth about numbers, be it noted or not. */
 static bool is_truth(const cfx_node *n) {
     static const char *const relations[] = {"operator.lt", "operator.le", "operator.gt",
-                                            "operator.ge", "operator.eq", "operator.ne"};
+                                            "operator.ge", "operator.eq", "operator.ne",
+                                            "torch.sym_not"};
     cfx_result_kind kind = cfx_node_result(n).kind;
     bool relation = false;
     for (int i = 0; i < COUNT(relations); i++)
@@ -349,8 +350,12 @@ static bool is_no_view(const cfx__rerun *run, const cfx_node *call, const cfx_op
 static bool is_choice(const cfx_node *n) {
     bool known = cfx_node_get_meta(n, "val").tag == CFX_TAG_BOOL;
     cfx_op *asserts = cfx_op_find("aten._assert_scalar");
-    cfx_each_user(n, u) if (u->user->target.op == asserts ||
-                            (!known && cfx_node_higher_order(u->user))) return true;
+    cfx_each_user(n, u) {
+        bool negated = !strcmp(u->user->target.name, "torch.sym_not") && is_choice(u->user);
+        if (negated || u->user->target.op == asserts ||
+            (!known && cfx_node_higher_order(u->user)))
+            return true;
+    }
     return false;
 }
 

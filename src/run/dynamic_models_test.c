@@ -132,7 +132,7 @@ FORWARD(data_moe_where) {
 }
 FORWARD(data_nonzero_size) {
     cfx_tensor *n = cfx_nonzero(cfx_gt(x, 0));
-    GIVE(cfx_add(cfx_zeros(1), N(n, 0)));
+    GIVE(cfx_add(cfx_zeros(1), cfx_size(n, 0)));
 }
 FORWARD(data_scatter) {
     cfx_tensor *to = cfx_zeros(N(x, 0), 5);

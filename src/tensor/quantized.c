@@ -116,8 +116,8 @@ static void dequantize_run(float *to, const int32_t *from, int64_t n, const step
 static step step_of(const cfx__quantizer *by, int64_t channel, cfx_dtype dtype) {
     step s = {(float)by->scale, (float)by->zero_point, 0, 255, false};
     if (by->scales) {
-        s.scale = (float)cfx_tensor_get(by->scales, channel);
-        s.zero = (float)cfx_tensor_get(by->zero_points, channel);
+        s.scale = (float)cfx__tensor_number(by->scales, channel);
+        s.zero = (float)cfx__tensor_number(by->zero_points, channel);
         s.early = cfx__dtype_is_float(by->zero_points->dtype);
     }
     if (dtype == CFX_QI8)

@@ -1,5 +1,6 @@
 /* Tensors and storages: making, looking, aliasing. */
 #include "../base/given.h"
+#include "../value/later.h"
 #include "tensor.h"
 
 static void storage_free(void *p) {
@@ -297,12 +298,26 @@ cfx_tensor *cfx_tensor_view(const cfx_tensor *t, int ndim, const int64_t *shape,
 
 /* ---- look ------------------------------------------------------------------------------------ */
 
-cfx_dtype cfx_tensor_dtype(const cfx_tensor *t) { return t ? t->dtype : CFX_F32; }
-cfx_device cfx_tensor_device(const cfx_tensor *t) { return t ? t->device : (cfx_device){0, -1}; }
-int cfx_tensor_ndim(const cfx_tensor *t) { return t ? t->ndim : 0; }
-int64_t cfx_tensor_numel(const cfx_tensor *t) { return t ? t->numel : 0; }
-const int64_t *cfx_tensor_shape(const cfx_tensor *t) { return t ? t->shape : NULL; }
-const int64_t *cfx_tensor_stride(const cfx_tensor *t) { return t ? t->stride : NULL; }
+/* The tensor that the caller looks at; who records or traces hears of it. */
+static const cfx_tensor *seen(const cfx_tensor *t) {
+    if (unlikely(t && t->proxy))
+        cfx__later_rooms.read_sizes((cfx_site){0}, t);
+    return t;
+}
+
+/* The same of what is known of all tensors but traced ones. */
+static const cfx_tensor *known(const cfx_tensor *t) {
+    return t && t->head.flags & CFX__TRACED ? seen(t) : t;
+}
+
+cfx_dtype cfx_tensor_dtype(const cfx_tensor *t) { return known(t) ? t->dtype : CFX_F32; }
+cfx_device cfx_tensor_device(const cfx_tensor *t) {
+    return known(t) ? t->device : (cfx_device){0, -1};
+}
+int cfx_tensor_ndim(const cfx_tensor *t) { return known(t) ? t->ndim : 0; }
+int64_t cfx_tensor_numel(const cfx_tensor *t) { return seen(t) ? t->numel : 0; }
+const int64_t *cfx_tensor_shape(const cfx_tensor *t) { return seen(t) ? t->shape : NULL; }
+const int64_t *cfx_tensor_stride(const cfx_tensor *t) { return seen(t) ? t->stride : NULL; }
 void cfx_tensor_set_user(cfx_tensor *t, void *user) {
     if (cfx__given((cfx_site){0}, t, "tensor") && !cfx__obj_is_bad(t))
         t->user = user;
@@ -310,32 +325,38 @@ void cfx_tensor_set_user(cfx_tensor *t, void *user) {
 
 void *cfx_tensor_user(const cfx_tensor *t) { return t ? t->user : NULL; }
 
-int64_t cfx_tensor_offset(const cfx_tensor *t) { return t ? t->offset : 0; }
+int64_t cfx_tensor_offset(const cfx_tensor *t) { return seen(t) ? t->offset : 0; }
 void *cfx_tensor_data(const cfx_tensor *t) {
-    if (!t)
+    if (!t || (t->data && !cfx__later_rooms.may_read(t)))
         return NULL;
     if (t->storage && !t->storage->foreign)
         t->storage->foreign = true; /* who has the address may write there */
     return t->data;
 }
-bool cfx_tensor_is_contiguous(const cfx_tensor *t) { return t && cfx__tensor_is_contiguous(t); }
+bool cfx_tensor_is_contiguous(const cfx_tensor *t) {
+    return seen(t) && cfx__tensor_is_contiguous(t);
+}
 bool cfx_tensor_is_fake(const cfx_tensor *t) { return t && (t->head.flags & CFX__FAKE); }
 
 bool cfx_tensor_shares(const cfx_tensor *a, const cfx_tensor *b) {
     return a && b && a->storage && a->storage == b->storage;
 }
 
-int64_t cfx_dim(const cfx_tensor *t, int i) {
+int64_t cfx_dim_from(cfx_site at, const cfx_tensor *t, int i) {
     if (!t || cfx__obj_is_bad(t))
         return -1;
     if (t->head.flags & CFX__TRACED) {
-        cfx_fail(CFX_TRACE_ERROR, (cfx_site){0},
+        cfx_fail(CFX_TRACE_ERROR, at,
                  "the size of a traced tensor is not a number yet; use cfx_size");
         return -1;
     }
-    int d = cfx__shape_wrap_dim((cfx_site){0}, i, t->ndim);
-    return d < 0 || d >= t->ndim ? -1 : t->shape[d];
+    int d = cfx__shape_wrap_dim(at, i, t->ndim);
+    if (d < 0 || d >= t->ndim)
+        return -1;
+    return unlikely(t->proxy) ? cfx__later_rooms.read_size(at, t, d) : t->shape[d];
 }
+
+int64_t cfx_dim(const cfx_tensor *t, int i) { return cfx_dim_from((cfx_site){0}, t, i); }
 
 static int64_t element_offset(const cfx_tensor *t, int64_t i) {
     int64_t at = 0;
@@ -355,8 +376,8 @@ static double quantized_element(const cfx_tensor *t, int64_t i, double q) {
     for (int d = t->ndim - 1; d > by->axis; d--)
         channel /= t->shape[d];
     channel %= t->shape[by->axis];
-    return (float)(q - cfx_tensor_get(by->zero_points, channel)) *
-           (float)cfx_tensor_get(by->scales, channel);
+    return (float)(q - cfx__tensor_number(by->zero_points, channel)) *
+           (float)cfx__tensor_number(by->scales, channel);
 }
 
 /* An element of any dtype as a number. */
@@ -398,6 +419,12 @@ void cfx__tensor_set(cfx_tensor *t, int64_t i, cfx_value v) {
 }
 
 double cfx_tensor_get(const cfx_tensor *t, int64_t i) {
+    if (!t || !cfx__later_rooms.may_read(t))
+        return 0;
+    return cfx__tensor_number(t, i);
+}
+
+double cfx__tensor_number(const cfx_tensor *t, int64_t i) {
     if (!t || cfx__obj_is_bad(t))
         return 0;
     if (!t->data || i < 0 || i >= t->numel) {

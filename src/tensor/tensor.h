@@ -11,6 +11,11 @@
 
 #include "../value/value.h"
 
+/* cfx_tensor_get for the library itself, whose reads are not the caller's. */
+double cfx__tensor_number(const cfx_tensor *t, int64_t i);
+
+#undef cfx_dim /* inside the library, where no line of the caller's is known */
+
 #ifdef CFX_SANITIZE
 enum { CFX__INLINE_DIMS = 0 }; /* so that sizes which a tensor does not have are seen to be read */
 #else

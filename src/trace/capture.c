@@ -73,7 +73,7 @@ static cfx_value input(cfx__branch *b, cfx_value v, bool row) {
     if (cfx__tracer_now())
         return cfx_tensor_value(cfx__traced_tensor(n));
     if (v.tag != CFX_TAG_TENSOR) {
-        cfx_node_set_meta(n, "val", v);
+        cfx_node_set_meta(n, "val", cfx__value_plain(v));
         return v;
     }
     cfx_tensor *like = sample(cfx_as_tensor(v), row);
@@ -157,16 +157,11 @@ static bool check_body(const cfx__capture *c, cfx_graph *g) {
 
 /* ---- a body becomes a graph ------------------------------------------------------------------ */
 
-/* The comparison of numbers that gave a truth, which is noted as arithmetic is. Bad, with an error:
- * C compared them itself. */
-static cfx_value comparison(const cfx__capture *c, cfx_graph *g, cfx_value truth) {
-    cfx_node *last = NULL;
-    cfx_each_node(g, n) {
-        cfx_value val = cfx_node_get_meta(n, "val");
-        last = val.tag == CFX_TAG_BOOL && cfx_equal_values(val, truth) ? n : last;
-    }
-    if (last || !cfx__recorder_now()->numbers) /* which will be recorded again, with numbers */
-        return last ? cfx_node_value(last) : truth;
+/* The comparison of numbers that gave a truth. Bad, with an error: C compared them itself. */
+static cfx_value comparison(const cfx__capture *c, cfx_value truth) {
+    cfx__recorder *r = cfx__recorder_now();
+    if (cfx__value_mark(truth))
+        return cfx__record_arg(r, c->at, truth);
     cfx_fail(CFX_RUNTIME_ERROR, c->at,
              "what decides whether a while_loop goes on is %s whatever it carries: numbers that "
              "are carried are compared by cfx_py(\"operator.lt\", i, n)",
@@ -179,7 +174,7 @@ static void give(const cfx__capture *c, made *m, bool bare) {
                             : cfx_tuple_value(m->given->len, m->given->items);
     cfx_value one = bare && m->given->len == 1 ? m->given->items[0] : all;
     cfx_value out = !cfx__tracer_now() && one.tag == CFX_TAG_BOOL
-                        ? comparison(c, m->branch.graph, one)
+                        ? comparison(c, one)
                         : as_argument(c->at, one);
     if (!cfx_is_bad(out))
         cfx_graph_output(m->branch.graph, out);

@@ -133,7 +133,8 @@ static cfx_value cond_results(const cfx__capture *c, const cfx_list *first,
 
 cfx_value cfx__control_cond(cfx_site at, cfx_value pred, cfx__body *yes, cfx__body *no,
                             cfx_value operands) {
-    if (pred.tag != CFX_TAG_TENSOR || !wanted(1, &pred))
+    bool data = cfx__mark_is_data(cfx__recorder_now(), pred);
+    if (!data && (pred.tag != CFX_TAG_TENSOR || !wanted(1, &pred)))
         return cfx__loop_cond(at, pred, yes, no, operands);
     cfx__capture c = {.at = at, .op = "cond", .pred = pred, .nbodies = 2,
                       .body = {yes, no}, .name = {"true_graph", "false_graph"},
@@ -172,8 +173,7 @@ static cfx_value carried_numbers(const cfx_list *items) {
     cfx_value out = cfx_tuple_value(0, NULL);
     for (int64_t i = 0; i < items->len; i++) {
         cfx_value v = items->items[i];
-        cfx_list_append(cfx_as_list(out),
-                        v.tag == CFX_TAG_INT ? cfx_int(r->carried(r, cfx_integer(v))) : v);
+        cfx_list_append(cfx_as_list(out), v.tag == CFX_TAG_INT ? r->unknown(r, v, NULL) : v);
     }
     return out;
 }

@@ -249,7 +249,7 @@ cfx_dict *cfx__dims_ranges(const cfx__dims *d) {
     cfx_dict *ranges = cfx_dict_new();
     for (size_t i = 0; i < d->worlds.symbols.len; i++) {
         const cfx__symbol *s = &d->worlds.symbols.data[i];
-        if (*s->name == 'u')
+        if (*s->name == 'u' || *s->name == 'z')
             cfx_dict_set(ranges, s->name, cfx_tuple(limit(s->least), limit(s->most)));
     }
     for (size_t i = 0; i < d->dims.len; i++) {

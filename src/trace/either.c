@@ -5,7 +5,7 @@
 
 static const char merging[] = "When merging two branches' output in torch.cond, ";
 
-static int64_t either(int64_t a, int64_t b) {
+static cfx_value either(int64_t a, int64_t b) {
     cfx__recorder *r = cfx__recorder_now();
     return r->either(r, a, b);
 }
@@ -108,7 +108,7 @@ static cfx_value join_tensors(cfx_site at, const cfx_tensor *a, const cfx_tensor
     if (!is_alike(at, a, b))
         return cfx_bad();
     for (int i = 0; i < a->ndim; i++)
-        shape[i] = either(a->shape[i], b->shape[i]);
+        shape[i] = cfx_integer(cfx__value_plain(either(a->shape[i], b->shape[i])));
     if (!join_strides(at, a, b, shape, stride))
         return cfx_bad();
     cfx_tensor *t = cfx_tensor_fake((cfx_dtype)a->dtype, a->ndim, shape, stride);
@@ -121,7 +121,7 @@ static cfx_value join(cfx_site at, cfx_value a, cfx_value b) {
     if (a.tag == CFX_TAG_TENSOR && b.tag == CFX_TAG_TENSOR)
         return join_tensors(at, cfx_as_tensor(a), cfx_as_tensor(b));
     if (a.tag == CFX_TAG_INT && b.tag == CFX_TAG_INT)
-        return cfx_int(either(cfx_integer(a), cfx_integer(b)));
+        return either(cfx_integer(cfx__value_plain(a)), cfx_integer(cfx__value_plain(b)));
     if (cfx_is_none(a) && cfx_is_none(b))
         return a;
     cfx_fail(CFX_RUNTIME_ERROR, at,

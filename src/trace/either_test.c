@@ -82,11 +82,10 @@ static cfx_value below_size(cfx_module *self, cfx_args a) {
     return OP("lt", a.v[0], cfx_size(cfx_as_tensor(a.v[1]), 0));
 }
 
-/* C computes with a number that is carried as with a size. */
 static cfx_value grow(cfx_module *self, cfx_args a) {
     (void)self;
-    int64_t i = cfx_as_int(a.v[0]);
-    return cfx_tuple(cfx_int(2 * i + 1), cfx_mul(a.v[1], i + 1));
+    cfx_value twice = OP("mul", a.v[0], 2);
+    return cfx_tuple(OP("add", twice, 1), cfx_mul(a.v[1], OP("add", a.v[0], 1)));
 }
 
 static cfx_value growing(cfx_module *self, cfx_args a) {
@@ -100,7 +99,7 @@ TEST(export_computes_with_numbers_that_are_carried_at_sizes_that_vary) {
     if (!CHECK_OK())
         return;
     const char *all = cfx_program_str(p);
-    CHECK(strstr(all, "mul_1: \"Sym(2*u0)\" = arg0_1 * 2"));
+    CHECK(strstr(all, "mul: \"Sym(2*u0)\" = arg0_1 * 2"));
     CHECK(strstr(all, "lt: \"Sym(u0 < s77)\" = arg0_1 < sym_size_int"));
     CHECK(strstr(all, "mul: \"Sym(2*u1)\" = getitem_2 * 2"));
     for (int n = 2; n < 12; n += 3)
@@ -128,9 +127,8 @@ static cfx_value mistaken(cfx_module *self, cfx_args a) {
 
 TEST(export_refuses_to_decide_by_a_number_that_is_carried) {
     static const char *const sentences[] = {
-        "the program is not the same at all sizes and numbers that may vary",
-        "what decides whether a while_loop goes on is True whatever it carries: numbers that are "
-        "carried are compared by cfx_py(\"operator.lt\", i, n)"};
+        "Could not extract specialized integer from data-dependent expression u0 (unhinted: u0)",
+        "Could not extract specialized integer from data-dependent expression u0 (unhinted: u0)"};
     for (int k = 0; k < 2; k++) {
         cfx_module *m = cfx_module_new("Mistaken", mistaken, "x");
         bool tested = k;

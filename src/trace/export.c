@@ -108,6 +108,14 @@ static cfx_tensor *add_constant(cfx__export *e, cfx_site at, cfx_tensor *t) {
     return copy.tag == CFX_TAG_TENSOR ? cfx_as_tensor(copy) : &cfx__tensor_bad;
 }
 
+/* Whether it is known because forward made it, or has it from elsewhere. */
+static bool is_lifted(const cfx__export *e, const cfx_tensor *t) {
+    for (int64_t i = 0; i < e->kept->len; i++)
+        if (cfx_as_tensor(e->kept->items[i]) == t)
+            return !cfx_dict_find(e->held, address(t));
+    return false;
+}
+
 /* A tensor that the recorder does not know becomes an input of the program. */
 static cfx_value lift_constant(cfx__recorder *r, cfx_site at, cfx_tensor *t) {
     cfx__export *e = (cfx__export *)r;
@@ -123,6 +131,13 @@ static cfx_value lift_constant(cfx__recorder *r, cfx_site at, cfx_tensor *t) {
     }
     cfx_node *n = cfx__recorded_node(r, *cfx_dict_find(e->known, address(t)));
     return n ? cfx_node_value(n) : cfx_bad();
+}
+
+/* Parameters, buffers and tensors that are attributes. */
+static bool holds(cfx__recorder *r, const cfx_tensor *t) {
+    const cfx__export *e = (const cfx__export *)r;
+    return cfx_dict_find(e->held, address(t)) ||
+           (cfx_dict_find(e->known, address(t)) && !is_lifted(e, t));
 }
 
 /* "layers.0.weight" to "modules_layers_modules_0_parameters_weight", what PyTorch sorts by. */
@@ -361,7 +376,9 @@ bool cfx__export_record(cfx__export *e, cfx__request *r, int k) {
                                     .decomposition_for = decomposition_for,
                                     .unknown_tensor = lift_constant,
                                     .data_size = cfx__unknown_size,
-                                    .carried = cfx__unknown_carried,
+                                    .unknown = cfx__unknown_number,
+                                    .holds = holds,
+                                    .marks = &e->marks,
                                     .either = cfx__unknown_either,
                                     .place = place,
                                     .note = cfx__export_note},
@@ -390,6 +407,7 @@ void cfx__export_end(cfx__export *e) {
     VEC_FREE(e->outputs);
     VEC_FREE(e->stack);
     cfx__levels_end(e);
+    cfx__marks_free(&e->marks);
     cfx__free(e->file.text);
     cfx_value_drop(e->in_spec);
     cfx_value_drop(e->out_spec);

@@ -15,6 +15,9 @@ typedef struct cfx__joints {
 
 typedef struct cfx__export {
     cfx__recorder recorder; /* first */
+    cfx__marks marks;
+    bool unlucky;    /* a number that is data is one here that forward checks it is not */
+    int data_reals;  /* symbols for floats that are data, so far: zuf0, ... */
     cfx_module *root;
     cfx__dims *dims; /* whose sizes are those of world k */
     int k;
@@ -85,8 +88,10 @@ bool cfx__levels_agree(const cfx__export *e, const cfx__export *other);
 
 /* What the recorder asks of sizes and numbers that only running can tell (unknown.c). */
 int64_t cfx__unknown_size(cfx__recorder *r);
-int64_t cfx__unknown_carried(cfx__recorder *r, int64_t first);
-int64_t cfx__unknown_either(cfx__recorder *r, int64_t a, int64_t b);
+cfx_value cfx__unknown_number(cfx__recorder *r, cfx_value like, cfx_node *n);
+cfx_value cfx__unknown_either(cfx__recorder *r, int64_t a, int64_t b);
+/* Whether some size that C looked at is another with other data, which is an error then. */
+bool cfx__marks_differ(cfx__export *e, const cfx__export *other);
 /* Makes graphs of their own of what ran in other modes than the export (regions.c); false with an
  * error. */
 bool cfx__regions_make(cfx__export *e);

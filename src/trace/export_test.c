@@ -233,8 +233,8 @@ TEST(export_mistakes) {
     cfx_module *m = cfx_module_new("Branch", branch_forward, "x");
     CHECK(cfx_failed(cfx_export(m, cfx_tuple(cfx_ones(2)), CFX_NONE, CFX_NONE)));
     CHECK_ERROR("Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  "
-                "(Size-like symbols: none)\n\nThe number is data, which a fake tensor has not: "
-                "choose by cfx_cond, or by cfx_where, which computes both");
+                "(Size-like symbols: none)\n\nThe number is data, which nobody has while a module "
+                "is exported: choose by cfx_cond, or by cfx_where, which computes both");
     CHECK(cfx_failed(cfx_export(m, cfx_list(1), CFX_NONE, CFX_NONE)));
     CHECK_ERROR("cfx_export takes a tuple of arguments and a dict of keywords, not List[int] and "
                 "dict");

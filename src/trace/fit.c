@@ -18,6 +18,8 @@ void cfx__exprs_begin(cfx__exprs *x, const cfx__worlds *w) {
     x->worlds = w;
     for (size_t i = 0; i < w->symbols.len; i++) {
         const cfx__symbol *s = &w->symbols.data[i];
+        if (s->apart)
+            continue;
         size_t before = x->known.len;
         cfx__exprs_note(x, cfx__sym_name(s->name, s->hint > 0, s->hint));
         if (x->known.len == before && w->n > 1 && !is_constant(x, &s->size))

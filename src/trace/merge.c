@@ -436,12 +436,20 @@ static bool merge_node(cfx__merging *g) {
         val[k] = cfx_node_get_meta(g->at[k], "val");
     if (cfx_is_none(val[0]))
         return true;
-    cfx_value all = merge_val(g, val, 0);
+    cfx_value all = merge_val(g, val, 0), symbol = cfx_node_get_meta(n, "data");
     if (!cfx_ok())
         return false;
+    if (symbol.tag == CFX_TAG_STR && val[0].tag != CFX_TAG_INT) /* a float, or a truth */
+        all = val[0].tag == CFX_TAG_FLOAT
+                  ? symbol
+                  : cfx_string_value(cfx__text_format("Eq(%s, 1)", cfx_text(symbol)));
     cfx__merge_ranges(g, n, all);
     cfx_node_set_meta(n, "val", all);
     cfx_graph_insert_after(n->graph, n);
+    if (symbol.tag == CFX_TAG_STR) {
+        cfx_node_remove_meta(n, "data");
+        cfx__merge_assert_fixed(g, n, cfx_text(symbol));
+    }
     bool same = is_real(val[0]) && is_same_in_all(g, val);
     if (val[0].tag == CFX_TAG_FLOAT && same)
         cfx__merge_settle(g, n);

@@ -117,6 +117,9 @@ cfx_value cfx__merge_sizes(cfx_value val);
 /* Node n gives what val says: a number, or a tensor whose sizes may be asked for. Those that
  * PyTorch reads at once are read. */
 void cfx__merge_note(cfx__merging *g, cfx_node *n, cfx_value val);
+/* Asserts what n, a number that is data, must be by what forward checks, where that is one
+ * number. */
+void cfx__merge_assert_fixed(cfx__merging *g, cfx_node *n, const char *symbol);
 /* Lets n go where it is an assertion that was made already. */
 void cfx__merge_drop_claimed(cfx__merging *g, cfx_node *n);
 

@@ -1,6 +1,7 @@
 /* Which sizes are read where a tensor first has them, and what is asserted of those that depend on
  * data. */
 #include "merge.h"
+#include "relations.h"
 
 static bool is_list(cfx_value v) { return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE; }
 
@@ -46,6 +47,19 @@ static void assert_that(cfx__merging *g, const char *function, cfx_value args, c
     VEC_PUSH(g->asserts, n);
 }
 
+/* The relation, of a and b here; what is not equal is asked for as PyTorch does. */
+static void assert_relation(cfx__merging *g, const cfx__relation *r, cfx_value a, cfx_value b) {
+    const char *claim = cfx__relation_text(r);
+    cfx__relation opposite = cfx__relation_not(*r);
+    if (r->op != CFX__NE) {
+        assert_that(g, cfx__relation_function(r->op), cfx_tuple(a, b), claim);
+        return;
+    }
+    cfx_node *equal = cfx__reify_node(g, "operator.eq", cfx_tuple(a, b),
+                                      cfx_string_value(cfx__relation_text(&opposite)));
+    assert_that(g, "torch.sym_not", cfx_tuple(equal), claim);
+}
+
 static void assert_bound(cfx__merging *g, cfx_value name, cfx_value size, bool below,
                          int64_t bound) {
     const char *claim = cfx__text_format("%s %s %lld", cfx_as_sym(name)->name,
@@ -89,6 +103,36 @@ static void assert_totals(cfx__merging *g, cfx_value name) {
     }
 }
 
+/* Whether an expression is one of symbols that nodes give; *has where `name` is one of them. */
+static bool is_made(const cfx__merging *g, const cfx_sym *e, cfx_value name, bool *has) {
+    if (e->op == CFX__SYM_INT)
+        return true;
+    if (e->op != CFX__SYM_NAME) {
+        bool left = is_made(g, e->a, name, has), right = is_made(g, e->b, name, has);
+        return left && right;
+    }
+    *has |= cfx__sym_equal(e, cfx_as_sym(name));
+    return cfx__place_find(g, cfx__value_of_sym(e)) != NULL;
+}
+
+static bool is_made_in(const cfx__merging *g, cfx_value v, cfx_value name, bool *has) {
+    return v.tag != CFX_TAG_SYM || is_made(g, cfx_as_sym(v), name, has);
+}
+
+/* Where the last of several numbers that depend on data appears, what forward checks of them is
+ * asserted. */
+static void assert_checks(cfx__merging *g, cfx_value name) {
+    for (size_t i = 0; i < g->m->worlds->checks.len && cfx_ok(); i++) {
+        const cfx__relation *r = &g->m->worlds->checks.data[i];
+        bool has = false, made = is_made_in(g, r->a, name, &has) && is_made_in(g, r->b, name, &has);
+        if (!made || !has)
+            continue;
+        cfx_value a = cfx__reify(g, r->a, false), b = cfx__reify(g, r->b, false);
+        if (!cfx_is_bad(a) && !cfx_is_bad(b))
+            assert_relation(g, r, a, b);
+    }
+}
+
 /* Where a number that depends on data first appears, its range is asserted. */
 static void assert_range(cfx__merging *g, cfx_value name) {
     cfx_value size = cfx__reify(g, name, false);
@@ -100,6 +144,18 @@ static void assert_range(cfx__merging *g, cfx_value name) {
     if (s->most < INT64_MAX - 1)
         assert_bound(g, name, size, false, s->most);
     assert_totals(g, name);
+    assert_checks(g, name);
+}
+
+void cfx__merge_assert_fixed(cfx__merging *g, cfx_node *n, const char *symbol) {
+    const cfx__symbol *s = cfx__worlds_find(g->m->worlds, symbol);
+    cfx_value name = cfx__sym_name(symbol, false, 0), size = cfx_node_value(n);
+    if (!s || s->least != s->most || s->apart)
+        return;
+    assert_bound(g, name, size, true, s->least);
+    assert_bound(g, name, size, false, s->most);
+    const cfx__relation eq = {CFX__EQ, name, cfx_int(s->least)};
+    assert_relation(g, &eq, size, cfx_int(s->least));
 }
 
 static void take_name(cfx_node *n, cfx_node *from) {
@@ -118,9 +174,8 @@ void cfx__merge_drop_claimed(cfx__merging *g, cfx_node *n) {
             cfx_node *mine = g->asserts.data[i], *asks = cfx_as_node(cfx_at(mine->args, 0));
             VEC_PUSH(g->claimed, cfx_as_node(cond));
             VEC_PUSH(g->made, n);
-            if (!g->m->eager)
-                take_name(asks, cfx_as_node(cond));
-            take_name(mine, n);
+            if (g->m->eager)
+                take_name(mine, n);
             cfx_node_set_arg(mine, 1, cfx_string_value(told_of(cfx_as_text(claim), asks)));
             return;
         }

@@ -58,7 +58,14 @@ cfx_value cfx__record_arg(cfx__recorder *r, cfx_site at, cfx_value v) {
         return cfx_dict_value(out);
     }
     case CFX_TAG_SYM: return r->scalar ? r->scalar(r, v) : v;
-    default: return v;
+    case CFX_TAG_BOOL: { /* integers and floats are known again when recordings become one */
+        const cfx__mark *m = cfx__mark_of(r, v);
+        cfx_node *n = m && m->node && r->branch ? cfx__branch_lift(r->branch, m->node)
+                      : m                       ? m->node
+                                                : NULL;
+        return n ? cfx_node_value(n) : cfx__value_plain(v);
+    }
+    default: return cfx__value_plain(v);
     }
 }
 
@@ -165,10 +172,10 @@ cfx_value cfx__record_results(cfx__recorder *r, cfx_site at, cfx_node *n, cfx_va
         } else if (v.tag == CFX_TAG_INT && r->numbers) {
             cfx_node *item = cfx__record_node(r, at, getitem, cfx_tuple(n, i), cfx_none(), NULL);
             if (item->graph)
-                cfx_node_set_meta(item, "val", v);
+                cfx_node_set_meta(item, "val", cfx__value_plain(v));
         }
         cfx_list_append(cfx_as_list(out), v);
-        cfx_list_append(cfx_as_list(vals), val);
+        cfx_list_append(cfx_as_list(vals), cfx__value_plain(val));
     }
     cfx_node_set_meta(n, "val", vals);
     return out;
@@ -286,24 +293,28 @@ static const char *number_function(const cfx_op *op, const cfx__schema *s) {
 static cfx_value record_number(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args,
                                const char *function) {
     const cfx__schema *s = cfx__op_info_of(op)->schema;
-    cfx_value own[CFX_MAX_ARGS];
-    memcpy(own, args, (size_t)s->nargs * sizeof *own);
+    cfx_value own[CFX_MAX_ARGS], plain[CFX_MAX_ARGS];
+    for (int i = 0; i < s->nargs; i++)
+        own[i] = plain[i] = cfx__value_plain(args[i]);
     cfx_value result = run_inside(at, op, own);
     bool noted = result.tag == CFX_TAG_INT || result.tag == CFX_TAG_FLOAT ||
                  (result.tag == CFX_TAG_BOOL && !r->functional);
-    if (!cfx_ok() || !r->numbers || !noted)
+    if (!cfx_ok() || cfx_is_bad(result))
         return result;
+    cfx_args given = {s->nargs, args, NULL};
     const char *end = strchr(function, ' ');
     const char *name = end ? cfx__string_new(function, (size_t)(end - function))->text : function;
     const cfx_fn *fn = r->like ? r->like->target.fn : NULL;
     for (int i = 0; fn && i < fn->n; i++)
         if (fn->ops[i] == op) /* that of the program which is run again, by its own name */
             name = r->like->target.name;
+    if (!r->numbers || !noted)
+        return cfx__mark_result(r, name, given, result, NULL);
     cfx_node *n = cfx__record_node(r, at, cfx_graph_target(r->graph, name),
-                                   cfx_tuple_value(s->nargs, args), cfx_none(), NULL);
+                                   cfx_tuple_value(s->nargs, plain), cfx_none(), NULL);
     if (n->graph)
         cfx_node_set_meta(n, "val", result);
-    return result;
+    return cfx__mark_result(r, name, given, result, n->graph ? n : NULL);
 }
 
 /* Questions about sizes and dtypes are answered, not recorded. */
@@ -428,19 +439,41 @@ static cfx_value record_converted(cfx__recorder *r, cfx_site at, cfx_op *op, cfx
     return v;
 }
 
-/* An integer that is data: as one that nobody knows, which the node gives. False where it is known,
+/* A number that is data: as one that nobody knows, which the node gives. False where it is known,
  * or something else. */
 static bool record_item(cfx__recorder *r, cfx_site at, cfx_op *op, const cfx_value *args,
                         cfx_value *result) {
     enum { LIKE = 2 }; /* a size, perhaps */
-    const cfx_tensor *t = op == &cfx_op_item ? cfx_as_tensor(args[0]) : NULL;
-    if (!t || t->data || t->numel != 1 || !cfx__dtype_is_int(t->dtype) || !r->carried)
+    const cfx_tensor *t = op == &cfx_op_item || op == &cfx_op__local_scalar_dense
+                              ? cfx_as_tensor(args[0])
+                              : NULL;
+    bool known = t && t->data && !(r->holds && r->holds(r, t));
+    if (!t || known || t->numel != 1 || cfx__dtype_is_complex(t->dtype) || !r->unknown)
         return false;
+    cfx_value like = t->dtype == CFX_BOOL            ? cfx_bool(true)
+                     : cfx__dtype_is_float(t->dtype) ? cfx_float(LIKE)
+                                                     : cfx_int(LIKE);
     cfx_node *n = cfx__record_node(r, at, (cfx_target){.op = op, .name = cfx_op_name(op)},
                                    cfx_tuple(cfx__record_arg(r, at, args[0])), cfx_none(), "item");
-    *result = n->graph ? cfx_int(r->carried(r, LIKE)) : cfx_bad();
+    *result = n->graph ? r->unknown(r, like, n) : cfx_bad();
     if (n->graph)
-        cfx_node_set_meta(n, "val", *result);
+        cfx_node_set_meta(n, "val", cfx__value_plain(*result));
+    return true;
+}
+
+/* What the caller learns of a tensor, and what functions of Python's give, is marked where it is a
+ * number. */
+static bool record_question(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args,
+                            cfx_value *result) {
+    if (!r->marks || cfx__dispatcher()->below || r->asked_of == op)
+        return false;
+    cfx_args given = {cfx__op_info_of(op)->schema->nargs, args, NULL};
+    cfx_value own[CFX_MAX_ARGS];
+    memcpy(own, args, (size_t)given.n * sizeof *own);
+    r->asked_of = op;
+    cfx_value v = cfx__op_call_bound(at, op, own);
+    r->asked_of = NULL;
+    *result = cfx_is_bad(v) ? v : cfx__mark_result(r, NULL, given, v, NULL);
     return true;
 }
 
@@ -452,8 +485,14 @@ static bool record_call(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *res
         *result = record_number(r, at, op, args, function);
         return true;
     }
+    if (r && cfx__check_call(r, at, op, args, result))
+        return true;
+    if (r && !cfx__mark_settle(r, at, info->schema, args)) {
+        *result = cfx_bad();
+        return true;
+    }
     if (!r || info->python || is_question(info))
-        return false;
+        return r && record_question(r, at, op, args, result);
     if (record_item(r, at, op, args, result))
         return true;
     if (is_no_call(r, op, args)) {

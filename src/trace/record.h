@@ -9,6 +9,7 @@
 #define CFX__RECORD_H
 
 #include "branch.h"
+#include "marks.h"
 #include "trace.h"
 
 typedef struct cfx__recorder {
@@ -30,10 +31,13 @@ typedef struct cfx__recorder {
     int64_t (*part_size)(struct cfx__recorder *r, int64_t n);
     /* Whether a number is a size that varies. NULL: none does. */
     bool (*varies)(struct cfx__recorder *r, int64_t n);
-    /* A number that a loop carries, `first` at first, or that is data; and one that is a or b, as
-     * one of two branches gives it: plain numbers that stand for what only running can tell. */
-    int64_t (*carried)(struct cfx__recorder *r, int64_t first);
-    int64_t (*either)(struct cfx__recorder *r, int64_t a, int64_t b);
+    /* A number of the kind of `like` that only running can tell, which node n gives (NULL: an input
+     * of a body); and one that is a or b, as one of two branches gives it. Marked (marks.h). */
+    cfx_value (*unknown)(struct cfx__recorder *r, cfx_value like, cfx_node *n);
+    cfx_value (*either)(struct cfx__recorder *r, int64_t a, int64_t b);
+    /* Whether the tensor, which has data, is one of the module's. NULL: none is. */
+    bool (*holds)(struct cfx__recorder *r, const cfx_tensor *t);
+    cfx__marks *marks; /* numbers that are not known; NULL: none is marked */
     /* Adds metadata to a new node. */
     void (*note)(struct cfx__recorder *r, cfx_site at, cfx_node *n);
     /* By what PyTorch orders the inputs of sub-graphs: where the module has the tensor that node n
@@ -41,6 +45,7 @@ typedef struct cfx__recorder {
     const char *(*place)(struct cfx__recorder *r, const cfx_node *n);
     cfx_node *like;     /* the node that is being run again, or NULL */
     void *user;
+    cfx_op *asked_of;   /* the question that is being answered; NULL: none is */
     bool sized;         /* sizes of tensors vary that the node gives */
     bool asked;         /* such sizes were: see cfx__record_asked */
     bool inside;        /* below functionalisation */

@@ -294,13 +294,13 @@ static cfx_module *new_written(void) { return with_layer(written); }
 
 TEST(modes_are_the_same_whichever_way_a_module_goes) {
     static const ways_model models[] = {
-        {"no_grad", new_partly, rows, 2, false, false, true},
-        {"enable_grad in no_grad", new_back_and_forth, rows, 2, false, false, true},
-        {"autocast", new_lower, rows, 2, false, false, false},
-        {"no_grad in autocast", new_in_both, rows, 2, false, false, true},
-        {"cond in no_grad", new_chosen_without, rows, 2, false, false, true},
-        {"no_grad in cond", new_chosen_with, rows, 2, false, false, true},
-        {"writes in no_grad", new_written, rows, 2, false, false, true},
+        {"no_grad", new_partly, rows, 2, false, false, true, false},
+        {"enable_grad in no_grad", new_back_and_forth, rows, 2, false, false, true, false},
+        {"autocast", new_lower, rows, 2, false, false, false, false},
+        {"no_grad in autocast", new_in_both, rows, 2, false, false, true, false},
+        {"cond in no_grad", new_chosen_without, rows, 2, false, false, true, false},
+        {"no_grad in cond", new_chosen_with, rows, 2, false, false, true, false},
+        {"writes in no_grad", new_written, rows, 2, false, false, true, false},
     };
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         CFX_SCOPE ways_check(&models[i]);

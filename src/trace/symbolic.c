@@ -1,6 +1,5 @@
 /* Symbolic tracing: a module's forward, run once on traced tensors. Start at cfx_trace. */
-#include "branch.h"
-#include "trace.h"
+#include "record.h"
 
 bool cfx_tracer_is_leaf(cfx_tracer *t, cfx_module *m, const char *path) {
     (void)t, (void)path;
@@ -220,13 +219,19 @@ bool cfx_is_true_from(cfx_site at, cfx_value v) {
                  "symbolically traced variables cannot be used as inputs to control flow");
         return false;
     }
+    if (v.tag != CFX_TAG_BOOL && cfx__value_mark(v)) /* bool() of it: whether it is not 0 */
+        v = cfx_py_from(at, "operator.ne", CFX_ARGS(v, 0));
     if (v.tag != CFX_TAG_TENSOR)
-        return v.tag == CFX_TAG_STR ? cfx_as_string(v)->len > 0 : cfx_number(v) != 0;
+        return v.tag == CFX_TAG_STR ? cfx_as_string(v)->len > 0 : cfx_number_from(at, v) != 0;
     if (cfx_as_tensor(v)->numel == 1 && (cfx_as_tensor(v)->head.flags & CFX__FAKE)) {
-        cfx__fail_unknown(
-            at, "Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  "
-                "(Size-like symbols: none)\n\nThe number is data, which a fake tensor has not: "
-                "choose by cfx_cond, or by cfx_where, which computes both");
+        cfx_value item = cfx__recorder_now() ? cfx_py_from(at, "Tensor.item", CFX_ARGS(v))
+                                             : cfx_none();
+        if (cfx__value_mark(item) || cfx_is_bad(item))
+            return cfx_is_true_from(at, item);
+        cfx__fail_unknown(at, "Could not guard on data-dependent expression Eq(u0, 1) (unhinted: "
+                              "Eq(u0, 1)).  (Size-like symbols: none)\n\nThe number is data, which "
+                              "a fake tensor has not: choose by cfx_cond, or by cfx_where, which "
+                              "computes both");
         return false;
     }
     if (cfx_as_tensor(v)->numel != 1 || !cfx_as_tensor(v)->data) {
@@ -236,10 +241,17 @@ bool cfx_is_true_from(cfx_site at, cfx_value v) {
                      : "Boolean value of Tensor with more than one value is ambiguous");
         return false;
     }
+    if (!cfx__mark_may_read(cfx_as_tensor(v)))
+        return false;
     size_t mark = cfx_scope_open();
     bool truth = cfx_number(cfx__tensor_get(cfx_as_tensor(v), 0)) != 0;
     cfx_scope_close(mark);
     return truth;
+}
+
+bool cfx_check_from(cfx_site at, cfx_value cond, const char *message) {
+    cfx_py_from(at, "torch._check", CFX_ARGS(cond, message));
+    return cfx_ok();
 }
 
 int64_t cfx_len_from(cfx_site at, cfx_value v) {
@@ -256,7 +268,7 @@ int64_t cfx_len_from(cfx_site at, cfx_value v) {
     case CFX_TAG_STR: return (int64_t)cfx_as_string(v)->len;
     case CFX_TAG_TENSOR:
         if (cfx_as_tensor(v)->ndim)
-            return cfx_as_tensor(v)->shape[0];
+            return cfx_dim_from(at, cfx_as_tensor(v), 0);
         cfx_fail(CFX_TYPE_ERROR, at, "len() of a 0-d tensor");
         return -1;
     default:
@@ -279,7 +291,7 @@ cfx_value cfx_items_from(cfx_site at, cfx_value v) {
         cfx_fail(CFX_TYPE_ERROR, at, "iteration over a 0-d tensor");
         return cfx_bad();
     }
-    if (v.tag == CFX_TAG_TENSOR)
+    if (v.tag == CFX_TAG_TENSOR && cfx_dim_from(at, cfx_as_tensor(v), 0) >= 0)
         v = cfx_py_from(at, "torch.unbind", CFX_ARGS(v));
     if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
         return cfx_list_value(cfx_as_list(v)->len, cfx_as_list(v)->items);

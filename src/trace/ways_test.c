@@ -152,14 +152,14 @@ static void add_core(way_list *w, const char *name, cfx_program *p, bool any_siz
     w->at[w->n - 1].core = true;
 }
 
-static void add_exported(way_list *w, cfx_module *self, cfx_value args) {
+static void add_exported(way_list *w, cfx_module *self, cfx_value args, bool mixed) {
     cfx_program *p = exported(self, args), *q = exported(cfx_program_module(p), args);
     add_program(w, "exported", p, false);
     add_program(w, "exported again", q, false);
     add_core(w, "decomposed", p, false);
     add_core(w, "exported again, decomposed", q, false);
     add_program(w, "saved", reopened(p, "ways.fx"), false);
-    cfx_module *opened = cfx_program_module(reopened(q, "ways.pt2"));
+    cfx_module *opened = cfx_program_module(reopened(q, mixed ? "ways.fx" : "ways.pt2"));
     add_program(w, "saved, opened, exported", exported(opened, args), false);
     cfx_module_set_attr(opened, "validate_inputs", cfx_bool(false)); /* which has sizes fixed */
     cfx_program *s = sized(opened, args);
@@ -216,7 +216,7 @@ void ways_check(const ways_model *m) {
     cfx_manual_seed(0);
     cfx_module *self = m->make();
     cfx_value args = m->input(0);
-    add_exported(&w, self, args);
+    add_exported(&w, self, args, m->mixed);
     add_layers(&w, self, args);
     if (!m->opaque)
         add_traced(&w, self, args);
@@ -342,13 +342,13 @@ static cfx_module *combining(void) { return with_layers("Combine", combine_rows,
 
 TEST(control_flow_is_the_same_whichever_way_a_module_goes) {
     static const ways_model models[] = {
-        {"cond", choosing, one, 4, false, false, false},
-        {"cond in cond", choosing_twice, one, 4, false, false, false},
-        {"while_loop", repeating, counted, 4, false, true, false},
-        {"cond in while_loop", repeating_chosen, counted, 4, false, true, false},
-        {"cond in map", mapping, one, 4, false, false, false},
-        {"cond in scan", scanning, one, 4, true, false, false},
-        {"associative_scan", combining, one, 4, true, false, false},
+        {"cond", choosing, one, 4, false, false, false, false},
+        {"cond in cond", choosing_twice, one, 4, false, false, false, false},
+        {"while_loop", repeating, counted, 4, false, true, false, false},
+        {"cond in while_loop", repeating_chosen, counted, 4, false, true, false, false},
+        {"cond in map", mapping, one, 4, false, false, false, false},
+        {"cond in scan", scanning, one, 4, true, false, false, false},
+        {"associative_scan", combining, one, 4, true, false, false, false},
     };
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         CFX_SCOPE ways_check(&models[i]);

@@ -15,6 +15,7 @@ typedef struct {
     bool plain;  /* no gradients are asked for */
     bool modes;  /* they flow otherwise once it is decomposed: regions are written out, as in
                     PyTorch */
+    bool mixed;  /* a loop carries numbers: .pt2 has no form for it */
 } ways_model;
 
 /* Checks all ways of the model. */

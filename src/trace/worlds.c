@@ -1,5 +1,5 @@
 /* Symbols and the sizes that they have in each world; see worlds.h. */
-#include "worlds.h"
+#include "relations.h"
 
 /* ---- symbols --------------------------------------------------------------------------------- */
 
@@ -10,8 +10,13 @@ void cfx__worlds_free(cfx__worlds *w) {
         cfx_value_drop(w->totals.data[i].sum);
         cfx_value_drop(w->totals.data[i].total);
     }
+    for (size_t i = 0; i < w->checks.len; i++) {
+        cfx_value_drop(w->checks.data[i].a);
+        cfx_value_drop(w->checks.data[i].b);
+    }
     VEC_FREE(w->symbols);
     VEC_FREE(w->totals);
+    VEC_FREE(w->checks);
 }
 
 cfx__symbol *cfx__worlds_find(const cfx__worlds *w, const char *name) {
@@ -32,7 +37,7 @@ void cfx__worlds_add(cfx__worlds *w, const char *name, int64_t least, int64_t mo
 void cfx__worlds_forget_unknown(cfx__worlds *w) {
     size_t kept = 0;
     for (size_t i = 0; i < w->symbols.len; i++) {
-        if (*w->symbols.data[i].name == 'u')
+        if (*w->symbols.data[i].name == 'u' || *w->symbols.data[i].name == 'z')
             cfx__free(w->symbols.data[i].name);
         else
             w->symbols.data[kept++] = w->symbols.data[i];
@@ -95,12 +100,19 @@ static bool is_comparison(const cfx_node *n, const char *function, cfx_value sid
            (side[1].tag == CFX_TAG_INT || side[1].tag == CFX_TAG_SYM);
 }
 
+static bool is_asserted(const cfx_node *n) {
+    cfx_op *asserts = cfx_op_find("aten._assert_scalar");
+    cfx_each_user(n, u) if (u->user->target.op == asserts) return true;
+    return false;
+}
+
 /* How many go to each expert depends on data, how many there are in all does not; and what depends
  * on data may be no more than another size. */
 static void collect_total(cfx__worlds *w, const cfx_node *n) {
     cfx_value side[2];
-    bool total = is_comparison(n, "operator.eq", side);
-    bool most = !total && is_comparison(n, "operator.le", side);
+    bool asserted = is_asserted(n);
+    bool total = asserted && is_comparison(n, "operator.eq", side);
+    bool most = asserted && !total && is_comparison(n, "operator.le", side);
     struct cfx__total t = {.at_most = most};
     if (!total && !most)
         return;
@@ -200,6 +212,15 @@ static int64_t next_to(const cfx__symbol *s, int i) {
     return size <= s->most ? capped(size) : s->most;
 }
 
+/* The number, or one that the symbol may be. */
+static int64_t in_range(const cfx__symbol *s, __int128 n, int k) {
+    if (n >= s->least && n <= s->most)
+        return capped(n);
+    __int128 span = (__int128)s->most - s->least + 1;
+    __int128 past = span > 0 ? (k * 7 + 1) % (span > 64 ? 64 : span) : 0;
+    return capped(n > s->most ? s->most - past : s->least + past);
+}
+
 /* A number that a loop carries: 0, 1 and negative ones among them, which a program might tell from
  * others; or, where it can have only some, those that follow on the first. */
 static int64_t any_number(const cfx__worlds *w, const cfx__symbol *s, int k, int near) {
@@ -207,10 +228,10 @@ static int64_t any_number(const cfx__worlds *w, const cfx__symbol *s, int k, int
     static const int64_t next[CFX__FEW_WORLDS] = {0, 1, 2, 3, 0, 2, 1, 3, 2, 1};
     int64_t i = s - w->symbols.data;
     if (!k || near > 1)
-        return capped((__int128)s->hint + next[k % CFX__FEW_WORLDS]);
+        return in_range(s, (__int128)s->hint + next[k % CFX__FEW_WORLDS], k);
     if (near || k >= CFX__FEW_WORLDS)
-        return capped((__int128)s->hint + k);
-    return far[k] + (far[k] > 1 || far[k] < -1 ? far[k] * i : 0);
+        return in_range(s, (__int128)s->hint + k, k);
+    return in_range(s, far[k] + (far[k] > 1 || far[k] < -1 ? far[k] * i : 0), k);
 }
 
 bool cfx__worlds_nearer(cfx__worlds *w) {
@@ -366,6 +387,25 @@ bool cfx__worlds_again(cfx__worlds *w, bool guessed) {
     return again;
 }
 
+static bool fits(const cfx__worlds *w, int k) {
+    for (size_t i = 0; i < w->checks.len; i++)
+        if (!cfx__relation_holds(w, k, &w->checks.data[i]))
+            return false;
+    return true;
+}
+
+/* Other numbers that are data, where the program checks what these are not. */
+static void fit(cfx__worlds *w, int k) {
+    enum { TRIES = 512, REACH = 40 };
+    for (int t = 1; t < TRIES && !fits(w, k); t++)
+        for (size_t i = 0; i < w->symbols.len; i++) {
+            cfx__symbol *s = &w->symbols.data[i];
+            uint64_t salt = scatter((uint64_t)(t * 8191 + k * 131) + i * 31);
+            if (*s->name == 'u')
+                s->size.at[k] = in_range(s, (__int128)(salt % REACH), (int)(salt % 61));
+        }
+}
+
 void cfx__worlds_choose(cfx__worlds *w, int k, int attempt) {
     for (size_t i = 0; i < w->symbols.len; i++) {
         cfx__symbol *s = &w->symbols.data[i];
@@ -378,4 +418,5 @@ void cfx__worlds_choose(cfx__worlds *w, int k, int attempt) {
              (cfx__worlds_eval(w, k, w->totals.data[i].sum, &now) && now > total)))
             share_out(w, k, cfx_as_sym(w->totals.data[i].sum), total, attempt + 97 * (int)i);
     }
+    fit(w, k);
 }

@@ -29,8 +29,24 @@ typedef struct cfx__symbol {
     int64_t by;   /* sizes are multiples of it from the hint on; 0: any */
     bool any;     /* a number that a loop carries: negative as well, the hint being the first */
     bool joined;  /* of two branches: its range follows from what they give */
+    bool apart;   /* of a truth or a float: no expression of sizes has it */
     cfx__seen size;
 } cfx__symbol;
+
+typedef enum cfx__relation_op {
+    CFX__LT,
+    CFX__LE,
+    CFX__GT,
+    CFX__GE,
+    CFX__EQ,
+    CFX__NE
+} cfx__relation_op;
+
+/* What a program checks of numbers that are data (relations.h). */
+typedef struct cfx__relation {
+    cfx__relation_op op;
+    cfx_value a, b; /* expressions, or the texts of what is none */
+} cfx__relation;
 
 typedef struct cfx__worlds {
     int n; /* those that were recorded, from number 0; 1 where there are no symbols */
@@ -43,6 +59,7 @@ typedef struct cfx__worlds {
         cfx_value total; /* what the program asserts that it is; counted */
         bool at_most;    /* or that it is no more than that */
     }) totals;
+    VEC(cfx__relation) checks; /* that are no range of one symbol; expressions are counted */
 } cfx__worlds;
 
 void cfx__worlds_free(cfx__worlds *w);

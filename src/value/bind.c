@@ -11,6 +11,12 @@ static bool is_taken(uint32_t mask, cfx_value v) { return mask >> v.tag & 1; }
 
 static bool has_number_tag(cfx_value v) { return cfx_is_number(v) || v.tag == CFX_TAG_SYM; }
 
+/* What became of v is as little known as v. */
+static cfx_value as_marked(cfx_value v, cfx_value made) {
+    made.spare = cfx__value_mark(v);
+    return made;
+}
+
 /* Turns a value into the type asked for where Python would: True to 1, 1 to 1.0, "cpu" to a device.
  * In overload resolution a bool is no int and an int no bool, but for 0 and 1, which is what C11's
  * false and true are; torch.ops takes both. */
@@ -21,15 +27,15 @@ static bool convert(cfx__schema_type type, cfx_value v, unsigned mode, cfx_value
         *out = v;
         return (mode & CFX__BIND_NUMBERS) && has_number_tag(v);
     case CFX__T_INT:
-        *out = cfx_int(v.tag == CFX_TAG_BOOL && v.b_);
+        *out = as_marked(v, cfx_int(v.tag == CFX_TAG_BOOL && v.b_));
         return v.tag == CFX_TAG_BOOL && !exact;
     case CFX__T_FLOAT:
         if (v.tag != CFX_TAG_INT && v.tag != CFX_TAG_BOOL)
             return false;
-        *out = cfx_float(cfx_number(v));
+        *out = as_marked(v, cfx_float(v.tag == CFX_TAG_INT ? (double)v.i_ : v.b_));
         return true;
     case CFX__T_BOOL:
-        *out = cfx_bool(v.i_ != 0);
+        *out = as_marked(v, cfx_bool(v.i_ != 0));
         return v.tag == CFX_TAG_INT && (!exact || v.i_ == 0 || v.i_ == 1);
     case CFX__T_COMPLEX:
         if (!cfx_is_number(v))

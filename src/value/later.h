@@ -29,6 +29,16 @@ typedef struct cfx__later {
     cfx_module *bad_module;
     /* The node that v is or that a traced tensor stands for; NULL where there is none. */
     cfx_node *(*traced_node)(cfx_value v);
+    /* A marked number that C looks at, plain; and what it is called, NULL where it is as it is. */
+    cfx_value (*read_marked)(cfx_site at, cfx_value v);
+    const char *(*marked_text)(cfx_value v);
+    /* C looks at the sizes of a tensor that stands for a node, or at what else is not known of a
+     * traced one. */
+    void (*read_sizes)(cfx_site at, const cfx_tensor *t);
+    int64_t (*read_size)(cfx_site at, const cfx_tensor *t, int dim);
+    /* Whether C may look at the numbers of a tensor; an error where those are data while a module
+     * is exported or traced. */
+    bool (*may_read)(const cfx_tensor *t);
     /* A call that has an argument with a gradient: records it. */
     cfx_value (*autograd)(cfx_site at, cfx_op *op, cfx_value *args);
     /* The executor of GraphModules and programs, unless another is chosen. */

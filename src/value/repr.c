@@ -290,6 +290,11 @@ static void put_int(cfx__text *out, int64_t n) {
 }
 
 void cfx__repr_with(cfx__text *out, cfx_value v, cfx__repr_fn *other) {
+    const char *name = unlikely(cfx__value_mark(v)) ? cfx__later_rooms.marked_text(v) : NULL;
+    if (name) {
+        cfx__text_puts(out, name);
+        return;
+    }
     switch ((cfx_tag)v.tag) {
     case CFX_TAG_NONE: cfx__text_puts(out, "None"); break;
     case CFX_TAG_BOOL: cfx__text_puts(out, v.b_ ? "True" : "False"); break;

@@ -296,6 +296,8 @@ void *cfx_as_other_from(cfx_site at, cfx_value v, cfx_tag wanted) {
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 double cfx_number(cfx_value v) {
+    if (unlikely(cfx__value_mark(v)))
+        v = cfx__later_rooms.read_marked((cfx_site){0}, v);
     switch (v.tag) {
     case CFX_TAG_TENSOR:
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
@@ -313,6 +315,8 @@ double cfx_number(cfx_value v) {
 }
 
 int64_t cfx_integer(cfx_value v) {
+    if (unlikely(cfx__value_mark(v)))
+        v = cfx__later_rooms.read_marked((cfx_site){0}, v);
     switch (v.tag) {
     case CFX_TAG_BOOL: return v.b_;
     case CFX_TAG_FLOAT: return v.f_ > 0 && !cfx__int64_fits(v.f_) ? INT64_MAX : cfx__int64_of(v.f_);
@@ -337,23 +341,32 @@ int64_t cfx_integer(cfx_value v) {
 
 /* ---- typed reads ----------------------------------------------------------------------------- */
 
+/* A number that may be marked, as one that C looks at. */
+static cfx_value looked_at(cfx_site at, cfx_value v) {
+    return unlikely(cfx__value_mark(v)) ? cfx__later_rooms.read_marked(at, v) : v;
+}
+
+double cfx_number_from(cfx_site at, cfx_value v) { return cfx_number(looked_at(at, v)); }
+
+int64_t cfx_integer_from(cfx_site at, cfx_value v) { return cfx_integer(looked_at(at, v)); }
+
 int64_t cfx_as_int_from(cfx_site at, cfx_value v) {
     if (v.tag == CFX_TAG_INT || v.tag == CFX_TAG_BOOL)
-        return cfx_integer(v);
+        return cfx_integer_from(at, v);
     cfx_as_other_from(at, v, CFX_TAG_INT);
     return 0;
 }
 
 double cfx_as_float_from(cfx_site at, cfx_value v) {
     if (v.tag == CFX_TAG_FLOAT || v.tag == CFX_TAG_INT || v.tag == CFX_TAG_BOOL)
-        return cfx_number(v);
+        return cfx_number_from(at, v);
     cfx_as_other_from(at, v, CFX_TAG_FLOAT);
     return 0;
 }
 
 bool cfx_as_bool_from(cfx_site at, cfx_value v) {
     if (v.tag == CFX_TAG_BOOL)
-        return v.b_;
+        return looked_at(at, v).b_;
     cfx_as_other_from(at, v, CFX_TAG_BOOL);
     return false;
 }

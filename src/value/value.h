@@ -86,6 +86,21 @@ const struct cfx_tree_type *cfx__tree_type_named(const char *path);
 /* An empty list or tuple of the kind that v is, to be filled; scope. */
 cfx_value cfx__value_like(cfx_value v);
 
+/* ---- marked numbers (mark.c) ----------------------------------------------------------------- */
+
+/* A bool, int or float that stands for one which is not known while a module is exported has a
+ * number in `spare` (src/trace/marks.h). Who reads it by cfx_integer and its like is heard of. */
+static inline uint32_t cfx__value_mark(cfx_value v) {
+    return v.tag >= CFX_TAG_BOOL && v.tag <= CFX_TAG_FLOAT ? v.spare : 0;
+}
+/* Whether v is marked, or has something marked in it. */
+bool cfx__value_has_marks(cfx_value v);
+/* The same without marks; scope. */
+cfx_value cfx__value_plain(cfx_value v);
+
+#undef cfx_number /* inside the library, where no line of the caller's is known */
+#undef cfx_integer
+
 /* ---- frozen values -------------------------------------------------------------------------- */
 
 /* cfx_obj.flags of lists and dicts that a graph holds: they never change, and hold no container

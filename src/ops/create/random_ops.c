@@ -343,7 +343,7 @@ static void decompose_normal_mean(cfx_op_call *c) {
 static bool deviations_fit(cfx_op_call *c, cfx_tensor *std) {
     if (cfx__dtype_is_complex(std->dtype))
         op_fail(c, "normal expects standard deviation to be non-complex");
-    else if (std->data && std->numel && !(cfx_tensor_get(cfx_min(std), 0) >= 0))
+    else if (std->data && std->numel && !(cfx__tensor_number(cfx_min(std), 0) >= 0))
         op_fail(c, "normal expects all elements of std >= 0.0");
     return !op_failed();
 }

@@ -322,7 +322,7 @@ static void decompose_istft(cfx_op_call *c) {
     envelope = cfx_slice(envelope, 1, start, end);
     if (op_failed())
         return;
-    if (!c->fake && envelope->numel && cfx_tensor_get(cfx_min(cfx_abs(envelope)), 0) < 1e-11) {
+    if (!c->fake && envelope->numel && cfx__tensor_number(cfx_min(cfx_abs(envelope)), 0) < 1e-11) {
         fail_istft(c, &f, "window overlap add min: 1");
         return;
     }

@@ -35,7 +35,7 @@ static cfx_value item_of(const cfx_op_call *c, int i, int64_t k) {
 static cfx_value number_of(const cfx_op_call *c, cfx_value v, int64_t k) {
     if (v.tag != CFX_TAG_TENSOR)
         return v;
-    return c->fake ? cfx_int(1) : cfx_float(cfx_tensor_get(cfx_as_tensor(v), k));
+    return c->fake ? cfx_int(1) : cfx_float(cfx__tensor_number(cfx_as_tensor(v), k));
 }
 
 /* The function of the row for each item; alpha, and the factor of addcdiv and addcmul, by name. */

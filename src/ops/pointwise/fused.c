@@ -23,7 +23,7 @@ static cfx_value number_in(cfx_op_call *c, cfx_tensor *t) {
         op_fail(c, "a Tensor with %lld elements cannot be converted to Scalar",
                 (long long)t->numel);
     if (op_failed() || t->data)
-        return cfx_float(t->numel == 1 ? cfx_tensor_get(t, 0) : 0);
+        return cfx_float(t->numel == 1 ? cfx__tensor_number(t, 0) : 0);
     return cfx_tensor_value(cfx_to(cfx_reshape(t, cfx_list_value(0, NULL)), cfx_f64));
 }
 

@@ -40,7 +40,7 @@ static double number_of(cfx_op_call *c, int i) {
         return arg_float(c, i);
     if (t->numel != 1)
         op_fail(c, "a scale or zero point of one element is needed, got %lld", (long long)t->numel);
-    return t->data && t->numel == 1 ? cfx_tensor_get(t, 0) : 1;
+    return t->data && t->numel == 1 ? cfx__tensor_number(t, 0) : 1;
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -76,8 +76,8 @@ cfx_tensor *quant_dynamic(cfx_op_call *c, cfx_tensor *x, cfx_dtype dtype, bool r
         cfx_value both = cfx_aminmax(x);
         if (op_failed())
             return &cfx__tensor_bad;
-        cfx__quantizer_choose((float)cfx_tensor_get(cfx_tensor_at(both, 0), 0),
-                              (float)cfx_tensor_get(cfx_tensor_at(both, 1), 0),
+        cfx__quantizer_choose((float)cfx__tensor_number(cfx_tensor_at(both, 0), 0),
+                              (float)cfx__tensor_number(cfx_tensor_at(both, 1), 0),
                               reduce ? low / 2 : low, reduce ? high / 2 : high, false, &scale,
                               &zero_point);
     }

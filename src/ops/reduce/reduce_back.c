@@ -48,7 +48,7 @@ BACK(nansum, cfx_mul(with_dims(G, X(0), A(1), back_bool(b, 2)),
 static bool any_zero(cfx_tensor *x) {
     if (x->head.flags & CFX__FAKE)
         return true;
-    return x->numel && cfx_tensor_get(cfx_any(cfx_eq(cfx_detach(x), 0)), 0) != 0;
+    return x->numel && cfx__tensor_number(cfx_any(cfx_eq(cfx_detach(x), 0)), 0) != 0;
 }
 
 /* The product of all others along dim: of those before times those after. */

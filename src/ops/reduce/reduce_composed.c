@@ -173,7 +173,7 @@ static bool quantiles_fit(cfx_op_call *c, const char *name, const cfx_tensor *q)
     const char *why = cfx__text_format("%s() q values must be in the range [0, 1]", name);
     if (q->data)
         for (int64_t i = 0; !op_failed() && i < q->numel; i++) {
-            double v = cfx_tensor_get(q, i);
+            double v = cfx__tensor_number(q, i);
             if (!(v >= 0 && v <= 1))
                 op_fail(c, "%s", why);
         }

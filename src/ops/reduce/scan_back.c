@@ -35,7 +35,7 @@ static cfx_tensor *back_cumprod(cfx_back *b) {
         return G;
     int dim = back_dim(b, 1, x->ndim);
     bool zeros = (x->head.flags & CFX__FAKE) ||
-                 cfx_tensor_get(cfx_any(cfx_eq(cfx_detach(x), 0)), 0) != 0;
+                 cfx__tensor_number(cfx_any(cfx_eq(cfx_detach(x), 0)), 0) != 0;
     if (zeros)
         return leave_out(G, x, dim);
     return cfx_div(from_end(cfx_mul(G, conj_of(Y(0))), dim), conj_of(x));

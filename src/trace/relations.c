@@ -1,0 +1,253 @@
+/* Relations between numbers that are not known before a run; see relations.h. */
+#include "relations.h"
+
+static const struct {
+    const char *function, *sign, *turned; /* the same with its sides changed */
+    cfx__relation_op not;
+} forms[] = {[CFX__LT] = {"operator.lt", "<", ">", CFX__GE},
+             [CFX__LE] = {"operator.le", "<=", ">=", CFX__GT},
+             [CFX__GT] = {"operator.gt", ">", "<", CFX__LE},
+             [CFX__GE] = {"operator.ge", ">=", "<=", CFX__LT},
+             [CFX__EQ] = {"operator.eq", "==", "==", CFX__NE},
+             [CFX__NE] = {"operator.ne", "!=", "!=", CFX__EQ}};
+
+const char *cfx__relation_function(cfx__relation_op op) { return forms[op].function; }
+
+bool cfx__relation_named(const char *function, cfx__relation_op *op) {
+    for (int i = 0; function && i < COUNT(forms); i++)
+        if (!strcmp(forms[i].function, function)) {
+            *op = (cfx__relation_op)i;
+            return true;
+        }
+    return false;
+}
+
+cfx__relation cfx__relation_not(cfx__relation r) {
+    r.op = forms[r.op].not;
+    return r;
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+/* Numbers are on the right. */
+static bool is_turned(const cfx__relation *r) {
+    return r->a.tag != CFX_TAG_SYM && r->a.tag != CFX_TAG_STR;
+}
+
+const char *cfx__relation_python(const cfx__relation *r) {
+    bool turned = is_turned(r);
+    return cfx__text_format("%s %s %s", cfx_value_str(turned ? r->b : r->a),
+                            turned ? forms[r->op].turned : forms[r->op].sign,
+                            cfx_value_str(turned ? r->a : r->b));
+}
+
+const char *cfx__relation_text(const cfx__relation *r) {
+    bool turned = is_turned(r);
+    if (r->op != CFX__EQ && r->op != CFX__NE)
+        return cfx__relation_python(r);
+    return cfx__text_format("%s(%s, %s)", r->op == CFX__EQ ? "Eq" : "Ne",
+                            cfx_value_str(turned ? r->b : r->a),
+                            cfx_value_str(turned ? r->a : r->b));
+}
+
+/* ---- in one world ---------------------------------------------------------------------------- */
+
+static bool compare(cfx__relation_op op, __int128 a, __int128 b) {
+    switch (op) {
+    case CFX__LT: return a < b;
+    case CFX__LE: return a <= b;
+    case CFX__GT: return a > b;
+    case CFX__GE: return a >= b;
+    case CFX__EQ: return a == b;
+    case CFX__NE: return a != b;
+    }
+    return false;
+}
+
+bool cfx__relation_holds(const cfx__worlds *w, int k, const cfx__relation *r) {
+    int64_t a, b;
+    return cfx__worlds_eval(w, k, r->a, &a) && cfx__worlds_eval(w, k, r->b, &b) &&
+           compare(r->op, a, b);
+}
+
+/* ---- ranges ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    __int128 low, high;
+} range;
+
+static const __int128 far = (__int128)1 << 100;
+static const range any = {-((__int128)1 << 100), (__int128)1 << 100};
+
+static __int128 held(__int128 n) { return n < -far ? -far : n > far ? far : n; }
+
+static __int128 times(__int128 a, __int128 b) {
+    __int128 all;
+    if (!a || !b)
+        return 0;
+    if (__builtin_mul_overflow(a, b, &all))
+        return (a < 0) == (b < 0) ? far : -far;
+    return held(all);
+}
+
+static __int128 floor_by(__int128 a, __int128 b) {
+    if (a <= -far || a >= far)
+        return a;
+    return a / b - (a % b < 0);
+}
+
+static range product(range a, range b) {
+    __int128 all[] = {times(a.low, b.low), times(a.low, b.high), times(a.high, b.low),
+                      times(a.high, b.high)};
+    range out = {all[0], all[0]};
+    for (int i = 1; i < 4; i++) {
+        out.low = all[i] < out.low ? all[i] : out.low;
+        out.high = all[i] > out.high ? all[i] : out.high;
+    }
+    return out;
+}
+
+static range range_of(const cfx__worlds *w, const cfx_sym *e) {
+    if (e->op == CFX__SYM_INT)
+        return (range){e->hint, e->hint};
+    if (e->op == CFX__SYM_NAME) {
+        const cfx__symbol *s = cfx__worlds_find(w, e->name);
+        if (!s)
+            return any;
+        return (range){s->least == INT64_MIN + 1 ? -far : s->least,
+                       s->most >= INT64_MAX - 1 ? far : s->most};
+    }
+    range a = range_of(w, e->a), b = range_of(w, e->b);
+    switch (e->op) {
+    case CFX__SYM_ADD: return (range){held(a.low + b.low), held(a.high + b.high)};
+    case CFX__SYM_MUL: return product(a, b);
+    case CFX__SYM_MIN:
+        return (range){a.low < b.low ? a.low : b.low, a.high < b.high ? a.high : b.high};
+    case CFX__SYM_MAX:
+        return (range){a.low > b.low ? a.low : b.low, a.high > b.high ? a.high : b.high};
+    case CFX__SYM_FLOORDIV:
+        return b.low == b.high && b.low > 0
+                   ? (range){floor_by(a.low, b.low), floor_by(a.high, b.low)}
+                   : any;
+    case CFX__SYM_MOD: return b.low > 0 && b.high < far ? (range){0, b.high - 1} : any;
+    default: return any;
+    }
+}
+
+static range range_in(const cfx__worlds *w, cfx_value v) {
+    return v.tag == CFX_TAG_SYM   ? range_of(w, cfx_as_sym(v))
+           : v.tag == CFX_TAG_INT ? (range){cfx_integer(v), cfx_integer(v)}
+                                  : any;
+}
+
+bool cfx__relation_only(const cfx__worlds *w, cfx_value expr, int64_t *out) {
+    range r = range_in(w, expr);
+    *out = (int64_t)r.low;
+    return r.low == r.high && r.low > -far && r.high < far;
+}
+
+/* Both sides as one: a - b. None where that is no expression. */
+static cfx_value difference(const cfx__relation *r) {
+    bool whole = (r->a.tag == CFX_TAG_SYM || r->a.tag == CFX_TAG_INT) &&
+                 (r->b.tag == CFX_TAG_SYM || r->b.tag == CFX_TAG_INT);
+    if (!whole)
+        return cfx_none();
+    return cfx__sym_binary(CFX__SYM_ADD, r->a, cfx__sym_binary(CFX__SYM_MUL, cfx_int(-1), r->b));
+}
+
+static int known_by_range(const cfx__worlds *w, const cfx__relation *r) {
+    range d = range_in(w, difference(r));
+    bool zero = d.low == 0 && d.high == 0, never = d.low > 0 || d.high < 0;
+    if (r->op == CFX__EQ || r->op == CFX__NE)
+        return zero ? r->op == CFX__EQ : never ? r->op == CFX__NE : -1;
+    bool low = compare(r->op, d.low, 0), high = compare(r->op, d.high, 0);
+    return low && high ? 1 : low || high ? -1 : 0;
+}
+
+int cfx__relation_known(const cfx__worlds *w, const cfx__relation *r) {
+    cfx__relation opposite = cfx__relation_not(*r);
+    if (cfx_is_none(difference(r)))
+        return -1;
+    int known = known_by_range(w, r);
+    for (size_t i = 0; known < 0 && i < w->checks.len; i++) {
+        const char *assumed = cfx__relation_text(&w->checks.data[i]);
+        known = !strcmp(assumed, cfx__relation_text(r))           ? 1
+                : !strcmp(assumed, cfx__relation_text(&opposite)) ? 0
+                                                                  : -1;
+    }
+    return known;
+}
+
+/* ---- what follows ---------------------------------------------------------------------------- */
+
+/* The one symbol of an expression; NULL where there are none, or several. */
+static const char *only_symbol(const cfx_sym *e, bool *several) {
+    if (e->op == CFX__SYM_INT)
+        return NULL;
+    if (e->op == CFX__SYM_NAME)
+        return e->name;
+    const char *a = only_symbol(e->a, several), *b = only_symbol(e->b, several);
+    *several |= a && b && strcmp(a, b);
+    return a ? a : b;
+}
+
+static bool at_point(const struct cfx_sym *name, void *user, int64_t *out) {
+    (void)name;
+    *out = *(const int64_t *)user;
+    return true;
+}
+
+/* Whether the expression is scale * symbol + past. */
+static bool is_line(const cfx_sym *e, int64_t *scale, int64_t *past) {
+    int64_t points[] = {0, 1, 2, 1009, -7}, seen[COUNT(points)];
+    for (int i = 0; i < COUNT(points); i++)
+        if (!cfx__sym_eval(e, at_point, &points[i], &seen[i]))
+            return false;
+    *past = seen[0];
+    *scale = seen[1] - seen[0];
+    for (int i = 2; i < COUNT(points); i++)
+        if ((__int128)*scale * points[i] + *past != seen[i])
+            return false;
+    return *scale != 0;
+}
+
+static void bound(cfx__symbol *s, __int128 least, __int128 most) {
+    if (least > s->least)
+        s->least = least > INT64_MAX ? INT64_MAX : (int64_t)least;
+    if (most < s->most)
+        s->most = most < INT64_MIN + 1 ? INT64_MIN + 1 : (int64_t)most;
+}
+
+/* scale * s + past ? 0 as bounds of s; false where it is none. */
+static bool narrow(cfx__symbol *s, cfx__relation_op op, __int128 scale, __int128 past) {
+    if (scale < 0) {
+        static const cfx__relation_op turned[] = {[CFX__LT] = CFX__GT, [CFX__LE] = CFX__GE,
+                                                  [CFX__GT] = CFX__LT, [CFX__GE] = CFX__LE,
+                                                  [CFX__EQ] = CFX__EQ, [CFX__NE] = CFX__NE};
+        op = turned[op], scale = -scale, past = -past;
+    }
+    __int128 down = floor_by(-past, scale), up = -floor_by(past, scale); /* of -past / scale */
+    switch (op) {
+    case CFX__LT: bound(s, s->least, up - 1); return true;
+    case CFX__LE: bound(s, s->least, down); return true;
+    case CFX__GT: bound(s, down + 1, s->most); return true;
+    case CFX__GE: bound(s, up, s->most); return true;
+    case CFX__EQ: bound(s, up, down); return down == up;
+    case CFX__NE: return false;
+    }
+    return false;
+}
+
+void cfx__relation_assume(cfx__worlds *w, const cfx__relation *r) {
+    cfx_value d = difference(r);
+    int64_t scale, past;
+    bool several = false;
+    if (d.tag != CFX_TAG_SYM || cfx__relation_known(w, r) == 1)
+        return;
+    const char *name = only_symbol(cfx_as_sym(d), &several);
+    cfx__symbol *s = name && !several ? cfx__worlds_find(w, name) : NULL;
+    if (s && is_line(cfx_as_sym(d), &scale, &past) && narrow(s, r->op, scale, past))
+        return;
+    cfx__relation kept = {r->op, cfx_value_keep(r->a), cfx_value_keep(r->b)};
+    VEC_PUSH(w->checks, kept);
+}

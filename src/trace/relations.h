@@ -1,0 +1,27 @@
+/* Relations between numbers that are not known before a run: what a program checks of them, what
+ * follows from it, and how PyTorch writes it. */
+#ifndef CFX__RELATIONS_H
+#define CFX__RELATIONS_H
+
+#include "worlds.h"
+
+/* "u0 >= 2", "Eq(u0, 5)", as sympy prints it; "u0 == 5", as Python does. Scope. */
+const char *cfx__relation_text(const cfx__relation *r);
+const char *cfx__relation_python(const cfx__relation *r);
+cfx__relation cfx__relation_not(cfx__relation r);
+/* What Python's comparison is called: "operator.ge"; and the comparison called so, false where it
+ * is none. */
+const char *cfx__relation_function(cfx__relation_op op);
+bool cfx__relation_named(const char *function, cfx__relation_op *op);
+/* Whether it holds in world k; false where it has no value there. */
+bool cfx__relation_holds(const cfx__worlds *w, int k, const cfx__relation *r);
+/* Whether it always holds (1) or never (0), by the ranges of symbols and what is assumed; -1: that
+ * does not say. */
+int cfx__relation_known(const cfx__worlds *w, const cfx__relation *r);
+/* The one number that an expression can be; false where there are more. */
+bool cfx__relation_only(const cfx__worlds *w, cfx_value expr, int64_t *out);
+/* Assumes it from now on: the range of its symbol is narrowed, where it bounds just one; else it is
+ * kept with the worlds. */
+void cfx__relation_assume(cfx__worlds *w, const cfx__relation *r);
+
+#endif
