@@ -12,9 +12,11 @@ extern "C" {
 /* The program in Core ATen, as ExportedProgram.run_decompositions() gives it: nothing is written in
  * place (buffers and inputs that were, become results, which come first), and every operator that
  * is not a core one is replaced by what it is made of. `keep` is a list of operators to leave
- * whole, by name ("aten.linear.default" or "linear"), or None. A new program; scope. Bad, with an
- * error that names the node, where it cannot be done: where a sub-graph writes to what it is given,
- * say, of which the program would know nothing. */
+ * whole, by name ("aten.linear.default" or "linear"), or None. An operator of the caller's that
+ * writes to its arguments and has no form that does not becomes a call of
+ * torch.ops.higher_order.auto_functionalized_v2, which runs it on copies and gives them. A new
+ * program; scope. Bad, with an error that names the node, where it cannot be done: where a
+ * sub-graph writes to what it is given, say, of which the program would know nothing. */
 CFX_API cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep);
 /* The same with every operator left whole: run_decompositions({}). */
 CFX_API cfx_program *cfx_functionalize(const cfx_program *p);

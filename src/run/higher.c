@@ -190,6 +190,8 @@ static const struct {
     {"strict_mode", strict_mode},
     {"hints_wrapper", strict_mode},
     {"print", cfx__higher_print},
+    {"auto_functionalized", cfx__higher_auto_functionalized},
+    {"auto_functionalized_v2", cfx__higher_auto_functionalized_v2},
 };
 
 cfx__higher_fn *cfx__higher_find(const char *name) {

@@ -81,8 +81,11 @@ cfx__higher_fn *cfx__higher_find(const char *name);
 /* Calls the graph of a region (wrap_with_set_grad_enabled, wrap_with_autocast) in its mode, by
  * b->call; the rest of b is filled in. */
 cfx_value cfx__higher_region(cfx_site at, const char *name, cfx_args a, cfx__body *b);
-/* The one that takes no sub-graph: torch.ops.higher_order.print (print.c). */
+/* Those that take no sub-graph: torch.ops.higher_order.print (print.c), and operators that write
+ * to copies (auto_functional.c). */
 cfx_value cfx__higher_print(cfx_site at, cfx_args a);
+cfx_value cfx__higher_auto_functionalized(cfx_site at, cfx_args a);
+cfx_value cfx__higher_auto_functionalized_v2(cfx_site at, cfx_args a);
 
 /* ---- where a run is (inside.c) --------------------------------------------------------------- */
 

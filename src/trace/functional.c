@@ -225,6 +225,23 @@ cfx_tensor *cfx__functional_value(cfx__recorder *r, cfx_tensor *t) {
     return s->value;
 }
 
+cfx_tensor *cfx__functional_base_value(const cfx__functional_base *b) { return b->value; }
+
+void cfx__functional_base_assign(cfx__functional_base *b, cfx_tensor *value) {
+    set_value(&b->value, value);
+    b->version++;
+}
+
+cfx_tensor *cfx__functional_geometry(cfx__recorder *r, const cfx_tensor *t) {
+    const cfx__record_shadow *s = cfx__record_shadow_of(t);
+    cfx__dispatch *d = cfx__dispatcher();
+    cfx__op_layer *layer = d->recorder;
+    d->recorder = cfx__op_record_nothing;
+    cfx_tensor *made = from_base(r, (cfx_site){0}, s->view, s->base->value);
+    d->recorder = layer;
+    return made;
+}
+
 /* The new value of the base when step s, taken from it, is to give `value`. */
 static cfx_tensor *put_back(cfx__recorder *r, cfx_site at, const cfx__functional_step *s,
                             cfx_tensor *base, cfx_tensor *value) {
@@ -262,19 +279,18 @@ static void assign(cfx__recorder *r, cfx_site at, cfx_tensor *t, cfx_tensor *val
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static cfx_value unwrapped(cfx__recorder *r, cfx_site at, cfx_value v) {
+cfx_value cfx__functional_unwrapped(cfx__recorder *r, cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
         return cfx_tensor_value(cfx__functional_value(r, cfx_as_tensor(v)));
     if (v.tag != CFX_TAG_LIST)
         return v;
     cfx_value out = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-        cfx_list_append(cfx_as_list(out), unwrapped(r, at, cfx_as_list(v)->items[i]));
+        cfx_list_append(cfx_as_list(out), cfx__functional_unwrapped(r, cfx_as_list(v)->items[i]));
     return out;
 }
 
-/* Results as outer tensors, each the base of its own. */
-static cfx_value wrapped(cfx_value v) {
+cfx_value cfx__functional_wrapped(cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
         return cfx_tensor_value(cfx__record_shadow_of(cfx_as_tensor(v))
                                     ? cfx__functional_new(cfx_as_tensor(v))
@@ -283,7 +299,7 @@ static cfx_value wrapped(cfx_value v) {
         return v;
     cfx_value out = cfx__value_like(v);
     for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-        cfx_list_append(cfx_as_list(out), wrapped(cfx_as_list(v)->items[i]));
+        cfx_list_append(cfx_as_list(out), cfx__functional_wrapped(cfx_as_list(v)->items[i]));
     return out;
 }
 
@@ -309,7 +325,7 @@ static cfx_value viewed(cfx_op *op, cfx_value *args, int nargs, cfx_value v) {
     const cfx__record_shadow *from =
         args[0].tag == CFX_TAG_TENSOR ? cfx__record_shadow_of(cfx_as_tensor(args[0])) : NULL;
     if (!from || !from->base)
-        return wrapped(v);
+        return cfx__functional_wrapped(v);
     if (v.tag == CFX_TAG_TENSOR)
         return view_of(op, args, nargs, from, cfx_as_tensor(v), -1);
     cfx_value out = cfx__value_like(v);
@@ -323,7 +339,7 @@ static cfx_value call_unwrapped(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_v
     cfx_value inner[CFX_MAX_ARGS];
     int n = cfx__op_info_of(op)->schema->nargs;
     for (int i = 0; i < n; i++)
-        inner[i] = unwrapped(r, at, args[i]);
+        inner[i] = cfx__functional_unwrapped(r, args[i]);
     if (!cfx_ok())
         return cfx_bad();
     bool inside = r->inside;
@@ -362,7 +378,8 @@ static bool takes_the_same(const cfx__schema *a, const cfx__schema *b) {
 static cfx_op *overload_for(const cfx__schema *s, const char *name) {
     const cfx_fn *fn = cfx_fn_find(cfx__text_format("%s::%s", s->ns, name));
     for (int i = 0; fn && i < fn->n; i++)
-        if (takes_the_same(cfx__op_info_of(fn->ops[i])->schema, s))
+        if (!cfx__op_info_of(fn->ops[i])->writes &&
+            takes_the_same(cfx__op_info_of(fn->ops[i])->schema, s))
             return fn->ops[i];
     return NULL;
 }
@@ -418,6 +435,8 @@ static cfx_value call_writing(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_val
     if (!info->functional && op->decompose) /* what it is made of writes */
         return cfx__op_decompose(at, op, args);
     cfx_op *f = functional_form(info, inplace);
+    if (!f && cfx__functional_can_auto(op))
+        return cfx__functional_auto(r, at, op, args);
     if (!f)
         return no_values(at, info, "writes to its arguments");
     if (inplace && f->view && strcmp(s->name, "detach_"))
@@ -452,7 +471,7 @@ static cfx_value call_writing(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_val
     cfx_value own = cfx_tuple_value(0, NULL);
     for (int64_t i = 0; i < s->nrets; i++)
         cfx_list_append(cfx_as_list(own), cfx_at(v, i));
-    return wrapped(s->nrets == 1 ? cfx_as_list(own)->items[0] : own);
+    return cfx__functional_wrapped(s->nrets == 1 ? cfx_as_list(own)->items[0] : own);
 }
 
 cfx_value cfx__functional_call(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {
@@ -463,5 +482,5 @@ cfx_value cfx__functional_call(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_va
     if (cfx_is_bad(v))
         return v;
     bool view = s->nrets == 1 && s->rets[0].alias && s->nargs;
-    return view ? viewed(op, args, s->nargs, v) : wrapped(v);
+    return view ? viewed(op, args, s->nargs, v) : cfx__functional_wrapped(v);
 }

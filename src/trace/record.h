@@ -109,5 +109,18 @@ cfx_tensor *cfx__functional_new(cfx_tensor *inner);
 cfx_value cfx__functional_call(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args);
 /* The inner tensor of an outer one, up to date. */
 cfx_tensor *cfx__functional_value(cfx__recorder *r, cfx_tensor *t);
+/* The same for all tensors in a value; results as outer tensors, each the base of its own. */
+cfx_value cfx__functional_unwrapped(cfx__recorder *r, cfx_value v);
+cfx_value cfx__functional_wrapped(cfx_value v);
+/* The value of a base, inner; another one, of which its views are taken again when they are used.
+ */
+cfx_tensor *cfx__functional_base_value(const struct cfx__functional_base *b);
+void cfx__functional_base_assign(struct cfx__functional_base *b, cfx_tensor *value);
+/* A fake tensor that lies in the memory of its base as t does; scope. */
+cfx_tensor *cfx__functional_geometry(cfx__recorder *r, const cfx_tensor *t);
+/* Whether an operator of the caller's that writes can be a value by auto_functionalized_v2, and the
+ * call of one: a node that gives the bases of what is written, too (auto_functional.c). */
+bool cfx__functional_can_auto(cfx_op *op);
+cfx_value cfx__functional_auto(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args);
 
 #endif
