@@ -14,10 +14,10 @@ extern "C" {
  * file and what is wrong with it, when it holds none that can be read. Nothing in a file is ever
  * executed.
  *
- * In `extra`: "guards" (a list of texts), "verifiers" (a list: "TRAINING", "ATEN"),
- * "torch_version", "schema_version"; as JSON texts, to be written again, "metadata",
- * "opset_version", "treespec_namedtuple_fields"; as tensors of bytes "sample_inputs" and, by name,
- * "files" and "objects" (what only Python could make of it). */
+ * In `extra`: "guards" (a list of texts, what sizes must be: checked when it runs), "verifiers" (a
+ * list: "TRAINING", "ATEN"), "torch_version", "schema_version"; as JSON texts, to be written again,
+ * "metadata", "opset_version", "treespec_namedtuple_fields"; as tensors of bytes "sample_inputs"
+ * and, by name, "files" and "objects" (what only Python could make of it). */
 CFX_API cfx_program *cfx_open(const char *path);
 /* The inputs that the program was exported with, (args, kwargs); scope. None where it carries none;
  * a bad value, with an error, where they cannot be read (classes of the user's). */

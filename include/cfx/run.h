@@ -150,8 +150,9 @@ CFX_API const cfx_executor *cfx_set_executor(const cfx_executor *x);
 
 /* Runs a program as Python would call it: cfx_program_run(p, x, CFX_KW(mask, m)); or with all its
  * inputs by position, in flattened order, whatever they are called in Python. Inputs are
- * checked against the signature (number, tree, dtype, rank, sizes, ranges of symbols), and every
- * operator that is not registered is named before anything runs. Buffers and inputs that the
+ * checked against the signature (number, tree, dtype, rank, sizes, ranges of symbols) and the
+ * guards that it was exported with, and every operator that is not registered is named before
+ * anything runs. Buffers and inputs that the
  * program writes to are written to; nothing is recorded for gradients. Gives the result in the
  * program's own tree; scope. Many threads may run one program at once. */
 CFX_API cfx_value cfx_program_run_from(cfx_site at, cfx_program *p, cfx_args args);

@@ -1,6 +1,7 @@
 /* What a program asks of its inputs: number, kind, dtype, rank and sizes, by the metadata of its
- * placeholders and the ranges of its symbols; and of the registry: that every operator is there.
- * Sentences are PyTorch's; a note says which input it is and how it was declared. */
+ * placeholders, the ranges of its symbols and its guards; and of the registry: that every operator
+ * is there. Sentences are PyTorch's; a note says which input it is and how it was declared. */
+#include "../value/guard.h"
 #include "run.h"
 
 /* ---- where an input is ----------------------------------------------------------------------- */
@@ -252,32 +253,108 @@ static bool check_input(checker *c, const cfx_node *n, const cfx_value *constant
     return fine;
 }
 
+/* ---- guards ---------------------------------------------------------------------------------- */
+
+/* Whether a placeholder is called after a path of keys: L['batch']['a.b'][0] is batch_a_b_0, as the
+ * exporter spells it. */
+static bool is_called(const char *name, const char *path, const char *end) {
+    bool word = false; /* a key began */
+    for (const char *c = path; c < end; c++) {
+        bool part = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+                    (*c >= '0' && *c <= '9');
+        bool inside = part || (word && *c != '\'' && *c != '"' && *c != ']' && *c != '[');
+        if (inside) {
+            char want = part ? *c : '_', got = *name;
+            if (got != want && (want < 'A' || want > 'Z' || got != want - 'A' + 'a'))
+                return false;
+            name++;
+            word = true;
+        } else if (word && *c == '[') {
+            if (*name++ != '_')
+                return false;
+        }
+    }
+    return word && *name == 0;
+}
+
+/* The number that a source is, of inputs by the names of their placeholders. */
+static bool number_of(const char *source, size_t len, void *user, int64_t *out) {
+    const cfx_dict *inputs = user;
+    const char *end = source + len, *property = memchr(source, '(', len);
+    while (property && *property != '.')
+        property--;
+    cfx_value v = cfx_none();
+    for (int64_t i = 0; i < inputs->len && cfx_is_none(v); i++)
+        if (is_called(cfx_text(inputs->entries[i].key), source + 1, property ? property : end))
+            v = inputs->entries[i].value;
+    if (!property && v.tag == CFX_TAG_INT)
+        *out = cfx_integer(v);
+    if (!property || v.tag != CFX_TAG_TENSOR)
+        return !property && v.tag == CFX_TAG_INT;
+    const cfx_tensor *t = cfx_as_tensor(v);
+    const char *index = memchr(property, '[', (size_t)(end - property));
+    int64_t i = index ? strtoll(index + 1, NULL, 10) : -1;
+    bool size = !strncmp(property, ".size", 5), stride = !strncmp(property, ".stride", 7);
+    bool fits = index ? (size || stride) && i >= 0 && i < t->ndim
+                      : !strncmp(property, ".storage", 8);
+    if (fits)
+        *out = !index ? t->offset : size ? t->shape[i] : t->stride[i];
+    return fits;
+}
+
+/* What the exporter saw forward decide by sizes must be decided so again. */
+static bool check_guards(cfx_site at, cfx_value guards, cfx_dict *inputs) {
+    for (int64_t i = 0; guards.tag == CFX_TAG_LIST && i < cfx_as_list(guards)->len; i++) {
+        cfx_value text = cfx_as_list(guards)->items[i];
+        if (text.tag == CFX_TAG_STR &&
+            cfx__guard_holds(cfx_text(text), number_of, inputs) == CFX__FALSE) {
+            cfx_fail(CFX_ASSERTION_ERROR, at, "Guard failed: %s",
+                     cfx__guard_shown(cfx_text(text)));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
 bool cfx__program_check(cfx_site at, const cfx_program *p, const cfx_list *flat) {
     size_t mark = cfx_scope_open();
     checker c = {.at = at, .in_spec = p->in_spec, .ranges = p->ranges};
     const cfx_node *n = cfx_graph_first(p->module->graph);
+    cfx_value guards = cfx_dict_get(p->extra, "guards");
+    cfx_dict *inputs = cfx_is_none(guards) ? NULL : cfx_dict_new();
     bool fine = true;
     for (int i = 0; i < p->ninputs && n && n->op == CFX_PLACEHOLDER && fine;
          i++, n = cfx_node_after(n)) {
         const cfx_input_spec *s = &p->inputs[i];
-        if (s->kind == CFX_IN_USER)
-            fine = check_input(&c, n, s->constant ? &s->value : NULL, flat->items[c.k]);
+        if (s->kind != CFX_IN_USER)
+            continue;
+        if (inputs)
+            cfx_dict_set(inputs, n->name, flat->items[c.k]);
+        fine = check_input(&c, n, s->constant ? &s->value : NULL, flat->items[c.k]);
     }
+    fine = fine && check_guards(at, guards, inputs);
     cfx_scope_close(mark);
     return fine;
 }
 
-bool cfx__inputs_check(cfx_site at, const cfx_graph *g, const cfx_dict *ranges, cfx_args flat) {
+bool cfx__inputs_check(cfx_site at, const cfx_graph *g, const cfx_dict *ranges, cfx_value guards,
+                       cfx_args flat) {
     size_t mark = cfx_scope_open();
     checker c = {.at = at, .in_spec = g->tree ? g->tree->in_spec : cfx_none(), .ranges = ranges};
+    cfx_dict *inputs = cfx_is_none(guards) ? NULL : cfx_dict_new();
     bool fine = true;
     cfx_each_node(g, n) {
         if (!fine || n->op != CFX_PLACEHOLDER || c.k >= flat.n)
             continue;
+        if (inputs)
+            cfx_dict_set(inputs, n->name, flat.v[c.k]);
         cfx_value constant = cfx_node_get_meta(n, "constant");
         bool fixed = constant.tag == CFX_TAG_TUPLE;
         fine = check_input(&c, n, fixed ? cfx_as_list(constant)->items : NULL, flat.v[c.k]);
     }
+    fine = fine && check_guards(at, guards, inputs);
     cfx_scope_close(mark);
     return fine;
 }

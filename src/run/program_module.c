@@ -13,7 +13,8 @@ static cfx_value forward(cfx_module *self, cfx_args a) {
     if (!cfx__run_inputs((cfx_site){0}, self->graph, &given, flat))
         return cfx_bad();
     const cfx_dict *known = ranges.tag == CFX_TAG_DICT ? cfx_as_dict(ranges) : cfx_dict_new();
-    return cfx__inputs_check((cfx_site){0}, self->graph, known, given)
+    return cfx__inputs_check((cfx_site){0}, self->graph, known, cfx_module_attr(self, "guards"),
+                             given)
                ? cfx__run_hooked(self, a)
                : cfx_bad();
 }
@@ -125,6 +126,7 @@ void cfx__program_dress(cfx_module *m, const cfx_program *p) {
     if (cfx__tree_is_call(p->in_spec))
         cfx_graph_set_tree(m->graph, argument_names(p), p->in_spec, p->out_spec);
     cfx_module_set_attr(m, "range_constraints", cfx_dict_value(p->ranges));
+    cfx_module_set_attr(m, "guards", cfx_dict_get(p->extra, "guards"));
     cfx_module_set_attr(m, "validate_inputs", cfx_bool(true));
 }
 

@@ -131,6 +131,29 @@ TEST(program_checks_symbolic_sizes) {
     CHECK_ERROR("to be of the form 2*s1 + 1, where s1 is an integer");
 }
 
+/* What the exporter saw forward decide by sizes. */
+TEST(program_checks_guards) {
+    cfx_program *p =
+        parse("class GraphModule(torch.nn.Module):\n"
+              "    def forward(self, x: \"f32[s0, 2]\", pair_a_b_0: \"f32[s1]\", n):\n"
+              "        sum_1: \"f32[s0]\" = torch.ops.aten.sum.dim_IntList(x, [1]);  x = None\n"
+              "        return (sum_1,)\n");
+    cfx_dict_set(p->extra, "guards",
+                 cfx_list("L['x'].size()[0] != 7", "(L['Pair']['a.b'][0].size()[0] % 4) == 0",
+                          "2*L['x'].size()[0] < L['n'] + L['x'].stride()[0]",
+                          "what_nobody_knows(L['x'])", "L['y'].size()[0] == 3"));
+    cfx_tensor *y = cfx_ones(8);
+    CHECK_STR(cfx_str(cfx_program_run(p, cfx_ones(cfx_list(2, 2)), y, 9)), "(tensor([2., 2.]),)");
+    cfx_program_run(p, cfx_ones(cfx_list(7, 2)), y, 90);
+    CHECK_ERROR("Guard failed: x.size()[0] != 7");
+    cfx_program_run(p, cfx_ones(cfx_list(2, 2)), cfx_ones(6), 9);
+    CHECK_ERROR("Guard failed: Pair['a.b'][0].size()[0] % 4 == 0");
+    cfx_program_run(p, cfx_ones(cfx_list(6, 2)), y, 9);
+    CHECK_ERROR("Guard failed: 2 * x.size()[0] < n + x.stride()[0]");
+    cfx_forward(cfx_program_module(p), cfx_ones(cfx_list(7, 2)), y, 90);
+    CHECK_ERROR("Guard failed: x.size()[0] != 7");
+}
+
 /* ---- writes ---------------------------------------------------------------------------------- */
 
 static cfx_program *new_counter(void) {

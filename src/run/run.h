@@ -162,8 +162,9 @@ cfx__bound *cfx__program_weights(cfx_program *p);
 
 /* Whether the caller's flat inputs are as the placeholders say; an error where not. */
 bool cfx__program_check(cfx_site at, const cfx_program *p, const cfx_list *flat);
-/* The same for a graph all of whose placeholders are the caller's. */
-bool cfx__inputs_check(cfx_site at, const cfx_graph *g, const cfx_dict *ranges, cfx_args flat);
+/* The same for a graph all of whose placeholders are the caller's. guards: a list of texts. */
+bool cfx__inputs_check(cfx_site at, const cfx_graph *g, const cfx_dict *ranges, cfx_value guards,
+                       cfx_args flat);
 /* Whether every operator can run; an error that lists all that cannot. */
 bool cfx__program_supported(cfx_site at, cfx_program *p);
 /* Whether every call fits its operator's schema, in sub-graphs too: what running finds out first.
