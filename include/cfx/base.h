@@ -165,6 +165,11 @@ CFX_API int64_t cfx_set_node_limit(int64_t nodes);
  * done by then stops at the next node or operator with a LimitError. 0: no limit. Returns the
  * seconds that were left of the limit before, or 0. */
 CFX_API double cfx_set_time_limit(double seconds);
+/* While calls of this thread go on, asks fn(user) now and then (20 times a second, between nodes
+ * and operators) whether to stop: where it says true, what is under way stops with the error that
+ * fn recorded, or with a RuntimeError. NULL: nobody is asked. */
+typedef bool cfx_interrupt_fn(void *user);
+CFX_API void cfx_set_interrupt(cfx_interrupt_fn *fn, void *user);
 /* Whether this thread reads files whole rather than mapping them. A mapped file costs no memory and
  * no time, but nobody may cut it short while it is in use: the system then ends the process
  * (SIGBUS). Returns what was set before; files are mapped unless this is set. */

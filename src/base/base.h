@@ -273,8 +273,12 @@ typedef struct cfx__context {
     cfx_precision precision;
     size_t memory_limit; /* 0: none, here and below */
     int64_t node_limit;
-    int64_t deadline; /* nanoseconds of the monotonic clock */
+    int64_t deadline; /* nanoseconds of the monotonic clock; 0: none */
     double seconds;   /* that the deadline was set for */
+    cfx_interrupt_fn *interrupt; /* NULL: nobody is asked */
+    void *interrupt_user;
+    int64_t ask_at;   /* when it is asked next */
+    int64_t due;      /* the earlier of deadline and ask_at; 0: neither is */
     bool copy_files;
     uint64_t secret; /* what tables are keyed by; see cfx__text_key */
     cfx_log_fn *log; /* NULL: to stderr */
@@ -331,12 +335,12 @@ static inline void *cfx__scope_own(void *obj) {
     return obj;
 }
 
-/* Whether there is time left; else, with a time limit, the error is recorded. Asked once a node or
- * an operator. */
+/* Whether there is time left and nobody wants to stop; else the error is recorded. Asked once a
+ * node or an operator. */
 bool cfx__limit_late(cfx__context *c);
 static inline bool cfx__limit_time(void) {
     cfx__context *c = cfx__ctx();
-    return likely(!c->deadline) || !cfx__limit_late(c);
+    return likely(!c->due) || !cfx__limit_late(c);
 }
 /* Whether a graph may have so many nodes; else the error is recorded. */
 bool cfx__limit_nodes(size_t nodes);
