@@ -57,6 +57,10 @@ CFX_API int cfx_dtype_size(cfx_dtype d);
 /* The dtype called "float32", "torch.float32", "f32" or "F32"; false when there is none. */
 CFX_API bool cfx_dtype_parse(const char *text, cfx_dtype *out);
 
+/* What floats become that have no dtype of their own, on this thread: torch.set_default_dtype;
+ * float32 unless set. Returns what was before. Any that is no floating-point dtype is an error. */
+CFX_API cfx_dtype cfx_set_default_dtype(cfx_dtype d);
+
 /* The dtypes as values, for arguments: cfx_to(x, cfx_bf16). */
 #define cfx_f64 cfx_dtype_value(CFX_F64)
 #define cfx_f32 cfx_dtype_value(CFX_F32)

@@ -40,6 +40,11 @@ CFX_API cfx_tensor *cfx_tensor_from_value(cfx_value data);
 CFX_API void cfx_tensor_set_user(cfx_tensor *t, void *user);
 CFX_API void *cfx_tensor_user(const cfx_tensor *t);
 
+/* t.data = other: t takes the sizes, the dtype and the memory of another tensor; its gradient and
+ * the tape stay. Fails where a gradient is asked for and the new dtype cannot have one, or where
+ * one of them is traced. */
+CFX_API void cfx_tensor_set_data(cfx_tensor *t, const cfx_tensor *other);
+
 /* ---- look ------------------------------------------------------------------------------------ */
 
 CFX_API cfx_dtype cfx_tensor_dtype(const cfx_tensor *t);  /* the element type */

@@ -270,6 +270,7 @@ typedef struct cfx__context {
     const char *op; /* the operator being called; static text */
     cfx_site at;    /* the caller's line of the call under way, for errors that know none */
     int threads; /* 0: not asked for, all cores */
+    int float_dtype; /* what floats without a dtype are, plus 1; 0: float32 */
     cfx_precision precision;
     size_t memory_limit; /* 0: none, here and below */
     int64_t node_limit;

@@ -107,11 +107,31 @@ cfx_dtype cfx__dtype_promote(cfx_dtype a, cfx_dtype b) {
 
 bool cfx__dtype_can_cast(cfx_dtype from, cfx_dtype to) { return category(from) <= category(to); }
 
+static cfx_dtype default_float(void) {
+    int d = cfx__ctx()->float_dtype;
+    return likely(!d) ? CFX_F32 : (cfx_dtype)(d - 1);
+}
+
+static cfx_dtype default_complex(void) {
+    cfx_dtype d = default_float();
+    return d == CFX_F64 ? CFX_C128 : d == CFX_F16 ? CFX_C32 : CFX_C64;
+}
+
+cfx_dtype cfx_set_default_dtype(cfx_dtype d) {
+    cfx_dtype before = default_float();
+    if (d != CFX_F16 && d != CFX_BF16 && d != CFX_F32 && d != CFX_F64)
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
+                 "only floating-point types are supported as the default type");
+    else
+        cfx__ctx()->float_dtype = d == CFX_F32 ? 0 : (int)d + 1;
+    return before;
+}
+
 cfx_dtype cfx__dtype_of_number(cfx_value v) {
     switch (v.tag) {
     case CFX_TAG_BOOL: return CFX_BOOL;
-    case CFX_TAG_FLOAT: return CFX_F32;
-    case CFX_TAG_COMPLEX: return CFX_C64;
+    case CFX_TAG_FLOAT: return default_float();
+    case CFX_TAG_COMPLEX: return default_complex();
     default: return CFX_I64;
     }
 }
@@ -124,9 +144,9 @@ void cfx__promotion_tensor(cfx__promotion *p, const cfx_tensor *t) {
     cfx_dtype d = t->dtype;
     if (t->head.flags & CFX__WRAPPED) {
         if (cfx__dtype_is_complex(d))
-            d = CFX_C64;
+            d = default_complex();
         else if (cfx__dtype_is_floating(d))
-            d = CFX_F32;
+            d = default_float();
         join(&p->number, d);
     } else {
         join(t->ndim > 0 ? &p->dim : &p->zero, d);

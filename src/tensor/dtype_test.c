@@ -126,3 +126,17 @@ TEST(dtypes_for_storage_are_moved_and_little_else) {
     CHECK_ERROR("Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
                 "UInt16 and Long");
 }
+
+TEST(floats_are_what_the_default_says) {
+    CHECK(cfx_set_default_dtype(CFX_F64) == CFX_F32);
+    CHECK(cfx_tensor_dtype(cfx_ones(2)) == CFX_F64);
+    CHECK(cfx_tensor_dtype(cfx_tensor_from_value(cfx_list(1.5))) == CFX_F64);
+    CHECK(cfx_tensor_dtype(cfx_add(cfx_arange(3), 0.5)) == CFX_F64);
+    CHECK(cfx_tensor_dtype(cfx_div(cfx_arange(3), 2)) == CFX_F64);
+    CHECK(cfx_tensor_dtype(cfx_sin(cfx_arange(3))) == CFX_F64);
+    CHECK(cfx_tensor_dtype(cfx_tensor_from_value(cfx_list_value(0, NULL))) == CFX_F64);
+    cfx_set_default_dtype(CFX_I64);
+    CHECK_ERROR("only floating-point types are supported as the default type");
+    CHECK(cfx_set_default_dtype(CFX_F32) == CFX_F64);
+    CHECK(cfx_tensor_dtype(cfx_ones(2)) == CFX_F32);
+}

@@ -318,6 +318,30 @@ int cfx_tensor_ndim(const cfx_tensor *t) { return known(t) ? t->ndim : 0; }
 int64_t cfx_tensor_numel(const cfx_tensor *t) { return seen(t) ? t->numel : 0; }
 const int64_t *cfx_tensor_shape(const cfx_tensor *t) { return seen(t) ? t->shape : NULL; }
 const int64_t *cfx_tensor_stride(const cfx_tensor *t) { return seen(t) ? t->stride : NULL; }
+
+void cfx_tensor_set_data(cfx_tensor *t, const cfx_tensor *other) {
+    cfx_site at = {0};
+    if (!cfx__given(at, t, "tensor") || !cfx__given(at, other, "tensor") || cfx__obj_is_bad(t) ||
+        cfx__obj_is_bad(other))
+        return;
+    cfx_dtype d = (cfx_dtype)other->dtype;
+    bool learns = cfx__dtype_is_floating(d) || cfx__dtype_is_complex(d);
+    bool traced = (t->head.flags | other->head.flags) & CFX__TRACED;
+    if (traced || (!learns && t->head.flags & CFX__GRAD)) {
+        cfx_fail(CFX_RUNTIME_ERROR, at, "%s",
+                 traced ? "the data of a traced tensor cannot be set"
+                        : "data set to a tensor that requires gradients must be floating point or "
+                          "complex dtype");
+        return;
+    }
+    t->dtype = other->dtype;
+    t->head.flags = (t->head.flags & ~(uint32_t)(CFX__FAKE | CFX__QUANTIZED)) |
+                    (other->head.flags & (CFX__FAKE | CFX__QUANTIZED));
+    cfx__tensor_become(t, other);
+    cfx_drop(t->base);
+    t->base = NULL;
+}
+
 void cfx_tensor_set_user(cfx_tensor *t, void *user) {
     if (cfx__given((cfx_site){0}, t, "tensor") && !cfx__obj_is_bad(t))
         t->user = user;
@@ -505,8 +529,8 @@ cfx_tensor *cfx_tensor_from_value(cfx_value data) {
         v = cfx_as_list(v)->items[0];
     }
     int dtype = infer_dtype(data, -1);
-    cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, dtype < 0 ? CFX_F32 : (cfx_dtype)dtype, false,
-                                      ndim, shape, NULL);
+    cfx_dtype d = dtype < 0 ? cfx__dtype_of_number(cfx_float(0)) : (cfx_dtype)dtype;
+    cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, d, false, ndim, shape, NULL);
     int64_t next = 0;
     if (t->data && !fill_nested(t, data, 0, ndim, shape, &next)) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},

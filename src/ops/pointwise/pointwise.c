@@ -62,7 +62,7 @@ bool pointwise_dtypes(cfx_op_call *c, const pointwise_row *r, cfx_dtype *compute
     int n = operand_count(c, r), common = common_float(c, n);
     cfx_dtype d = common < 0 ? arg_result_type(c, n) : (cfx_dtype)common, as;
     if (r->rule == RULE_FLOAT && (cfx__dtype_is_integral(d) || d == CFX_BOOL))
-        d = CFX_F32;
+        d = default_dtype();
     if (r->rule == RULE_DOUBLE)
         d = cfx__dtype_is_complex(d) ? CFX_C128 : CFX_F64;
     *compute = r->rule == RULE_TO_BOOL ? CFX_BOOL : d;
