@@ -219,6 +219,9 @@ CFX_API cfx_value cfx_module_value(cfx_module *m);
 CFX_API cfx_value cfx_string_value(const char *text);
 /* A string that may hold zero bytes; scope. */
 CFX_API cfx_value cfx_string_value_n(const char *text, size_t len);
+/* A size that is a symbol, or an expression of such, as PyTorch prints it: "s77", "2*s0 + 1";
+ * scope. An int where the text is a number; bad, with an error, where it is neither. */
+CFX_API cfx_value cfx_symbol_value(const char *text);
 /* A complex number; scope. */
 CFX_API cfx_value cfx_complex_value(double re, double im);
 /* start:stop:step; scope, keeps its parts. */
@@ -262,8 +265,10 @@ static inline bool cfx_is_bad(cfx_value v) { return v.tag == CFX_TAG_BAD; }
 CFX_API cfx_value cfx_at(cfx_value v, int64_t i);
 /* v[i] as a tensor, borrowed; NULL for None, the bad tensor, with an error, where it is another. */
 CFX_API cfx_tensor *cfx_tensor_at(cfx_value v, int64_t i);
-/* The text of a string value, borrowed; NULL for anything else. */
+/* The text of a string value, borrowed; NULL for anything else. And its length in bytes: a text may
+ * hold zero bytes; 0 for anything else. */
 CFX_API const char *cfx_text(cfx_value v);
+CFX_API size_t cfx_text_length(cfx_value v);
 /* The number as a double or an integer; bools count, complex numbers lose their imaginary part.
  * While a module is exported, a number that is data (what cfx_item gives, or is made of it) cannot
  * be had as one that C could decide by: PyTorch's "Could not extract specialized integer from

@@ -90,3 +90,14 @@ TEST(objects_are_called_where_they_can_be) {
     CHECK(!cfx_as_object(cfx_int(1)));
     CHECK_ERROR("expected an object of the caller's, got int");
 }
+
+TEST(texts_have_a_length_and_symbols_are_read) {
+    CHECK_INT(cfx_text_length(cfx_string_value_n("a\0b", 3)), 3);
+    CHECK_INT(cfx_text_length(cfx_int(1)), 0);
+    CHECK_STR(cfx_repr(cfx_symbol_value("2*s0 + 1")), "2*s0 + 1");
+    CHECK_INT(cfx_integer(cfx_symbol_value("12")), 12);
+    CHECK(cfx_is_bad(cfx_symbol_value("s0 +")));
+    CHECK_ERROR("'s0 +' is no expression of sizes");
+    CHECK(cfx_is_bad(cfx_symbol_value(NULL)));
+    CHECK_ERROR("is no expression of sizes");
+}

@@ -153,3 +153,13 @@ bool cfx__sym_parse(const char *text, const char *end, const char **rest, cfx_va
     *rest = s.at;
     return !s.failed;
 }
+
+cfx_value cfx_symbol_value(const char *text) {
+    const char *rest = text;
+    cfx_value v = cfx_bad();
+    if (text && cfx__sym_parse(text, text + strlen(text), &rest, &v) && !*rest)
+        return v;
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' is no expression of sizes",
+             text ? text : "None");
+    return cfx_bad();
+}

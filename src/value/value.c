@@ -235,6 +235,8 @@ cfx_value cfx_at(cfx_value v, int64_t i) {
 
 const char *cfx_text(cfx_value v) { return v.tag == CFX_TAG_STR ? v.str_->text : NULL; }
 
+size_t cfx_text_length(cfx_value v) { return v.tag == CFX_TAG_STR ? v.str_->len : 0; }
+
 bool cfx_is_number(cfx_value v) {
     return v.tag == CFX_TAG_BOOL || v.tag == CFX_TAG_INT || v.tag == CFX_TAG_FLOAT ||
            v.tag == CFX_TAG_COMPLEX;
