@@ -191,6 +191,13 @@ CFX_API bool cfx_op_register(cfx_op *op);
  * comes back then fail. */
 CFX_API cfx_target cfx_target_op(cfx_op *op);
 CFX_API cfx_target cfx_target_named(const char *text);
+/* The same where it may be unknown: nothing is recorded, and target.name is NULL then. In-place
+ * forms ("torch.relu_", "Tensor.add_") are found too. The name is the function's own, the one that
+ * graphs show ("torch.functional.split" for "torch.split"); static or scope. */
+CFX_API cfx_target cfx_target_find(const char *text);
+/* Path number i by which Python calls a function ("Tensor.abs"), in order; static, NULL past the
+ * last. In-place forms are not among them. */
+CFX_API const char *cfx_spelling_at(int i);
 /* The target that is an object of the caller's which can be called (cfx_function_value, or any), in
  * graphs called `name`, one with dots. Both are borrowed: a node that gets it keeps them. An error,
  * as above, where it cannot be called. */
@@ -215,6 +222,9 @@ CFX_API cfx_value cfx_op_do_from(cfx_site at, cfx_op *op, cfx_args args);
  * operator without a formula counts what it is decomposed to. Nothing is computed: tensors may be
  * fake. INT64_MAX where the number is larger; -1, with an error, where the call would fail. */
 CFX_API int64_t cfx_op_flops(cfx_site at, cfx_op *op, cfx_args args);
+/* Calls what a target names: overloads are resolved where it is a function. Scope. */
+CFX_API cfx_value cfx_target_call_from(cfx_site at, cfx_target t, cfx_args args);
+#define cfx_target_call(t, ...) cfx_target_call_from(CFX_HERE, t, CFX_ARGS(__VA_ARGS__))
 #define cfx_py(name, ...) cfx_py_from(CFX_HERE, name, CFX_ARGS(__VA_ARGS__))
 #define cfx_op_do(op, ...) cfx_op_do_from(CFX_HERE, op, CFX_ARGS(__VA_ARGS__))
 

@@ -92,8 +92,6 @@ const cfx_fn *cfx__fn_named_inplace(const char *name, const char **own);
 /* The arguments with those gathered in a list that functions of torch.functional take one by one:
  * einsum(equation, x, y), meshgrid(x, y); scope. */
 cfx_args cfx__fn_gather(const cfx_fn *fn, cfx_args a);
-/* Spelling number i of Python's for an operator written down, "torch.add"; NULL behind the last. */
-const char *cfx__spelling_at(int i);
 /* What the end of a sentence about an unknown name says: "; the nearest: torch.relu, torch.relu6",
  * "; PyTorch has it for cuDNN alone", or nothing. Scope. */
 const char *cfx__dispatch_hint(const char *name);

@@ -304,7 +304,7 @@ cfx_target cfx_target_op(cfx_op *op) {
 cfx_target cfx_target_named(const char *text) {
     const cfx_fn *fn = text ? cfx_fn_find(text) : NULL;
     const char *s;
-    for (int i = 0; fn && (s = cfx__spelling_at(i)); i++)
+    for (int i = 0; fn && (s = cfx_spelling_at(i)); i++)
         if (!strcmp(s, text))
             return (cfx_target){.fn = fn, .op = fn->ops[0], .name = s};
     cfx_op *op = text ? cfx_op_find(strncmp(text, "torch.ops.", 10) ? text : text + 10) : NULL;
@@ -312,6 +312,34 @@ cfx_target cfx_target_named(const char *text) {
         return cfx_target_op(op);
     unknown((cfx_site){0}, text ? text : "None");
     return (cfx_target){.name = "<bad>"};
+}
+
+/* Whether one of the overloads has an in-place form. */
+static bool has_inplace(const cfx_fn *fn) {
+    for (int i = 0; i < fn->n; i++) {
+        const cfx__op_info *info = cfx__op_info_of(fn->ops[i]);
+        const char *overload = fn->ops[i]->inplace ? fn->ops[i]->inplace
+                               : info              ? info->schema->overload
+                                                   : "";
+        if (info && cfx_op_find(cfx__text_format("%s::%s_.%s", info->schema->ns,
+                                                 info->schema->name,
+                                                 *overload ? overload : "default")))
+            return true;
+    }
+    return false;
+}
+
+cfx_target cfx_target_find(const char *text) {
+    const char *own;
+    const cfx_fn *fn = text ? cfx__fn_named(text, &own) : NULL;
+    if (text && !fn) {
+        fn = cfx__fn_named_inplace(text, &own);
+        fn = fn && has_inplace(fn) ? fn : NULL;
+    }
+    if (fn)
+        return (cfx_target){.fn = fn, .op = fn->ops[0], .name = own};
+    cfx_op *op = text ? cfx_op_find(strncmp(text, "torch.ops.", 10) ? text : text + 10) : NULL;
+    return op ? cfx_target_op(op) : (cfx_target){0};
 }
 
 cfx_target cfx_target_object(const char *name, cfx_value object) {
@@ -408,6 +436,12 @@ bool cfx__target_is_whole(cfx_site at, cfx_target t) {
                  "cfx_target_named or cfx_target_op",
                  t.name, cfx_op_name(t.op));
     return whole;
+}
+
+cfx_value cfx_target_call_from(cfx_site at, cfx_target t, cfx_args a) {
+    if (t.object)
+        return cfx_object_call_from(at, cfx__value_of_object(t.object), a);
+    return t.fn ? call_fn(at, t.fn, t.name, a, names_inplace(t)) : cfx_op_do_from(at, t.op, a);
 }
 
 cfx_value cfx_mode_forward(cfx_mode *self, cfx_target t, cfx_args a) {

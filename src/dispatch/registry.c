@@ -423,7 +423,9 @@ cfx_op *cfx_op_find(const char *name) {
     return op || !first ? op : find_full((full_name){text, first, "default"});
 }
 
-const char *cfx__spelling_at(int i) { return i < COUNT(spellings) ? spellings[i].name : NULL; }
+const char *cfx_spelling_at(int i) {
+    return i >= 0 && i < COUNT(spellings) ? spellings[i].name : NULL;
+}
 
 const cfx_fn *cfx_fn_find(const char *name) {
     if (!name)
