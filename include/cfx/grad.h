@@ -81,6 +81,13 @@ CFX_API int64_t cfx_tensor_hook_from(cfx_site at, cfx_tensor *t, cfx_tensor_hook
 CFX_API int64_t cfx_leaf_hook_from(cfx_site at, cfx_tensor *t, cfx_leaf_hook_fn *fn, void *user);
 #define cfx_tensor_hook(t, fn, user) cfx_tensor_hook_from(CFX_HERE, t, fn, user)
 #define cfx_leaf_hook(t, fn, user) cfx_leaf_hook_from(CFX_HERE, t, fn, user)
+/* The same for an object of the caller's that can be called (cfx/object.h), which is kept as long
+ * as the hook: it is given the gradient, and what it gives, a tensor or None, goes on in its place;
+ * of a leaf (`leaf`) it is given the leaf. */
+CFX_API int64_t cfx_tensor_hook_object_from(cfx_site at, cfx_tensor *t, cfx_value object,
+                                            bool leaf);
+#define cfx_tensor_hook_object(t, object, leaf)                                                    \
+    cfx_tensor_hook_object_from(CFX_HERE, t, object, leaf)
 /* Takes a hook off; a second time does nothing. */
 CFX_API void cfx_tensor_unhook(cfx_tensor *t, int64_t hook);
 

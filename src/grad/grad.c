@@ -130,14 +130,39 @@ int64_t cfx_leaf_hook_from(cfx_site at, cfx_tensor *t, cfx_leaf_hook_fn *fn, voi
     return n ? add_hook(n, (cfx__grad_hook){.leaf_fn = fn, .user = user}) : 0;
 }
 
+static cfx_tensor *call_object(cfx_tensor *grad, void *user) {
+    cfx_value v = cfx_object_call_from((cfx_site){0}, cfx__value_of_object(user), CFX_ARGS(grad));
+    return cfx_is_none(v) || cfx_is_bad(v) ? NULL : cfx_as_tensor(v);
+}
+
+static void call_leaf_object(cfx_tensor *leaf, void *user) {
+    cfx_object_call_from((cfx_site){0}, cfx__value_of_object(user), CFX_ARGS(leaf));
+}
+
+int64_t cfx_tensor_hook_object_from(cfx_site at, cfx_tensor *t, cfx_value object, bool leaf) {
+    cfx_object *o = cfx_as_object_from(at, object);
+    if (!o)
+        return 0;
+    int64_t id = leaf ? cfx_leaf_hook_from(at, t, call_leaf_object, o)
+                      : cfx_tensor_hook_from(at, t, call_object, o);
+    cfx__tape *tape = id ? t->tape : NULL;
+    cfx__grad_node *n = tape ? tape->node : NULL;
+    for (size_t i = 0; n && i < n->hooks.len; i++)
+        if (n->hooks.data[i].id == id)
+            n->hooks.data[i].object = cfx_keep(o);
+    return id;
+}
+
 void cfx_tensor_unhook(cfx_tensor *t, int64_t hook) {
     cfx__tape *tape = usable(t) ? t->tape : NULL;
     cfx__grad_node *n = tape ? tape->node : NULL;
     for (size_t i = 0; n && i < n->hooks.len; i++)
         if (n->hooks.data[i].id == hook) {
+            cfx_object *object = n->hooks.data[i].object;
             n->hooks.len--;
             memmove(&n->hooks.data[i], &n->hooks.data[i + 1],
                     (n->hooks.len - i) * sizeof *n->hooks.data);
+            cfx_drop(object);
             return;
         }
 }

@@ -42,6 +42,7 @@ typedef struct cfx__grad_hook {
     cfx_leaf_hook_fn *leaf_fn;
     cfx__tape *retain;      /* borrowed; its end takes the hook off */
     void *user;
+    cfx_object *object;     /* counted, or NULL: what `user` is */
 } cfx__grad_hook;
 
 struct cfx__grad_node {

@@ -129,6 +129,8 @@ static void node_free(void *p) {
         for (int i = 0; i < n->nargs; i++)
             if (!n->args[i].spare)
                 cfx_value_drop(n->args[i]);
+        for (size_t i = 0; i < n->hooks.len; i++)
+            cfx_drop(n->hooks.data[i].object);
         VEC_FREE(n->hooks);
         node_block_free(n);
     }
