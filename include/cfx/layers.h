@@ -73,9 +73,23 @@ CFX_API cfx_module *cfx_nn_make_from(cfx_site at, const char *type, cfx_args arg
                                      cfx_nn_options options);
 /* cfx_nn_make("Conv2d", 3, 16, 3, CFX_KW(padding, 1)): by name. */
 #define cfx_nn_make(type, ...) cfx_nn_make_from(CFX_HERE, type, CFX_ARGS(__VA_ARGS__), CFX_NN_NONE)
-/* The number of layers there are, and the name of layer i; static, NULL past the end. */
+/* What a layer is, as Python has it; all static. */
+typedef struct cfx_nn_layer {
+    const char *name;    /* "Conv2d" */
+    const char *path;    /* below torch.nn.modules: "conv.Conv2d" */
+    const char *options; /* the parameters of its constructor: "in_channels, out_channels, ..." */
+    const char *inputs;  /* those of its forward: "input, output_size=None" */
+    const char *call;    /* what forward calls: "torch.nn.functional.elu(input, alpha, inplace)", of
+                            inputs, `training`, 'words' and what the module has; NULL: it does
+                            more */
+    bool leaf;           /* traced as one call_module */
+} cfx_nn_layer;
+/* The number of layers there are, and layer number i; its name is NULL past the end. */
 CFX_API int cfx_nn_count(void);
-CFX_API const char *cfx_nn_name(int i);
+CFX_API cfx_nn_layer cfx_nn_layer_at(int i);
+/* A layer without options, parameters and children, for who has them and sets them one by one
+ * (cfx_module_set_attr, cfx_nn_parameter); scope. Bad as above. */
+CFX_API cfx_module *cfx_nn_bare(const char *type);
 
 #define CFX_NN_NONE CFX_OPTIONS(cfx_nn_options, )
 #define CFX_NN_1(type, args, ...)                                                                  \

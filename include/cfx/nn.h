@@ -105,6 +105,8 @@ CFX_API void cfx_nn_buffer(cfx_module *m, const char *name, cfx_tensor *value, b
  * before, and lets `user` be its data: what the module carries is freed by the object's type when
  * the last of the module and its copies is gone. None: keeps none. */
 CFX_API void cfx_module_keep_object(cfx_module *m, cfx_value object);
+/* The object that is kept, borrowed, or None. */
+CFX_API cfx_value cfx_module_object(const cfx_module *m);
 
 /* A deep copy, as copy.deepcopy makes it: tensors, children, attributes, hooks and, of a
  * GraphModule, the graph. What is shared inside m is shared inside the copy. Scope. */

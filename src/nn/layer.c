@@ -35,9 +35,16 @@ int cfx_nn_count(void) {
     return INT32_MAX - i;
 }
 
-const char *cfx_nn_name(int i) {
+cfx_nn_layer cfx_nn_layer_at(int i) {
     const cfx__layer *row = i >= 0 ? find_row(NULL, &i) : NULL;
-    return row ? type_of(row) : NULL;
+    if (!row)
+        return (cfx_nn_layer){0};
+    return (cfx_nn_layer){.name = type_of(row),
+                          .path = row->path,
+                          .options = row->options,
+                          .inputs = row->inputs ? row->inputs : "input",
+                          .call = row->call,
+                          .leaf = !row->open};
 }
 
 /* ---- the struct of options to keyword arguments ---------------------------------------------- */
@@ -328,22 +335,35 @@ static void keep_options(cfx_module *m, const cfx__layer_options *o) {
             cfx_module_set_attr(m, o->signature->params[i].name, o->values[i]);
 }
 
-cfx_module *cfx_nn_make_from(cfx_site at, const char *type, cfx_args args, cfx_nn_options options) {
-    size_t mark = cfx_scope_open();
+static cfx_module *bare(cfx_site at, const char *type) {
     const cfx__layer *row = type ? find_row(type, NULL) : NULL;
     if (!row) {
         cfx_fail(CFX_ATTRIBUTE_ERROR, at, "module 'torch.nn' has no attribute '%s'",
                  type ? type : "None");
-        cfx_scope_close(mark);
         return &cfx__module_bad;
     }
-    cfx_site outer = cfx__site_enter(at);
     cfx_module *m = cfx_module_new_n(type, row->call ? cfx__layer_call : row->forward,
                                      row->inputs ? row->inputs : "input");
+    size_t mark = cfx_scope_open();
     m->path = cfx__module_text(m, cfx__text_format("torch.nn.modules.%s", row->path));
+    cfx_scope_close(mark);
     m->leaf = !row->open;
     m->own_->layer = row;
     m->extra_repr = layer_repr;
+    return m;
+}
+
+cfx_module *cfx_nn_bare(const char *type) { return bare((cfx_site){0}, type); }
+
+cfx_module *cfx_nn_make_from(cfx_site at, const char *type, cfx_args args, cfx_nn_options options) {
+    size_t mark = cfx_scope_open();
+    cfx_module *m = bare(at, type);
+    if (cfx__obj_is_bad(m)) {
+        cfx_scope_close(mark);
+        return m;
+    }
+    const cfx__layer *row = m->own_->layer;
+    cfx_site outer = cfx__site_enter(at);
     cfx__signature *s = cfx__signature_parse(row->options);
     cfx_value *values = cfx__alloc0((size_t)(s->n + 1) * sizeof *values);
     args = with_options(args, &options, row->dims);

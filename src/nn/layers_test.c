@@ -325,8 +325,18 @@ TEST(options_are_fields_of_a_struct) {
     SHOWS(cfx_nn_make("GroupNorm", 2, 4, CFX_KW(affine, false)),
           "GroupNorm(2, 4, eps=1e-05, affine=False)");
     CHECK(cfx_nn_count() > 120);
-    CHECK_STR(cfx_nn_name(0), "Identity");
-    CHECK(!cfx_nn_name(cfx_nn_count()));
+    CHECK_STR(cfx_nn_layer_at(0).name, "Identity");
+    CHECK(!cfx_nn_layer_at(cfx_nn_count()).name && !cfx_nn_layer_at(-1).name);
+    for (int i = 0; i < cfx_nn_count(); i++) {
+        cfx_nn_layer layer = cfx_nn_layer_at(i);
+        if (!strcmp(layer.name, "ELU")) {
+            CHECK_STR(layer.path, "activation.ELU");
+            CHECK_STR(layer.options, "alpha=1.0, inplace=False");
+            CHECK_STR(layer.inputs, "input");
+            CHECK_STR(layer.call, "torch.nn.functional.elu(input, alpha, inplace)");
+            CHECK(layer.leaf);
+        }
+    }
     CHECK_OK();
 }
 
@@ -384,4 +394,18 @@ TEST(a_transformer_is_its_encoder_and_decoder) {
     CHECK(cfx_module_find(t, "decoder.layers.1.multihead_attn"));
     CHECK_INT(cfx_module_state_dict(t)->len, 12 + 2 + 2 * 18 + 2);
     CHECK_OK();
+}
+
+TEST(a_bare_layer_is_given_its_parts) {
+    cfx_module *made = cfx_nn_linear(2, 1), *m = cfx_nn_bare("Linear");
+    for (int64_t i = 0; i < made->attrs->len; i++)
+        cfx_module_set_attr(m, cfx_text(made->attrs->entries[i].key),
+                            made->attrs->entries[i].value);
+    cfx_nn_parameter(m, "weight", cfx_ones(1, 2));
+    cfx_nn_parameter(m, "bias", NULL);
+    CHECK_STR(cfx_module_str(m), "Linear(in_features=2, out_features=1, bias=False)");
+    CHECK_NEAR(cfx_tensor_get(cfx_forward(m, cfx_ones(2)), 0), 2, 0);
+    CHECK(m->leaf && !strcmp(m->path, "torch.nn.modules.linear.Linear"));
+    CHECK(cfx_failed(cfx_nn_bare("Nothing")));
+    CHECK_ERROR("module 'torch.nn' has no attribute 'Nothing'");
 }

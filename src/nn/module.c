@@ -131,6 +131,10 @@ void cfx_module_keep_object(cfx_module *m, cfx_value object) {
     m->user = o ? o->data : NULL;
 }
 
+cfx_value cfx_module_object(const cfx_module *m) {
+    return m && m->own_->object ? cfx__value_of_object(m->own_->object) : cfx_none();
+}
+
 static void drop_children(cfx__module_children *c) {
     if (--c->refs)
         return;

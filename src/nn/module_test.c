@@ -438,10 +438,11 @@ TEST(what_a_module_carries_is_freed_with_its_last_copy) {
     }
     CHECK_INT(first, 1);
     CHECK(m->user == &second && copy->user == &second);
+    CHECK(cfx_object_data(cfx_module_object(copy), &counted) == &second);
     cfx_drop(m);
     CHECK_INT(second, 0);
     cfx_module_keep_object(copy, CFX_NONE);
-    CHECK(second == 1 && !copy->user);
+    CHECK(second == 1 && !copy->user && cfx_is_none(cfx_module_object(copy)));
     cfx_module_keep_object(copy, cfx_int(1));
     CHECK_ERROR("expected an object of the caller's, got int");
     cfx_drop(copy);
