@@ -235,8 +235,9 @@ CFX_API bool cfx_node_set_kwargs(cfx_node *n, cfx_value kwargs);
 CFX_API bool cfx_node_set_arg(cfx_node *n, int i, cfx_value v);
 CFX_API bool cfx_node_set_kwarg(cfx_node *n, const char *key, cfx_value v);
 CFX_API bool cfx_node_insert_arg(cfx_node *n, int i, cfx_value v);
-/* Another target for the same arguments. */
+/* Another target for the same arguments; and another kind of node with it. */
 CFX_API bool cfx_node_set_target(cfx_node *n, cfx_target target);
+CFX_API bool cfx_node_set_call(cfx_node *n, cfx_opcode op, cfx_target target);
 /* Another annotation; copied into the graph. NULL removes it. */
 CFX_API void cfx_node_set_type(cfx_node *n, const char *type);
 /* A new name, made unique. */
@@ -275,14 +276,17 @@ CFX_API int cfx_graph_eliminate_dead_code(cfx_graph *g);
  * names None takes it all back. */
 CFX_API void cfx_graph_set_tree(cfx_graph *g, cfx_value names, cfx_value in_spec,
                                 cfx_value out_spec);
+/* What was set: (names, in_spec, out_spec), or None; scope. */
+CFX_API cfx_value cfx_graph_tree(const cfx_graph *g);
 /* How the code of a graph is written and what its callers pass: torch.fx's CodeGen. Functions that
  * are NULL do as usual. Lists, texts and values that they return belong to the scope. */
 typedef struct cfx_codegen {
     /* on_generate_code: other lines for those of the body, a list of texts that end in a newline;
      * "# COUNTER: 3\n" comes before what node number 3 became, and is taken out afterwards. */
     cfx_value (*body)(const struct cfx_codegen *self, cfx_value lines);
-    /* gen_fn_def: the lines before the body; parameters is a list of texts, "x : int = 1". */
-    const char *(*head)(const struct cfx_codegen *self, cfx_value parameters);
+    /* gen_fn_def: the lines before the body; parameters is a list of texts, "x : int = 1", returns
+     * the annotation of the result, " -> int", or "". */
+    const char *(*head)(const struct cfx_codegen *self, cfx_value parameters, const char *returns);
     /* generate_output: the last line, for the result as it would be written. */
     const char *(*result)(const struct cfx_codegen *self, const char *result);
     /* process_inputs, process_outputs: what callers pass as a list of what placeholders take; what

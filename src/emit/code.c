@@ -418,7 +418,8 @@ static void put_own_head(code *c, cfx__text *out) {
     const char *p = c->params.len ? c->params.data : "", *end = p + c->params.len;
     for (; p && p < end; p += strlen(p) + 1)
         cfx_list_append(cfx_as_list(params), cfx_string_value(p));
-    const char *head = c->g->codegen->head(c->g->codegen, params);
+    const char *head = c->g->codegen->head(c->g->codegen, params,
+                                              c->returns.data ? c->returns.data : "");
     cfx__text_puts(out, head ? head : "");
     cfx__text_putc(out, '\n');
 }

@@ -68,7 +68,8 @@ TEST(lines_of_code_go_through_the_users_function) {
 
 /* ---- CodeGen --------------------------------------------------------------------------------- */
 
-static const char *list_head(const cfx_codegen *self, cfx_value parameters) {
+static const char *list_head(const cfx_codegen *self, cfx_value parameters, const char *returns) {
+    CHECK_STR(returns, "");
     (void)self, (void)parameters;
     return "def forward(self, args_list):\n    x, y, = args_list";
 }

@@ -468,27 +468,35 @@ void cfx__node_put_target(cfx_node *n, cfx_target target) {
     n->target = target;
 }
 
-bool cfx_node_set_target(cfx_node *n, cfx_target target) {
+bool cfx_node_set_call(cfx_node *n, cfx_opcode op, cfx_target target) {
     if (!cfx__node_given(n))
         return false;
     if (!target.name && target.op)
         target.name = cfx_op_name(target.op);
-    if (!target.name) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "the new target of %s has no name", n->name);
+    if (!target.name || (unsigned)op >= CFX__OPCODES) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "the new %s of %s has no name",
+                 target.name ? "op" : "target", n->name);
         return false;
     }
-    if (!cfx__target_fits(n->op, target))
+    if (!cfx__target_fits(op, target))
         return false;
-    cfx__target_row *row = cfx__graph_row(n->graph, n->op, target);
+    if (op == CFX_CALL_METHOD && !target.fn)
+        target = cfx__graph_row_named(n->graph, op, target.name)->target;
+    cfx__target_row *row = cfx__graph_row(n->graph, op, target);
     if (!n->erased) {
         cfx__target_row_remove(cfx__node_of(n));
         cfx__target_row_add(row, cfx__node_of(n));
     }
+    n->op = op;
     n->target.name = row->target.name;
     cfx__node_put_target(n, target);
     cfx__node_of(n)->stale = true;
     n->graph->version++;
     return true;
+}
+
+bool cfx_node_set_target(cfx_node *n, cfx_target target) {
+    return cfx_node_set_call(n, n ? n->op : CFX_PLACEHOLDER, target);
 }
 
 void cfx_node_set_type(cfx_node *n, const char *type) {

@@ -106,3 +106,28 @@ TEST(handles_of_the_callers_are_found_again) {
     CHECK(!cfx_graph_user(copy) && !cfx_graph_first(copy)->user);
     CHECK(!cfx_tensor_user(cfx_relu(t)) && !cfx_tensor_user(cfx_detach(t)));
 }
+
+TEST(a_node_becomes_another_kind) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_input(g, "x");
+    cfx_node *y = cfx_graph_call_module(g, "fc.act", cfx_tuple(x), CFX_NONE);
+    cfx_graph_output(g, cfx_node_value(y));
+    CHECK(cfx_node_set_call(y, CFX_CALL_FUNCTION, cfx_target_named("torch.relu")));
+    CHECK_STR(cfx_node_format(y), "%fc_act : [num_users=1] = call_function[target=torch.relu]"
+                                  "(args = (%x,), kwargs = {})");
+    CHECK_INT(cfx_as_list(cfx_graph_find_nodes(g, CFX_CALL_FUNCTION, NULL))->len, 1);
+    CHECK_INT(cfx_as_list(cfx_graph_find_nodes(g, CFX_CALL_MODULE, NULL))->len, 0);
+    CHECK(cfx_node_set_call(y, CFX_CALL_METHOD, (cfx_target){.name = "neg"}));
+    CHECK(y->target.fn && cfx_node_is(y, "neg") && cfx__graph_check(g));
+    CHECK(!cfx_node_set_call(y, (cfx_opcode)17, (cfx_target){.name = "neg"}));
+    CHECK_ERROR("the new op of fc_act has no name");
+    CHECK(!cfx_node_set_call(y, CFX_CALL_METHOD, (cfx_target){0}));
+    CHECK_ERROR("the new target of fc_act has no name");
+}
+
+TEST(the_tree_of_a_graph_is_read_again) {
+    cfx_graph *g = cfx_graph_new();
+    CHECK(cfx_is_none(cfx_graph_tree(g)) && cfx_is_none(cfx_graph_tree(NULL)));
+    cfx_graph_set_tree(g, cfx_list("x"), cfx_tuple(cfx_ellipsis()), cfx_none());
+    CHECK_STR(cfx_repr(cfx_graph_tree(g)), "(['x'], (Ellipsis,), None)");
+}

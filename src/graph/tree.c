@@ -32,6 +32,12 @@ void cfx_graph_set_tree(cfx_graph *g, cfx_value names, cfx_value in_spec, cfx_va
     g->version++;
 }
 
+cfx_value cfx_graph_tree(const cfx_graph *g) {
+    if (cfx_failed(g) || !g->tree)
+        return cfx_none();
+    return cfx_tuple(g->tree->names, g->tree->in_spec, g->tree->out_spec);
+}
+
 bool cfx__tree_is_call(cfx_value spec) {
     return spec.tag == CFX_TAG_TUPLE && cfx_as_list(spec)->len == 2 &&
            cfx_as_list(spec)->items[0].tag == CFX_TAG_TUPLE &&
