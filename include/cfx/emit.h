@@ -21,6 +21,8 @@ typedef struct cfx_readable_options {
 CFX_API const char *cfx_graph_tabular(const cfx_graph *g); /* graph.print_tabular() */
 CFX_API const char *cfx_graph_code(const cfx_graph *g);   /* graph.python_code("self").src */
 CFX_API const char *cfx_module_code(const cfx_module *gm); /* gm.code */
+/* graph.python_code("self", verbose=True).src: with shapes and source lines */
+CFX_API const char *cfx_graph_readable(const cfx_graph *g, cfx_readable_options options);
 CFX_API const char *cfx_graph_module_str(const cfx_module *gm); /* print(gm) */
 CFX_API const char *cfx_module_readable(const cfx_module *gm, cfx_readable_options options);
 

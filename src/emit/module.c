@@ -19,6 +19,14 @@ const char *cfx_graph_code(const cfx_graph *g) {
     return cfx__text_take(&out);
 }
 
+const char *cfx_graph_readable(const cfx_graph *g, cfx_readable_options options) {
+    if (cfx_failed(g))
+        return "";
+    cfx__text out = {0};
+    cfx__emit_code(&out, g, &options, 4, NULL);
+    return cfx__text_take(&out);
+}
+
 const char *cfx_module_code(const cfx_module *gm) {
     return cfx__emit_wants_graph(gm, "code") ? cfx_graph_code(gm->graph) : "";
 }

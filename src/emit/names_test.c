@@ -70,3 +70,18 @@ TEST(a_function_whose_path_is_torchs_is_no_global) {
     CHECK(strstr(code.src, "f = torch.utils.f(x)") != NULL);
     CHECK_INT(code.globals->len, 0);
 }
+
+TEST(a_graph_is_read_without_its_class) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_input(g, "x");
+    cfx_node *y = cfx_graph_call(g, "torch.relu", x);
+    cfx_graph_output(g, cfx_node_value(y));
+    cfx_node_set_meta(y, "val",
+                      cfx_tensor_value(cfx_tensor_fake(CFX_F32, 1, (int64_t[]){2}, NULL)));
+    CHECK_STR(cfx_graph_readable(g, (cfx_readable_options){0}),
+              "def forward(self, x):\n"
+              "    # No stacktrace found for following nodes\n"
+              "    relu: \"f32[2]\" = torch.relu(x);  x = None\n"
+              "    return relu\n");
+    CHECK_STR(cfx_graph_readable(NULL, (cfx_readable_options){0}), "");
+}
