@@ -196,6 +196,9 @@ CFX_API bool cfx_program_check(cfx_program *p);
  * cfx_run_path and their name, and a selector may leave out the rounds of loops:
  * "while_loop.while_loop_body_graph_0.mul" is that node in each round. */
 CFX_API cfx_dict *cfx_tap_from(cfx_site at, cfx_module *gm, const char *selector, cfx_args args);
+/* Whether a selector picks a node, for watchers of one's own: in a run where the graph is counts
+ * (cfx_run_path). */
+CFX_API bool cfx_node_selected(const cfx_node *n, const char *selector);
 #define cfx_tap(gm, selector, ...) cfx_tap_from(CFX_HERE, gm, selector, CFX_ARGS(__VA_ARGS__))
 
 /* Runs once and writes down what each node's result is: "val" (fake tensors) and "tensor_meta" in

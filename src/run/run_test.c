@@ -419,3 +419,11 @@ TEST(a_target_that_was_changed_in_part_is_refused) {
     cfx_run(&over, input());
     CHECK_ERROR("a target was changed in part: it is called aten.neg.default and calls");
 }
+
+TEST(selectors_pick_nodes_outside_runs_too) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_input(g, "x"), *y = cfx_graph_call(g, "torch.relu", x);
+    CHECK(cfx_node_selected(y, "op:relu") && cfx_node_selected(y, "re*"));
+    CHECK(!cfx_node_selected(y, "op:gelu") && !cfx_node_selected(x, "relu"));
+    CHECK(!cfx_node_selected(NULL, "*") && !cfx_node_selected(x, NULL));
+}

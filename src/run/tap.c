@@ -90,6 +90,10 @@ static cfx_value take_value(cfx_watcher *w, cfx_node *n, cfx_value v) {
     return cfx_none();
 }
 
+bool cfx_node_selected(const cfx_node *n, const char *selector) {
+    return n && n->graph && selector && cfx__run_picks(selector, cfx_run_path(), n);
+}
+
 cfx_dict *cfx_tap_from(cfx_site at, cfx_module *gm, const char *selector, cfx_args a) {
     cfx_dict *values = cfx_dict_new();
     if (!gm || !gm->graph) {
