@@ -72,7 +72,9 @@ typedef enum cfx_effect {
                          finds it in c->out[0] already changes those alone */
     CFX_COMMUTES = 256, /* the first two arguments may change places */
     CFX_LOOPS = 512,  /* the kernel fills in a note where it is given one; see src/ops/loop.h */
-    CFX_SHARES = 1024 /* a result may lie in an argument's memory, unmarked by the schema */
+    CFX_SHARES = 1024, /* a result may lie in an argument's memory, unmarked by the schema */
+    CFX_STORAGE = 2048 /* looks at the storage behind an argument, not at its elements alone: strides
+                          and offsets from its start */
 } cfx_effect;
 
 /* What becomes of the floats that a call inside an autocast region is given; doubles stay. */
@@ -137,6 +139,8 @@ struct cfx_op {
                              work space */
     cfx_flops_fn *flops;  /* floating-point operations of a call, from shapes; NULL: its parts' */
     const void *row;      /* what a family's shared columns read */
+    const char *updates;  /* the bool argument under which running_mean and running_var are written,
+                             though the schema does not mark them; NULL: all writes are marked */
     const char *inplace;  /* the overload of its in-place form, where that is called otherwise */
     const char *out;      /* the same of its out= form, and the names of what that writes: "dim_max
                              max max_values"; where they are not the overload's with _out, and those

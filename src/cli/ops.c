@@ -67,6 +67,7 @@ static void explain_effects(unsigned effects) {
         {CFX_UPDATE, "the result is its first argument with some elements changed"},
         {CFX_NUMBERS, "a number may stand for a tensor argument"},
         {CFX_COMMUTES, "its first two arguments may change places"},
+        {CFX_STORAGE, "it looks at the storage behind an argument, by strides from its start"},
         {CFX_SHARES, "its result may be an argument, though the schema does not say so"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

@@ -258,11 +258,14 @@ void cfx__op_settle(const cfx__schema *s, cfx_value *args) {
     }
 }
 
-static void bump_versions(const cfx__schema *s, cfx_value *args) {
-    for (int i = 0; i < s->nargs; i++) {
-        if (s->args[i].writes && args[i].tag == CFX_TAG_TENSOR && cfx_as_tensor(args[i])->storage)
+static void bump_versions(cfx_op *op, int n, cfx_value *args) {
+    for (int i = 0; i < n; i++) {
+        const uint32_t tag = args[i].tag;
+        if ((tag != CFX_TAG_TENSOR && tag != CFX_TAG_LIST) || !cfx__op_writes(op, args, i))
+            continue;
+        if (tag == CFX_TAG_TENSOR && cfx_as_tensor(args[i])->storage)
             cfx_as_tensor(args[i])->storage->version++;
-        if (s->args[i].writes && args[i].tag == CFX_TAG_LIST)
+        if (tag == CFX_TAG_LIST)
             for (int64_t k = 0; k < cfx_as_list(args[i])->len; k++)
                 if (cfx_tensor_at(args[i], k)->storage)
                     cfx_tensor_at(args[i], k)->storage->version++;
@@ -327,8 +330,8 @@ cfx_value cfx__op_run(cfx_site at, cfx_op *op, cfx_value *args) {
     if (unlikely(op->view != NULL) && d->grad != CFX_INFERENCE && op->grad != cfx__op_grad_none &&
         !cfx__ctx()->failed)
         note_views(&c);
-    if (info->writes)
-        bump_versions(info->schema, args);
+    if (info->writes || unlikely(info->updated))
+        bump_versions(op, c.nargs, args);
     cfx__ctx()->op = outer;
     return leave(mark, &c);
 }

@@ -56,7 +56,9 @@ typedef struct cfx__op_info {
     cfx_op *functional;  /* what a derived form derives from */
     cfx_op *inplace, *out; /* its derived forms, once made */
     int nout;            /* returns, when all are plain tensors; else 0 */
-    bool writes;         /* some argument is written to */
+    bool writes;         /* some argument is written to, by the schema's marks */
+    int update_flag;     /* the argument that op->updates names; -1: none */
+    uint32_t updated;    /* bit i: argument i is written, unmarked, where that is true */
     bool python;         /* a function of Python's own: dispatch modes see only what it calls */
 } cfx__op_info;
 
@@ -71,9 +73,15 @@ static inline cfx__op_info *cfx__op_info_of(cfx_op *op) {
 /* Whether a result may be argument i, or lie in its memory: by the marks of the schema, by the
  * effects of the row, or because Python's functions say nothing of it. */
 bool cfx__op_shares(cfx_op *op, int i);
+/* Whether a call writes to argument i: as the schema marks it, or as the row says of statistics that
+ * are updated in training mode. args: bound to the schema; what is not known yet counts as true. */
+bool cfx__op_writes(cfx_op *op, const cfx_value *args, int i);
+/* Whether a call writes to any argument. */
+bool cfx__op_call_writes(cfx_op *op, const cfx_value *args);
 /* Whether a call does nothing but give what it makes of its arguments: it writes to none of them,
- * draws no numbers, and nothing else happens. */
-bool cfx__op_is_pure(cfx_op *op);
+ * draws no numbers, and nothing else happens. args: bound; NULL: whether that holds for every call
+ * that updates nothing (cfx_op.updates). */
+bool cfx__op_is_pure(cfx_op *op, const cfx_value *args);
 
 /* The function that an overload belongs to; NULL for operators that are in no table. */
 const cfx_fn *cfx__fn_of(cfx_op *op);

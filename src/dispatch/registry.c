@@ -94,8 +94,15 @@ cfx__op_info *cfx__op_info_make(cfx_op *op) {
     info->nout = plain_returns(s);
     info->family = family_of(op, s);
     info->python = !strcmp(s->ns, "python");
-    for (int i = 0; i < s->nargs; i++)
+    info->update_flag = -1;
+    for (int i = 0; i < s->nargs; i++) {
+        const char *name = s->args[i].name;
         info->writes |= s->args[i].writes;
+        if (op->updates && !strcmp(name, op->updates))
+            info->update_flag = i;
+        if (op->updates && (!strcmp(name, "running_mean") || !strcmp(name, "running_var")))
+            info->updated |= 1u << i;
+    }
     cfx__op_info *none = NULL;
     if (__atomic_compare_exchange_n((cfx__op_info **)&op->info_, &none, info, false,
                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
@@ -121,9 +128,28 @@ bool cfx__op_shares(cfx_op *op, int i) {
     return shares;
 }
 
-bool cfx__op_is_pure(cfx_op *op) {
+bool cfx__op_writes(cfx_op *op, const cfx_value *args, int i) {
     const cfx__op_info *info = cfx__op_info_of(op);
-    return info && !info->writes && !(op->effects & (CFX_SIDE | CFX_RANDOM));
+    if (info->schema->args[i].writes)
+        return true;
+    if (!(info->updated >> i & 1) || args[i].tag == CFX_TAG_NONE)
+        return false;
+    const cfx_value flag = args[info->update_flag];
+    return !cfx_is_number(flag) || cfx_number(flag) != 0;
+}
+
+bool cfx__op_call_writes(cfx_op *op, const cfx_value *args) {
+    const cfx__op_info *info = cfx__op_info_of(op);
+    bool writes = info->writes;
+    for (int i = 0; !writes && info->updated >> i; i++)
+        writes = cfx__op_writes(op, args, i);
+    return writes;
+}
+
+bool cfx__op_is_pure(cfx_op *op, const cfx_value *args) {
+    const cfx__op_info *info = cfx__op_info_of(op);
+    return info && !info->writes && !(op->effects & (CFX_SIDE | CFX_RANDOM)) &&
+           !(args && cfx__op_call_writes(op, args));
 }
 
 int cfx_op_count(void) { return COUNT(all_ops); }

@@ -291,6 +291,10 @@ const cfx_node *cfx__node_aliased(const cfx_node *n);
 /* Whether n prints, or begins or ends a region that is timed: it runs when its turn comes, and not
  * before. */
 bool cfx__node_logs(const cfx_node *n);
+/* What a node gives for argument i of a schema, by position, by keyword or by default. */
+cfx_value cfx__node_arg(const cfx_node *n, const cfx__schema *s, int i);
+/* Whether a node that calls op writes to argument i; see cfx__op_writes. */
+bool cfx__node_writes(const cfx_node *n, cfx_op *op, int i);
 
 /* Whether the invariant above holds, at length; for tests. An error says what does not. */
 bool cfx__graph_check(const cfx_graph *g);

@@ -261,7 +261,7 @@ const char *cfx_node_higher_order(const cfx_node *n) {
 
 static bool fn_is_impure(const cfx_fn *fn) {
     for (int i = 0; i < fn->n; i++)
-        if (!cfx__op_is_pure(fn->ops[i]))
+        if (!cfx__op_is_pure(fn->ops[i], NULL))
             return true;
     return false;
 }
@@ -346,12 +346,42 @@ static bool branch_is_impure(const cfx_node *n) {
 /* A function of which nobody knows what it does. */
 static bool is_unregistered(cfx_target t) { return !t.op && !t.object && !t.fn; }
 
+cfx_value cfx__node_arg(const cfx_node *n, const cfx__schema *s, int i) {
+    if (i < cfx_as_list(n->args)->len)
+        return cfx_as_list(n->args)->items[i];
+    const cfx_value *v = cfx_dict_find(cfx_as_dict(n->kwargs), cfx_string_value(s->args[i].name));
+    return v ? *v : s->args[i].fallback;
+}
+
+bool cfx__node_writes(const cfx_node *n, cfx_op *op, int i) {
+    const cfx__op_info *info = cfx__op_info_of(op);
+    cfx_value args[CFX_MAX_ARGS];
+    if (!info->updated)
+        return info->schema->args[i].writes;
+    for (int k = 0; k < info->schema->nargs; k++)
+        args[k] = cfx__node_arg(n, info->schema, k);
+    return cfx__op_writes(op, args, i);
+}
+
+/* Whether the node updates statistics that its operator's schema does not mark. */
+static bool updates(const cfx_node *n, const cfx_fn *fn, cfx_op *op) {
+    bool any = false;
+    for (int k = 0; k < (fn ? fn->n : op ? 1 : 0); k++) {
+        cfx_op *one = fn ? fn->ops[k] : op;
+        for (int i = 0; !any && cfx__op_info_of(one)->updated >> i; i++)
+            any = cfx__node_writes(n, one, i);
+    }
+    return any;
+}
+
 static bool function_is_impure(const cfx_node *n) {
     cfx_target t = n->target;
     if (writes_by_keyword(n))
         return true;
+    if (updates(n, t.fn, t.op))
+        return true;
     if (t.op && !t.fn)
-        return !cfx__op_is_pure(t.op) || name_is_impure(function_name(t));
+        return !cfx__op_is_pure(t.op, NULL) || name_is_impure(function_name(t));
     const char *name = function_name(t);
     if (starts_with(t.name, "operator.") || starts_with(t.name, "_operator."))
         return is_one_of(name, inplace_operators);

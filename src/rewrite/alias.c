@@ -33,14 +33,6 @@ static void join_node(cfx_node *m, void *user) {
     join(v->alias, v->node, m);
 }
 
-/* The values that arguments of an overload have, by position or keyword. */
-static cfx_value given(const cfx_node *n, const cfx__schema *s, int i) {
-    if (i < cfx_as_list(n->args)->len)
-        return cfx_as_list(n->args)->items[i];
-    const cfx_value *v = cfx_dict_find(cfx_as_dict(n->kwargs), cfx_string_value(s->args[i].name));
-    return v ? *v : cfx_none();
-}
-
 bool cfx__alias_views(cfx_op *op) {
     bool views = false;
     for (int i = 0; !views && i < cfx__op_info_of(op)->schema->nargs; i++)
@@ -59,7 +51,7 @@ static void join_call(cfx__alias *a, const cfx_node *n) {
     visit v = {a, n};
     for (int i = 0; i < info->schema->nargs; i++)
         if (cfx__op_shares(op, i))
-            cfx__node_each(given(n, info->schema, i), join_node, &v);
+            cfx__node_each(cfx__node_arg(n, info->schema, i), join_node, &v);
 }
 
 static void mark(cfx__alias *a, const cfx_node *n, uint8_t flag) {
@@ -78,9 +70,9 @@ static void mark_call(cfx__alias *a, const cfx_node *n) {
             cfx_each_input(n, u) mark(a, u->node, WRITTEN);
         return;
     }
-    for (int i = 0; info->writes && i < info->schema->nargs; i++)
-        if (info->schema->args[i].writes)
-            cfx__node_each(given(n, info->schema, i), mark_written, a);
+    for (int i = 0; (info->writes || info->updated) && i < info->schema->nargs; i++)
+        if (cfx__node_writes(n, op, i))
+            cfx__node_each(cfx__node_arg(n, info->schema, i), mark_written, a);
 }
 
 void cfx__alias_open(cfx__alias *a, const cfx_graph *g) {

@@ -274,7 +274,7 @@ CFX_OP(native_batch_norm) = {
     .row = &native,
     GRAD(batch_norm, READ(0) | READ(1) | READ(3) | READ(4) | RESULT(1) | RESULT(2)),
     ASIDE(RESULT(1) | RESULT(2)), .core = decompose_native, .core_early = true,
-    .out = "out out save_mean save_invstd"};
+    .out = "out out save_mean save_invstd", .updates = "training"};
 CFX_OP(_native_batch_norm_legit) = {
     "aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) "
     "running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, "
@@ -320,6 +320,7 @@ CFX_OP(batch_norm) = {
     .kernel = normalize,
     .decompose = decompose_batch_norm,
     .row = &native,
+    .updates = "training",
     .effects = CFX_COMPOSITE};
 
 /* Each sample's channels become channels of one sample. */
@@ -362,7 +363,8 @@ static void decompose_instance_norm(cfx_op_call *c) {
 CFX_OP(instance_norm) = {
     "aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
     "running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor",
-    "torch.instance_norm", .decompose = decompose_instance_norm, .effects = CFX_COMPOSITE};
+    "torch.instance_norm", .decompose = decompose_instance_norm, .updates = "use_input_stats",
+    .effects = CFX_COMPOSITE};
 
 /* ---- backward ------------------------------------------------------------------------------- */
 

@@ -78,7 +78,7 @@ CFX_OP(_batch_norm_impl_index) = {
     "aten::_batch_norm_impl_index(Tensor input, Tensor? weight, Tensor? bias, Tensor? "
     "running_mean, Tensor? running_var, bool training, float momentum, float eps, bool "
     "cudnn_enabled) -> (Tensor, Tensor, Tensor, Tensor, int)",
-    NULL, .decompose = decompose_impl_index, .effects = CFX_COMPOSITE};
+    NULL, .decompose = decompose_impl_index, .updates = "training", .effects = CFX_COMPOSITE};
 CFX_OP(_batch_norm_impl_index_backward) = {
     "aten::_batch_norm_impl_index_backward(int impl_index, Tensor input, Tensor grad_output, "
     "Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? "

@@ -313,12 +313,13 @@ CFX_OP(python_batch_norm) = {
     "python::batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? "
     "weight=None, Tensor? bias=None, bool training=False, float momentum=0.1, float "
     "eps=1e-05) -> Tensor",
-    "torch.nn.functional.batch_norm", FUNCTIONAL(batch_norm)};
+    "torch.nn.functional.batch_norm", FUNCTIONAL(batch_norm), .updates = "training"};
 CFX_OP(python_instance_norm) = {
     "python::instance_norm(Tensor input, Tensor? running_mean=None, Tensor? "
     "running_var=None, Tensor? weight=None, Tensor? bias=None, bool use_input_stats=True,"
     " float momentum=0.1, float eps=1e-05) -> Tensor",
-    "torch.nn.functional.instance_norm", FUNCTIONAL(instance_norm)};
+    "torch.nn.functional.instance_norm", FUNCTIONAL(instance_norm),
+    .updates = "use_input_stats"};
 CFX_OP(python_normalize) = {
     "python::normalize(Tensor input, float p=2., int dim=1, float eps=1e-12, Tensor? out=None) -> "
     "Tensor",

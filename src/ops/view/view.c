@@ -459,11 +459,11 @@ static void view_reshape_alias(cfx_op_call *c) {
 CFX_OP(as_strided) = {"aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? "
                       "storage_offset=None) -> Tensor(a)",
                       "torch.as_strided Tensor.as_strided", .view = view_as_strided,
-                      GRAD(as_strided, 0)};
+                      GRAD(as_strided, 0), .effects = CFX_STORAGE};
 CFX_OP(_reshape_alias) = {
     "aten::_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)",
     "torch._reshape_alias", .view = view_reshape_alias, GRAD(reshape, 0),
-    .core = core__unsafe_view};
+    .core = core__unsafe_view, .effects = CFX_STORAGE};
 CFX_OP(alias) = {"aten::alias(Tensor(a) self) -> Tensor(a)", "torch.ops.aten.alias",
                  .view = view_alias, GRAD(same, 0)};
 CFX_OP(detach) = {"aten::detach(Tensor(a) self) -> Tensor(a)", "torch.detach Tensor.detach",

@@ -67,7 +67,8 @@ CFX_OP(view_copy_dtype) = {"aten::view_copy.dtype(Tensor self, ScalarType dtype)
                            COPY_OF(view_dtype)};
 CFX_OP(as_strided_copy) = {"aten::as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, "
                            "SymInt? storage_offset=None) -> Tensor",
-                           "torch.as_strided_copy", COPY_OF(as_strided), GRAD(as_strided, 0)};
+                           "torch.as_strided_copy", COPY_OF(as_strided), GRAD(as_strided, 0),
+                           .effects = CFX_STORAGE};
 CFX_OP(expand_copy) = {
     "aten::expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor",
     "torch.expand_copy", COPY_OF(expand), GRAD(same, 0), .core = core_expand_copy};
@@ -181,4 +182,4 @@ CFX_OP(as_strided_scatter) = {"aten::as_strided_scatter(Tensor self, Tensor src,
                               "torch.as_strided_scatter Tensor.as_strided_scatter",
                               .kernel = kernel_as_strided_scatter,
                               .dtypes = CFX_IN_ANY, .row = &cfx_op_as_strided,
-                              GRAD(as_strided_scatter, 0)};
+                              GRAD(as_strided_scatter, 0), .effects = CFX_STORAGE};
