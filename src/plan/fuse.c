@@ -130,7 +130,7 @@ int cfx__plan_next(const cfx__lowering *l, int slot) {
     int k = cfx__plan_wants(l->e, l->plan->steps->steps[slot].node) ? -1
                                                                     : cfx__plan_only_user(l, slot);
     return k < 0 || l->taken[k] || !cfx_is_bad(l->plan->constants[k]) ||
-                   cfx__plan_reads_lasting(l, k)
+                   cfx__plan_is_ordered(l, k)
                ? -1
                : k;
 }

@@ -248,7 +248,7 @@ static bool is_seen(const making *m, int k) {
     for (int r = l->first[k]; r < l->first[k + 1]; r++)
         if (l->group[l->readers[r]] != m->group)
             return true;
-    return false;
+    return k == m->g->members.data[m->g->members.len - 1]; /* the kernel's own value */
 }
 
 /* Fills the loop; false where it would have too much. */

@@ -245,7 +245,7 @@ static void find_layer(cfx__lowering *l, int slot) {
     cfx_tensor *x, *out;
     const cfx_tensor *own = row ? cfx__plan_tensor(l, slot) : NULL;
     if (!own || own->dtype != CFX_F32 || l->taken[slot] ||
-        s->bound[row->input].tag != CFX_TAG_NODE || cfx__plan_reads_lasting(l, slot) ||
+        s->bound[row->input].tag != CFX_TAG_NODE || cfx__plan_is_ordered(l, slot) ||
         cfx__plan_is_constant(l, slot))
         return;
     const int input = (int)s->bound[row->input].spare;

@@ -43,7 +43,7 @@ static void note_parts(cfx__lowering *l, int k) {
     cfx__plan *p = l->plan;
     const cfx__run_step *s = &p->steps->steps[k];
     const cfx_tensor *whole = cfx__plan_tensor(l, k);
-    if (s->op != &cfx_op_cat || l->lasting[k] || !cfx_is_bad(p->constants[k]) ||
+    if (s->op != &cfx_op_cat || cfx__plan_is_ordered(l, k) || !cfx_is_bad(p->constants[k]) ||
         s->bound[0].tag != CFX_TAG_LIST || s->bound[1].tag != CFX_TAG_INT || !whole ||
         !whole->ndim || !whole->numel)
         return;

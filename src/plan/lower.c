@@ -44,8 +44,10 @@ static bool same_results(cfx_value a, cfx_value b) {
 static cfx_value take_value(cfx_watcher *w, cfx_node *n, cfx_value v) {
     cfx__plan *p = w->user;
     int slot = cfx__steps_slot(p->steps, n);
-    if (slot >= 0)
-        p->wanted[slot] = cfx_value_keep(v);
+    if (slot >= 0) { /* noted now: calls in place may give the tensor another shape later */
+        p->wanted[slot] = cfx_value_keep(cfx__tensor_faked_in(v));
+        p->constants[slot] = cfx_value_keep(v);
+    }
     return cfx_none();
 }
 
@@ -72,13 +74,13 @@ static bool run_fake(cfx__lowering *l, const bool *varies) {
         cfx_set_rng_state(before);
     cfx__free(in);
     for (int k = 0; k < p->n && !cfx_is_bad(out); k++) {
-        cfx_value v = p->wanted[k];
+        const cfx_value v = p->constants[k];
         const bool stored = l->put_off[k] && p->kernels[k].kind == CFX__PLAN_INPUT;
-        p->constants[k] = stored ? cfx_value_keep(l->e->inputs.v[p->kernels[k].input])
-                          : varies[k] || l->put_off[k] ? cfx_bad()
-                                                       : cfx_value_keep(v);
-        p->wanted[k] = cfx_value_keep(cfx__tensor_faked_in(v));
         p->given[k] = cfx_value_keep(p->wanted[k]);
+        if (!varies[k] && !l->put_off[k])
+            continue;
+        p->constants[k] =
+            stored ? cfx_value_keep(l->e->inputs.v[p->kernels[k].input]) : cfx_bad();
         cfx_value_drop(v);
     }
     return !cfx_is_bad(out);
@@ -145,7 +147,7 @@ bool cfx__plan_takes(const cfx__run_step *s, int i, cfx_value v) {
 
 /* Strides are part of what these compute. */
 static bool sees_strides(const cfx_op *op) {
-    return op == &cfx_op_as_strided || op == &cfx_op_view || op == &cfx_op_is_contiguous ||
+    return op->effects & CFX_STORAGE || op == &cfx_op_view || op == &cfx_op_is_contiguous ||
            op == &cfx_op_is_contiguous_memory_format;
 }
 
@@ -167,12 +169,12 @@ static bool lower_call(cfx__lowering *l, int k) {
     cfx__plan_kernel *kernel = &p->kernels[k];
     const cfx__run_step *s = kernel->step;
     kernel->kind = CFX__PLAN_CALL;
-    kernel->op = l->lasting[k] ? s->op : cfx__plan_op(s);
+    kernel->op = cfx__plan_op_called(l, s);
     layout a = {p, false};
     cfx__plan_each_read(s, note_layout, &a);
     if (!a.other && kernel->op == s->op)
         return true;
-    if (l->lasting[k]) { /* the memory itself is written to: only others are brought in order */
+    if (l->ordered[k]) { /* the memory itself is written to: only others are brought in order */
         kernel->reorder = true;
         cfx__plan_each_read(s, reset_layout, p);
         return true;
@@ -244,7 +246,7 @@ static bool lower_step(cfx__lowering *l, int k) {
         kernel->op = s->op;
         return true;
     }
-    if (l->lasting[k] || cfx__plan_reads_lasting(l, k))
+    if (cfx__plan_is_ordered(l, k))
         return lower_call(l, k) && cfx_ok();
     size_t mark = cfx_scope_open();
     bool fused = gives_floats(p, k) && cfx__plan_fuse(l, k) >= 0;
@@ -356,6 +358,24 @@ static void find_lifetimes(cfx__lowering *l) {
     cfx__free(t.last);
 }
 
+/* The rule of memory.c: what reads or gives an ordered slot is a kernel of its own, at its own
+ * place. Asked in debug builds. */
+static void assert_order(const cfx__lowering *l) {
+#if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__)
+    for (int k = 0; k < l->plan->n; k++) {
+        const cfx__plan_kernel *kernel = &l->plan->kernels[k];
+        bool fused = kernel->kind == CFX__PLAN_READY || kernel->kind == CFX__PLAN_LOOP ||
+                     kernel->kind == CFX__PLAN_JOIN;
+        for (int i = 0; fused && i < (kernel->nchain ? kernel->nchain : 1); i++)
+            if (cfx__plan_is_ordered(l, kernel->nchain ? kernel->chain[i] : k))
+                cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "the plan moves %s, which is ordered",
+                         kernel->step->node->name);
+    }
+#else
+    (void)l;
+#endif
+}
+
 /* ---- plans ----------------------------------------------------------------------------------- */
 
 static void drop_values(cfx_value *v, int n) {
@@ -399,6 +419,7 @@ static cfx__plan *plan_new(cfx__steps *steps) {
     p->offset = cfx__arena_alloc(&p->arena, (size_t)p->n * sizeof *p->offset);
     p->home = cfx__arena_alloc(&p->arena, (size_t)p->n * sizeof *p->home);
     p->home_at = cfx__arena_alloc(&p->arena, (size_t)p->n * sizeof *p->home_at);
+    p->sharing = cfx__arena_alloc(&p->arena, (size_t)p->ninputs * sizeof *p->sharing);
     p->constants = cfx__alloc0((size_t)p->n * sizeof *p->constants);
     p->wanted = cfx__alloc0((size_t)p->n * sizeof *p->wanted);
     p->given = cfx__alloc0((size_t)p->n * sizeof *p->given);
@@ -415,13 +436,12 @@ static cfx__plan *plan_new(cfx__steps *steps) {
     return p;
 }
 
-static bool lower(cfx__lowering *l, bool *written, bool *varies) {
+static bool lower(cfx__lowering *l, bool *varies) {
     cfx__plan *p = l->plan;
     if (l->e->inputs.n != p->ninputs)
         return false;
     cfx__plan_update_in_place(l);
-    if (!cfx_ok() || !cfx__plan_find_objects(l, written) ||
-        !cfx__plan_find_variation(l, written, varies))
+    if (!cfx_ok() || !cfx__plan_find_memory(l) || !cfx__plan_find_variation(l, varies))
         return false;
     cfx__plan_put_off(l, varies);
     if (!run_fake(l, varies))
@@ -451,6 +471,7 @@ static bool lower(cfx__lowering *l, bool *written, bool *varies) {
     for (int k = 0; k < p->n; k++)
         ready += p->kernels[k].kind == CFX__PLAN_READY || p->kernels[k].nchain > 1;
     find_lifetimes(l);
+    assert_order(l);
     return cfx__plan_place(l) && ready > 0; /* else the interpreter does as well */
 }
 
@@ -478,15 +499,16 @@ cfx__plan *cfx__plan_make(const cfx_execution *e) {
                            .e = e,
                            .taken = flags,
                            .passed = flags + n,
-                           .lasting = flags + 2 * n,
-                           .joins = flags + 5 * n,
-                           .put_off = flags + 6 * n,
+                           .ordered = flags + 2 * n,
+                           .joins = flags + 3 * n,
+                           .put_off = flags + 4 * n,
+                           .written = flags + 6 * n,
                            .object = cfx__alloc0(n * sizeof *l.object),
                            .group = cfx__alloc(n * sizeof *l.group),
                            .members = cfx__alloc0(n * sizeof *l.members)};
         for (size_t k = 0; k < n; k++)
             l.group[k] = -1;
-        fine = lower(&l, flags + 3 * n, flags + 4 * n);
+        fine = lower(&l, flags + 5 * n);
         lowering_free(&l);
     }
     cfx_scope_close(mark);

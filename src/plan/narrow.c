@@ -221,7 +221,7 @@ static void fold(cfx__lowering *l, int k) {
     cfx_value args[CFX_MAX_ARGS];
     cfx__plan_each_read(s, note_unknown, &u);
     if (u.any || !s->op || cfx__plan_op(s) != s->op || !cfx_is_bad(l->plan->constants[k]) ||
-        !cfx__op_is_pure(s->op))
+        !cfx__op_is_pure(s->op, s->bound))
         return;
     for (int i = 0; i < s->nbound; i++)
         args[i] = cfx__plan_filled(l->plan, s->bound[i]);
@@ -232,7 +232,7 @@ void cfx__plan_find_narrow(cfx__lowering *l) {
     for (int k = 0; k < l->plan->n && cfx_ok(); k++) {
         size_t mark = cfx_scope_open();
         cfx__narrow narrow;
-        if (!l->taken[k] && !l->lasting[k] && !cfx__plan_reads_lasting(l, k) &&
+        if (!l->taken[k] && !cfx__plan_is_ordered(l, k) &&
             !cfx__plan_is_constant(l, k) && cfx__plan_narrow(l, k, &narrow))
             cfx__plan_fuse(l, k);
         cfx_scope_close(mark);

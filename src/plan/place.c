@@ -279,7 +279,7 @@ static bool is_fixed(const cfx__plan *p, const cfx__plan_room *r, int slot) {
     const cfx__plan_kernel *k = &p->kernels[slot];
     const cfx__run_step *s = k->step;
     if (k->kind != CFX__PLAN_CALL || k->reorder || cfx__plan_makes_own(k->op) ||
-        !cfx__op_is_pure(k->op))
+        !cfx__op_is_pure(k->op, s->bound))
         return false;
     bool any = false;
     for (int i = 0; i < s->nbound; i++) {

@@ -42,6 +42,23 @@ static bool shows(const cfx__plan *p, const cfx_execution *e) {
     return true;
 }
 
+/* Whether the memory that the plan writes to is looked at by the inputs that looked at it when the
+ * plan was made, and by no others. */
+static bool same_sharing(const cfx__plan *p, const cfx_execution *e) {
+    for (int i = 0; i < p->ninputs; i++) {
+        const cfx_value v = e->inputs.v[i];
+        const cfx__storage *s =
+            p->sharing[i] >= 0 && v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v)->storage : NULL;
+        if (!s || s->head.refs == 1)
+            continue;
+        for (int k = 0; k < p->ninputs; k++)
+            if (e->inputs.v[k].tag == CFX_TAG_TENSOR && p->sharing[k] != p->sharing[i] &&
+                cfx_as_tensor(e->inputs.v[k])->storage == s)
+                return false;
+    }
+    return true;
+}
+
 static bool fits(const void *form, const cfx_execution *e) {
     const cfx__plan *p = form;
     if (e->inputs.n != p->ninputs || p->threads != cfx_get_num_threads() ||
@@ -56,7 +73,7 @@ static bool fits(const void *form, const cfx_execution *e) {
     for (int i = 0; i < p->ninputs; i++)
         if (!cfx_is_bad(p->inputs[i]) && !same_input(p->inputs[i], e->inputs.v[i]))
             return false;
-    return shows(p, e);
+    return same_sharing(p, e) && shows(p, e);
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -133,16 +150,13 @@ static void reorder(frame *f, cfx_value v) {
     }
 }
 
-/* What was folded belongs to the plan: a caller gets a copy. */
-static void own_constants(frame *f, cfx_value v) {
-    if (v.tag == CFX_TAG_NODE) {
-        cfx_value known = f->plan->constants[v.spare];
-        if (known.tag == CFX_TAG_TENSOR && f->plan->kernels[v.spare].step->op)
-            store(f, (int)v.spare, cfx_tensor_value(cfx_clone(known)));
-    } else if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
-        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-            own_constants(f, cfx_as_list(v)->items[i]);
-    }
+/* What was folded belongs to the plan: a caller gets a copy. A view of a weight is the weight's. */
+static void own_constant(void *user, int slot) {
+    frame *f = user;
+    cfx_value known = f->plan->constants[slot];
+    cfx_op *op = f->plan->kernels[slot].step->op;
+    if (known.tag == CFX_TAG_TENSOR && op && cfx__plan_makes_own(op))
+        store(f, slot, cfx_tensor_value(cfx_clone(known)));
 }
 
 static cfx_value filled(const frame *f, cfx_value v) {
@@ -318,7 +332,7 @@ static cfx_value run_kernel(frame *f, const cfx__plan_kernel *k) {
         return run_join(f, k);
     case CFX__PLAN_OUTPUT:
         reorder(f, k->step->args);
-        own_constants(f, k->step->args);
+        cfx__plan_each_slot(k->step->args, own_constant, f);
         return filled(f, cfx_as_list(k->step->args)->items[0]);
     default:
         return f->values[slot];

@@ -75,6 +75,8 @@ typedef struct cfx__plan {
     VEC(cfx__plan_weight) weights;
     int ninputs;
     cfx_value *inputs;         /* what they were, fake, counted; bad where it is a weight */
+    int *sharing;              /* by input: the memory that it was found to lie in, where the plan
+                                  writes to that; -1: nowhere */
     int nbecomes, *becomes;    /* as told of the run that it was made for, where an input is
                                   written to because of it; else none */
     int threads;
@@ -110,8 +112,9 @@ typedef struct cfx__lowering {
     bool *passed; /* by slot: gives its argument again, which is read instead */
     bool *joins;  /* by slot: a concatenation whose parts have their home there */
     bool *taken;  /* by slot: inside a kernel already */
-    bool *lasting; /* by slot: shares memory that is written to while others look at it: what
-                      reads it, and what writes to it, runs where it stands */
+    bool *ordered; /* by slot: lies in memory that is written to where it stands, or whose storage
+                      is looked at; see memory.c */
+    bool *written; /* by slot: lies in memory that the graph writes to, where it stands or not */
     bool *put_off; /* by slot: constant, but computed only where a kernel asks for it */
     int *object;  /* by slot: the first slot of those that an in-place form makes one */
     int *group;   /* by slot: the group that it is a member of; -1: none */
@@ -146,8 +149,9 @@ bool cfx__plan_is_same(const cfx__lowering *l, int slot);
 int cfx__plan_next(const cfx__lowering *l, int slot);
 /* Whether step k does to each number of a slot what an epilogue can. */
 bool cfx__plan_is_activation(const cfx__lowering *l, int k, int slot);
-/* Calls fn for each slot that a step reads; and whether it reads one. */
+/* Calls fn for each slot in a template, and for each that a step reads; whether it reads one. */
 typedef void cfx__plan_slot_fn(void *user, int slot);
+void cfx__plan_each_slot(cfx_value v, cfx__plan_slot_fn *fn, void *user);
 void cfx__plan_each_read(const cfx__run_step *s, cfx__plan_slot_fn *fn, void *user);
 bool cfx__plan_reads(const cfx__run_step *s, int slot);
 /* A template with the tensors that the plan gives, fake or constant, in its slots; scope. */
@@ -173,15 +177,22 @@ bool cfx__plan_lies_like(const cfx_tensor *t, const cfx_tensor *like);
 const cfx_tensor *cfx__plan_made(const cfx__plan *p, int slot);
 /* Whether a step calls a higher-order operator whose sub-graphs write to nothing. */
 bool cfx__plan_is_higher(const cfx__lowering *l, const cfx__run_step *s);
-/* Finds which slots are one object, because in-place forms write to it (marked in `written`); steps
- * then read the slot that has it as it is now, and in-place forms can be functional ones. False
- * where the graph does what is not planned. */
-bool cfx__plan_find_objects(cfx__lowering *l, bool *written);
+/* Finds which slots share memory and which of it is written to where it stands: l->ordered and
+ * l->object; steps then read the slot that has an object as it is now. False where the graph does
+ * what is not planned. */
+bool cfx__plan_find_memory(cfx__lowering *l);
+/* Lets a step read slot now[object[k]] instead of k; object may be NULL, for k itself. */
+void cfx__plan_renew(const int *object, const int *now, cfx__run_step *s);
 /* Which slots differ from run to run. False where a constant would be drawn from the generator, or
  * where something is printed or timed: that is for the interpreter. */
-bool cfx__plan_find_variation(cfx__lowering *l, const bool *written, bool *varies);
-/* Whether a step reads what lasts: see cfx__lowering. */
-bool cfx__plan_reads_lasting(const cfx__lowering *l, int slot);
+bool cfx__plan_find_variation(cfx__lowering *l, bool *varies);
+/* Whether a step reads an ordered slot, and whether it reads or gives one: then it is a kernel of
+ * its own, at its own place. */
+bool cfx__plan_reads_ordered(const cfx__lowering *l, int slot);
+bool cfx__plan_is_ordered(const cfx__lowering *l, int slot);
+/* What a step calls: the functional form of an operator in place, unless what it writes to is
+ * ordered. NULL: no operator. */
+cfx_op *cfx__plan_op_called(const cfx__lowering *l, const cfx__run_step *s);
 /* Lets steps read past those that only give their argument again. */
 void cfx__plan_pass_by(cfx__lowering *l);
 /* Lets one step be what several spell out; none inside is read by others. */

@@ -82,7 +82,7 @@ static int gelu_around(const cfx__lowering *l, int tangent, spelled *g) {
 static bool may_replace(const cfx__lowering *l, const spelled *g, int result) {
     const cfx_tensor *x = cfx__plan_tensor(l, g->x), *y = cfx__plan_tensor(l, result);
     if (!x || !y || x->dtype != CFX_F32 || y->dtype != CFX_F32 || !cfx__tensor_same_shape(x, y) ||
-        l->lasting[g->x] || l->lasting[result])
+        l->ordered[g->x] || l->ordered[result])
         return false;
     for (int i = 0; i < g->n; i++)
         if (cfx__plan_only_user(l, g->inside[i]) < 0 ||
