@@ -57,15 +57,16 @@ static bool is_like(const cfx_node *n, const cfx_node *from) {
     return a.kind == CFX_RESULT_TENSOR && cfx_result_equal(&a, &b);
 }
 
-/* A copy may go where neither it nor what it is of is written to, and it is not given away: a
- * result of a program is no view of its inputs. */
-static bool is_spare(const cfx__alias *a, const cfx_node *n, const cfx_node *from) {
-    return !cfx__alias_written(a, n) && !cfx__alias_written(a, from) && !cfx__alias_escapes(a, n);
-}
+/* A copy may go where it is not given away: a result of a program is no view of its inputs. */
+static bool is_spare(const cfx__alias *a, const cfx_node *n) { return !cfx__alias_escapes(a, n); }
 
 static bool is_noop(const cfx__alias *a, const cfx_node *n, const cfx_node *from) {
     kind k;
     if (!find_kind(n, &k) || (k != DROPOUT && cfx_node_is_impure(n)))
+        return false;
+    /* A view is an object of its own: calls in place may give it another shape, and refuse to write
+     * to what they read. */
+    if (cfx__alias_written(a, n) || cfx__alias_written(a, from))
         return false;
     switch (k) {
     case DROPOUT: return is_off(n);
@@ -74,10 +75,10 @@ static bool is_noop(const cfx__alias *a, const cfx_node *n, const cfx_node *from
     case CAST: {
         cfx_value copy = cfx__call_arg(n, "copy");
         bool copies = !cfx_is_number(copy) || cfx_integer(copy);
-        return is_like(n, from) && (!copies || is_spare(a, n, from));
+        return is_like(n, from) && (!copies || is_spare(a, n));
     }
-    case PAD: return pads_nothing(n) && is_like(n, from) && is_spare(a, n, from);
-    case COPY: return is_like(n, from) && is_spare(a, n, from);
+    case PAD: return pads_nothing(n) && is_like(n, from) && is_spare(a, n);
+    case COPY: return is_like(n, from) && is_spare(a, n);
     }
     return false;
 }
