@@ -4,6 +4,8 @@
  * which the written part is put back (slice_scatter and the like, step by step), and all views of
  * that base are behind until they are used: then they are taken from the base again. This is
  * PyTorch's way, in PyTorch's order, so that the nodes come out the same. */
+#include <cfx/ops.h>
+
 #include "../dispatch/derive.h"
 #include "record.h"
 
@@ -156,6 +158,29 @@ static bool is_same(const char *name, const cfx_tensor *base) {
     return false;
 }
 
+/* The windows of unfold(dim, size, step), which must not overlap. */
+static cfx_tensor *unfold_back(cfx__recorder *r, cfx_site at, const cfx_value *a, cfx_tensor *base,
+                               cfx_tensor *view) {
+    const int64_t size = cfx_integer(a[2]), step = cfx_integer(a[3]);
+    int64_t dim = cfx_integer(a[1]), stride[CFX_MAX_DIMS] = {1};
+    dim = dim < 0 ? dim + base->ndim : dim;
+    if (size > step) {
+        cfx_fail(CFX_RUNTIME_ERROR, at,
+                 "While executing unfold, functionalization encountered a tensor being mutated that "
+                 "has internal overlap. When using torch.compile (or running functionalization "
+                 "directly), this is banned as the behavior is not well defined. Consider cloning "
+                 "the tensor before mutating it, or removing the mutation from your model.");
+        return &cfx__tensor_bad;
+    }
+    memcpy(stride, base->stride, (size_t)base->ndim * sizeof *stride);
+    stride[view->ndim - 1] = base->ndim ? base->stride[dim] : 1;
+    if (base->ndim)
+        stride[dim] *= step;
+    return by_name(r, "aten.as_strided_scatter",
+                   CFX_ARGS(base, view, cfx_ints_value(view->ndim, view->shape),
+                            cfx_ints_value(view->ndim, stride), base->offset));
+}
+
 /* base with `view`, which was taken from it by step s, put back. */
 static cfx_tensor *step_back(cfx__recorder *r, cfx_site at, const cfx__functional_step *s,
                              cfx_tensor *base, cfx_tensor *view) {
@@ -173,6 +198,8 @@ static cfx_tensor *step_back(cfx__recorder *r, cfx_site at, const cfx__functiona
         int64_t end = start + view->shape[dim < 0 ? dim + view->ndim : dim];
         return by_name(r, "aten.slice_scatter", CFX_ARGS(base, view, dim, start, end));
     }
+    if (s->op == &cfx_op_view_dtype)
+        return by_name(r, "aten.view.dtype", CFX_ARGS(view, cfx_dtype_value((cfx_dtype)base->dtype)));
     if (!strcmp(name, "view") || !strcmp(name, "_reshape_alias") || !strcmp(name, "reshape"))
         return by_name(r, cfx__tensor_is_contiguous(view) ? "aten.view" : "aten.reshape",
                        CFX_ARGS(view, cfx_ints_value(base->ndim, base->shape)));
@@ -190,10 +217,12 @@ static cfx_tensor *step_back(cfx__recorder *r, cfx_site at, const cfx__functiona
         return sum_to(r, view, base);
     if (!strcmp(name, "diagonal"))
         return by_name(r, "aten.diagonal_scatter", CFX_ARGS(base, view, a[1], a[2], a[3]));
-    if (!strcmp(name, "as_strided"))
-        return by_name(r, "aten.as_strided_scatter", CFX_ARGS(base, view, a[1], a[2], a[3]));
+    if (s->op == &cfx_op_unfold)
+        return unfold_back(r, at, a, base, view);
     if (is_same(name, base))
         return view;
+    if (!strcmp(name, "_conj") || !strcmp(name, "conj"))
+        return by_name(r, "aten._conj_physical", CFX_ARGS(view));
     if (!strcmp(name, "view_as_real"))
         return by_name(r, "aten.view_as_complex", CFX_ARGS(view));
     if (!strcmp(name, "view_as_complex"))
@@ -254,8 +283,15 @@ static cfx_tensor *put_back(cfx__recorder *r, cfx_site at, const cfx__functional
         base = step_forward(r, at, way.data[i], base);
         VEC_PUSH(seen, base);
     }
-    for (size_t i = 0; i < way.len && cfx_ok(); i++)
+    for (size_t i = 0; i < way.len && cfx_ok(); i++) {
+        const cfx_value *a = cfx_as_list(way.data[i]->args)->items;
+        if (way.data[i]->op == &cfx_op_as_strided) { /* counts from the start of the base */
+            value = by_name(r, "aten.as_strided_scatter",
+                            CFX_ARGS(seen.data[0], value, a[1], a[2], a[3]));
+            break;
+        }
         value = step_back(r, at, way.data[i], seen.data[way.len - 1 - i], value);
+    }
     VEC_FREE(way);
     VEC_FREE(seen);
     return value;
@@ -312,9 +348,11 @@ static cfx_value view_of(cfx_op *op, cfx_value *args, int nargs, const cfx__reco
     step->op = op;
     step->out = out;
     step->args = cfx_value_keep(cfx_list_value(nargs, args));
-    cfx_value none = cfx_none();
-    cfx_value_drop(cfx_as_list(step->args)->items[0]);
-    cfx_as_list(step->args)->items[0] = none;
+    cfx_value *own = cfx_as_list(step->args)->items;
+    cfx_value_drop(own[0]);
+    own[0] = cfx_none();
+    if (op == &cfx_op_as_strided && from->view && cfx_is_none(own[3]))
+        own[3] = cfx_int(inner->offset); /* of the view, when it was taken */
     s->base = cfx_keep(from->base);
     s->view = step; /* a new view of a base that was written to counts as behind, as in PyTorch */
     return cfx_tensor_value(t);

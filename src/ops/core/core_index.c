@@ -25,14 +25,16 @@ static cfx_value at_dim(int dim, cfx_tensor *index) {
 
 /* self, dim, index, values: values put at, or added to, the places of index in dim. */
 static void put_rows(cfx_op_call *c, cfx_tensor *values, bool add) {
-    cfx_tensor *t = T;
+    cfx_tensor *t = T, *index = arg_tensor(c, 2);
     bool number = t->ndim == 0;
     int dim = arg_dim(c, 1, t->ndim);
     if (dim < 0)
         return;
     if (number)
         t = DO(unsqueeze, t, 0);
-    t = DO(index_put, t, at_dim(dim, arg_tensor(c, 2)), values, CFX_KW(accumulate, add));
+    if (!index->ndim)
+        index = DO(unsqueeze, index, 0);
+    t = DO(index_put, t, at_dim(dim, index), values, CFX_KW(accumulate, add));
     c->out[0] = number ? DO(squeeze_dim, t, 0) : t;
 }
 

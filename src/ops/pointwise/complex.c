@@ -153,7 +153,7 @@ CFX_OP(_conj) = {"aten::_conj(Tensor(a) self) -> Tensor(a)", "torch._conj Tensor
 CFX_OP(conj_physical) = {"aten::conj_physical(Tensor self) -> Tensor",
                          "torch.conj_physical Tensor.conj_physical",
                          .decompose = decompose_conj_physical, GRAD(conj, 0),
-                         .effects = CFX_SHARES};
+                         .effects = CFX_COMPOSITE | CFX_SHARES};
 CFX_OP(_conj_physical) = {"aten::_conj_physical(Tensor self) -> Tensor",
                           "torch._conj_physical Tensor._conj_physical",
                           POINTWISE_IN(conj, shape_pointwise, CFX_IN(C32)), GRAD(conj, 0)};
