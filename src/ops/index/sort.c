@@ -211,9 +211,10 @@ static void shape_topk(cfx_op_call *c) {
 
 static void kernel_topk(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0), *t[3] = {x, c->out[0], c->out[1]};
-    if (c->out[0]->numel == 0 || arg_int(c, 1) == 0)
+    if (c->out[0]->numel == 0)
         return;
-    sort_job j = {.dtype = x->dtype, .descending = arg_bool(c, 3), .k = arg_int(c, 1),
+    sort_job j = {.dtype = x->dtype, .descending = arg_bool(c, 3),
+                  .k = x->ndim ? arg_int(c, 1) : 1, /* a number is one, whatever k is */
                   .sorted = arg_bool(c, 4)};
     lines_make(&j.lines, arg_dim(c, 2, x->ndim), 3, t);
     cfx__parallel(j.lines.count, 8192 / j.lines.length + 1, topk_range, &j);

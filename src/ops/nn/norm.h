@@ -15,8 +15,9 @@ static inline void moments_join(moments *a, moments b) {
         return;
     }
     double n = a->n + b.n, d = b.mean - a->mean;
-    a->mean += d * (b.n / n);
-    a->m2 += b.m2 + d * d * (a->n / n) * b.n;
+    const bool finite = d - d == 0; /* else the mean is what their sum is: inf stays inf */
+    a->mean = finite ? a->mean + d * (b.n / n) : a->mean + b.mean;
+    a->m2 = finite ? a->m2 + b.m2 + d * d * (a->n / n) * b.n : d - d;
     a->n = n;
 }
 
