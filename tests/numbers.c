@@ -27,17 +27,6 @@ cfx_tensor *test_numbers(cfx_dtype dtype, int ndim, const int64_t *shape) {
     return dtype == CFX_F32 ? t : cfx_to(t, cfx_dtype_value(dtype));
 }
 
-static uint64_t state = 1;
-
-void test_seed(uint64_t seed) { state = seed; }
-
-uint32_t test_draw(uint32_t below) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(state >> 33) % below;
-}
-
-double test_draw_real(void) { return (double)test_draw(1 << 24) / (1 << 23) - 1; }
-
 cfx_tensor *test_noise(cfx_dtype dtype, int ndim, const int64_t *shape) {
     const bool pairs = dtype == CFX_C64 || dtype == CFX_C128;
     int64_t n = 1 + pairs;

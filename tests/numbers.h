@@ -2,6 +2,7 @@
 #ifndef CFX_TEST_NUMBERS_H
 #define CFX_TEST_NUMBERS_H
 
+#include "draw.h"
 #include "test.h"
 
 /* sin(0), sin(1), ... in float32: WAVES(2, 3) has that shape. */
@@ -11,11 +12,7 @@ cfx_tensor *test_waves(int ndim, const int64_t *shape);
 /* Whole numbers from -8 to 8 in no order, which every dtype holds exactly. */
 cfx_tensor *test_numbers(cfx_dtype dtype, int ndim, const int64_t *shape);
 
-/* Numbers that look random and are the same in every run. A test begins as if at test_seed(1). */
-void test_seed(uint64_t seed);
-uint32_t test_draw(uint32_t below); /* 0 to below - 1 */
-double test_draw_real(void);        /* [-1, 1) */
-/* Such reals, or pairs of them, in one of the dtypes that have them. */
+/* Reals that were drawn, or pairs of them, in one of the dtypes that have them. */
 cfx_tensor *test_noise(cfx_dtype dtype, int ndim, const int64_t *shape);
 
 /* "[6, 3, 1]" */

@@ -1,0 +1,563 @@
+/* Drawing programs: see programs.h. Start at programs_draw. */
+#include "programs.h"
+
+#include <cfx/ops.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "dispatch/dispatch.h"
+
+enum { VALUES = 64, TRIES = 12 };
+
+/* A tensor that calls can be given. */
+typedef struct {
+    cfx_node *node;
+    cfx_tensor *fake;
+} operand;
+
+typedef struct {
+    random_program p;
+    int n, weights;
+    operand values[VALUES];
+} drawing;
+
+static bool chance(uint32_t in) { return test_draw(in) == 0; }
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static const cfx_dtype dtypes[] = {CFX_F32, CFX_F32, CFX_F32, CFX_F32, CFX_F32, CFX_F64,
+                                   CFX_F16, CFX_BF16, CFX_I64, CFX_I64, CFX_I32, CFX_U8,
+                                   CFX_BOOL, CFX_I8};
+
+static cfx_dtype any_dtype(void) { return dtypes[test_draw(sizeof dtypes / sizeof *dtypes)]; }
+
+static double any_number(bool special) {
+    static const double odd[] = {NAN, INFINITY, -INFINITY, 1e-40, -1e-45, 0.0, -0.0, 1e4};
+    if (special && chance(12))
+        return odd[test_draw(sizeof odd / sizeof *odd)];
+    return (double)((int)test_draw(4001) - 2000) / 512;
+}
+
+/* A tensor of a shape: fractions, some of them special; whole numbers for integers. Scope. */
+static cfx_tensor *any_tensor_of(cfx_dtype dtype, int ndim, const int64_t *shape) {
+    const bool special = chance(5), floats = cfx__dtype_is_float(dtype);
+    cfx_tensor *t = cfx__tensor_empty(CFX_HERE, dtype, false, ndim, shape, NULL);
+    for (int64_t i = 0; cfx_ok() && i < t->numel; i++)
+        cfx__tensor_set(t, i,
+                        floats ? cfx_float(any_number(special))
+                        : dtype == CFX_BOOL ? cfx_bool(test_draw(2))
+                                            : cfx_int(test_draw(3)));
+    return t;
+}
+
+static int any_shape(int64_t *shape) {
+    const int ndim = (int)test_draw(10) < 2 ? (int)test_draw(2) : 1 + (int)test_draw(4);
+    for (int i = 0; i < ndim; i++)
+        shape[i] = chance(14) ? 0 : chance(5) ? 1 : 2 + test_draw(4);
+    return ndim;
+}
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+static void add_value(drawing *d, cfx_node *n, cfx_value v) {
+    if (v.tag != CFX_TAG_TENSOR || d->n == VALUES)
+        return;
+    d->values[d->n++] = (operand){n, cfx_as_tensor(v)};
+}
+
+/* A parameter or buffer, read by a node of its own. */
+static operand *add_weight(drawing *d, cfx_tensor *t, bool buffer) {
+    char name[16];
+    if (d->n == VALUES)
+        return &d->values[0];
+    snprintf(name, sizeof name, "%s%d", buffer ? "b" : "w", d->weights++);
+    cfx_dict_set(d->p.state, name, cfx_tensor_value(t));
+    if (buffer)
+        cfx_nn_buffer(d->p.root, name, cfx_clone(t), true);
+    else
+        cfx_nn_parameter(d->p.root, name, cfx_clone(t));
+    add_value(d, cfx_graph_get_attr(d->p.graph, name), cfx__tensor_faked_in(cfx_tensor_value(t)));
+    return &d->values[d->n - 1];
+}
+
+static operand *new_weight(drawing *d, cfx_dtype dtype, int ndim, const int64_t *shape) {
+    return add_weight(d, any_tensor_of(dtype, ndim, shape), chance(2));
+}
+
+static bool broadcasts(const cfx_tensor *a, const cfx_tensor *b) {
+    for (int i = 1; i <= a->ndim && i <= b->ndim; i++) {
+        const int64_t x = a->shape[a->ndim - i], y = b->shape[b->ndim - i];
+        if (x != y && x != 1 && y != 1)
+            return false;
+    }
+    return true;
+}
+
+/* An operand; later ones more often. `like`: one that broadcasts with it, where there is one;
+ * want: of that dtype, CFX_DTYPE_COUNT for any. */
+static operand *any_operand(drawing *d, const cfx_tensor *like, int want) {
+    operand *found = NULL;
+    uint32_t seen = 0;
+    for (int i = 0; i < d->n; i++) {
+        const cfx_tensor *t = d->values[i].fake;
+        if ((want != CFX_DTYPE_COUNT && (int)t->dtype != want) || (like && !broadcasts(t, like)))
+            continue;
+        seen += (uint32_t)(i < d->n / 2 ? 1 : 2);
+        if (test_draw(seen) < (uint32_t)(i < d->n / 2 ? 1 : 2))
+            found = &d->values[i];
+    }
+    return found ? found : &d->values[test_draw((uint32_t)d->n)];
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static bool fine(void) {
+    const bool ok = cfx_ok();
+    cfx_clear();
+    return ok;
+}
+
+/* The fakes of nodes in an argument. */
+static cfx_value faked(const drawing *d, cfx_value v) {
+    if (v.tag == CFX_TAG_NODE) {
+        for (int i = 0; i < d->n; i++)
+            if (d->values[i].node == cfx_as_node(v))
+                return cfx_tensor_value(d->values[i].fake);
+        return cfx_none();
+    }
+    if (v.tag != CFX_TAG_LIST)
+        return v;
+    cfx_value out = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out), faked(d, cfx_as_list(v)->items[i]));
+    return out;
+}
+
+/* Whether an operator gives its first argument another shape or other strides: programs refuse that
+ * of what they are given. */
+static bool changes_shape(cfx_op *op) {
+    static const char *const names[] = {"t_", "transpose_", "squeeze_", "unsqueeze_", "swapaxes_",
+                                        "swapdims_", "as_strided_"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(cfx__op_info_of(op)->schema->name, names[i]))
+            return true;
+    return false;
+}
+
+/* Whether a node is an input or an attribute, or may give one as it is. */
+static bool is_outside(const cfx_node *n) {
+    while (n->op == CFX_CALL_FUNCTION && n->inputs && n->target.op &&
+           (cfx__op_info_of(n->target.op)->writes || cfx__op_shares(n->target.op, 0)) &&
+           !n->target.op->view)
+        n = cfx_as_node(cfx_as_list(n->args)->items[0]);
+    return n->op != CFX_CALL_FUNCTION;
+}
+
+/* A call of an overload on values and nodes, where its shape rule takes them: a node, and a value
+ * for each tensor that it gives. */
+static bool add_call(drawing *d, cfx_op *op, int n, const cfx_value *args) {
+    cfx_value given[CFX_MAX_ARGS], list = cfx_tuple_value(n, args);
+    if (changes_shape(op) && (args[0].tag != CFX_TAG_NODE || is_outside(cfx_as_node(args[0]))))
+        return false;
+    for (int i = 0; i < n; i++)
+        given[i] = faked(d, args[i]);
+    cfx_value v = cfx_op_do_from(CFX_HERE, op, (cfx_args){n, given, NULL});
+    if (!cfx_ok() || d->n >= VALUES - 8)
+        return fine() && false;
+    if (v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->numel > 4096)
+        return false;
+    cfx_node *call = cfx_graph_create(d->p.graph, CFX_CALL_FUNCTION, cfx_target_op(op), list,
+                                      CFX_NONE, NULL, NULL);
+    d->p.random |= (op->effects & CFX_RANDOM) != 0;
+    add_value(d, call, v);
+    if (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST)
+        for (int64_t i = 0; i < cfx_as_list(v)->len && i < 3; i++)
+            if (cfx_as_list(v)->items[i].tag == CFX_TAG_TENSOR && !chance(4))
+                add_value(d, cfx_graph_call(d->p.graph, "operator.getitem", call, i),
+                          cfx_as_list(v)->items[i]);
+    return fine();
+}
+
+#define CALL(d, op, ...)                                                                           \
+    add_call(d, op, (int)(sizeof((cfx_value[]){__VA_ARGS__}) / sizeof(cfx_value)),                 \
+             (cfx_value[]){__VA_ARGS__})
+
+static cfx_value node(const operand *o) { return cfx_node_value(o->node); }
+
+/* ---- arguments by their types ---------------------------------------------------------------- */
+
+static cfx_value any_dims(const cfx_tensor *t, bool all) {
+    int order[CFX_MAX_DIMS];
+    cfx_value list = cfx_list_value(0, NULL);
+    for (int i = 0; i < t->ndim; i++) {
+        const int k = (int)test_draw((uint32_t)i + 1);
+        order[i] = order[k];
+        order[k] = i;
+    }
+    for (int i = 0; i < t->ndim; i++)
+        if (all || chance(2))
+            cfx_list_append(cfx_as_list(list), cfx_int(chance(4) ? order[i] - t->ndim : order[i]));
+    return list;
+}
+
+/* A shape with as many elements. */
+static cfx_value any_view(const cfx_tensor *t) {
+    cfx_value list = cfx_list_value(0, NULL);
+    int64_t left = t->numel;
+    for (int i = 0; i < 3 && left > 0; i++) {
+        int64_t by = 1 + test_draw(6);
+        by = left % by ? 1 : by;
+        if (by > 1 || chance(4))
+            cfx_list_append(cfx_as_list(list), cfx_int(by));
+        left /= by;
+    }
+    cfx_list_append(cfx_as_list(list), cfx_int(t->numel && chance(3) ? -1 : left));
+    return list;
+}
+
+/* A shape that the tensor expands to. */
+static cfx_value any_expansion(const cfx_tensor *t) {
+    cfx_value list = cfx_list_value(0, NULL);
+    if (chance(2))
+        cfx_list_append(cfx_as_list(list), cfx_int(1 + test_draw(3)));
+    for (int i = 0; i < t->ndim; i++)
+        cfx_list_append(cfx_as_list(list), cfx_int(chance(4)           ? -1
+                                                   : t->shape[i] == 1 ? 1 + test_draw(4)
+                                                                      : t->shape[i]));
+    return list;
+}
+
+static cfx_value any_ints(void) {
+    cfx_value list = cfx_list_value(0, NULL);
+    for (uint32_t i = 1 + test_draw(3); i > 0; i--)
+        cfx_list_append(cfx_as_list(list), cfx_int((int)test_draw(4)));
+    return list;
+}
+
+static cfx_value any_scalar(bool whole) {
+    static const double numbers[] = {0.5, -2.5, 1, 0, 3, -1, 2, 0.125, 1e-3};
+    const double v = numbers[test_draw(9)];
+    return whole || chance(3) ? cfx_int((int64_t)v) : cfx_float(v);
+}
+
+static cfx_value any_text(const char *name) {
+    static const char *const reduces[] = {"sum", "prod", "mean", "amax", "amin"};
+    if (!strcmp(name, "rounding_mode"))
+        return cfx_string_value(chance(2) ? "floor" : "trunc");
+    if (!strcmp(name, "approximate"))
+        return cfx_string_value(chance(2) ? "none" : "tanh");
+    if (!strcmp(name, "reduce"))
+        return cfx_string_value(reduces[test_draw(5)]);
+    return cfx_string_value("reflect");
+}
+
+/* An argument of a schema; self: the first tensor that was drawn. */
+static cfx_value any_argument(drawing *d, const cfx__schema *s, const cfx__schema_arg *a,
+                              const cfx_tensor *self) {
+    const char *name = a->name;
+    if (a->has_default && test_draw(8) < 5)
+        return a->fallback;
+    if (a->optional && chance(3))
+        return cfx_none();
+    if (a->type == CFX__T_TENSOR && !a->list) {
+        const bool index = !strcmp(name, "index") || !strcmp(name, "indices"),
+                   mask = !strcmp(name, "mask") || !strcmp(name, "condition");
+        operand *o = any_operand(d, self,
+                                 index  ? CFX_I64
+                                 : mask ? CFX_BOOL
+                                 : self && !chance(6) ? (int)self->dtype
+                                                      : CFX_DTYPE_COUNT);
+        return node(o);
+    }
+    if (a->type == CFX__T_TENSOR) {
+        const bool index = !strcmp(name, "indices");
+        cfx_value list = cfx_list_value(0, NULL);
+        operand *first = any_operand(d, NULL, index ? (chance(4) ? CFX_BOOL : CFX_I64)
+                                                    : CFX_DTYPE_COUNT);
+        for (uint32_t i = 1 + test_draw(3); i > 0; i--)
+            cfx_list_append(cfx_as_list(list),
+                            index && chance(3)
+                                ? cfx_none()
+                                : node(chance(2) ? first
+                                                 : any_operand(d, first->fake,
+                                                               (int)first->fake->dtype)));
+        return list;
+    }
+    const bool dim = !strncmp(name, "dim", 3) || !strcmp(name, "axis") || !strncmp(name, "axis", 4);
+    const uint32_t ndim = self && self->ndim ? (uint32_t)self->ndim : 1;
+    if (a->type == CFX__T_INT && a->list)
+        return !self ? any_ints()
+               : dim ? any_dims(self, !strcmp(s->name, "permute"))
+               : strstr(s->name, "view") || strstr(s->name, "reshape") ? any_view(self)
+               : strstr(s->name, "expand") || strstr(s->name, "broadcast") ? any_expansion(self)
+                                                                          : any_ints();
+    switch (a->type) {
+    case CFX__T_INT:
+        return dim ? cfx_int((int)test_draw(2 * ndim) - (int)ndim)
+                   : cfx_int((int)test_draw(6) - (chance(4) ? 2 : 0));
+    case CFX__T_SCALAR:
+        return any_scalar(self && !cfx__dtype_is_float((cfx_dtype)self->dtype));
+    case CFX__T_FLOAT: return a->list ? cfx_none() : any_scalar(false);
+    case CFX__T_BOOL: return cfx_bool(chance(2));
+    case CFX__T_DTYPE: return cfx_dtype_value(any_dtype());
+    case CFX__T_STR: return any_text(name);
+    default: return a->has_default ? a->fallback : cfx_none();
+    }
+}
+
+static bool add_drawn(drawing *d, cfx_op *op) {
+    const cfx__op_info *info = cfx__op_info_of(op);
+    const cfx__schema *s = info->schema;
+    cfx_value args[CFX_MAX_ARGS];
+    const cfx_tensor *self = NULL;
+    for (int i = 0; i < s->nargs; i++) {
+        args[i] = any_argument(d, s, &s->args[i], self);
+        cfx_value first = args[i].tag == CFX_TAG_LIST && cfx_as_list(args[i])->len
+                              ? cfx_as_list(args[i])->items[0]
+                              : args[i];
+        if (!self && first.tag == CFX_TAG_NODE)
+            self = cfx_as_tensor(faked(d, first));
+    }
+    return fine() && add_call(d, op, s->nargs, args);
+}
+
+/* ---- which operators ------------------------------------------------------------------------- */
+
+static const char *const views[] = {
+    "transpose.int", "permute", "view", "reshape", "expand", "select.int", "slice.Tensor",
+    "narrow", "unsqueeze", "squeeze", "squeeze.dim", "diagonal", "unfold", "t", "flatten.using_ints",
+    "split.Tensor", "chunk", "unbind.int", "movedim.int", "alias", "detach", "view_as",
+    "swapaxes", "expand_as", "select.int", "slice.Tensor", "view.dtype"};
+static const char *const common[] = {
+    "add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor", "neg", "abs", "relu", "sigmoid", "tanh",
+    "exp", "sqrt", "clamp", "maximum", "minimum", "where.self", "gelu", "silu", "to.dtype", "clone",
+    "contiguous", "flip", "cat", "stack", "sum.dim_IntList", "mean.dim", "amax", "softmax.int",
+    "log_softmax.int", "cumsum", "sort", "topk", "gather", "index_select", "index.Tensor", "matmul",
+    "mm", "bmm", "add.Scalar", "mul.Scalar", "lt.Tensor", "ge.Scalar", "masked_fill.Scalar", "roll",
+    "constant_pad_nd", "var.correction", "rsub.Scalar", "pow.Tensor_Scalar", "logical_not", "argmax",
+    "repeat", "tile", "tril", "max.dim", "std.dim", "addcmul", "lerp.Scalar", "hardtanh", "sign",
+    "floor", "eq.Tensor", "bitwise_and.Tensor", "full_like", "zeros_like", "index_fill.int_Scalar",
+    "dropout", "remainder.Scalar", "any.dim", "isnan", "nan_to_num", "erf", "log1p", "reciprocal"};
+static const char *const writers[] = {
+    "copy_", "fill_.Scalar", "zero_", "add_.Tensor", "mul_.Scalar", "relu_", "index_copy_",
+    "index_add_", "index_fill_.int_Scalar", "masked_fill_.Scalar", "scatter_.src", "index_put_",
+    "sub_.Tensor", "clamp_", "neg_", "sigmoid_", "add_.Scalar", "exp_", "fill_diagonal_",
+    "bernoulli_.float", "uniform_", "masked_scatter_", "scatter_add_", "cumsum_", "tril_",
+    "div_.Tensor", "lerp_.Scalar", "t_", "unsqueeze_", "transpose_", "squeeze_"};
+
+static cfx_op *named(const char *const *names, size_t n) {
+    char name[64];
+    snprintf(name, sizeof name, "aten::%s", names[test_draw((uint32_t)n)]);
+    return cfx_op_find(name);
+}
+#define ONE_OF(names) named(names, sizeof names / sizeof *names)
+
+/* What cannot be compared: memory that is not set, sizes that depend on data, other devices and
+ * layouts, what changes the shape of a storage, and what gives addresses or states. */
+static bool is_left_out(cfx_op *op) {
+    static const char *const parts[] = {"empty", "resize", "set_", "sparse", "nested", "_cudnn",
+                                        "pin_memory", "rnn", "_fft", "linalg", "lstm", "gru",
+                                        "svd", "eig", "qr", "geqrf", "cholesky", "lu_", "mkldnn",
+                                        "record_stream", "new_", "_nested", "_debug", "rand",
+                                        "quantize", "_assert", "_coalesced", "multinomial", "dist",
+                                        "sym_", "from_file", "special_", "_test", "_print", "unsafe",
+                                        "_scaled_dot", "combinations", "_foreach"};
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(s->name, parts[i]))
+            return true;
+    return strcmp(s->ns, "aten") != 0 || !s->nargs || op->effects & (CFX_DATA_SHAPE | CFX_SIDE) ||
+           (s->nrets == 1 && s->rets[0].type != CFX__T_TENSOR) || !s->nrets;
+}
+
+static cfx_op *any_op(void) {
+    for (;;) {
+        cfx_op *op = cfx_op_at((int)test_draw((uint32_t)cfx_op_count()));
+        if (!is_left_out(op))
+            return op;
+    }
+}
+
+/* The in-place form, where there is one; else the operator. */
+static cfx_op *written(cfx_op *op) {
+    cfx_op *other = op && op->effects & CFX_POINTWISE ? cfx__op_inplace(op) : NULL;
+    return fine() && other ? other : op;
+}
+
+/* ---- what models are made of ----------------------------------------------------------------- */
+
+/* A view with sizes, strides and an offset of its own, overlapping too. */
+static bool add_strided(drawing *d) {
+    operand *x = any_operand(d, NULL, CFX_DTYPE_COUNT);
+    int64_t left = x->fake->numel;
+    if (left < 1)
+        return false;
+    cfx_value sizes = cfx_list_value(0, NULL), strides = cfx_list_value(0, NULL);
+    int64_t offset = test_draw((uint32_t)left), most = left - 1 - offset;
+    for (uint32_t i = 1 + test_draw(3); i > 0; i--) {
+        const int64_t size = 1 + test_draw(4), stride = test_draw(5);
+        const bool fits = (size - 1) * stride <= most;
+        cfx_list_append(cfx_as_list(sizes), cfx_int(fits ? size : 1));
+        cfx_list_append(cfx_as_list(strides), cfx_int(stride));
+        most -= fits ? (size - 1) * stride : 0;
+    }
+    return CALL(d, &cfx_op_as_strided, node(x), sizes, strides,
+                chance(3) ? cfx_none() : cfx_int(offset));
+}
+
+static bool add_linear(drawing *d) {
+    operand *x = any_operand(d, NULL, CFX_F32);
+    if (!x->fake->ndim)
+        return false;
+    const cfx_dtype dtype = (cfx_dtype)x->fake->dtype;
+    const int64_t in = x->fake->shape[x->fake->ndim - 1], out = 1 + test_draw(9);
+    cfx_value first = node(x), weight = node(new_weight(d, dtype, 2, (int64_t[]){out, in}));
+    cfx_value bias = chance(3) ? cfx_none() : node(new_weight(d, dtype, 1, &out));
+    return CALL(d, &cfx_op_linear, first, weight, bias);
+}
+
+static bool add_conv(drawing *d) {
+    operand *x = any_operand(d, NULL, CFX_F32);
+    if (x->fake->ndim != 4) {
+        int64_t shape[] = {1 + test_draw(2), 1 + test_draw(4), 3 + test_draw(6), 3 + test_draw(6)};
+        x = new_weight(d, CFX_F32, 4, shape);
+    }
+    const int64_t in = x->fake->shape[1], out = 1 + test_draw(8), k = chance(3) ? 3 : 1;
+    const bool single = chance(4);
+    cfx_value first = node(x);
+    cfx_value weight = node(new_weight(d, (cfx_dtype)x->fake->dtype, 4,
+                                       (int64_t[]){single ? in : out, single ? 1 : in, k, k}));
+    cfx_value bias = chance(2) ? cfx_none()
+                               : node(new_weight(d, (cfx_dtype)x->fake->dtype, 1,
+                                                 (int64_t[]){single ? in : out}));
+    return CALL(d, &cfx_op_conv2d, first, weight, bias, cfx_list(1 + (int)test_draw(2)),
+                cfx_list((int)test_draw(2)), cfx_list(1), cfx_int(single ? in : 1));
+}
+
+/* Normalisation by channel, in training mode too: then its statistics are written. */
+static bool add_batch_norm(drawing *d) {
+    operand *x = any_operand(d, NULL, CFX_F32);
+    if (x->fake->ndim < 2)
+        return false;
+    const int64_t c = x->fake->shape[1];
+    cfx_value first = node(x), mean = node(add_weight(d, any_tensor_of(CFX_F32, 1, &c), true));
+    cfx_tensor *spread = cfx_add(cfx_abs(any_tensor_of(CFX_F32, 1, &c)), 0.5);
+    cfx_value var = node(add_weight(d, spread, true));
+    cfx_value w = chance(3) ? cfx_none() : node(new_weight(d, CFX_F32, 1, &c));
+    cfx_value b = chance(3) ? cfx_none() : node(new_weight(d, CFX_F32, 1, &c));
+    return CALL(d, &cfx_op_batch_norm, first, w, b, mean, var, cfx_bool(chance(2)), cfx_float(0.1),
+                cfx_float(1e-5), cfx_bool(false));
+}
+
+static bool add_layer_norm(drawing *d) {
+    operand *x = any_operand(d, NULL, CFX_F32);
+    if (!x->fake->ndim)
+        return false;
+    const int64_t n = x->fake->shape[x->fake->ndim - 1];
+    cfx_value first = node(x);
+    cfx_value w = chance(3) ? cfx_none() : node(new_weight(d, (cfx_dtype)x->fake->dtype, 1, &n));
+    return CALL(d, &cfx_op_layer_norm, first, cfx_list(n), w, cfx_none(), cfx_float(1e-5),
+                cfx_bool(false));
+}
+
+static bool add_attention(drawing *d) {
+    const int64_t shape[] = {1, 1 + test_draw(3), 2 + test_draw(4), 4};
+    cfx_value q = node(new_weight(d, CFX_F32, 4, shape)), k = node(new_weight(d, CFX_F32, 4, shape));
+    cfx_value v = node(any_operand(d, d->values[d->n - 1].fake, CFX_F32));
+    return CALL(d, &cfx_op_scaled_dot_product_attention, q, k, v, cfx_none(), cfx_float(0),
+                cfx_bool(chance(2)), cfx_none(), cfx_bool(false));
+}
+
+static bool add_embedding(drawing *d) {
+    cfx_value rows = node(any_operand(d, NULL, CFX_I64));
+    cfx_value table = node(new_weight(d, chance(3) ? CFX_BF16 : CFX_F32, 2, (int64_t[]){5, 4}));
+    return CALL(d, &cfx_op_embedding, table, rows);
+}
+
+/* A cache that is written at a position which is counted, read before or after. */
+static bool add_cache(drawing *d) {
+    const int64_t shape[] = {1 + test_draw(2), 6, 3}, one = 1;
+    operand *cache = add_weight(d, any_tensor_of(CFX_F32, 3, shape), true);
+    operand *place = add_weight(d, any_tensor_of(CFX_I64, 1, &one), true);
+    cfx_value c = node(cache), at = node(place);
+    cfx_value row = node(new_weight(d, CFX_F32, 3, (int64_t[]){shape[0], 1, 3}));
+    if (chance(2))
+        CALL(d, &cfx_op_slice_Tensor, c, cfx_int(1), cfx_int(0), cfx_int(2 + (int)test_draw(4)));
+    if (chance(2) && CALL(d, &cfx_op_neg, row))
+        row = node(&d->values[d->n - 1]);
+    bool done = CALL(d, cfx__op_inplace(&cfx_op_index_copy), c, cfx_int(1), at, row);
+    if (chance(2))
+        CALL(d, &cfx_op_mul_Tensor, c, cfx_node_value(any_operand(d, cache->fake, CFX_F32)->node));
+    return CALL(d, written(&cfx_op_add_Tensor), at, cfx_int(1)) && done;
+}
+
+static bool add_something(drawing *d) {
+    switch (test_draw(28)) {
+    case 0: return add_linear(d);
+    case 1: return add_conv(d) && (chance(2) || add_batch_norm(d));
+    case 2: return add_batch_norm(d);
+    case 3: return add_layer_norm(d);
+    case 4: return chance(2) ? add_attention(d) : add_embedding(d);
+    case 5: return add_cache(d);
+    case 6: return add_strided(d);
+    case 7:
+    case 8: return add_drawn(d, any_op());
+    case 9: return add_drawn(d, written(any_op()));
+    case 10:
+    case 11:
+    case 12:
+    case 13:
+    case 14: return add_drawn(d, ONE_OF(views));
+    case 15:
+    case 16:
+    case 17:
+    case 18: return add_drawn(d, ONE_OF(writers));
+    case 19: return add_drawn(d, written(ONE_OF(common)));
+    default: return add_drawn(d, ONE_OF(common));
+    }
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+static void add_input(drawing *d, cfx_dtype dtype, int ndim, const int64_t *shape) {
+    char name[8];
+    snprintf(name, sizeof name, "x%d", (int)cfx_as_list(d->p.inputs)->len);
+    cfx_tensor *t = any_tensor_of(dtype, ndim, shape);
+    cfx_list_append(cfx_as_list(d->p.inputs), cfx_tensor_value(t));
+    add_value(d, cfx_graph_placeholder(d->p.graph, name, NULL, false, CFX_NONE),
+              cfx__tensor_faked_in(cfx_tensor_value(t)));
+}
+
+static cfx_tensor *nothing(cfx_module *self, cfx_tensor *x) {
+    (void)self;
+    return x;
+}
+
+random_program programs_draw(uint64_t seed) {
+    drawing d = {.n = 0};
+    int64_t shape[CFX_MAX_DIMS];
+    test_seed(seed * 0x9e3779b97f4a7c15u + 12345);
+    test_draw(2);
+    d.p = (random_program){.root = cfx_module_new("Drawn", nothing, "x"),
+                           .graph = cfx_graph_new(),
+                           .inputs = cfx_list_value(0, NULL),
+                           .state = cfx_dict_new()};
+    add_input(&d, chance(4) ? any_dtype() : CFX_F32, any_shape(shape), shape);
+    add_input(&d, any_dtype(), any_shape(shape), shape);
+    if (chance(2))
+        add_input(&d, CFX_I64, any_shape(shape), shape);
+    if (chance(3))
+        add_input(&d, CFX_F32, any_shape(shape), shape);
+    if (chance(3))
+        new_weight(&d, any_dtype(), any_shape(shape), shape);
+    for (uint32_t left = 2 + test_draw(14), tries = left * TRIES; left > 0 && tries > 0; tries--)
+        left -= add_something(&d);
+    cfx_value results = cfx_tuple_value(0, NULL);
+    for (uint32_t i = 1 + test_draw(4); i > 0; i--)
+        cfx_list_append(cfx_as_list(results), node(any_operand(&d, NULL, CFX_DTYPE_COUNT)));
+    cfx_list_append(cfx_as_list(results), node(&d.values[d.n - 1]));
+    cfx_graph_output(d.p.graph, results);
+    cfx_clear();
+    return d.p;
+}

@@ -1,0 +1,42 @@
+/* Random programs that are well typed by construction, and the oracle for them.
+ *
+ * A program is drawn from a seed call by call: operators with arguments that their schemas and
+ * shape rules take, over views of every kind (strided, overlapping, of views, of weights), writes
+ * in place to whatever may be written, several outputs, halves, integers, bools, empty and 0-d
+ * tensors, NaN, infinities, denormals, normalisation in training mode, random numbers, and caches
+ * with a position counter. programs_check then runs it in every way there is and compares results,
+ * what is left in inputs and buffers, and the value of every node. */
+#ifndef CFX_TEST_PROGRAMS_H
+#define CFX_TEST_PROGRAMS_H
+
+#include <cfx.h>
+
+#include "draw.h"
+
+/* A drawn program: what the calls are, and what they are called on. */
+typedef struct random_program {
+    cfx_module *root;  /* has the parameters and buffers that the graph reads */
+    cfx_graph *graph;  /* placeholders, get_attr, overloads of ATen, one output */
+    cfx_value inputs;  /* a list of tensors, one for each placeholder */
+    cfx_dict *state;   /* name to tensor: as they are before a run */
+    bool random;       /* it draws random numbers */
+} random_program;
+
+/* The program of a seed; scope. */
+random_program programs_draw(uint64_t seed);
+
+/* What a way of running found out about a program. */
+typedef struct program_finding {
+    bool any;
+    char text[8192];
+} program_finding;
+
+/* Counts over many programs, so that a generator that makes nothing of interest is noticed. */
+typedef struct program_counts {
+    long drawn, ran, refused, exported, planned, writes, compared;
+} program_counts;
+
+/* Runs the program of a seed in all ways; the first disagreement, if any. */
+program_finding programs_check(uint64_t seed, program_counts *counts);
+
+#endif
