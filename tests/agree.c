@@ -319,8 +319,8 @@ static void agree_taps(subject *s, const outcome *a, const outcome *b, const cha
         return;
     for (int64_t i = 0; i < a->taps->len; i++) {
         cfx_value want = a->taps->entries[i].value, name = a->taps->entries[i].key;
-        if (strstr(cfx_str(name), "record_function") || strstr(cfx_str(name), "empty")) /* no numbers */
-            continue;
+        if (strstr(cfx_str(name), "record_function") || strstr(cfx_str(name), "empty"))
+            continue; /* no numbers */
         const cfx_value *got = cfx_dict_find(b->taps, name);
         if (!got) {
             found(s, "%s: %s has no value", way, cfx_str(name));

@@ -1,4 +1,4 @@
-/* Numbers that look random and are the same in every run. A process begins as if at test_seed(1). */
+/* Numbers that look random and are the same in every run, which begins as if at test_seed(1). */
 #ifndef CFX_TEST_DRAW_H
 #define CFX_TEST_DRAW_H
 

@@ -326,7 +326,8 @@ static bool add_drawn(drawing *d, cfx_op *op) {
 
 static const char *const views[] = {
     "transpose.int", "permute", "view", "reshape", "expand", "select.int", "slice.Tensor",
-    "narrow", "unsqueeze", "squeeze", "squeeze.dim", "diagonal", "unfold", "t", "flatten.using_ints",
+    "narrow", "unsqueeze", "squeeze", "squeeze.dim", "diagonal", "unfold", "t",
+    "flatten.using_ints",
     "split.Tensor", "chunk", "unbind.int", "movedim.int", "alias", "detach", "view_as",
     "swapaxes", "expand_as", "select.int", "slice.Tensor", "view.dtype"};
 static const char *const common[] = {
@@ -335,7 +336,8 @@ static const char *const common[] = {
     "contiguous", "flip", "cat", "stack", "sum.dim_IntList", "mean.dim", "amax", "softmax.int",
     "log_softmax.int", "cumsum", "sort", "topk", "gather", "index_select", "index.Tensor", "matmul",
     "mm", "bmm", "add.Scalar", "mul.Scalar", "lt.Tensor", "ge.Scalar", "masked_fill.Scalar", "roll",
-    "constant_pad_nd", "var.correction", "rsub.Scalar", "pow.Tensor_Scalar", "logical_not", "argmax",
+    "constant_pad_nd", "var.correction", "rsub.Scalar", "pow.Tensor_Scalar", "logical_not",
+    "argmax",
     "repeat", "tile", "tril", "max.dim", "std.dim", "addcmul", "lerp.Scalar", "hardtanh", "sign",
     "floor", "eq.Tensor", "bitwise_and.Tensor", "full_like", "zeros_like", "index_fill.int_Scalar",
     "dropout", "remainder.Scalar", "any.dim", "isnan", "nan_to_num", "erf", "log1p", "reciprocal"};
@@ -361,7 +363,8 @@ static bool is_left_out(cfx_op *op) {
                                         "svd", "eig", "qr", "geqrf", "cholesky", "lu_", "mkldnn",
                                         "record_stream", "new_", "_nested", "_debug", "rand",
                                         "quantize", "_assert", "_coalesced", "multinomial", "dist",
-                                        "sym_", "from_file", "special_", "_test", "_print", "unsafe",
+                                        "sym_", "from_file", "special_", "_test", "_print",
+                                        "unsafe",
                                         "_scaled_dot", "combinations", "_foreach"};
     const cfx__schema *s = cfx__op_info_of(op)->schema;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
@@ -463,7 +466,8 @@ static bool add_layer_norm(drawing *d) {
 
 static bool add_attention(drawing *d) {
     const int64_t shape[] = {1, 1 + test_draw(3), 2 + test_draw(4), 4};
-    cfx_value q = node(new_weight(d, CFX_F32, 4, shape)), k = node(new_weight(d, CFX_F32, 4, shape));
+    cfx_value q = node(new_weight(d, CFX_F32, 4, shape));
+    cfx_value k = node(new_weight(d, CFX_F32, 4, shape));
     cfx_value v = node(any_operand(d, d->values[d->n - 1].fake, CFX_F32));
     return CALL(d, &cfx_op_scaled_dot_product_attention, q, k, v, cfx_none(), cfx_float(0),
                 cfx_bool(chance(2)), cfx_none(), cfx_bool(false));

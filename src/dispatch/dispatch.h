@@ -73,8 +73,9 @@ static inline cfx__op_info *cfx__op_info_of(cfx_op *op) {
 /* Whether a result may be argument i, or lie in its memory: by the marks of the schema, by the
  * effects of the row, or because Python's functions say nothing of it. */
 bool cfx__op_shares(cfx_op *op, int i);
-/* Whether a call writes to argument i: as the schema marks it, or as the row says of statistics that
- * are updated in training mode. args: bound to the schema; what is not known yet counts as true. */
+/* Whether a call writes to argument i: as the schema marks it, or as the row says of statistics
+ * that are updated in training mode. args: bound to the schema; what is not known yet counts as
+ * true. */
 bool cfx__op_writes(cfx_op *op, const cfx_value *args, int i);
 /* Whether a call writes to any argument. */
 bool cfx__op_call_writes(cfx_op *op, const cfx_value *args);

@@ -85,14 +85,15 @@ TEST(inputs_that_share_memory_are_one_memory) {
         CALL("d", "add.Tensor", "a, z")
         "        return (d,)\n";
     cfx_program *p = program_of(text, tensors_of(1, names, &w));
-    for (int shared = 0; shared < 4; shared++) { /* by one plan, which fits only where they do not */
+    for (int shared = 0; shared < 4; shared++) { /* a plan fits only where they do not */
         cfx_value got[2];
         for (int planned = 0; planned < 2; planned++) {
             cfx_tensor *x = cfx_add(cfx_zeros(3, 4), 2), *y = cfx_add(cfx_zeros(3, 4), 5);
             cfx_value args[] = {cfx_tensor_value(x),
                                 cfx_tensor_value(shared % 2 ? cfx_view(x, cfx_list(3, 4)) : y)};
-            got[planned] = cfx_program_run_with(
-                CFX_HERE, p, planned ? &cfx_planner : &cfx_interpreter, NULL, (cfx_args){2, args, NULL});
+            const cfx_executor *by = planned ? &cfx_planner : &cfx_interpreter;
+            got[planned] =
+                cfx_program_run_with(CFX_HERE, p, by, NULL, (cfx_args){2, args, NULL});
         }
         CHECK_OK();
         CHECK_STR(cfx_str(got[1]), cfx_str(got[0]));

@@ -166,10 +166,11 @@ static cfx_tensor *unfold_back(cfx__recorder *r, cfx_site at, const cfx_value *a
     dim = dim < 0 ? dim + base->ndim : dim;
     if (size > step) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
-                 "While executing unfold, functionalization encountered a tensor being mutated that "
-                 "has internal overlap. When using torch.compile (or running functionalization "
-                 "directly), this is banned as the behavior is not well defined. Consider cloning "
-                 "the tensor before mutating it, or removing the mutation from your model.");
+                 "While executing unfold, functionalization encountered a tensor being mutated "
+                 "that has internal overlap. When using torch.compile (or running "
+                 "functionalization directly), this is banned as the behavior is not well "
+                 "defined. Consider cloning the tensor before mutating it, or removing the "
+                 "mutation from your model.");
         return &cfx__tensor_bad;
     }
     memcpy(stride, base->stride, (size_t)base->ndim * sizeof *stride);
@@ -199,7 +200,8 @@ static cfx_tensor *step_back(cfx__recorder *r, cfx_site at, const cfx__functiona
         return by_name(r, "aten.slice_scatter", CFX_ARGS(base, view, dim, start, end));
     }
     if (s->op == &cfx_op_view_dtype)
-        return by_name(r, "aten.view.dtype", CFX_ARGS(view, cfx_dtype_value((cfx_dtype)base->dtype)));
+        return by_name(r, "aten.view.dtype",
+                       CFX_ARGS(view, cfx_dtype_value((cfx_dtype)base->dtype)));
     if (!strcmp(name, "view") || !strcmp(name, "_reshape_alias") || !strcmp(name, "reshape"))
         return by_name(r, cfx__tensor_is_contiguous(view) ? "aten.view" : "aten.reshape",
                        CFX_ARGS(view, cfx_ints_value(base->ndim, base->shape)));
