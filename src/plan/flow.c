@@ -138,7 +138,7 @@ static void note_variation(void *user, int slot) {
     v->any |= v->marked[slot];
 }
 
-bool cfx__plan_reads_ordered(const cfx__lowering *l, int slot) {
+static bool reads_ordered(const cfx__lowering *l, int slot) {
     variation v = {l->ordered, false};
     cfx__plan_each_read(&l->plan->steps->steps[slot], note_variation, &v);
     return v.any;
@@ -154,7 +154,7 @@ static bool writes_ordered(const cfx__lowering *l, const cfx__run_step *s) {
 }
 
 bool cfx__plan_is_ordered(const cfx__lowering *l, int slot) {
-    return l->ordered[slot] || cfx__plan_reads_ordered(l, slot);
+    return l->ordered[slot] || reads_ordered(l, slot);
 }
 
 cfx_op *cfx__plan_op_called(const cfx__lowering *l, const cfx__run_step *s) {

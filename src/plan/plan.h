@@ -186,9 +186,7 @@ void cfx__plan_renew(const int *object, const int *now, cfx__run_step *s);
 /* Which slots differ from run to run. False where a constant would be drawn from the generator, or
  * where something is printed or timed: that is for the interpreter. */
 bool cfx__plan_find_variation(cfx__lowering *l, bool *varies);
-/* Whether a step reads an ordered slot, and whether it reads or gives one: then it is a kernel of
- * its own, at its own place. */
-bool cfx__plan_reads_ordered(const cfx__lowering *l, int slot);
+/* Whether a step reads or gives an ordered slot: it is a kernel of its own, at its own place. */
 bool cfx__plan_is_ordered(const cfx__lowering *l, int slot);
 /* What a step calls: the functional form of an operator in place, unless what it writes to is
  * ordered. NULL: no operator. */
