@@ -127,6 +127,8 @@ FNR == 1 {
         if (code ~ /^[ \t]*(static|_Thread_local)[ \t]/ && !(file in stateful) && mutable(code))
             report("state that can change belongs in the context (src/base/context.c)")
     }
+    if (room == "cli" && file != "src/cli/output.c" && match(code, /(^|[^A-Za-z0-9_])v?f?printf[ \t]*\(/))
+        report("the command prints by cli_print and cli_say, for which a name is part of a line")
     if (room != "" && !is_test && file != "src/base/base.h" && match(code, cut))
         report("floats become integers by cfx__int64_of: " substr(code, RSTART, RLENGTH))
     if (match($0, /__builtin_cpu_supports\("(f16c|amx|avx512fp16|avxvnni)/))

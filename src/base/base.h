@@ -190,6 +190,14 @@ bool cfx__utf8_printable(uint32_t code); /* as str.isprintable() says */
 enum { CFX__SHOWN = 12 };
 size_t cfx__utf8_show(const char *text, size_t left, char shown[CFX__SHOWN]);
 void cfx__text_show(cfx__text *t, size_t from); /* so for all of t from there on */
+/* Adds a text that stays on its line: ends of lines and tabs are escapes too. */
+void cfx__text_line(cfx__text *t, const char *text, size_t len);
+static inline void cfx__text_puts_line(cfx__text *t, const char *text) {
+    cfx__text_line(t, text, strlen(text));
+}
+/* As cfx__text_vprintf, but what %s brings stays on its line, where it is not all there is. */
+void cfx__text_vshow(cfx__text *t, const char *fmt, va_list ap);
+void cfx__text_showf(cfx__text *t, const char *fmt, ...) CFX_PRINTF(2, 3);
 bool cfx__text_glob(const char *pattern, const char *text); /* * any run, ? any character */
 
 /* ---- vectors and maps ------------------------------------------------------------------------ */
@@ -237,6 +245,9 @@ void cfx__log(const char *line);
 void cfx__fail_unknown(cfx_site at, const char *fmt, ...) CFX_PRINTF(2, 3);
 bool cfx__error_unknown(void); /* whether such an error is recorded */
 
+/* cfx_fail for messages with texts of several lines in them (a graph, a tree), which stay so; those
+ * of cfx_fail are shown on one. */
+void cfx__fail_lines(cfx_error_kind kind, cfx_site at, const char *fmt, ...) CFX_PRINTF(3, 4);
 /* cfx_fail for functions that take a format themselves: `before` as it is, then what that gives. */
 void cfx__fail_list(cfx_error_kind kind, cfx_site at, const char *before, const char *fmt,
                     va_list ap);

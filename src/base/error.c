@@ -63,10 +63,9 @@ void cfx__fail_list(cfx_error_kind kind, cfx_site at, const char *before, const 
     if (c->failed)
         return;
     c->message.len = c->notes.len = 0;
-    cfx__text_puts(&c->message, before);
-    cfx__text_vprintf(&c->message, fmt, ap);
+    cfx__text_puts_line(&c->message, before);
+    cfx__text_vshow(&c->message, fmt, ap); /* names in it may come from a file */
     shorten(&c->message, 0);
-    cfx__text_show(&c->message, 0); /* names in it may come from a file */
     if (c->failed) /* there is no memory for the message: that is the error */
         return;
     c->failed = true;
@@ -83,6 +82,16 @@ void cfx_fail(cfx_error_kind kind, cfx_site at, const char *fmt, ...) {
     va_start(ap, fmt);
     cfx__fail_list(kind, at, "", fmt, ap);
     va_end(ap);
+}
+
+void cfx__fail_lines(cfx_error_kind kind, cfx_site at, const char *fmt, ...) {
+    cfx__text lines = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    cfx__text_vprintf(&lines, fmt, ap);
+    va_end(ap);
+    cfx_fail(kind, at, "%s", lines.data);
+    cfx__text_release(&lines);
 }
 
 void cfx__fail_unknown(cfx_site at, const char *fmt, ...) {
@@ -124,9 +133,8 @@ void cfx_note(const char *fmt, ...) {
     if (c->notes.len)
         cfx__text_putc(&c->notes, '\n');
     size_t from = c->notes.len;
-    cfx__text_vprintf(&c->notes, fmt, ap);
+    cfx__text_vshow(&c->notes, fmt, ap);
     shorten(&c->notes, from);
-    cfx__text_show(&c->notes, from);
     va_end(ap);
     c->error.notes = c->notes.data;
 }

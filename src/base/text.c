@@ -218,32 +218,3 @@ bool cfx__utf8_printable(uint32_t c) {
             return false;
     return true;
 }
-
-size_t cfx__utf8_show(const char *text, size_t left, char shown[CFX__SHOWN]) {
-    uint32_t c = 0;
-    size_t n = cfx__utf8_get(text, left, &c);
-    if (!n)
-        snprintf(shown, CFX__SHOWN, "\\x%02x", (unsigned char)*text);
-    else if (cfx__utf8_printable(c) || c == '\n' || c == '\t')
-        snprintf(shown, CFX__SHOWN, "%.*s", (int)n, text);
-    else
-        snprintf(shown, CFX__SHOWN, c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
-    return n ? n : 1;
-}
-
-void cfx__text_show(cfx__text *t, size_t from) {
-    size_t at = from, len = t->len;
-    while (at < len && ((t->data[at] >= ' ' && t->data[at] < 0x7f) || t->data[at] == '\n'))
-        at++;
-    if (at == len)
-        return;
-    cfx__text shown = {0};
-    char one[CFX__SHOWN];
-    for (at = from; at < len;) {
-        at += cfx__utf8_show(t->data + at, len - at, one);
-        cfx__text_puts(&shown, one);
-    }
-    t->len = from;
-    cfx__text_add(t, shown.data, shown.len);
-    cfx__text_release(&shown);
-}

@@ -95,18 +95,19 @@ static void print_table(table *t) {
         all += t->rows.data[i].ms;
     if (t->rows.len)
         qsort(t->rows.data, t->rows.len, sizeof *t->rows.data, by_time);
-    printf("\n%-48s %6s %10s %7s %9s %8s\n", "kernel", "calls", "ms", "share", "GFLOP/s",
-           "of peak");
+    cli_print("\n%-48s %6s %10s %7s %9s %8s\n", "kernel", "calls", "ms", "share", "GFLOP/s",
+              "of peak");
     for (size_t i = 0; i < t->rows.len && i < ROWS; i++) {
         const row *r = &t->rows.data[i];
-        printf("%-48s %6d %10.3f %6.1f%%", r->name, r->calls, r->ms,
-               100 * r->ms / (all > 0 ? all : 1));
+        cli_print("%-48s %6d %10.3f %6.1f%%", r->name, r->calls, r->ms,
+                  100 * r->ms / (all > 0 ? all : 1));
         if (r->flops > 0 && r->ms > 0)
-            printf(" %9.1f %7.0f%%", r->flops / r->ms / 1e6, 100 * r->flops / r->ms / 1e6 / peak);
-        printf("\n");
+            cli_print(" %9.1f %7.0f%%", r->flops / r->ms / 1e6,
+                      100 * r->flops / r->ms / 1e6 / peak);
+        cli_print("\n");
     }
-    printf("%-48s %6s %10.3f %7s %9.1f\n", "all of them; the peak is a product's", "", all, "",
-           peak);
+    cli_print("%-48s %6s %10.3f %7s %9.1f\n", "all of them; the peak is a product's", "", all, "",
+              peak);
     VEC_FREE(t->rows);
 }
 
@@ -202,9 +203,9 @@ static double run_callers(caller *c, int n) {
 
 static void print_times(const char *model, double first, double *ms, int n) {
     double median = cli_median(ms, n);
-    printf("%s: first %.2f ms, then %d runs: best %.2f ms, median %.2f ms; %d thread%s\n", model,
-           first, n, ms[0], median, cfx_get_num_threads(),
-           cfx_get_num_threads() == 1 ? "" : "s");
+    cli_print("%s: first %.2f ms, then %d runs: best %.2f ms, median %.2f ms; %d thread%s\n", model,
+              first, n, ms[0], median, cfx_get_num_threads(),
+              cfx_get_num_threads() == 1 ? "" : "s");
 }
 
 static int bench(const char *model, const char *file, int runs, int callers,
@@ -231,8 +232,8 @@ static int bench(const char *model, const char *file, int runs, int callers,
     if (cfx_ok()) {
         print_times(model, first, ms, runs * n);
         if (callers)
-            printf("%d caller%s at once: %.1f runs a second\n", n, n == 1 ? "" : "s",
-                   runs * n / took);
+            cli_print("%d caller%s at once: %.1f runs a second\n", n, n == 1 ? "" : "s",
+                      runs * n / took);
         cfx_value inputs = cfx_program_inputs_from((cfx_site){0}, p, args);
         if (!cfx_is_bad(inputs) && !callers)
             print_kernels(p, inputs);

@@ -391,7 +391,7 @@ static void check_line(session *s, const char *line, size_t len, int number) {
         return;
     if (bad) {
         s->failed++;
-        printf("line %d: %s%s: %s\n", number, name ? name : "?", how, bad);
+        cli_print("line %d: %s%s: %s\n", number, name ? name : "?", how, bad);
     } else {
         s->passed++;
     }
@@ -418,6 +418,6 @@ int cli_check(const char *dir, const char *pattern, bool grad) {
     fclose(f);
     if (!cfx_ok())
         return cli_trouble();
-    printf("%d passed, %d failed\n", s.passed, s.failed);
+    cli_print("%d passed, %d failed\n", s.passed, s.failed);
     return s.failed ? CLI_DIFFERS : CLI_DONE;
 }

@@ -5,6 +5,8 @@
 #ifndef CFX__CLI_H
 #define CFX__CLI_H
 
+#include <stdarg.h>
+
 #include <cfx.h>
 
 enum { CLI_DONE = 0, CLI_DIFFERS = 1, CLI_TROUBLE = 2 };
@@ -62,6 +64,13 @@ bool cli_limits(cli_words *w);
 /* From here on stdout holds no characters that a terminal would obey: what is printed may come from
  * a file. */
 void cli_output_begin(void);
+/* Results, to stdout, and words, to stderr: printf, but what %s brings stays on its line, since it
+ * may come from a file. Nothing else is used to print; for a text of several lines there is
+ * cli_lines, which ends the last one. */
+void cli_print(const char *fmt, ...) CFX_PRINTF(1, 2);
+void cli_lines(const char *text);
+void cli_say(const char *fmt, ...) CFX_PRINTF(1, 2);
+void cli_say_list(const char *fmt, va_list ap);
 /* What is printed from here on stands back on a terminal, or no more. */
 void cli_dim(bool on);
 /* Writes what is left. Returns the exit code; another, with a sentence, where output was lost. */

@@ -75,12 +75,12 @@ static const char *op_of(const cfx_node *n) {
 static void print_list(const char *what, cfx_value nodes) {
     if (!cfx_as_list(nodes)->len)
         return;
-    printf("%-8s %lld:", what, (long long)cfx_as_list(nodes)->len);
+    cli_print("%-8s %lld:", what, (long long)cfx_as_list(nodes)->len);
     for (int64_t i = 0; i < cfx_as_list(nodes)->len && i < LISTED; i++) {
         const cfx_node *n = cfx_as_node(cfx_as_list(nodes)->items[i]);
-        printf("%s %s (%s)", i ? "," : "", n->name, op_of(n));
+        cli_print("%s %s (%s)", i ? "," : "", n->name, op_of(n));
     }
-    printf("%s\n", cfx_as_list(nodes)->len > LISTED ? ", ..." : "");
+    cli_print("%s\n", cfx_as_list(nodes)->len > LISTED ? ", ..." : "");
 }
 
 static const char *decibels(double x) {
@@ -91,10 +91,11 @@ static void print_row(const cli_comparison *c, const cli_row *r) {
     const char *name = r->a && strcmp(r->a->name, r->b->name)
                            ? cfx__text_format("%s | %s", r->a->name, r->b->name)
                            : r->b->name;
-    printf("%-32s %-28s %-11.3g %-10s", name, op_of(r->b), r->all.error, decibels(r->all.decibels));
+    cli_print("%-32s %-28s %-11.3g %-10s", name, op_of(r->b), r->all.error,
+              decibels(r->all.decibels));
     if (c->pairs)
-        printf(" %-11.3g %-10s", r->here.error, decibels(r->here.decibels));
-    printf("%s%s\n", r->all.beyond ? " beyond" : "", r->here.beyond ? " made here" : "");
+        cli_print(" %-11.3g %-10s", r->here.error, decibels(r->here.decibels));
+    cli_print("%s%s\n", r->all.beyond ? " beyond" : "", r->here.beyond ? " made here" : "");
 }
 
 /* Rows beyond the tolerance in the order of the program, at most so many from each end of them. */
@@ -104,18 +105,18 @@ static void print_rows(const cli_comparison *c) {
         beyond += c->rows[i].all.beyond || c->rows[i].here.beyond;
         compared += c->rows[i].all.known;
     }
-    printf("%d values compared, %d beyond their tolerance\n", compared, beyond);
+    cli_print("%d values compared, %d beyond their tolerance\n", compared, beyond);
     if (!beyond)
         return;
-    printf("\n%-32s %-28s %-11s %-10s", "node", "operator", "error", "signal");
-    printf(c->pairs ? " %-11s %-10s\n" : "\n", "made here", "signal");
+    cli_print("\n%-32s %-28s %-11s %-10s", "node", "operator", "error", "signal");
+    cli_print(c->pairs ? " %-11s %-10s\n" : "\n", "made here", "signal");
     for (int i = 0; i < c->n; i++) {
         const cli_row *r = &c->rows[i];
         if (!r->all.beyond && !r->here.beyond)
             continue;
         bool show = seen < WORST || seen >= beyond - WORST || i == c->made || r->here.beyond;
         if (show && shown < seen)
-            printf("%-32s\n", "...");
+            cli_print("%-32s\n", "...");
         if (show)
             CFX_SCOPE print_row(c, r);
         seen++;
@@ -128,34 +129,34 @@ static void print_inside(const cli_comparison *c) {
     int shown = 0, beyond = beyond_inside(c);
     if (!c->inside || !c->inside->len)
         return;
-    printf("%lld values in sub-graphs compared, %d beyond their tolerance\n",
-           (long long)c->inside->len, beyond);
+    cli_print("%lld values in sub-graphs compared, %d beyond their tolerance\n",
+              (long long)c->inside->len, beyond);
     for (int64_t i = 0; i < c->inside->len && shown < LISTED; i++)
         CFX_SCOPE {
             cfx_value row = c->inside->items[i];
             if (!cfx_as_bool(cfx_at(row, 4)))
                 continue;
-            printf("%-61s %-11.3g %s\n", cfx_text(cfx_at(row, 0)), cfx_number(cfx_at(row, 1)),
-                   decibels(cfx_number(cfx_at(row, 2))));
+            cli_print("%-61s %-11.3g %s\n", cfx_text(cfx_at(row, 0)), cfx_number(cfx_at(row, 1)),
+                      decibels(cfx_number(cfx_at(row, 2))));
             shown++;
         }
     if (shown < beyond)
-        printf("...\n");
+        cli_print("...\n");
 }
 
 static void print_added(const cli_comparison *c, const cfx_node *n) {
     cfx_value added = cli_added_before(c, n);
     for (int64_t i = 0; i < cfx_as_list(added)->len; i++)
-        printf("%s%s (%s)", i ? ", " : ", by what was added before it: ",
-               cfx_as_node(cfx_as_list(added)->items[i])->name,
-               op_of(cfx_as_node(cfx_as_list(added)->items[i])));
-    printf("\n");
+        cli_print("%s%s (%s)", i ? ", " : ", by what was added before it: ",
+                  cfx_as_node(cfx_as_list(added)->items[i])->name,
+                  op_of(cfx_as_node(cfx_as_list(added)->items[i])));
+    cli_print("\n");
 }
 
 static void print_comparison(const cli_comparison *c) {
     if (c->pairs) {
-        printf("%d of %lld nodes of %s belong to one of %s\n", c->n,
-               (long long)cfx_graph_len(c->b->module->graph), c->path_b, c->path_a);
+        cli_print("%d of %lld nodes of %s belong to one of %s\n", c->n,
+                  (long long)cfx_graph_len(c->b->module->graph), c->path_b, c->path_a);
         print_list("added", alone(c, c->b));
         print_list("removed", alone(c, c->a));
         print_list("changed", changed(c));
@@ -164,19 +165,19 @@ static void print_comparison(const cli_comparison *c) {
         print_rows(c);
     print_inside(c);
     if (c->first >= 0)
-        printf("\nthe first value beyond its tolerance is %s (%s)\n", c->rows[c->first].b->name,
-               op_of(c->rows[c->first].b));
+        cli_print("\nthe first value beyond its tolerance is %s (%s)\n", c->rows[c->first].b->name,
+                  op_of(c->rows[c->first].b));
     if (c->made >= 0) {
-        printf("the difference is made at %s (%s)", c->rows[c->made].b->name,
-               op_of(c->rows[c->made].b));
+        cli_print("the difference is made at %s (%s)", c->rows[c->made].b->name,
+                  op_of(c->rows[c->made].b));
         print_added(c, c->rows[c->made].b);
     }
     if (c->bisected) {
-        printf("with A's value of %s (%s) the results agree", c->bisected->name,
-               op_of(c->bisected));
+        cli_print("with A's value of %s (%s) the results agree", c->bisected->name,
+                  op_of(c->bisected));
         print_added(c, c->bisected);
     }
-    printf("%s\n", is_same(c) ? "same" : "differs");
+    cli_print("%s\n", is_same(c) ? "same" : "differs");
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -271,7 +272,7 @@ static void print_comparison_json(const cli_comparison *c) {
     cfx_dict_set(all, "columns", cfx_dict_value(error_columns(c, false)));
     cfx__text out = {0};
     cfx__json_value(&out, cfx_dict_value(all));
-    printf("%s\n", out.data ? out.data : "{}");
+    cli_print("%s\n", out.data ? out.data : "{}");
     cfx__text_release(&out);
 }
 

@@ -250,13 +250,13 @@ static void print_peak(const cli_costs *c) {
         cli_sum peak = {0};
         for (int k = 0; k < c->npoints; k++)
             peak.at[k] = c->at[k]->peak;
-        printf("results   %s bytes alive at most\n", cli_sum_text(c, &peak));
+        cli_print("results   %s bytes alive at most\n", cli_sum_text(c, &peak));
         return;
     }
-    printf("results   %s made, %s alive at most", cli_bytes(cost->bytes), cli_bytes(cost->peak));
+    cli_print("results   %s made, %s alive at most", cli_bytes(cost->bytes), cli_bytes(cost->peak));
     if (cost->peak_at >= 0)
-        printf(", at %s", cost->nodes[cost->peak_at].node->name);
-    printf("\n");
+        cli_print(", at %s", cost->nodes[cost->peak_at].node->name);
+    cli_print("\n");
 }
 
 void cli_print_costs(const cli_costs *c) {
@@ -267,23 +267,24 @@ void cli_print_costs(const cli_costs *c) {
         cli_sum_add(&flops, &rows.data[i].flops, 1);
         width = (int)strlen(rows.data[i].name) > width ? (int)strlen(rows.data[i].name) : width;
     }
-    printf("\n%-*s %7s %7s %10s  %s\n", width, "operator", "calls",
-           c->npoints == 1 ? "share" : "", "FLOPs", "results (bytes)");
+    cli_print("\n%-*s %7s %7s %10s  %s\n", width, "operator", "calls",
+              c->npoints == 1 ? "share" : "", "FLOPs", "results (bytes)");
     for (size_t i = 0; i < rows.len; i++)
         CFX_SCOPE {
             const op_row *r = &rows.data[i];
             double all = (double)flops.at[0];
             const char *share = cfx__text_format("%.1f%%", 100 * (double)r->flops.at[0] / all);
-            printf("%-*s %7lld %7s %10s  %s\n", width, r->name, (long long)r->calls,
-                   all > 0 && c->npoints == 1 ? share : "", cli_sum_text(c, &r->flops),
-                   cli_sum_text(c, &r->bytes));
+            cli_print("%-*s %7lld %7s %10s  %s\n", width, r->name, (long long)r->calls,
+                      all > 0 && c->npoints == 1 ? share : "", cli_sum_text(c, &r->flops),
+                      cli_sum_text(c, &r->bytes));
         }
     for (int k = 0; k < CLI_POINTS; k++)
         macs.at[k] = flops.at[k] / 2;
-    printf("\nFLOPs     %s (%s multiply-adds)\n", cli_sum_text(c, &flops), cli_sum_text(c, &macs));
+    cli_print("\nFLOPs     %s (%s multiply-adds)\n", cli_sum_text(c, &flops),
+              cli_sum_text(c, &macs));
     print_peak(c);
     if (c->at[0]->unknown)
-        printf("%d calls are not counted: nothing tells their shapes\n", c->at[0]->unknown);
+        cli_print("%d calls are not counted: nothing tells their shapes\n", c->at[0]->unknown);
     VEC_FREE(rows);
 }
 

@@ -87,12 +87,12 @@ static const char *place(const cfx_tensor *t, int64_t i) {
 static bool compare_tensors(const char *name, const cfx_tensor *got, const cfx_tensor *want,
                             double least) {
     if (got->dtype != want->dtype || !cfx__tensor_same_shape(got, want)) {
-        printf("%-8s %s, not %s  differs\n", name, cli_brief(cfx_tensor_value(got)),
-               cli_brief(cfx_tensor_value(want)));
+        cli_print("%-8s %s, not %s  differs\n", name, cli_brief(cfx_tensor_value(got)),
+                  cli_brief(cfx_tensor_value(want)));
         return false;
     }
     if (want->numel && !got->data != !want->data) { /* as on the meta device */
-        printf("%-8s %s without numbers  differs\n", name, cli_brief(cfx_tensor_value(got)));
+        cli_print("%-8s %s without numbers  differs\n", name, cli_brief(cfx_tensor_value(got)));
         return false;
     }
     bool complex = cfx__dtype_is_complex(want->dtype);
@@ -100,13 +100,13 @@ static bool compare_tensors(const char *name, const cfx_tensor *got, const cfx_t
     cli_differ(got, want, &d);
     double own = cli_tolerance(want->dtype), allowed = own > 0 ? fmax(own, least) : own;
     bool same = d.error <= allowed * d.scale;
-    printf("%-8s %-20s largest error %-10.3g passes from %-10.3g allowed %-8g %s", name,
-           cli_brief(cfx_tensor_value(want)), d.error, d.error / d.scale, allowed,
-           same ? "same" : "differs");
+    cli_print("%-8s %-20s largest error %-10.3g passes from %-10.3g allowed %-8g %s", name,
+              cli_brief(cfx_tensor_value(want)), d.error, d.error / d.scale, allowed,
+              same ? "same" : "differs");
     if (!same)
-        printf(": %lld of %lld; at %s %.9g, not %.9g", (long long)d.wrong, (long long)want->numel,
-               place(want, complex ? d.at / 2 : d.at), d.got, d.want);
-    printf("\n");
+        cli_print(": %lld of %lld; at %s %.9g, not %.9g", (long long)d.wrong,
+                  (long long)want->numel, place(want, complex ? d.at / 2 : d.at), d.got, d.want);
+    cli_print("\n");
     return same;
 }
 
@@ -135,8 +135,8 @@ bool cli_expect(const cfx_list *results, const cfx_list *names, const cfx_dict *
         if (got.tag == CFX_TAG_TENSOR) {
             same &= compare_tensors(name, cfx_as_tensor(got), cfx_as_tensor(want), least);
         } else {
-            printf("%-8s %s  differs\n", name,
-                   !i ? "is not among the results" : "is not a tensor here");
+            cli_print("%-8s %s  differs\n", name,
+                      !i ? "is not among the results" : "is not a tensor here");
             same = false;
         }
     }

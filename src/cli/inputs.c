@@ -101,8 +101,7 @@ cfx_value cli_own_inputs(cfx_program *p, bool random) {
             return cfx_bad();
     }
     if (cfx_as_list(leaves)->len)
-        fprintf(stderr, "cfx: inputs are %s\n",
-                samples ? "the program's own samples"
-                        : "made up: random floats, ones for the rest");
+        cli_say("cfx: inputs are %s\n", samples ? "the program's own samples"
+                                                : "made up: random floats, ones for the rest");
     return cfx_program_inputs_from((cfx_site){0}, p, as_call(p, leaves));
 }

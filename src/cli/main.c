@@ -2,7 +2,6 @@
 #include "cli.h"
 
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,28 +11,30 @@ static const cli_command *const commands[] = {
     &cli_rewrite, &cli_quantize, &cli_draw,    &cli_bench,   &cli_ops};
 
 int cli_trouble(void) {
-    fprintf(stderr, "cfx: ");
+    cli_say("cfx: ");
     if (cfx_report(stderr))
-        fprintf(stderr, "something went wrong\n");
+        cli_say("something went wrong\n");
     return CLI_TROUBLE;
 }
 
 int cli_usage(const cli_command *command, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    fprintf(stderr, "cfx %s: ", command->name);
-    vfprintf(stderr, fmt, ap);
-    fprintf(stderr, "; see 'cfx %s --help'\n", command->name);
+    cli_say("cfx %s: ", command->name);
+    cli_say_list(fmt, ap);
+    cli_say("; see 'cfx %s --help'\n", command->name);
     va_end(ap);
     return CLI_TROUBLE;
 }
 
-static int help(FILE *out) {
-    fprintf(out, "cfx: PyTorch programs without Python\n\nusage: cfx COMMAND ...\n\n");
+/* Where it was asked for it is a result, else words. */
+static int help(bool asked) {
+    void (*print)(const char *fmt, ...) = asked ? cli_print : cli_say;
+    print("cfx: PyTorch programs without Python\n\nusage: cfx COMMAND ...\n\n");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
-    fprintf(out, "\n'cfx COMMAND --help' tells more of each.\n");
-    return out == stderr ? CLI_TROUBLE : CLI_DONE;
+        print("  %-10s %s\n", commands[i]->name, commands[i]->summary);
+    print("\n'cfx COMMAND --help' tells more of each.\n");
+    return asked ? CLI_DONE : CLI_TROUBLE;
 }
 
 /* A file that is mapped was cut short by somebody else: its pages are no more. */
@@ -47,11 +48,11 @@ static void on_lost_page(int signal) {
 
 static int run(int argc, char **argv) {
     if (argc < 2)
-        return help(stderr);
+        return help(false);
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
-        return help(stdout);
+        return help(true);
     if (!strcmp(argv[1], "--version")) {
-        printf("cfx %s\n", CFX_VERSION);
+        cli_print("cfx %s\n", CFX_VERSION);
         return CLI_DONE;
     }
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
@@ -65,7 +66,7 @@ static int run(int argc, char **argv) {
             }
         return commands[i]->run(argc - 1, argv + 1);
     }
-    fprintf(stderr, "cfx: no command '%s'; see 'cfx --help'\n", argv[1]);
+    cli_say("cfx: no command '%s'; see 'cfx --help'\n", argv[1]);
     return CLI_TROUBLE;
 }
 

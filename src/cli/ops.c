@@ -37,20 +37,20 @@ static const char *columns(const cfx_op *op, char *out, size_t size) {
 static int list(bool markdown) {
     char buffer[64];
     if (markdown)
-        printf("| operator | schema | columns | in Python |\n|---|---|---|---|\n");
+        cli_print("| operator | schema | columns | in Python |\n|---|---|---|---|\n");
     for (int i = 0; i < cfx_op_count() && cfx__limit_time() && cfx_ok(); i++) {
         cfx_op *op = cfx_op_at(i);
         const char *have = columns(op, buffer, sizeof buffer);
         if (markdown)
-            printf("| `%s` | `%s` | %s | %s |\n", cfx_op_name(op), op->schema, have,
-                   op->torch_ ? op->torch_ : "");
+            cli_print("| `%s` | `%s` | %s | %s |\n", cfx_op_name(op), op->schema, have,
+                      op->torch_ ? op->torch_ : "");
         else
-            printf("%-44s %s\n", cfx_op_name(op), have);
+            cli_print("%-44s %s\n", cfx_op_name(op), have);
     }
     if (!cfx_ok())
         return cli_trouble();
     if (!markdown)
-        fprintf(stderr, "%d operators; in-place and out= forms are derived\n", cfx_op_count());
+        cli_say("%d operators; in-place and out= forms are derived\n", cfx_op_count());
     return CLI_DONE;
 }
 
@@ -72,21 +72,21 @@ static void explain_effects(unsigned effects) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (effects & rows[i].bit)
-            printf("  %s\n", rows[i].text);
+            cli_print("  %s\n", rows[i].text);
 }
 
 static void explain(cfx_op *op) {
     char buffer[64];
-    printf("%s\n  schema     %s\n", cfx_op_name(op), op->schema);
+    cli_print("%s\n  schema     %s\n", cfx_op_name(op), op->schema);
     if (op->torch_)
-        printf("  in Python  %s\n", op->torch_);
-    printf("  columns    %s\n", columns(op, buffer, sizeof buffer));
+        cli_print("  in Python  %s\n", op->torch_);
+    cli_print("  columns    %s\n", columns(op, buffer, sizeof buffer));
     if (op->dtypes & ((1u << CFX_DTYPE_COUNT) - 1)) {
-        printf("  computes in");
+        cli_print("  computes in");
         for (int d = 0; d < CFX_DTYPE_COUNT; d++)
             if (op->dtypes >> d & 1)
-                printf(" %s", cfx_dtype_name((cfx_dtype)d));
-        printf("\n");
+                cli_print(" %s", cfx_dtype_name((cfx_dtype)d));
+        cli_print("\n");
     }
     explain_effects(op->effects);
 }
@@ -96,7 +96,7 @@ static int explain_name(const char *name) {
     cfx_op *op = cfx_op_find(name);
     if (!fn && !op) {
         const char *hint = cfx__dispatch_hint(name);
-        fprintf(stderr, "cfx ops: no operator is called '%s'%s\n", name,
+        cli_say("cfx ops: no operator is called '%s'%s\n", name,
                 *hint ? hint : "; 'cfx ops' lists them");
         return CLI_TROUBLE;
     }

@@ -94,8 +94,8 @@ static bool is_default(const cfx_pass *pass) {
 static int list_passes(void) {
     const cfx_pass *p;
     for (int i = 0; (p = cfx_pass_number(i)); i++)
-        printf("%c %-22s %s%s%s\n", is_default(p) ? '*' : ' ', p->name, p->summary,
-               p->options ? "; options: " : "", p->options ? p->options : "");
+        cli_print("%c %-22s %s%s%s\n", is_default(p) ? '*' : ' ', p->name, p->summary,
+                  p->options ? "; options: " : "", p->options ? p->options : "");
     return CLI_DONE;
 }
 
@@ -103,9 +103,9 @@ static int list_passes(void) {
 
 static void print_report(const cfx_pass_report *r, void *user) {
     (void)user;
-    printf("%-4d %-22s %6d changes %8lld -> %-8lld nodes %10.3f ms\n", r->application,
-           r->pass->name, r->changes, (long long)r->nodes_before, (long long)r->nodes_after,
-           r->seconds * 1e3);
+    cli_print("%-4d %-22s %6d changes %8lld -> %-8lld nodes %10.3f ms\n", r->application,
+              r->pass->name, r->changes, (long long)r->nodes_before, (long long)r->nodes_after,
+              r->seconds * 1e3);
 }
 
 static void print_origins(const char *path, cfx_module *m, void *user) {
@@ -118,11 +118,11 @@ static void print_origins(const char *path, cfx_module *m, void *user) {
             from.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(from), "nodes") : cfx_none();
         if (nodes.tag != CFX_TAG_LIST)
             continue;
-        printf("%s%s%s: %s, from", path, *path ? "." : "", n->name,
-               cfx_value_str(cfx_dict_get(cfx_as_dict(from), "pass")));
+        cli_print("%s%s%s: %s, from", path, *path ? "." : "", n->name,
+                  cfx_value_str(cfx_dict_get(cfx_as_dict(from), "pass")));
         for (int64_t i = 0; i < cfx_as_list(nodes)->len; i++)
-            printf("%s %s", i ? "," : "", cfx_value_str(cfx_as_list(nodes)->items[i]));
-        printf("%s\n", cfx_as_list(nodes)->len ? "" : " nothing");
+            cli_print("%s %s", i ? "," : "", cfx_value_str(cfx_as_list(nodes)->items[i]));
+        cli_print("%s\n", cfx_as_list(nodes)->len ? "" : " nothing");
     }
 }
 
@@ -168,12 +168,12 @@ static int search(const options *o, cfx_program *p, const cfx_list *names, const
     if (held == 1)
         held = bad ? !holds(o, p, bad, file) : 0;
     else if (held == 0)
-        printf("the command fails on the program as it is\n");
+        cli_print("the command fails on the program as it is\n");
     if (held < 0)
         return cli_trouble();
     if (!held) {
         if (cfx_ok() && bad)
-            printf("the command is content after all %d applications\n", bad);
+            cli_print("the command is content after all %d applications\n", bad);
         return cfx_ok() ? CLI_DONE : cli_trouble();
     }
     while (bad - good > 1) {
@@ -183,8 +183,8 @@ static int search(const options *o, cfx_program *p, const cfx_list *names, const
             return cli_trouble();
         *(held ? &good : &bad) = middle;
     }
-    printf("application %d of %d, %s, is the first after which the command fails\n", bad,
-           (int)names->len, cfx_value_str(names->items[bad - 1]));
+    cli_print("application %d of %d, %s, is the first after which the command fails\n", bad,
+              (int)names->len, cfx_value_str(names->items[bad - 1]));
     return CLI_DIFFERS;
 }
 

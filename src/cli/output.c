@@ -1,5 +1,6 @@
-/* Standard output: what files say goes to terminals, which obey some characters. Those are written
- * as escapes, here, so that no subcommand has to think of it. */
+/* What the command prints. What files say goes to terminals, which obey some characters, and to
+ * scripts, which take lines apart. Here, so that no subcommand has to think of it: such characters
+ * are written as escapes, and a text that is a part of a line stays on its line. */
 #define _GNU_SOURCE /* fopencookie */
 #include "../base/base.h"
 #include "cli.h"
@@ -90,6 +91,38 @@ void cli_output_begin(void) {
     stdout = out;
 }
 
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+static void put_list(FILE *out, const char *fmt, va_list ap) {
+    cfx__text t = {0};
+    cfx__text_vshow(&t, fmt, ap);
+    fwrite(t.data, 1, t.len, out);
+    cfx__text_release(&t);
+}
+
+void cli_print(const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    put_list(stdout, fmt, ap);
+    va_end(ap);
+}
+
+void cli_lines(const char *text) {
+    fputs(text, stdout);
+    fputc('\n', stdout);
+}
+
+void cli_say_list(const char *fmt, va_list ap) { put_list(stderr, fmt, ap); }
+
+void cli_say(const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    cli_say_list(fmt, ap);
+    va_end(ap);
+}
+
+/* ---- terminals ------------------------------------------------------------------------------- */
+
 /* Goes past the stream, which would write it as the escape that it is. */
 void cli_dim(bool on) {
     if (!isatty(STDOUT_FILENO) || getenv("NO_COLOR"))
@@ -97,6 +130,23 @@ void cli_dim(bool on) {
     fflush(stdout);
     (void)!write(STDOUT_FILENO, on ? "\033[2m" : "\033[0m", 4);
 }
+
+void cli_progress(const char *what, int64_t done, int64_t all) {
+    enum { BAR = 24 };
+    int full = all > 0 ? (int)(BAR * done / all) : 0;
+    if (!isatty(STDERR_FILENO))
+        return;
+    fputs("\r\033[K", stderr);
+    cli_say("[%.*s%.*s] %lld of %lld: %.40s", full, "########################", BAR - full,
+            "                        ", (long long)done, (long long)all, what);
+}
+
+void cli_progress_end(void) {
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* Results that did not get to where they should go are no results, whatever the subcommand says. */
 int cli_output_end(int code) {

@@ -140,17 +140,17 @@ static void print_lines(lines *l, const char *title, double total, double peak, 
         qsort(l->data, l->len, sizeof *l->data, by_time);
     for (size_t i = 0; i < l->len && i < most; i++)
         width = (int)strlen(l->data[i].name) > width ? (int)strlen(l->data[i].name) : width;
-    printf("\n%-*s %7s %12s %7s %10s\n", width, title, "calls", "time (us)", "share", "of peak");
+    cli_print("\n%-*s %7s %12s %7s %10s\n", width, title, "calls", "time (us)", "share", "of peak");
     for (size_t i = 0; i < l->len && i < most; i++) {
         const line *at = &l->data[i];
-        printf("%-*s %7lld %12.1f %6.1f%%", width, *at->name ? at->name : "(no module)",
-               (long long)at->calls, at->time, 100 * at->time / total);
+        cli_print("%-*s %7lld %12.1f %6.1f%%", width, *at->name ? at->name : "(no module)",
+                  (long long)at->calls, at->time, 100 * at->time / total);
         if (at->flops && at->time > 0 && peak > 0)
-            printf(" %9.0f%%", 100 * (double)at->flops / at->time / peak);
-        printf("\n");
+            cli_print(" %9.0f%%", 100 * (double)at->flops / at->time / peak);
+        cli_print("\n");
     }
     if (l->len > most)
-        printf("and %zu more\n", l->len - most);
+        cli_print("and %zu more\n", l->len - most);
     VEC_FREE(*l);
     cfx__map_release(&l->index);
 }
@@ -167,8 +167,9 @@ void cli_profile_print(const cli_profile *p) {
         total += time;
     }
     double peak = measured_peak();
-    printf("%zu kernels in %.3f ms; this machine reaches %.1f GFLOP/s on a product of matrices\n",
-           p->rows.len, total / 1e3, peak / 1e3);
+    cli_print(
+        "%zu kernels in %.3f ms; this machine reaches %.1f GFLOP/s on a product of matrices\n",
+        p->rows.len, total / 1e3, peak / 1e3);
     print_lines(&kernels, "kernel", total, peak, LISTED);
     print_lines(&modules, "module", total, peak, LISTED);
     print_lines(&nodes, "slowest, by their nodes", total, peak, SLOWEST);

@@ -189,18 +189,18 @@ static bool print_report(const cfx_quantized *q, cfx_value batches) {
     cfx_quantize_report *r = cfx_quantize_compare(q, batches);
     if (cfx_failed(r))
         return false;
-    printf("%-40s %9s %9s\n", "signal to noise, the worst first", "dB", "own dB");
+    cli_print("%-40s %9s %9s\n", "signal to noise, the worst first", "dB", "own dB");
     for (int i = 0; i < r->nlayers; i++)
-        printf("  %-38s %9.1f %9.1f\n", r->layers[i].name, r->layers[i].db, r->layers[i].own);
+        cli_print("  %-38s %9.1f %9.1f\n", r->layers[i].name, r->layers[i].db, r->layers[i].own);
     for (int i = 0; i < r->noutputs; i++)
-        printf("  %-38s %9.1f\n", cfx__text_format("result %s", r->outputs[i].name),
-               r->outputs[i].db);
-    printf("all results %.1f dB\n", r->db);
+        cli_print("  %-38s %9.1f\n", cfx__text_format("result %s", r->outputs[i].name),
+                  r->outputs[i].db);
+    cli_print("all results %.1f dB\n", r->db);
     double before = time_of(q->reference, cfx_as_list(batches)->items[0]);
     double after = before < 0 ? -1 : time_of(q->program, cfx_as_list(batches)->items[0]);
     if (after >= 0)
-        printf("a run takes %.3f ms, in float %.3f ms: %.2f times as fast\n", after, before,
-               before / after);
+        cli_print("a run takes %.3f ms, in float %.3f ms: %.2f times as fast\n", after, before,
+                  before / after);
     return after >= 0;
 }
 
@@ -208,18 +208,18 @@ static void print_summary(const cfx_quantized *q) {
     int done = 0;
     for (int i = 0; i < q->nlayers; i++)
         done += !q->layers[i].left;
-    printf("%d of %d layers quantized; tensors %s before, %s after\n", done, q->nlayers,
-           cli_bytes(q->bytes_before), cli_bytes(q->bytes_after));
+    cli_print("%d of %d layers quantized; tensors %s before, %s after\n", done, q->nlayers,
+              cli_bytes(q->bytes_before), cli_bytes(q->bytes_after));
     for (int i = 0; i < q->nlayers; i++)
         if (q->layers[i].left)
-            printf("  %s (%s) stays in float: %s\n", q->layers[i].name, q->layers[i].op,
-                   q->layers[i].left);
+            cli_print("  %s (%s) stays in float: %s\n", q->layers[i].name, q->layers[i].op,
+                      q->layers[i].left);
         else if (q->layers[i].flat)
-            printf("  %s: its input is 0 everywhere in all calibration batches\n",
-                   q->layers[i].name);
+            cli_print("  %s: its input is 0 everywhere in all calibration batches\n",
+                      q->layers[i].name);
         else if (q->layers[i].zeros)
-            printf("  %s: %d channels of its weight are all zeros\n", q->layers[i].name,
-                   q->layers[i].zeros);
+            cli_print("  %s: %d channels of its weight are all zeros\n", q->layers[i].name,
+                      q->layers[i].zeros);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */

@@ -14,7 +14,7 @@ int cli_extract(const char *model, const char *range, const char *out) {
     cfx_program *p = cfx_open(model), *part = cfx_extract(p, from, dots + 2);
     if (!cfx_save(part, out) || !cfx_ok())
         return cli_trouble();
-    fprintf(stderr, "%lld of %lld nodes\n", (long long)cfx_graph_len(part->module->graph),
+    cli_say("%lld of %lld nodes\n", (long long)cfx_graph_len(part->module->graph),
             (long long)cfx_graph_len(p->module->graph));
     return CLI_DONE;
 }
@@ -32,7 +32,7 @@ int cli_join(const char *model, const char *other, const char *const *wires, int
     cfx_program *a = cfx_open(model), *b = cfx_open(other), *both = cfx_join(a, b, all);
     if (!cfx_save(both, out) || !cfx_ok())
         return cli_trouble();
-    fprintf(stderr, "%lld and %lld nodes are %lld\n", (long long)cfx_graph_len(a->module->graph),
+    cli_say("%lld and %lld nodes are %lld\n", (long long)cfx_graph_len(a->module->graph),
             (long long)cfx_graph_len(b->module->graph),
             (long long)cfx_graph_len(both->module->graph));
     return CLI_DONE;
@@ -83,7 +83,7 @@ static int reduce(checking *c, cfx_program *p, cfx_value flat, const char *out) 
         cfx__text_format("%.*s%s.safetensors", (int)stem, out, fx ? ".inputs" : "");
     if (!cfx_save(q, out) || !save_inputs(beside, inputs) || !cfx_ok())
         return cli_trouble();
-    fprintf(stderr, "%lld of %lld nodes still fail, after %d tries; inputs in %s\n",
+    cli_say("%lld of %lld nodes still fail, after %d tries; inputs in %s\n",
             (long long)cfx_graph_len(q->module->graph), (long long)cfx_graph_len(p->module->graph),
             c->tries, beside);
     return CLI_DONE;

@@ -40,7 +40,7 @@ static int run(int argc, char **argv) {
     cfx_program *p = cfx_open(model), *q = cfx_rewrite(p, r, &changes);
     if (cfx_failed(q))
         return cli_trouble();
-    fprintf(stderr, "%d %s applied, %lld nodes before, %lld after\n", changes,
+    cli_say("%d %s applied, %lld nodes before, %lld after\n", changes,
             changes == 1 ? "rule" : "rules", (long long)cfx_graph_len(p->module->graph),
             (long long)cfx_graph_len(q->module->graph));
     int code = verify ? cli_verify(model, inputs, q, 0) : CLI_DONE;

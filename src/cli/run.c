@@ -61,11 +61,11 @@ static double now_us(void) { return (double)cfx__clock_ns() * 1e-3; }
 /* ---- what is seen on the way ----------------------------------------------------------------- */
 
 static void print_value(const job *j, const char *name, cfx_value v, bool whole) {
-    printf("%s: %s\n", name, cli_brief(v));
+    cli_print("%s: %s\n", name, cli_brief(v));
     if (v.tag == CFX_TAG_TENSOR && j->watch.stats)
-        printf("  %s\n", cli_stats_text(cfx_as_tensor(v)));
+        cli_print("  %s\n", cli_stats_text(cfx_as_tensor(v)));
     if (v.tag == CFX_TAG_TENSOR && whole && !j->watch.stats)
-        printf("%s\n", cfx_tensor_str(cfx_as_tensor(v)));
+        cli_lines(cfx_tensor_str(cfx_as_tensor(v)));
     if (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST)
         for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
             print_value(j, cfx__text_format("%s[%lld]", name, (long long)i),

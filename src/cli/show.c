@@ -16,6 +16,7 @@ static const char help[] =
     "  --as program     print(program): the graph with its signature and ranges\n"
     "  --as json        nodes, signature and ranges for other programs to read\n"
     "  --as plan        the kernels that it is run by, on inputs made up as for cfx bench\n"
+    "  --as names       the names of the nodes, a line each\n"
     "  --node NAME      all there is to say of one node: arguments, users, shape, module, source\n"
     "                   line; statistics of its weights\n"
     "  --cost           what a run takes: FLOPs and memory of modules and operators, in all, and\n"
@@ -38,6 +39,9 @@ static void show_plan(cfx_program *p) {
 
 static void show_tree(cfx_program *p) { cli_show_tree(p, NULL); }
 static void show_json(cfx_program *p) { fputs(cfx_program_json(p), stdout); }
+static void show_names(cfx_program *p) {
+    cfx_each_node(p->module->graph, n) cli_print("%s\n", n->name);
+}
 static void show_program(cfx_program *p) { cfx_print_program(p, stdout); }
 
 /* What --as takes: texts of the module, or of the program. */
@@ -52,7 +56,8 @@ static const struct {
              {"readable", cfx_print_readable, NULL},
              {"program", NULL, show_program},
              {"json", NULL, show_json},
-             {"plan", NULL, show_plan}};
+             {"plan", NULL, show_plan},
+             {"names", NULL, show_names}};
 
 static int wrong_form(const char *form) {
     cfx__text names = {0};

@@ -76,10 +76,10 @@ static void consider(const char *path, cfx_module *m, void *user) {
 static int no_such_node(const cfx_program *p, const char *name) {
     neighbours all = {.name = name};
     cfx_module_walk(p->module, consider, &all);
-    fprintf(stderr, "cfx show: no node is called '%s'", name);
+    cli_say("cfx show: no node is called '%s'", name);
     for (int i = 0; i < all.n; i++)
-        fprintf(stderr, "%s%s", i ? ", " : "; near it are ", all.near[i]->name);
-    fprintf(stderr, all.n ? "\n" : "; 'cfx show MODEL --as graph' lists them\n");
+        cli_say("%s%s", i ? ", " : "; near it are ", all.near[i]->name);
+    cli_say(all.n ? "\n" : "; 'cfx show MODEL --as graph' lists them\n");
     return CLI_TROUBLE;
 }
 
@@ -99,19 +99,19 @@ static const char *brief_of(const cfx_node *n) {
 
 static void put_argument(const cfx_program *p, const char *name, cfx_value v) {
     const cfx_input_spec *s = v.tag == CFX_TAG_NODE ? spec_of(p, cfx_as_node(v)) : NULL;
-    printf("    %-14s %s", name, cfx_value_repr(v));
+    cli_print("    %-14s %s", name, cfx_value_repr(v));
     if (v.tag == CFX_TAG_NODE)
-        printf("  %s", brief_of(cfx_as_node(v)));
+        cli_print("  %s", brief_of(cfx_as_node(v)));
     if (s && s->target)
-        printf("  %s", s->target);
-    printf("\n");
+        cli_print("  %s", s->target);
+    cli_print("\n");
 }
 
 static void put_arguments(const cfx_program *p, const cfx_node *n) {
     cfx__op_info *info = n->target.op && !n->target.fn ? cfx__op_info_of(n->target.op) : NULL;
     const cfx_list *args = cfx_as_list(n->args);
     if (args->len + cfx_as_dict(n->kwargs)->len)
-        printf("  arguments\n");
+        cli_print("  arguments\n");
     for (int64_t i = 0; i < args->len; i++)
         put_argument(p,
                      info && i < info->schema->nargs ? info->schema->args[i].name
@@ -123,9 +123,9 @@ static void put_arguments(const cfx_program *p, const cfx_node *n) {
 }
 
 static void put_users(const cfx_node *n) {
-    printf("  users          %s", n->num_users ? "" : "none");
-    cfx_each_user(n, u) printf("%s%s", u == n->users ? "" : ", ", u->user->name);
-    printf("\n");
+    cli_print("  users          %s", n->num_users ? "" : "none");
+    cfx_each_user(n, u) cli_print("%s%s", u == n->users ? "" : ", ", u->user->name);
+    cli_print("\n");
 }
 
 static void put_origin(const cfx_node *n) {
@@ -135,17 +135,17 @@ static void put_origin(const cfx_node *n) {
         if (level.tag != CFX_TAG_TUPLE || cfx_as_list(level)->len != 2)
             continue;
         const char *path = cfx_value_str(cfx_as_list(level)->items[0]);
-        printf("  %-14s %s (%s)\n", i ? "" : "module", *path ? path : "the model",
-               cfx_value_str(cfx_as_list(level)->items[1]));
+        cli_print("  %-14s %s (%s)\n", i ? "" : "module", *path ? path : "the model",
+                  cfx_value_str(cfx_as_list(level)->items[1]));
     }
     const char *trace = cfx_text(cfx_node_get_meta(n, "stack_trace"));
     const char *source = cfx_text(cfx_node_get_meta(n, "source"));
     if (source)
-        printf("  source         %s\n", source);
+        cli_print("  source         %s\n", source);
     for (bool first = true; trace && *trace; first = false) {
         size_t len = strcspn(trace, "\n"), blank = strspn(trace, " ");
         if (len > blank)
-            printf("  %-14s %.*s\n", first ? "source" : "", (int)(len - blank), trace + blank);
+            cli_print("  %-14s %.*s\n", first ? "source" : "", (int)(len - blank), trace + blank);
         trace += len + (trace[len] == '\n');
     }
 }
@@ -156,15 +156,15 @@ static void put_weights(const cfx_program *p, const cfx_node *n) {
     const cfx_input_spec *own = spec_of(p, n);
     const cfx_tensor *self = own ? cfx_program_tensor(p, own) : NULL;
     if (self)
-        printf("  weights\n    %s  %s\n      %s\n", own->target, cli_brief(cfx_tensor_value(self)),
-               cli_stats_text(self));
+        cli_print("  weights\n    %s  %s\n      %s\n", own->target,
+                  cli_brief(cfx_tensor_value(self)), cli_stats_text(self));
     cfx_each_input(n, u) {
         const cfx_input_spec *s = spec_of(p, u->node);
         const cfx_tensor *t = s ? cfx_program_tensor(p, s) : NULL;
         if (!t)
             continue;
-        printf("%s    %s  %s\n      %s\n", head ? "" : "  weights\n", s->target,
-               cli_brief(cfx_tensor_value(t)), cli_stats_text(t));
+        cli_print("%s    %s  %s\n      %s\n", head ? "" : "  weights\n", s->target,
+                  cli_brief(cfx_tensor_value(t)), cli_stats_text(t));
         head = true;
     }
 }
@@ -181,18 +181,18 @@ int cli_show_node(const cfx_program *p, const char *name) {
     const cfx_input_spec *own = spec_of(p, n);
     cfx__text target = {0};
     cfx__target_text(&target, n->target);
-    printf("%s\n  op             %s\n  target         %s\n", n->name, cfx_opcode_name(n->op),
-           target.data);
+    cli_print("%s\n  op             %s\n  target         %s\n", n->name, cfx_opcode_name(n->op),
+              target.data);
     cfx__text_release(&target);
     if (s.path && *s.path)
-        printf("  graph          %s\n", s.path);
+        cli_print("  graph          %s\n", s.path);
     if (n->op == CFX_CALL_FUNCTION && n->target.op && !n->target.fn)
-        printf("  schema         %s\n", n->target.op->schema);
+        cli_print("  schema         %s\n", n->target.op->schema);
     put_arguments(p, n);
     if (*brief_of(n))
-        printf("  result         %s\n", brief_of(n));
+        cli_print("  result         %s\n", brief_of(n));
     if (own && own->target)
-        printf("  stands for     %s\n", own->target);
+        cli_print("  stands for     %s\n", own->target);
     put_users(n);
     put_origin(n);
     put_weights(p, n);

@@ -248,28 +248,28 @@ static void measure(tree *t, const branch *b, int depth) {
 static void put_counts(const branch *b) {
     size_t shown = b->counts.len <= KINDS + 1 ? b->counts.len : KINDS;
     for (size_t i = 0; i < shown; i++) {
-        printf("%s%s", i ? ", " : "  ", b->counts.data[i].name);
+        cli_print("%s%s", i ? ", " : "  ", b->counts.data[i].name);
         if (b->counts.data[i].n > 1)
-            printf(" %lld", (long long)b->counts.data[i].n);
+            cli_print(" %lld", (long long)b->counts.data[i].n);
     }
     if (b->counts.len > shown)
-        printf(" and %zu kinds more", b->counts.len - shown);
+        cli_print(" and %zu kinds more", b->counts.len - shown);
 }
 
 static void put_row(tree *t, const char *guides, int depth, const char *text, const branch *b) {
     int gap = t->width - GUIDE * depth - (int)strlen(text);
     cli_dim(true);
-    printf("%s", guides);
+    cli_print("%s", guides);
     cli_dim(false);
-    printf("%s%*s %14s %10s %7lld", text, gap > 0 ? gap : 0, "", cli_count(b->parameters),
-           cli_bytes(b->bytes), (long long)b->ops);
+    cli_print("%s%*s %14s %10s %7lld", text, gap > 0 ? gap : 0, "", cli_count(b->parameters),
+              cli_bytes(b->bytes), (long long)b->ops);
     if (t->costs) {
-        printf("  %10s  %s", cli_sum_text(t->costs, &b->flops),
-               cli_sum_text(t->costs, &b->results));
+        cli_print("  %10s  %s", cli_sum_text(t->costs, &b->flops),
+                  cli_sum_text(t->costs, &b->results));
     } else {
         put_counts(b);
     }
-    printf("\n");
+    cli_print("\n");
 }
 
 static void put_children(tree *t, const branch *b, const char *guides, int depth) {
@@ -292,19 +292,19 @@ static void put_signature(const cfx_program *p) {
         if (p->inputs[i].kind != CFX_IN_USER)
             continue;
         cfx_node *n = cfx_graph_find(g, p->inputs[i].name);
-        printf("in%-4d %s: %s\n", k++, p->inputs[i].name,
-               p->inputs[i].constant ? cfx_value_repr(p->inputs[i].value)
-               : n                   ? cli_brief(cfx_node_result(n).value)
-                                     : "?");
+        cli_print("in%-4d %s: %s\n", k++, p->inputs[i].name,
+                  p->inputs[i].constant ? cfx_value_repr(p->inputs[i].value)
+                  : n                   ? cli_brief(cfx_node_result(n).value)
+                                        : "?");
     }
     for (int i = 0, k = 0; i < p->noutputs; i++) {
         const cfx_output_spec *o = &p->outputs[i];
         cfx_node *n = o->name ? cfx_graph_find(g, o->name) : NULL;
         const char *brief = n ? cli_brief(cfx_node_result(n).value) : cfx_value_repr(o->value);
         if (o->kind == CFX_OUT_USER || o->kind == CFX_OUT_LOSS)
-            printf("out%-3d %s: %s\n", k++, o->name ? o->name : "constant", brief);
+            cli_print("out%-3d %s: %s\n", k++, o->name ? o->name : "constant", brief);
         else if (o->target)
-            printf("writes %s: %s\n", o->target, brief);
+            cli_print("writes %s: %s\n", o->target, brief);
     }
 }
 
@@ -320,8 +320,8 @@ void cli_show_tree(const cfx_program *p, const cli_costs *costs) {
     t.width = (int)strnlen(name, WIDEST);
     measure(&t, &root, 1);
     put_signature(p);
-    printf("\n%-*s %14s %10s %7s  %s\n", t.width, "module", "parameters", "bytes", "ops",
-           costs ? "     FLOPs  results (bytes)" : "of its own");
+    cli_print("\n%-*s %14s %10s %7s  %s\n", t.width, "module", "parameters", "bytes", "ops",
+              costs ? "     FLOPs  results (bytes)" : "of its own");
     put_row(&t, "", 0, name, &root);
     put_children(&t, &root, "", 1);
     release(&root);

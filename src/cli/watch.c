@@ -76,16 +76,16 @@ static void print_stats(cli_watch *w, const char *name, const cfx_tensor *t) {
     cfx_stats s = {0};
     cfx_stats_add(&s, t);
     if (!w->rows++)
-        printf("%-28s %-20s %10s %10s %10s %10s %7s %6s %6s  %s\n", "node", "result", "min", "max",
-               "mean", "deviation", "zeros", "NaN", "inf", "histogram");
-    printf("%-28s %-20s", name, cli_brief(cfx_tensor_value(t)));
+        cli_print("%-28s %-20s %10s %10s %10s %10s %7s %6s %6s  %s\n", "node", "result", "min",
+                  "max", "mean", "deviation", "zeros", "NaN", "inf", "histogram");
+    cli_print("%-28s %-20s", name, cli_brief(cfx_tensor_value(t)));
     bool any = s.count > s.nans + s.infs;
     if (any)
-        printf(" %10.4g %10.4g %10.4g %10.4g", s.min, s.max, s.mean, s.deviation);
+        cli_print(" %10.4g %10.4g %10.4g %10.4g", s.min, s.max, s.mean, s.deviation);
     else
-        printf(" %10s %10s %10s %10s", "", "", "", "");
-    printf(" %6.1f%% %6lld %6lld  %s\n", s.count ? 100 * (double)s.zeros / (double)s.count : 0,
-           (long long)s.nans, (long long)s.infs, any ? sparkline(&s) : "");
+        cli_print(" %10s %10s %10s %10s", "", "", "", "");
+    cli_print(" %6.1f%% %6lld %6lld  %s\n", s.count ? 100 * (double)s.zeros / (double)s.count : 0,
+              (long long)s.nans, (long long)s.infs, any ? sparkline(&s) : "");
     if (!strchr(name, '[')) /* columns have one value for a node */
         note_stats(w, name, &s);
 }
@@ -96,9 +96,9 @@ static void show_tap(cli_watch *w, const char *name, cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR && w->stats)
         print_stats(w, name, cfx_as_tensor(v));
     else if (!w->stats && !w->saved)
-        printf("%s: %s\n", name, cli_brief(v));
+        cli_print("%s: %s\n", name, cli_brief(v));
     if (v.tag == CFX_TAG_TENSOR && !w->stats && !w->saved)
-        printf("%s\n", cfx_tensor_str(cfx_as_tensor(v)));
+        cli_lines(cfx_tensor_str(cfx_as_tensor(v)));
     if (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST)
         for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
             show_tap(w, cfx__text_format("%s[%lld]", name, (long long)i), cfx_as_list(v)->items[i]);
@@ -126,12 +126,12 @@ static void print_origin(const cfx_node *n) {
     cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
     if (stack.tag == CFX_TAG_DICT && cfx_as_dict(stack)->len) {
         cfx_value last = cfx_as_dict(stack)->entries[cfx_as_dict(stack)->len - 1].value;
-        printf("  module  %s\n", cfx_value_str(cfx_at(last, 0)));
+        cli_print("  module  %s\n", cfx_value_str(cfx_at(last, 0)));
     }
     const char *source = cfx_text(cfx_node_get_meta(n, "source"));
     const char *trace = cfx_text(cfx_node_get_meta(n, "stack_trace"));
     if (source || trace)
-        printf("  source  %s\n", source ? source : trace);
+        cli_print("  source  %s\n", source ? source : trace);
 }
 
 /* Whether the node makes numbers that are not finite of ones that are; tells of the first. */
@@ -144,12 +144,12 @@ static void hunt(cli_watch *w, const char *name, const cfx_node *n, cfx_value v,
         cfx_each_input(n, u) if (not_finite(input(user, u->node))) return;
     w->broken = true;
     w->find_nan = false; /* what follows follows from it */
-    printf("%s makes %lld numbers that are not finite%s\n  call    %s\n", name, (long long)bad,
-           n->op == CFX_PLACEHOLDER ? ", an input" : " of finite ones", cfx_node_format(n));
+    cli_print("%s makes %lld numbers that are not finite%s\n  call    %s\n", name, (long long)bad,
+              n->op == CFX_PLACEHOLDER ? ", an input" : " of finite ones", cfx_node_format(n));
     cfx_each_input(n, u) {
         cfx_value in = input(user, u->node);
-        printf("  input   %s: %s  %s\n", u->node->name, cli_brief(in),
-               in.tag == CFX_TAG_TENSOR ? cli_stats_text(cfx_as_tensor(in)) : "");
+        cli_print("  input   %s: %s  %s\n", u->node->name, cli_brief(in),
+                  in.tag == CFX_TAG_TENSOR ? cli_stats_text(cfx_as_tensor(in)) : "");
     }
     print_origin(n);
 }
@@ -179,8 +179,8 @@ static void check_rules(cli_watch *w, const char *name, const cfx_node *n, cfx_v
         if (holds)
             continue;
         w->broken = true;
-        printf("%s is not in [%g, %g]: %s\n", name, r->low, r->high,
-               cli_stats_text(cfx_as_tensor(v)));
+        cli_print("%s is not in [%g, %g]: %s\n", name, r->low, r->high,
+                  cli_stats_text(cfx_as_tensor(v)));
     }
 }
 
@@ -255,7 +255,7 @@ bool cli_watch_start(cli_watch *w, cfx_program *p) {
 
 bool cli_watch_end(cli_watch *w) {
     if (w->find_nan && !w->broken)
-        printf("all values are finite\n");
+        cli_print("all values are finite\n");
     bool fine = !w->saved || cfx_safetensors_write(w->save, w->saved, NULL);
     return fine;
 }

@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 bool cli_more(cli_words *w) {
     while (!w->wrong && ++w->at < w->argc)
@@ -88,20 +87,4 @@ void cli_rest(cli_words *w, const char **argument) {
         return;
     }
     w->wrong = true;
-}
-
-/* ---- progress -------------------------------------------------------------------------------- */
-
-void cli_progress(const char *what, int64_t done, int64_t all) {
-    enum { BAR = 24 };
-    int full = all > 0 ? (int)(BAR * done / all) : 0;
-    if (!isatty(2))
-        return;
-    fprintf(stderr, "\r\033[K[%.*s%.*s] %lld of %lld: %.40s", full, "########################",
-            BAR - full, "                        ", (long long)done, (long long)all, what);
-}
-
-void cli_progress_end(void) {
-    if (isatty(2))
-        fprintf(stderr, "\r\033[K");
 }

@@ -461,13 +461,20 @@ cfx_value cfx_mode_forward(cfx_mode *self, cfx_target t, cfx_args a) {
     return cfx_op_do_from(d->at, t.op, a);
 }
 
+static void log_line(const cfx_mode *self, const char *which, cfx_target t) {
+    cfx__text line = {0};
+    cfx__text_showf(&line, "%s Log: %s\n", which, t.name);
+    fputs(line.data, self->user);
+    cfx__text_release(&line);
+}
+
 static cfx_value log_function(cfx_mode *self, cfx_target t, cfx_args a) {
-    fprintf(self->user, "Function Log: %s\n", t.name);
+    log_line(self, "Function", t);
     return cfx_mode_forward(self, t, a);
 }
 
 static cfx_value log_dispatch(cfx_mode *self, cfx_target t, cfx_args a) {
-    fprintf(self->user, "Dispatch Log: %s\n", t.name);
+    log_line(self, "Dispatch", t);
     return cfx_mode_forward(self, t, a);
 }
 

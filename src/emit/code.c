@@ -88,7 +88,7 @@ static void add_wrap(code *c, const char *name) {
         cfx__text_putc(&c->wraps, '\n');
     if (c->wraps.len)
         put_indent(&c->wraps, c->indent - 4);
-    cfx__text_printf(&c->wraps, "torch.fx._symbolic_trace.wrap(\"%s\")", name);
+    cfx__text_showf(&c->wraps, "torch.fx._symbolic_trace.wrap(\"%s\")", name);
 }
 
 /* What the function of a call is called here; scope. Globals have their names before the node that
@@ -193,7 +193,7 @@ static void put_placeholder(code *c, const cfx_node *n) {
     cfx__emit_writer w = c->w;
     w.out = &c->params;
     const cfx_list *args = cfx_as_list(n->args);
-    cfx__text_puts(&c->params, n->target.name);
+    cfx__text_puts_line(&c->params, n->target.name);
     put_type(c, &w, n);
     if (args->len) {
         cfx__text_add(&c->params, " = ", 3);
@@ -202,7 +202,7 @@ static void put_placeholder(code *c, const cfx_node *n) {
     cfx_value desc = c->readable && c->readable->expanded_def ? cfx_node_get_meta(n, "desc")
                                                               : cfx_none();
     if (!cfx_is_none(desc))
-        cfx__text_printf(&c->params, "  # %s", cfx_value_str(desc));
+        cfx__text_showf(&c->params, "  # %s", cfx_value_str(desc));
     cfx__text_putc(&c->params, 0);
     const char *raw = n->target.name + strspn(n->target.name, "*");
     size_t start = c->body.text.len;
@@ -228,7 +228,7 @@ static void put_expanded(code *c, cfx_value result, cfx_value desc) {
             cfx__emit_node(&c->w, cfx_as_node(cfx_as_list(result)->items[i]));
         else
             cfx__text_puts(&c->body.text, cfx_value_str(cfx_as_list(result)->items[i]));
-        cfx__text_printf(&c->body.text, ",  # %s\n", cfx_value_str(cfx_as_list(desc)->items[i]));
+        cfx__text_showf(&c->body.text, ",  # %s\n", cfx_value_str(cfx_as_list(desc)->items[i]));
     }
     put_indent(&c->body.text, c->indent);
     cfx__text_putc(&c->body.text, tuple ? ')' : ']');
@@ -328,7 +328,7 @@ static void put_param(code *c, cfx__text *out, const char *param, bool first) {
 static void put_names(cfx__text *out, const cfx_list *names, int64_t n) {
     for (int64_t i = 0; i < n && i < names->len; i++) {
         cfx__text_puts(out, i ? ", " : "");
-        cfx__text_puts(out, cfx_text(names->items[i]));
+        cfx__text_puts_line(out, cfx_text(names->items[i]));
     }
 }
 
@@ -376,7 +376,7 @@ static void put_tree_params(code *c, cfx__text *out) {
     cfx__emit_writer w = {&param, false, NULL};
     for (int i = 0; i < s->n; i++) {
         param.len = 0;
-        cfx__text_puts(&param, s->params[i].name);
+        cfx__text_puts_line(&param, s->params[i].name);
         if (s->params[i].has_default) {
             cfx__text_puts(&param, " = ");
             cfx__emit_value(&w, s->params[i].fallback);

@@ -91,6 +91,12 @@ TEST(code_of_paths_that_are_no_identifiers) {
               "    _0 = getattr(self, \"0\")(a_0_b);  a_0_b = None\n"
               "    _0_1 = getattr(getattr(_0, \"0\"), \"1\")(2);  _0 = _0_1 = None\n    ");
     CHECK_STR(cfx_graph_code(cfx_graph_new()), "\n\n\ndef forward(self):\n    pass\n    ");
+    g = cfx_graph_new();
+    cfx_graph_get_attr(g, "a\n\"b\\.c");
+    const char *code = cfx_graph_code(g);
+    CHECK_STR(code, "\n\n\ndef forward(self):\n    a_b_c = getattr(self, \"a\\n\\\"b\\\\\").c;  "
+                    "a_b_c = None\n    ");
+    CHECK_STR(cfx_graph_code(cfx_module_parse(code, "t")->graph), code);
     CHECK_OK();
 }
 

@@ -161,7 +161,7 @@ void cfx__emit_args(cfx__emit_writer *w, const cfx_node *n, int from) {
             cfx__text_add(w->out, ", ", 2);
         cfx_value key = kwargs->entries[i].key;
         if (key.tag == CFX_TAG_STR)
-            cfx__text_add(w->out, cfx_as_string(key)->text, cfx_as_string(key)->len);
+            cfx__text_line(w->out, cfx_as_string(key)->text, cfx_as_string(key)->len);
         else
             cfx__emit_value(w, key);
         cfx__text_add(w->out, " = ", 3);
@@ -188,10 +188,13 @@ void cfx__emit_path(cfx__emit_writer *w, const char *base, cfx_value base_value,
     for (const char *a = path;; a++) {
         size_t n = strcspn(a, ".");
         bool plain = cfx__name_is_identifier(a, n);
-        cfx__text_puts(w->out, plain ? "." : ", \"");
-        cfx__text_add(w->out, a, n);
-        if (!plain)
-            cfx__text_add(w->out, "\")", 2);
+        cfx__text_puts(w->out, plain ? "." : ", ");
+        if (plain) {
+            cfx__text_add(w->out, a, n);
+        } else {
+            cfx__repr_quoted(w->out, a, n, '"');
+            cfx__text_putc(w->out, ')');
+        }
         a += n;
         if (!*a)
             break;
@@ -281,7 +284,7 @@ static bool starts(const char *text, const char *with) {
 bool cfx__emit_function(cfx__text *out, const cfx_target *t) {
     const char *name = t->name;
     if (starts(name, "torch.")) {
-        cfx__text_puts(out, name);
+        cfx__text_puts_line(out, name);
         return false;
     }
     if (!t->fn && t->op) {

@@ -519,11 +519,19 @@ static void parse_wrap(function *f) {
     }
 }
 
-/* class Name(torch.nn.Module): */
+/* class Name(torch.nn.Module): The name is what a child is called, perhaps a string. */
 static const char *parse_class(cfx__parser *p) {
-    const char *name;
     cfx__parser_skip(p);
-    size_t len = cfx__parser_take_name(p, &name);
+    const char *name = p->at;
+    size_t len = 0;
+    if (p->at < p->end && *p->at == '"') {
+        cfx_value v = cfx__parser_take_string(p);
+        name = cfx_text(v) ? cfx_text(v) : "";
+        len = strlen(name);
+    } else {
+        while (p->at < p->end && *p->at != '(' && *p->at != '\n')
+            p->at++, len++;
+    }
     if (!len)
         cfx__parse_fail(p, p->at, "expected the name of the class");
     cfx__parser_want(p, "(torch.nn.Module):");

@@ -48,15 +48,13 @@ static bool take_getattr(cfx__parser *p, ref *r, int *atoms) {
         *r = take_ref(p, atoms);
     p->depth--;
     if (r->base != REF_GLOBAL && cfx__parser_take(p, ", \"")) {
-        const char *atom = p->at;
-        while (p->at < p->end && *p->at != '\n' && *p->at != '"')
-            p->at++;
-        size_t len = (size_t)(p->at - atom);
-        bool closed = cfx__parser_take(p, "\")");
+        p->at--;
+        cfx_value atom = cfx__parser_take_string(p);
+        bool closed = cfx__parser_take(p, ")");
         bool goes_on = r->base != REF_VALUE || (p->at < p->end && strchr("(.,", *p->at));
-        done = closed && goes_on;
+        done = closed && goes_on && atom.tag == CFX_TAG_STR;
         if (done)
-            path_add(p, atom, len, !(*atoms)++);
+            path_add(p, cfx_as_string(atom)->text, cfx_as_string(atom)->len, !(*atoms)++);
     }
     p->quiet = quiet;
     if (done)

@@ -87,6 +87,18 @@ TEST(parse_modules_with_children) {
     cfx_tensor *x = cfx_tensor_new(CFX_F64, 1, (int64_t[]){2}, two);
     CHECK_STR(cfx_str(cfx_forward(m, x)), "tensor([0., 2.], dtype=torch.float64)");
     CHECK_OK();
+    static const char named[] = "class \"M\\n\"(torch.nn.Module):\n"
+                                "    def forward(self, x):\n"
+                                "        # No stacktrace found for following nodes\n"
+                                "        a_b = getattr(self, \"a\\nb\")(x);  x = None\n"
+                                "        return a_b\n"
+                                "\n"
+                                "    class \"a\\nb\"(torch.nn.Module):\n"
+                                "        def forward(self, x):\n"
+                                "            return x\n";
+    CHECK_STR(cfx_module_readable(cfx_module_parse(named, "m.fx"), (cfx_readable_options){0}),
+              named);
+    CHECK_OK();
     CHECK(cfx_failed(cfx_module_parse("class A(torch.nn.Module):\n  def f(x):\n    pass\n"
                                       "class B(torch.nn.Module):\n  def f(x):\n    pass\n",
                                       "t")));

@@ -61,7 +61,7 @@ static void put_target(cfx__text *out, const char *target, bool read) {
     if (read)
         cfx__repr_string(out, target, strlen(target));
     else
-        cfx__text_printf(out, "%s'", target);
+        cfx__text_showf(out, "%s'", target);
 }
 
 /* Both lists, with `more` for a text that is read again. */
@@ -69,7 +69,7 @@ static void put_signature(cfx__text *out, const cfx_program *p, bool more) {
     cfx__text_puts(out, "\n# inputs\n");
     for (int i = 0; i < p->ninputs; i++) {
         const cfx_input_spec *s = &p->inputs[i];
-        cfx__text_printf(out, "%s: %s", s->name, input_kinds[s->kind]);
+        cfx__text_showf(out, "%s: %s", s->name, input_kinds[s->kind]);
         put_target(out, s->target, more);
         if (s->kind == CFX_IN_BUFFER)
             cfx__text_printf(out, " persistent=%s", s->persistent ? "True" : "False");
@@ -80,7 +80,7 @@ static void put_signature(cfx__text *out, const cfx_program *p, bool more) {
     cfx__text_puts(out, p->ninputs ? "\n# outputs\n" : "\n\n# outputs\n");
     for (int i = 0; i < p->noutputs; i++) {
         const cfx_output_spec *s = &p->outputs[i];
-        cfx__text_printf(out, "%s: %s", s->name ? s->name : "", output_kinds[s->kind]);
+        cfx__text_showf(out, "%s: %s", s->name ? s->name : "", output_kinds[s->kind]);
         put_target(out, s->target, more);
         cfx__text_putc(out, '\n');
     }
@@ -100,7 +100,7 @@ static void put_bound(cfx__text *out, cfx_value v, const char *infinite) {
     if (cfx_is_none(v))
         cfx__text_puts(out, infinite);
     else
-        cfx__text_puts(out, cfx_value_str(v));
+        cfx__text_puts_line(out, cfx_value_str(v));
 }
 
 static void put_ranges(cfx__text *out, const cfx_dict *ranges) {
@@ -108,7 +108,7 @@ static void put_ranges(cfx__text *out, const cfx_dict *ranges) {
     for (int64_t i = 0; i < ranges->len; i++) {
         cfx_value r = ranges->entries[i].value;
         bool pair = (r.tag == CFX_TAG_TUPLE || r.tag == CFX_TAG_LIST) && cfx_as_list(r)->len == 2;
-        cfx__text_printf(out, "%s%s: VR[", i ? ", " : "", cfx_value_str(ranges->entries[i].key));
+        cfx__text_showf(out, "%s%s: VR[", i ? ", " : "", cfx_value_str(ranges->entries[i].key));
         bool real = !strncmp(cfx_value_str(ranges->entries[i].key), "zuf", 3);
         put_bound(out, pair ? cfx_as_list(r)->items[0] : cfx_none(), real ? "-oo" : "-int_oo");
         cfx__text_puts(out, ", ");
@@ -161,9 +161,9 @@ static cfx_dict *collect_hints(const cfx_program *p) {
 
 static void put_hints(cfx__text *out, const cfx_dict *hints) {
     for (int64_t i = 0; i < hints->len; i++)
-        cfx__text_printf(out, "%s%s: %s", i ? ", " : "Hints: {",
-                         cfx_value_str(hints->entries[i].key),
-                         cfx_value_str(hints->entries[i].value));
+        cfx__text_showf(out, "%s%s: %s", i ? ", " : "Hints: {",
+                        cfx_value_str(hints->entries[i].key),
+                        cfx_value_str(hints->entries[i].value));
     cfx__text_puts(out, hints->len ? "}\n" : "");
 }
 

@@ -59,7 +59,7 @@ bool cfx__emit_shape(cfx__emit_writer *w, const cfx_node *n, const cfx_readable_
     if (r.kind == CFX_RESULT_TENSOR)
         put_tensor(w, &r, o);
     else if (symbol)
-        cfx__text_printf(w->out, ": \"Sym(%s)\"", cfx_value_str(r.value));
+        cfx__text_showf(w->out, ": \"Sym(%s)\"", cfx_value_str(r.value));
     return symbol || r.kind == CFX_RESULT_TENSOR;
 }
 
@@ -127,7 +127,9 @@ static void put_source(cfx__text *out, const char *trace) {
     static const char *const before[] = {"File: ", ":", " in ", ", code: "};
     for (int i = 0; i < 4; i++) {
         cfx__text_puts(out, before[i]);
+        size_t from = out->len;
         cfx__text_add(out, best[i].text, best[i].len);
+        cfx__text_show(out, from);
     }
 }
 
@@ -155,7 +157,7 @@ static void put_additional(cfx__text *out, const cfx_node *n, const char *const 
         if (cfx_is_none(v))
             continue;
         cfx__text_puts(out, any ? ", " : "# ");
-        cfx__text_printf(out, "%s: %s", *keys, cfx_value_str(v));
+        cfx__text_showf(out, "%s: %s", *keys, cfx_value_str(v));
         any = true;
     }
     if (any)
@@ -192,9 +194,21 @@ void cfx__emit_summary(cfx__emit_writer *w, const cfx_node *n, const cfx_readabl
 
 enum { DEEPEST = 100 }; /* of modules in modules: those below are left out */
 
+/* What a class or a child is called; in quotes where it could not be read otherwise. */
+static void put_name(cfx__text *out, const char *name) {
+    size_t from = out->len;
+    cfx__text_puts_line(out, name);
+    if (*name && !strchr(name, '"') && !strchr(name, '(') && !strcmp(out->data + from, name))
+        return;
+    out->len = from;
+    cfx__repr_quoted(out, name, strlen(name), '"');
+}
+
 static void put_class(cfx__text *out, const cfx_module *m, const char *name,
                       const cfx_readable_options *o, int depth) {
-    cfx__text_printf(out, "%*sclass %s(torch.nn.Module):\n", 4 * depth, "", name);
+    cfx__text_printf(out, "%*sclass ", 4 * depth, "");
+    put_name(out, name);
+    cfx__text_puts(out, "(torch.nn.Module):\n");
     cfx__emit_code(out, m->graph, o, 4 * depth + 8, NULL);
     for (int i = 0; depth < DEEPEST && i < cfx_module_count(m); i++) {
         const cfx_module *child = cfx_module_child(m, i);

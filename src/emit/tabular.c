@@ -25,7 +25,7 @@ static void put_builtin(cfx__text *out, const char *name) {
             cfx__text_printf(out, "<class '%s'>", name);
             return;
         }
-    cfx__text_printf(out, "<built-in function %s>", name);
+    cfx__text_showf(out, "<built-in function %s>", name);
 }
 
 /* A function as Python prints it; its qualified name where that would be an address. */
@@ -38,14 +38,14 @@ static void put_function(cfx__text *out, const cfx_target *t) {
     }
     for (int i = 0; i < COUNT(builtin); i++)
         if (starts(name, builtin[i])) {
-            cfx__text_printf(out, "<built-in function %s>", strrchr(name, '.') + 1);
+            cfx__text_showf(out, "<built-in function %s>", strrchr(name, '.') + 1);
             return;
         }
     if (cfx__higher_order(name))
         name = cfx__higher_order(name);
     else if (starts(name, "torch.ops."))
         name += strlen("torch.ops.");
-    cfx__text_puts(out, name);
+    cfx__text_puts_line(out, name);
 }
 
 /* What repr() has inside args: nodes by name, operators as objects. */
@@ -69,7 +69,7 @@ static void put_cell(cfx__text *out, const cfx_node *n, int column) {
         if (n->op == CFX_CALL_FUNCTION)
             put_function(out, &n->target);
         else
-            cfx__text_puts(out, n->target.name);
+            cfx__text_puts_line(out, n->target.name);
         break;
     case 3: cfx__repr_with(out, n->args, put_other); break;
     default:

@@ -160,8 +160,11 @@ static void type(scan *s) {
 }
 
 void cfx__emit_type(cfx__text *out, const char *text) {
-    scan s = {text, text + strlen(text), out, false, 0};
+    cfx__text spelled = {0};
+    scan s = {text, text + strlen(text), &spelled, false, 0};
     type(&s);
+    cfx__text_line(out, spelled.data, spelled.len);
+    cfx__text_release(&spelled);
 }
 
 void cfx__parse_type(cfx__text *out, const char *text, size_t len) {

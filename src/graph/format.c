@@ -1,5 +1,14 @@
-/* The text of nodes and graphs, byte for byte what torch.fx prints. */
+/* The text of nodes and graphs, byte for byte what torch.fx prints; but a node is one line whatever
+ * its strings hold. */
 #include "graph.h"
+
+/* str(v), on one line. */
+static void put_str(cfx__text *out, cfx_value v) {
+    if (v.tag == CFX_TAG_STR)
+        cfx__text_line(out, cfx_as_string(v)->text, cfx_as_string(v)->len);
+    else
+        cfx__str(out, v);
+}
 
 static void put_int(cfx__text *out, int64_t i) {
     char digits[24];
@@ -43,27 +52,27 @@ void cfx__node_format_arg(cfx__text *out, cfx_value v) {
         for (int64_t i = 0; i < cfx_as_dict(v)->len; i++) {
             if (i)
                 cfx__text_add(out, ", ", 2);
-            cfx__str(out, cfx_as_dict(v)->entries[i].key);
+            put_str(out, cfx_as_dict(v)->entries[i].key);
             cfx__text_add(out, ": ", 2);
             cfx__node_format_arg(out, cfx_as_dict(v)->entries[i].value);
         }
         cfx__text_putc(out, '}');
         break;
-    default: cfx__str(out, v);
+    default: put_str(out, v);
     }
 }
 
 void cfx__node_format(cfx__text *out, const cfx_node *n) {
     if (n->op == CFX_OUTPUT) {
         cfx__text_puts(out, "return ");
-        cfx__str(out, cfx_as_list(n->args)->len ? cfx_as_list(n->args)->items[0] : cfx_none());
+        put_str(out, cfx_as_list(n->args)->len ? cfx_as_list(n->args)->items[0] : cfx_none());
         return;
     }
     cfx__text_putc(out, '%');
     cfx__text_add(out, n->name, cfx__node_of(n)->name->len);
     cfx__text_add(out, " : ", 3);
     if (n->type) {
-        cfx__text_puts(out, n->type);
+        cfx__text_puts_line(out, n->type);
         cfx__text_putc(out, ' ');
     }
     cfx__text_add(out, "[num_users=", 11);
@@ -74,12 +83,12 @@ void cfx__node_format(cfx__text *out, const cfx_node *n) {
     if (n->op == CFX_CALL_FUNCTION)
         cfx__target_text(out, n->target);
     else
-        cfx__text_puts(out, n->target.name);
+        cfx__text_puts_line(out, n->target.name);
     cfx__text_putc(out, ']');
     if (n->op == CFX_PLACEHOLDER) {
         if (cfx_as_list(n->args)->len) {
             cfx__text_puts(out, "(default=");
-            cfx__str(out, cfx_as_list(n->args)->items[0]);
+            put_str(out, cfx_as_list(n->args)->items[0]);
             cfx__text_putc(out, ')');
         }
     } else if (n->op != CFX_GET_ATTR) {

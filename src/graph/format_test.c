@@ -29,6 +29,20 @@ TEST(arguments_print_as_str) {
     CHECK_STR(line(CFX_NONE, NULL), LINE("()", "{}"));
 }
 
+TEST(a_node_is_one_line_whatever_its_strings_hold) {
+    cfx_dict *kw = cfx_dict_new();
+    cfx_dict_set(kw, "k", cfx_string_value("\n    %y : [num_users=1]"));
+    CHECK_STR(line(cfx_tuple("a\n%x", cfx_list("\033[2J")), kw),
+              LINE("(a\\n%x, [\\u001b[2J])", "{k: \\n    %y : [num_users=1]}"));
+    cfx_graph *g = cfx_graph_new();
+    cfx_graph_get_attr(g, "a\n%b");
+    cfx_graph_placeholder(g, "x", "int\n", true, cfx_string_value("\n"));
+    CHECK_STR(cfx_graph_str(g), "graph():\n    %a_b : [num_users=0] = get_attr[target=a\\n%b]\n"
+                                "    %x : int\\n [num_users=0] = placeholder[target=x]"
+                                "(default=\\n)");
+    CHECK_OK();
+}
+
 TEST(each_opcode_prints_in_its_own_way) {
     cfx_graph *g = cfx_graph_new();
     cfx_node *x = cfx_graph_placeholder(g, "x", "torch.Tensor", false, CFX_NONE);

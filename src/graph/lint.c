@@ -7,18 +7,20 @@ static bool check_inputs(const cfx_graph *g, const cfx_node *n) {
     cfx_each_input(n, u) {
         const cfx_node *arg = u->node;
         if (arg->graph != g) {
-            cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
-                     "Argument '%s' of Node '%s' does not belong to this Graph, but was used as an "
-                     "argument! If you are copying nodes from another graph, make sure to use "
-                     "``arg_transform`` on node_copy() to remap values\n%s",
-                     arg->name, n->name, cfx_graph_str(g));
+            cfx__fail_lines(
+                CFX_RUNTIME_ERROR, (cfx_site){0},
+                "Argument '%s' of Node '%s' does not belong to this Graph, but was used as an "
+                "argument! If you are copying nodes from another graph, make sure to use "
+                "``arg_transform`` on node_copy() to remap values\n%s",
+                arg->name, n->name, cfx_graph_str(g));
             return false;
         }
         if (arg->erased || !cfx_node_precedes(arg, n)) {
-            cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
-                     "Argument '%s' of Node '%s' was used before it has been defined! Please check "
-                     "that Nodes in the graph are topologically ordered\n%s",
-                     arg->name, n->name, cfx_graph_str(g));
+            cfx__fail_lines(
+                CFX_RUNTIME_ERROR, (cfx_site){0},
+                "Argument '%s' of Node '%s' was used before it has been defined! Please check "
+                "that Nodes in the graph are topologically ordered\n%s",
+                arg->name, n->name, cfx_graph_str(g));
             return false;
         }
     }

@@ -182,7 +182,7 @@ static void put_text(cfx__text *out, const cfx_result *r) {
     if (r->kind == CFX_RESULT_TENSOR) {
         cfx__text_printf(out, "%s[", cfx_dtype_brief(r->dtype));
         for (int i = 0; i < r->ndim; i++)
-            cfx__text_printf(out, "%s%s", i ? ", " : "", cfx_value_str(cfx_result_size(r, i)));
+            cfx__text_showf(out, "%s%s", i ? ", " : "", cfx_value_str(cfx_result_size(r, i)));
         cfx__text_putc(out, ']');
     } else if (r->kind == CFX_RESULT_SEVERAL) {
         cfx__text_putc(out, list ? '[' : '(');
@@ -195,9 +195,9 @@ static void put_text(cfx__text *out, const cfx_result *r) {
     } else if (r->value.tag == CFX_TAG_DICT) {
         cfx__text_printf(out, "dict of %lld", (long long)cfx_as_dict(r->value)->len);
     } else if (r->value.tag == CFX_TAG_MODULE) {
-        cfx__text_printf(out, "graph %s", cfx_as_module(r->value)->type);
+        cfx__text_showf(out, "graph %s", cfx_as_module(r->value)->type);
     } else {
-        cfx__text_printf(out, "%s %s", cfx_value_type_name(r->value), cfx_value_str(r->value));
+        cfx__text_showf(out, "%s %s", cfx_value_type_name(r->value), cfx_value_str(r->value));
     }
 }
 

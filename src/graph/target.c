@@ -175,7 +175,7 @@ static cfx__name *candidate_of(cfx_graph *g, cfx_opcode op, cfx_target t) {
 void cfx__target_text(cfx__text *out, cfx_target t) {
     if (t.op && !t.fn && strncmp(t.name, "torch.", 6))
         cfx__text_puts(out, "torch.ops.");
-    cfx__text_puts(out, t.name);
+    cfx__text_puts_line(out, t.name);
 }
 
 /* ---- the index ------------------------------------------------------------------------------ */

@@ -222,8 +222,8 @@ bool cfx_module_load_state_dict_from(cfx_site at, cfx_module *m, const cfx_dict 
     put_mismatches(&wrong, own, state);
     bool good = !wrong.len;
     if (!good)
-        cfx_fail(CFX_RUNTIME_ERROR, at, "Error(s) in loading state_dict for %s:%s", m->type,
-                 wrong.data);
+        cfx__fail_lines(CFX_RUNTIME_ERROR, at, "Error(s) in loading state_dict for %s:%s", m->type,
+                        wrong.data);
     cfx__text_release(&wrong);
     for (int64_t i = 0; good && i < own->len; i++) {
         const cfx_value *v = cfx_dict_find(state, own->entries[i].key);

@@ -424,10 +424,10 @@ static void list_missing(cfx_site at, const cfx_dict *missing) {
             cfx__text_printf(&out, "%s%s", k ? ", " : "", cfx_as_node(nodes->items[k])->name);
         cfx__text_puts(&out, nodes->len > NODES_NAMED ? ", ...)" : ")");
     }
-    cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at,
-             "%lld operator%s of this program %s not registered; see cfx_op_register%s",
-             (long long)missing->len, missing->len == 1 ? "" : "s",
-             missing->len == 1 ? "is" : "are", out.data);
+    cfx__fail_lines(CFX_NOT_IMPLEMENTED_ERROR, at,
+                    "%lld operator%s of this program %s not registered; see cfx_op_register%s",
+                    (long long)missing->len, missing->len == 1 ? "" : "s",
+                    missing->len == 1 ? "is" : "are", out.data);
     cfx__text_release(&out);
 }
 

@@ -13,8 +13,10 @@ void cfx__run_note(const cfx_node *n) {
     }
     const char *source = cfx_text(cfx_node_get_meta(n, "source"));
     const char *trace = cfx_text(cfx_node_get_meta(n, "stack_trace"));
-    if (source || trace)
-        cfx_note("Original traceback:\n%s", source ? source : trace);
+    if (source || trace) {
+        cfx_note("Original traceback:");
+        cfx_note("%s", source ? source : trace);
+    }
 }
 
 /* ---- the six handlers ------------------------------------------------------------------------ */

@@ -65,10 +65,11 @@ static bool take_apart(const char *name, cfx_value spec, cfx_value v, cfx_list *
     if (flatten_as(spec, v, flat))
         return true;
     cfx_value got = cfx_tree_flatten(v, cfx_as_list(cfx_list_value(0, NULL)));
-    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-             "Trying to flatten argument '%s' with tree spec: \n%s\nbut actually got tree spec: "
-             "\n%s",
-             name, cfx_tree_spec_text(spec), cfx_tree_spec_text(got));
+    cfx__fail_lines(
+        CFX_VALUE_ERROR, (cfx_site){0},
+        "Trying to flatten argument '%s' with tree spec: \n%s\nbut actually got tree spec: "
+        "\n%s",
+        name, cfx_tree_spec_text(spec), cfx_tree_spec_text(got));
     return false;
 }
 
@@ -143,12 +144,13 @@ bool cfx__tree_inputs(cfx_site at, cfx_value spec, cfx_value names, cfx_args a, 
     if (keywords_differ(a.kw, wanted))
         return fail_keywords(at, a.kw, wanted);
     cfx_value got = cfx_tree_flatten(given, cfx_as_list(cfx_list_value(0, NULL)));
-    cfx_fail(CFX_VALUE_ERROR, at,
-             "Trying to flatten user inputs with exported input tree spec: \n%s\n"
-             "but actually got inputs with tree spec of: \n%s.\n"
-             "Please check that the inputs have the same number and type of args and kwargs as the "
-             "ones you used when tracing.",
-             cfx_tree_spec_text(spec), cfx_tree_spec_text(got));
+    cfx__fail_lines(
+        CFX_VALUE_ERROR, at,
+        "Trying to flatten user inputs with exported input tree spec: \n%s\n"
+        "but actually got inputs with tree spec of: \n%s.\n"
+        "Please check that the inputs have the same number and type of args and kwargs as the "
+        "ones you used when tracing.",
+        cfx_tree_spec_text(spec), cfx_tree_spec_text(got));
     return false;
 }
 

@@ -118,10 +118,11 @@ static bool carries_on(const cfx__capture *c, cfx_value from, const cfx_list *gi
 static bool same_spec(cfx_site at, const cfx__body *yes, const cfx__body *no) {
     if (cfx_equal_values(yes->out, no->out))
         return true;
-    cfx_fail(CFX_RUNTIME_ERROR, at,
-             "Unmatched output spec from torch.cond branches: true branch tree_spec %s vs false "
-             "branch tree_spec %s.",
-             cfx_tree_spec_text(yes->out), cfx_tree_spec_text(no->out));
+    cfx__fail_lines(
+        CFX_RUNTIME_ERROR, at,
+        "Unmatched output spec from torch.cond branches: true branch tree_spec %s vs false "
+        "branch tree_spec %s.",
+        cfx_tree_spec_text(yes->out), cfx_tree_spec_text(no->out));
     return false;
 }
 
@@ -218,10 +219,11 @@ static bool same_carried(cfx_site at, cfx_value spec, cfx_value out) {
                            : cfx_tuple_value(1, &out);
     if (cfx_equal_values(spec, given))
         return true;
-    cfx_fail(CFX_RUNTIME_ERROR, at,
-             "Expected carried_inputs and body_output to have same tree structure but found: "
-             "carried_inputs tree_spec %s vs body_output tree_spec %s.",
-             cfx_tree_spec_text(spec), cfx_tree_spec_text(given));
+    cfx__fail_lines(
+        CFX_RUNTIME_ERROR, at,
+        "Expected carried_inputs and body_output to have same tree structure but found: "
+        "carried_inputs tree_spec %s vs body_output tree_spec %s.",
+        cfx_tree_spec_text(spec), cfx_tree_spec_text(given));
     return false;
 }
 

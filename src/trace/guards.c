@@ -38,8 +38,8 @@ static const char *source_of(const name_t *n) { return n->source ? n->source : n
 /* ---- sentences ------------------------------------------------------------------------------- */
 
 static void violated(const name_t *n, const char *sentence, const char *fix) {
-    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "Constraints violated (%s)!\n  - %s%s%s", n->name,
-             sentence, *fix ? "\nSuggested fixes:\n  " : "", fix);
+    cfx__fail_lines(CFX_VALUE_ERROR, (cfx_site){0}, "Constraints violated (%s)!\n  - %s%s%s",
+                    n->name, sentence, *fix ? "\nSuggested fixes:\n  " : "", fix);
 }
 
 /* " 2 <= B <= 64", " B <= 64" or nothing. */

@@ -195,11 +195,12 @@ static bool fail_type(const cfx__schema *s, cfx_site at, int i, cfx_value v) {
     if (arg->type == CFX__T_DEVICE && v.tag == CFX_TAG_STR)
         cfx_fail(CFX_RUNTIME_ERROR, at, "Invalid device string: '%s'", v.str_->text);
     else
-        cfx_fail(CFX_RUNTIME_ERROR, at,
-                 "%s::%s() Expected a value of type '%s' for argument '%s' but instead found type "
-                 "'%s'.\nPosition: %d\nValue: %s\nDeclaration: %s\nCast error details: %s",
-                 s->ns, s->name, script_type(arg), arg->name, short_type(v), i, cfx_value_repr(v),
-                 cfx__schema_print(s), cast_error(arg, v));
+        cfx__fail_lines(
+            CFX_RUNTIME_ERROR, at,
+            "%s::%s() Expected a value of type '%s' for argument '%s' but instead found type "
+            "'%s'.\nPosition: %d\nValue: %s\nDeclaration: %s\nCast error details: %s",
+            s->ns, s->name, script_type(arg), arg->name, short_type(v), i, cfx_value_repr(v),
+            cfx__schema_print(s), cast_error(arg, v));
     cfx_scope_close(mark);
     return false;
 }

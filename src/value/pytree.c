@@ -109,10 +109,11 @@ cfx_value cfx_tree_unflatten(cfx_value spec, const cfx_list *leaves) {
     int64_t want = cfx__tree_leaves(spec), got = leaves ? leaves->len : 0;
     if (want != got) {
         size_t mark = cfx_scope_open();
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-                 "treespec.unflatten(leaves): `leaves` has length %lld but the spec refers to a "
-                 "pytree that holds %lld items (%s).",
-                 (long long)got, (long long)want, cfx_tree_spec_text(spec));
+        cfx__fail_lines(
+            CFX_VALUE_ERROR, (cfx_site){0},
+            "treespec.unflatten(leaves): `leaves` has length %lld but the spec refers to a "
+            "pytree that holds %lld items (%s).",
+            (long long)got, (long long)want, cfx_tree_spec_text(spec));
         cfx_scope_close(mark);
         return cfx_bad();
     }

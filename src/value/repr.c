@@ -110,10 +110,8 @@ static void put_escape(cfx__text *out, uint32_t c) {
         cfx__text_printf(out, c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
 }
 
-void cfx__repr_string(cfx__text *out, const char *text, size_t len) {
+void cfx__repr_quoted(cfx__text *out, const char *text, size_t len, char quote) {
     const unsigned char *p = (const unsigned char *)text;
-    bool single = memchr(p, '\'', len), both = single && memchr(p, '"', len);
-    char quote = single && !both ? '"' : '\'';
     cfx__text_putc(out, quote);
     for (size_t i = 0; i < len;) {
         uint32_t c = p[i];
@@ -127,6 +125,11 @@ void cfx__repr_string(cfx__text *out, const char *text, size_t len) {
         i += n ? n : 1;
     }
     cfx__text_putc(out, quote);
+}
+
+void cfx__repr_string(cfx__text *out, const char *text, size_t len) {
+    bool single = memchr(text, '\'', len), both = single && memchr(text, '"', len);
+    cfx__repr_quoted(out, text, len, single && !both ? '"' : '\'');
 }
 
 /* ---- devices and dtypes ---------------------------------------------------------------------- */

@@ -561,7 +561,9 @@ static void put_bound_args(cfx__text *out, const sym *s, cfx__sym_op op) {
 void cfx__sym_print(cfx__text *out, const sym *s) {
     switch (s->op) {
     case CFX__SYM_INT: cfx__text_printf(out, "%lld", (long long)s->hint); break;
-    case CFX__SYM_NAME: cfx__text_puts(out, s->name); break;
+    case CFX__SYM_NAME:
+        cfx__text_puts_line(out, s->name);
+        break;
     case CFX__SYM_ADD: put_sum(out, s); break;
     case CFX__SYM_MUL: put_product(out, s); break;
     case CFX__SYM_POW:

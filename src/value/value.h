@@ -41,6 +41,7 @@ void cfx__str(cfx__text *out, cfx_value v); /* strings bare, devices by name, th
 void cfx__repr_with(cfx__text *out, cfx_value v, cfx__repr_fn *other);
 void cfx__repr_float(cfx__text *out, double f); /* shortest text that reads back, as Python's */
 void cfx__repr_string(cfx__text *out, const char *text, size_t len);
+void cfx__repr_quoted(cfx__text *out, const char *text, size_t len, char quote); /* between those */
 
 /* Reads one Python literal at *at, as repr writes it (containers, torch.float32, device(...),
  * slice(...), complex numbers included), into *out; scope. False, with nothing recorded, where
