@@ -1,12 +1,33 @@
 # Completion of the command cfx for bash: commands and options are those that its help names, nodes
-# those of the program that the line names.
+# those of the program that the line names. Names come out of files that nobody vouches for: they
+# are compared as they are, and never given to what would expand them (compgen -W does).
+
+# The lines that are read and begin so.
+_cfx_offer() {
+    local line
+    while IFS= read -r line; do
+        [[ $line == "$1"* ]] && COMPREPLY+=("$line")
+    done
+}
+
+_cfx_words() {
+    local word=$1
+    shift
+    _cfx_offer "$word" < <(printf '%s\n' "$@")
+}
+
+# Files whose names end so; and folders.
+_cfx_files() { _cfx_offer "" < <(compgen -f -X "!*$2" -- "$1"; test -z "$2" || compgen -d -- "$1"); }
+
 _cfx_nodes() {
     local model
     for model in "${COMP_WORDS[@]}"; do
+        model=${model//[\\\'\"]/}
         case $model in
         *.pt2 | *.fx)
-            test -f "$model" && cfx show "$model" --as graph 2>/dev/null |
-                sed -n 's/^ *%\([^ ]*\) .*/\1/p'
+            test -f "./$model" && model=./$model
+            test -f "$model" && cfx show "$model" --as names --max-seconds 2 2>/dev/null |
+                LC_ALL=C grep -x -E '[A-Za-z_][A-Za-z0-9_.]*'
             return
             ;;
         esac
@@ -19,34 +40,35 @@ _cfx_options() {
         cfx "$1" --help | LC_ALL=C grep -o -E '^  -[-a-z]+'; } | tr -d '[ ' | sort -u
 }
 
-_cfx_words() { COMPREPLY=($(compgen -W "$1" -- "$2")); }
-
 _cfx() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]}
+    COMPREPLY=()
     if [ "$COMP_CWORD" = 1 ]; then
-        _cfx_words "$(cfx --help | sed -n 's/^  \([^ ]*\)  .*/\1/p') --help --version" "$word"
+        _cfx_offer "$word" < <(cfx --help | sed -n 's/^  \([^ ]*\)  .*/\1/p')
+        _cfx_words "$word" --help --version
         return
     fi
     case $before in
-    --as) _cfx_words "tree graph table code readable program json plan" "$word" ;;
-    --pass) _cfx_words "$(cfx opt --list | cut -c3- | cut -d' ' -f1)" "$word" ;;
-    --log) _cfx_words "api aten" "$word" ;;
-    --scheme) _cfx_words "static dynamic weight" "$word" ;;
-    --weights) _cfx_words "int8 int4" "$word" ;;
-    --per) _cfx_words "channel tensor group" "$word" ;;
-    --range) _cfx_words "histogram minmax average percentile" "$word" ;;
-    --node | --around | --path | --tap | --focus | --skip) _cfx_words "$(_cfx_nodes)" "$word" ;;
-    --inputs | --save | --expect | --save-taps | --calibrate)
-        COMPREPLY=($(compgen -f -X '!*.safetensors' -- "$word") $(compgen -d -- "$word"))
-        ;;
-    --threads | --runs | --op | --depth | --size | --keep | --smooth | --target | --max-*) COMPREPLY=() ;;
+    --as) _cfx_words "$word" tree graph table code readable program json plan names ;;
+    --pass) _cfx_offer "$word" < <(cfx opt --list | cut -c3- | cut -d' ' -f1) ;;
+    --log) _cfx_words "$word" api aten ;;
+    --scheme) _cfx_words "$word" static dynamic weight ;;
+    --weights) _cfx_words "$word" int8 int4 ;;
+    --per) _cfx_words "$word" channel tensor group ;;
+    --range) _cfx_words "$word" histogram minmax average percentile ;;
+    --node | --around | --path | --tap | --focus | --skip) _cfx_offer "$word" < <(_cfx_nodes) ;;
+    --inputs | --save | --expect | --save-taps | --calibrate) _cfx_files "$word" .safetensors ;;
+    --threads | --runs | --op | --depth | --size | --keep | --smooth | --target | --max-*) ;;
     *)
         case $word in
-        -*) _cfx_words "$(_cfx_options "$command") --help" "$word" ;;
+        -*)
+            _cfx_offer "$word" < <(_cfx_options "$command")
+            _cfx_words "$word" --help
+            ;;
         *)
-            COMPREPLY=($(compgen -f -- "$word"))
-            [ "$command" = ops ] && COMPREPLY+=($(compgen -W check -- "$word"))
+            _cfx_files "$word" ""
+            [ "$command" != ops ] || _cfx_words "$word" check
             ;;
         esac
         ;;

@@ -1,10 +1,12 @@
 # Completion of cfx for fish: commands and options are those that its help names, nodes those of the
-# program that the line names.
+# program that the line names, as far as they are plain names: files may hold others.
 
 function __cfx_nodes
     for word in (commandline -opc)
+        string match -q -- '-*' $word; and set word ./$word
         string match -qr '\.(pt2|fx)$' -- $word; and test -f $word; or continue
-        cfx show $word --as graph 2>/dev/null | string replace -rf '^ *%([A-Za-z_0-9]+) .*' '$1'
+        cfx show $word --as names --max-seconds 2 2>/dev/null |
+            string match -r '^[A-Za-z_][A-Za-z0-9_.]*$'
         return
     end
 end
@@ -39,7 +41,7 @@ end
 __cfx_value run tap '(__cfx_nodes)'
 __cfx_value draw focus '(__cfx_nodes)'
 __cfx_value quantize skip '(__cfx_nodes)'
-__cfx_value 'show compare' as 'tree graph table code readable program json plan'
+__cfx_value 'show compare' as 'tree graph table code readable program json plan names'
 __cfx_value opt pass "(cfx opt --list | cut -c3- | cut -d' ' -f1)"
 __cfx_value run log 'api aten'
 __cfx_value quantize scheme 'static dynamic weight'

@@ -1,13 +1,14 @@
 #compdef cfx
 # Completion of cfx for zsh: commands and options are those that its help names, nodes those of the
-# program that the line names.
+# program that the line names, as far as they are plain names: files may hold others.
 
 _cfx_nodes() {
     local word
-    for word in $words; do
+    for word in ${(Q)words}; do
+        [[ $word == -* ]] && word=./$word
         [[ $word == *.(pt2|fx) && -f $word ]] || continue
-        compadd -- ${(f)"$(cfx show $word --as graph 2>/dev/null |
-            sed -n 's/^ *%\([^ ]*\) .*/\1/p')"}
+        compadd -- ${(f)"$(cfx show $word --as names --max-seconds 2 2>/dev/null |
+            LC_ALL=C grep -x -E '[A-Za-z_][A-Za-z0-9_.]*')"}
         return
     done
 }
@@ -25,7 +26,7 @@ _cfx() {
     fi
     case $words[CURRENT-1] in
     --node|--around|--path|--tap|--focus|--skip) _cfx_nodes; return ;;
-    --as) compadd -- tree graph table code readable program json plan; return ;;
+    --as) compadd -- tree graph table code readable program json plan names; return ;;
     --pass) compadd -- ${(f)"$(cfx opt --list | cut -c3- | cut -d' ' -f1)"}; return ;;
     --log) compadd -- api aten; return ;;
     --scheme) compadd -- static dynamic weight; return ;;
