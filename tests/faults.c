@@ -1,4 +1,4 @@
-/* An allocator that fails when told to. See faults.h. */
+/* An allocator and a clock that fail when told to. See faults.h. */
 #define _GNU_SOURCE /* dl_iterate_phdr */
 #include "faults.h"
 
@@ -8,6 +8,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 static _Atomic long left; /* allocations until the one that fails; 0: none does */
 static _Atomic bool hit, forever;
@@ -103,4 +106,39 @@ int posix_memalign(void **p, size_t align, size_t size) {
     return *p ? 0 : ENOMEM;
 }
 #endif
+
+/* ---- the clock ------------------------------------------------------------------------------- */
+
+static _Atomic long looks; /* until the one at which it is late; 0: it is right */
+static _Atomic bool late;
+
+void faults_clock_begin(long n) {
+    late = false;
+    looks = n;
+}
+
+bool faults_clock_end(void) {
+    looks = 0;
+    bool came = late;
+    late = false;
+    return came;
+}
+
+#ifdef CFX_SANITIZE
+int REAL(clock_gettime)(clockid_t clock, struct timespec *t);
+#else
+#define __libc_clock_gettime(clock, t) ((int)syscall(SYS_clock_gettime, clock, t))
+#endif
+
+int FAULTY(clock_gettime)(clockid_t clock, struct timespec *t);
+int FAULTY(clock_gettime)(clockid_t clock, struct timespec *t) {
+    enum { YEARS = 1 << 30 };
+    int status = REAL(clock_gettime)(clock, t);
+    if (clock != CLOCK_MONOTONIC || (!late && !looks))
+        return status;
+    if (!late && atomic_fetch_sub(&looks, 1) == 1)
+        late = true;
+    t->tv_sec += late ? YEARS : 0;
+    return status;
+}
 #pragma GCC visibility pop

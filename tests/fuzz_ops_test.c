@@ -4,6 +4,7 @@
  * error; so does the backward pass from it. It never crashes, hangs, leaks or reads out of bounds
  * (the sanitizers look on in `make asan`). CFX_FUZZ_RUNS sets how many calls an operator gets,
  * CFX_FUZZ_SEED the seed, CFX_FUZZ_LOG=1 prints each call before it is made. */
+#include "faults.h"
 #include "test.h"
 
 #include "../src/dispatch/dispatch.h"
@@ -418,3 +419,84 @@ TEST(huge_numbers_4) { enlarge(4); }
 TEST(huge_numbers_5) { enlarge(5); }
 TEST(huge_numbers_6) { enlarge(6); }
 TEST(huge_numbers_7) { enlarge(7); }
+
+/* ---- what runs out inside of a call ---------------------------------------------------------- */
+
+/* Arguments that fit, while the n-th look at the clock finds that time is up, or the n-th
+ * allocation fails, alone or with all that follow: kernels are made of calls, too, and of tensors
+ * of their own. The call, and the backward pass from it, ends in an error or well. */
+
+enum { MOST_FAULTS = 40 };
+
+typedef struct {
+    const char *what;
+    void (*begin)(long n);
+    bool (*end)(void);
+} fault;
+
+static void one_allocation(long n) { faults_begin(n, false); }
+static void all_allocations(long n) { faults_begin(n, true); }
+
+static const fault faults[] = {{"the clock", faults_clock_begin, faults_clock_end},
+                               {"an allocation", one_allocation, faults_end},
+                               {"all allocations", all_allocations, faults_end}};
+
+/* One call that runs into a fault. Returns whether it came to it. */
+static bool fail_at(cfx_op *op, const cfx_value *args, const fault *by, long n, bool back) {
+    const int count = cfx__op_info_of(op)->schema->nargs;
+    bool came = false;
+    CFX_SCOPE {
+        cfx_value v = cfx_none();
+        by->begin(n);
+        if (back)
+            go_back(op, args, count, false);
+        else
+            v = cfx_op_do_from(CFX_HERE, op, (cfx_args){count, args, NULL});
+        came = by->end();
+        if (!back && cfx_ok() && cfx_is_bad(v))
+            test_fail(CFX_HERE, "%s gave a bad object and no error: %s %ld", cfx_op_name(op),
+                      by->what, n);
+        cfx_clear();
+    }
+    return came;
+}
+
+static bool run_out_once(fuzzer *f, cfx_op *op, bool log) {
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
+    cfx_value args[CFX_MAX_ARGS];
+    f->ndim = -1;
+    for (int i = 0; i < s->nargs; i++)
+        args[i] = argument(f, &s->args[i]);
+    cfx_op_do_from(CFX_HERE, op, (cfx_args){s->nargs, args, NULL});
+    bool fits = cfx_ok();
+    cfx_clear();
+    if (fits && log)
+        log_call(op, args, s->nargs);
+    cfx_set_time_limit(1e6);
+    for (int back = 0; fits && back < 2 - (cfx__op_info_of(op)->writes != 0); back++)
+        for (int i = 0; i < COUNT(faults); i++)
+            for (long n = 1; n < MOST_FAULTS && fail_at(op, args, &faults[i], n, back); n++)
+                continue;
+    cfx_set_time_limit(0);
+    return fits;
+}
+
+static void run_out_op(fuzzer *f, cfx_op *op, bool log) {
+    for (int k = 0, found = 0; k < TRIES && found < BASES; k++)
+        CFX_SCOPE
+            found += run_out_once(f, op, log);
+}
+
+static void run_out(int shard) {
+    cfx_set_num_threads(1);
+    each_operator(shard, (fuzzer){.state = 521288629u, .plain = true}, run_out_op);
+}
+
+TEST(operators_run_out_0) { run_out(0); }
+TEST(operators_run_out_1) { run_out(1); }
+TEST(operators_run_out_2) { run_out(2); }
+TEST(operators_run_out_3) { run_out(3); }
+TEST(operators_run_out_4) { run_out(4); }
+TEST(operators_run_out_5) { run_out(5); }
+TEST(operators_run_out_6) { run_out(6); }
+TEST(operators_run_out_7) { run_out(7); }

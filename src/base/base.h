@@ -63,6 +63,16 @@ struct cfx__context;
 void cfx__reserve_make(struct cfx__context *c);
 void cfx__reserve_leave(struct cfx__context *c);
 bool cfx__reserve_has(const void *p);
+size_t cfx__reserve_taken(void); /* bytes, of all threads since the start: tests look at it */
+/* In debug builds memory that is given out or back holds what nobody can take for a result: NaN,
+ * -1, no pointer. */
+static inline void cfx__poison(void *p, size_t size) {
+#ifdef CFX_POISON
+    memset(p, 0xff, size);
+#else
+    (void)p, (void)size;
+#endif
+}
 void cfx__memory_settle(void);                     /* adds this thread's count to that of all */
 void cfx__error_memory(size_t size, bool limited); /* records it, allocating nothing */
 /* Forgets an error that is an answer: this cannot be done, so something else is. Memory that ran

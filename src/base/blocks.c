@@ -11,6 +11,7 @@ void *cfx__spare_alloc(cfx__spare_kind kind, size_t size) {
         return cfx__alloc(size);
     s->first = *(void **)p;
     s->len--;
+    cfx__poison(p, size);
     return p;
 }
 
@@ -70,6 +71,7 @@ void *cfx__block_alloc(size_t size) {
                 void *p = c->block[i].p;
                 c->block[i] = c->block[--c->len];
                 c->bytes -= rounded;
+                cfx__poison(p, rounded);
                 return p;
             }
     return cfx__alloc_aligned(rounded ? rounded : 64);

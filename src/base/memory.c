@@ -58,6 +58,7 @@ typedef struct piece {
 static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cfx__region *regions; /* all there are, of all threads */
 static _Atomic size_t pieces;       /* in use, in all regions */
+static _Atomic size_t taken;        /* bytes that were ever given out of one */
 
 #ifdef CFX_SANITIZE
 /* What lies in a region is in use: the leak check, where there is one, follows its pointers. */
@@ -123,8 +124,11 @@ static void *region_take(struct cfx__region *r, size_t size) {
     r->live++;
     p->size = size - sizeof *p;
     atomic_fetch_add_explicit(&pieces, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&taken, size, memory_order_relaxed);
     return p + 1;
 }
+
+size_t cfx__reserve_taken(void) { return atomic_load_explicit(&taken, memory_order_relaxed); }
 
 /* Memory from this thread's reserve, or from a further region when it is used up. */
 static void *reserve_alloc(cfx__context *c, size_t size) {
@@ -201,9 +205,11 @@ static inline void *ask(void *old, size_t size, heap_kind kind) {
         cfx__block_cache_release(&c->storage_cache);
         p = over_limit(c, size) ? NULL : heap(old, size, kind);
     }
-    if (likely(p))
+    if (likely(p)) {
         count(c, (int64_t)malloc_usable_size(p) - before);
-    else if (kind != ALIGNED || over_limit(c, size))
+        if (kind != ZEROED && size > (size_t)before)
+            cfx__poison((char *)p + before, size - (size_t)before);
+    } else if (kind != ALIGNED || over_limit(c, size))
         cfx__error_memory(size, over_limit(c, size));
     return p;
 }
@@ -215,6 +221,7 @@ static void *last_resort(size_t size) {
     void *p = reserve_alloc(cfx__ctx(), size);
     if (!p)
         __builtin_trap();
+    cfx__poison(p, size);
     return p;
 }
 
@@ -276,5 +283,6 @@ void cfx__free(void *p) {
     if (!p || unlikely(reserve_free(p)))
         return;
     count(cfx__ctx(), -(int64_t)malloc_usable_size(p));
+    cfx__poison(p, malloc_usable_size(p));
     free(p);
 }

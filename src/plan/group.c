@@ -322,7 +322,7 @@ static void make(cfx__lowering *l, int group, int *value) {
 
 void cfx__plan_make_loops(cfx__lowering *l) {
     int *value = cfx__alloc((size_t)(l->plan->n + 1) * sizeof *value);
-    for (size_t g = 0; g < l->groups.len; g++)
+    for (size_t g = 0; g < l->groups.len && cfx_ok(); g++)
         make(l, (int)g, value);
     cfx__free(value);
 }

@@ -119,5 +119,7 @@ cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a) {
         }
         cfx_list_append(cfx_as_list(args), v);
     }
+    if (!cfx_ok()) /* and the list may be shorter */
+        return cfx_bad();
     return cfx__rerun_copied(run, n, (cfx_args){a.n, cfx_as_list(args)->items, a.kw});
 }

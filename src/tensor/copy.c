@@ -308,7 +308,7 @@ static void copy_over(cfx_tensor *dst, const cfx_tensor *src) {
 }
 
 void cfx__tensor_copy(cfx_tensor *dst, const cfx_tensor *src) {
-    if (dst->numel == 0)
+    if (dst->numel == 0 || unlikely(!dst->data || !src->data))
         return;
     if (unlikely(cfx__tensor_meets(dst, src))) {
         copy_over(dst, src);
@@ -333,7 +333,7 @@ void cfx__tensor_fill(cfx_tensor *dst, cfx_value number) {
 }
 
 cfx_tensor *cfx__tensor_contiguous_as(const cfx_tensor *t, cfx_dtype dtype) {
-    if (t->dtype == dtype && cfx__tensor_is_contiguous(t))
+    if ((t->dtype == dtype && cfx__tensor_is_contiguous(t)) || unlikely(cfx__obj_is_bad(t)))
         return (cfx_tensor *)t;
     cfx_tensor *c = cfx__tensor_empty((cfx_site){0}, dtype, !t->data, t->ndim, t->shape, NULL);
     if (c->data && t->data)
@@ -346,7 +346,7 @@ cfx_tensor *cfx__tensor_contiguous(const cfx_tensor *t) {
 }
 
 cfx_tensor *cfx__tensor_to_dtype(const cfx_tensor *t, cfx_dtype dtype) {
-    if (t->dtype == dtype)
+    if (t->dtype == dtype || unlikely(cfx__obj_is_bad(t)))
         return (cfx_tensor *)t;
     int64_t stride[CFX_MAX_DIMS];
     cfx__strides_pointwise(1, &t, t->ndim, t->shape, stride);

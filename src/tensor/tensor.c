@@ -413,6 +413,8 @@ static double element(const cfx_tensor *t, int64_t i) {
 }
 
 cfx_value cfx__tensor_get(const cfx_tensor *t, int64_t i) {
+    if (unlikely(!t->data))
+        return cfx_float(0);
     const char *p = t->data + element_offset(t, i) * cfx_dtype_size(t->dtype);
     if (t->dtype == CFX_BOOL)
         return cfx_bool(*p != 0);
@@ -430,6 +432,8 @@ cfx_value cfx__tensor_get(const cfx_tensor *t, int64_t i) {
 }
 
 void cfx__tensor_set(cfx_tensor *t, int64_t i, cfx_value v) {
+    if (unlikely(!t->data))
+        return;
     char *p = t->data + element_offset(t, i) * cfx_dtype_size(t->dtype);
     if (v.tag == CFX_TAG_COMPLEX)
         cfx__convert_out(p, 0, t->dtype, &cfx_as_complex(v)->re, CFX_C128, 1);

@@ -145,8 +145,9 @@ cfx_tensor *cfx__tensor_contiguous(const cfx_tensor *t);
 cfx_tensor *cfx__tensor_to_dtype(const cfx_tensor *t, cfx_dtype dtype);
 /* The same, and contiguous. */
 cfx_tensor *cfx__tensor_contiguous_as(const cfx_tensor *t, cfx_dtype dtype);
-/* dst[...] = src as it was before, broadcast and converted; both have data. Shapes are the caller's
- * business. */
+/* dst[...] = src as it was before, broadcast and converted. Shapes are the caller's business. Here
+ * and below nothing is done where there is no data: a kernel may go on with what a failed call gave
+ * it until it asks whether one did. */
 void cfx__tensor_copy(cfx_tensor *dst, const cfx_tensor *src);
 /* dst[...] = number. */
 void cfx__tensor_fill(cfx_tensor *dst, cfx_value number);
