@@ -63,7 +63,6 @@ struct cfx__context;
 void cfx__reserve_make(struct cfx__context *c);
 void cfx__reserve_leave(struct cfx__context *c);
 bool cfx__reserve_has(const void *p);
-size_t cfx__reserve_taken(void); /* bytes, of all threads since the start: tests look at it */
 /* In debug builds memory that is given out or back holds what nobody can take for a result: NaN,
  * -1, no pointer. */
 static inline void cfx__poison(void *p, size_t size) {

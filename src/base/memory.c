@@ -58,7 +58,6 @@ typedef struct piece {
 static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cfx__region *regions; /* all there are, of all threads */
 static _Atomic size_t pieces;       /* in use, in all regions */
-static _Atomic size_t taken;        /* bytes that were ever given out of one */
 
 #ifdef CFX_SANITIZE
 /* What lies in a region is in use: the leak check, where there is one, follows its pointers. */
@@ -124,11 +123,8 @@ static void *region_take(struct cfx__region *r, size_t size) {
     r->live++;
     p->size = size - sizeof *p;
     atomic_fetch_add_explicit(&pieces, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&taken, size, memory_order_relaxed);
     return p + 1;
 }
-
-size_t cfx__reserve_taken(void) { return atomic_load_explicit(&taken, memory_order_relaxed); }
 
 /* Memory from this thread's reserve, or from a further region when it is used up. */
 static void *reserve_alloc(cfx__context *c, size_t size) {

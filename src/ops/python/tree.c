@@ -15,9 +15,10 @@ static void tree_flatten_spec(cfx_op_call *c) {
     if (fits)
         return;
     cfx_value real = cfx_tree_flatten(c->args[0], cfx_as_list(cfx_list_value(0, NULL)));
-    op_fail_as(RUNTIME, c, "Real spec %s of object %s is different from expected spec %s.",
-               cfx_tree_spec_text(real), cfx_value_repr(c->args[0]),
-               cfx_tree_spec_text(c->args[1]));
+    cfx__fail_lines(CFX_RUNTIME_ERROR, c->at,
+                    "Real spec %s of object %s is different from expected spec %s.",
+                    cfx_tree_spec_text(real), cfx_value_repr(c->args[0]),
+                    cfx_tree_spec_text(c->args[1]));
 }
 
 static void tree_unflatten(cfx_op_call *c) {
