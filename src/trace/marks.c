@@ -221,13 +221,14 @@ static void refuse(cfx__export *e, cfx_site at, cfx_value v, const char *text) {
     size_t mark = cfx_scope_open();
     text = text ? text : cfx__mark_text(&e->recorder, v);
     bool whole = v.tag == CFX_TAG_INT;
-    cfx__fail_unknown(
-        at, "Could not %s data-dependent expression %s (unhinted: %s).  (Size-like symbols: %s)\n\n"
-            "The number is data, which nobody has while a module is exported: choose by cfx_cond, "
-            "or by cfx_where, which computes both; compute with it by cfx_py(\"operator.add\", n, "
-            "1) and its like%s%s",
+    const char *message = cfx__text_format(
+        "Could not %s data-dependent expression %s (unhinted: %s).  (Size-like symbols: %s)\n\n"
+        "The number is data, which nobody has while a module is exported: choose by cfx_cond, or "
+        "by cfx_where, which computes both; compute with it by cfx_py(\"operator.add\", n, 1) and "
+        "its like%s%s",
         whole ? "extract specialized integer from" : "guard on", text, text, size_like(e, v),
         frame_of(e, at), fixes_for(&e->recorder, v));
+    cfx__fail_unknown(at, "%s", message); /* its lines are meant */
     cfx_scope_close(mark);
 }
 
