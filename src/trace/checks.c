@@ -13,12 +13,16 @@ static bool is_not(const char *function) {
     return function && (!strcmp(function, "torch.sym_not") || !strcmp(function, "operator.not_"));
 }
 
-/* A side of a relation: an expression, or how it is called. */
+/* A side of a relation: an expression, or how it is called. A size without a name is what it is
+ * now; other worlds say whether it is the same there (agreed). */
 static cfx_value side(const cfx__recorder *r, cfx_value v) {
+    const cfx__mark *m = cfx__mark_of(r, v);
     cfx_value expr = cfx__mark_expr(r, v);
     if (!cfx_is_none(expr))
         return cfx__value_plain(expr);
-    return cfx__mark_of(r, v) ? cfx_string_value(cfx__mark_text(r, v)) : v;
+    if (m && v.tag == CFX_TAG_INT && !m->data)
+        return cfx__value_plain(v);
+    return m ? cfx_string_value(cfx__mark_text(r, v)) : v;
 }
 
 bool cfx__mark_relation(const cfx__recorder *r, cfx_value v, cfx__relation *out) {
@@ -91,23 +95,75 @@ static void assert_here(cfx__recorder *r, cfx_site at, cfx_value cond) {
                      cfx_tuple(asks, text), cfx_none(), NULL);
 }
 
-/* Takes note of what is checked. */
-static void assume(cfx__recorder *r, cfx_site at, cfx_value cond) {
+/* The side of a check as all worlds have it so far: C may have compared with a size, which is a
+ * plain number. Bad, with an error, where there is no such expression. */
+static cfx_value agreed(cfx__export *e, cfx_site at, cfx_value *all, cfx_value now) {
+    enum { RENAMES = 8 };
+    cfx__worlds *w = &e->dims->worlds;
+    int64_t was, is, expected;
+    if (cfx_equal_values(*all, now))
+        return now;
+    if (!cfx__worlds_eval(w, e->k, now, &is) || !cfx__worlds_eval(w, 0, *all, &was))
+        return now;
+    if (cfx__worlds_eval(w, e->k, *all, &expected) && expected == is)
+        return *all;
+    cfx_value expr = cfx__relation_through(w, 0, was, e->k, is);
+    if (cfx_is_none(expr) || w->renames++ >= RENAMES) {
+        cfx_fail(CFX_RUNTIME_ERROR, at,
+                 "what is checked compares with a size that varies with the sizes of the inputs in "
+                 "a way that no expression was found for: compute it by cfx_py(\"operator.mul\", "
+                 "cfx_size(x, 0), 2) and its like");
+        return cfx_bad();
+    }
+    cfx_value_drop(*all);
+    *all = cfx_value_keep(expr);
+    e->renamed = true;
+    return expr;
+}
+
+/* The check as the same one was in other worlds; false with an error. */
+static bool agree(cfx__export *e, cfx_site at, cfx__relation *r) {
+    cfx__worlds *w = &e->dims->worlds;
+    size_t i = (size_t)e->checked++;
+    if (i >= w->asked.len) {
+        cfx__relation first = {r->op, cfx_value_keep(r->a), cfx_value_keep(r->b)};
+        VEC_PUSH(w->asked, first);
+    }
+    r->a = agreed(e, at, &w->asked.data[i].a, r->a);
+    r->b = agreed(e, at, &w->asked.data[i].b, r->b);
+    return cfx_ok();
+}
+
+static bool has_apart(const cfx__worlds *w, const cfx_sym *e) {
+    if (!e || e->op != CFX__SYM_NAME)
+        return e && (has_apart(w, e->a) || has_apart(w, e->b));
+    const cfx__symbol *s = cfx__worlds_find(w, e->name);
+    return s && s->apart;
+}
+
+/* Takes note of what is checked; false where it never holds. */
+static bool assume(cfx__recorder *r, cfx_site at, cfx_value cond) {
     cfx__export *e = (cfx__export *)r;
+    cfx__worlds *w = &e->dims->worlds;
     cfx__relation relation;
     cfx_value known;
-    if (cfx__mark_known(r, cond, &known)) {
-        if (!cfx_as_bool(known))
-            cfx_fail(CFX_RUNTIME_ERROR, at, "Runtime assertion failed for expression %s: it never "
-                     "holds", cfx__mark_text(r, cond));
-        return;
-    }
+    bool whole = cfx__mark_relation(r, cond, &relation) && is_whole(&relation);
+    if (whole && !agree(e, at, &relation))
+        return true;
+    int holds = whole ? cfx__relation_known(w, &relation) : -1;
+    if (!whole && cfx__mark_known(r, cond, &known))
+        holds = cfx_as_bool(known);
+    /* no node computes with a truth, so that it is asserted here, whatever was recorded before */
+    bool truth = whole && relation.a.tag == CFX_TAG_SYM && has_apart(w, cfx_as_sym(relation.a));
+    if (holds == 0 || (holds == 1 && !truth))
+        return holds;
     if (!cfx_as_bool(cfx__value_plain(cond)))
         e->unlucky = true;
-    if (!r->branch && cfx__mark_relation(r, cond, &relation) && is_whole(&relation))
-        cfx__relation_assume(&e->dims->worlds, &relation);
-    else
+    if (!r->branch && whole)
+        cfx__relation_assume(w, &relation);
+    if (r->branch || !whole || truth)
         assert_here(r, at, cond);
+    return true;
 }
 
 /* n is no less than min and no more than max, where they are given. */
@@ -116,19 +172,25 @@ static void constrain(cfx__recorder *r, cfx_site at, cfx_value n, cfx_value min,
     cfx__relation least = {CFX__GE, cfx__mark_expr(r, n), min},
                   most = {CFX__LE, least.a, max};
     int64_t now = cfx_integer(cfx__value_plain(n));
-    if (cfx_is_none(least.a)) {
-        cfx_fail(CFX_VALUE_ERROR, at, "Constraining %s is not supported: it is no symbol",
-                 cfx__mark_text(r, n));
+    if (min.tag == CFX_TAG_INT && max.tag == CFX_TAG_INT && cfx_integer(max) < cfx_integer(min)) {
+        cfx_fail(CFX_VALUE_ERROR, at,
+                 "Maximum value to constrain_as_size can't be less than the specified min value, "
+                 "received min=%s and max=%s", cfx_value_str(min), cfx_value_str(max));
         return;
     }
-    if (min.tag == CFX_TAG_INT) {
-        cfx__relation_assume(&e->dims->worlds, &least);
-        e->unlucky |= now < cfx_integer(min);
+    for (int i = 0; i < 2; i++) {
+        const cfx__relation *one = i ? &most : &least;
+        if (one->b.tag != CFX_TAG_INT)
+            continue;
+        if (!cfx__relation_known(&e->dims->worlds, one)) {
+            cfx_fail(CFX_RUNTIME_ERROR, at, "Invalid ranges %s",
+                     cfx__relation_range(&e->dims->worlds, one->a, min, max));
+            return;
+        }
+        cfx__relation_assume(&e->dims->worlds, one);
     }
-    if (max.tag == CFX_TAG_INT) {
-        cfx__relation_assume(&e->dims->worlds, &most);
-        e->unlucky |= now > cfx_integer(max);
-    }
+    e->unlucky |= min.tag == CFX_TAG_INT && now < cfx_integer(min);
+    e->unlucky |= max.tag == CFX_TAG_INT && now > cfx_integer(max);
 }
 
 /* A number that is used as a size is chosen as sizes are from now on: none broadcasts. */
@@ -139,6 +201,60 @@ static void use_as_size(cfx__recorder *r, cfx_value n) {
                          : NULL;
     if (s)
         s->any = false;
+}
+
+/* What PyTorch checks by itself of what is data. */
+static void assume_that(cfx__recorder *r, cfx_site at, cfx__relation relation) {
+    cfx__export *e = (cfx__export *)r;
+    cfx__worlds *w = &e->dims->worlds;
+    if (r->branch || !is_whole(&relation) || !agree(e, at, &relation))
+        return;
+    e->unlucky |= !cfx__relation_holds(w, e->k, &relation);
+    if (cfx__relation_known(w, &relation))
+        cfx__relation_assume(w, &relation);
+}
+
+/* Whether the call takes parts of a tensor: n of them at `parts`, from `start` on, of a dimension
+ * that has `size`. */
+static bool takes_parts(cfx_op *op, const cfx_value *args, cfx_value *size, cfx_value *start,
+                        const cfx_value **parts, int64_t *n) {
+    bool split = op == &cfx_op_split_with_sizes || op == &cfx_op_split_sizes;
+    if (!split && op != &cfx_op_narrow)
+        return false;
+    const cfx_tensor *t = cfx_as_tensor(args[0]);
+    int64_t dim = cfx_integer(cfx__value_plain(args[split ? 2 : 1]));
+    dim += dim < 0 ? t->ndim : 0;
+    if (dim < 0 || dim >= t->ndim)
+        return false;
+    *size = cfx_int(t->shape[dim]);
+    *start = split ? cfx_int(0) : args[2];
+    *parts = split ? cfx_as_list(args[1])->items : &args[3];
+    *n = split ? cfx_as_list(args[1])->len : 1;
+    return true;
+}
+
+/* Parts that are data are together no more than the whole, or just as much. */
+static void check_parts(cfx__recorder *r, cfx_site at, cfx_op *op, const cfx_value *args) {
+    cfx_value size, start;
+    const cfx_value *parts;
+    int64_t n;
+    if (!takes_parts(op, args, &size, &start, &parts, &n))
+        return;
+    cfx_value sum = side(r, start);
+    bool data = cfx__mark_is_data(r, start);
+    for (int64_t i = 0; i < n; i++) {
+        cfx_value part = side(r, parts[i]);
+        if (cfx__mark_is_data(r, parts[i])) {
+            data = true;
+            use_as_size(r, parts[i]);
+            assume_that(r, at, (cfx__relation){CFX__GE, part, cfx_int(0)});
+        }
+        if (part.tag == CFX_TAG_STR || sum.tag == CFX_TAG_STR)
+            return;
+        sum = cfx__sym_binary(CFX__SYM_ADD, sum, part);
+    }
+    if (data)
+        assume_that(r, at, (cfx__relation){op == &cfx_op_narrow ? CFX__LE : CFX__EQ, sum, size});
 }
 
 /* That of a new tensor is no less than 0, as PyTorch says when it makes one. */
@@ -166,14 +282,20 @@ bool cfx__check_call(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args,
     bool size = op == &cfx_op_python__check_is_size;
     bool for_size = op == &cfx_op_sym_constrain_range_for_size;
     bool ranges = size || for_size || op == &cfx_op_sym_constrain_range;
-    if (r->marks && !is_check && !ranges)
+    if (r->marks && !is_check && !ranges) {
         check_sizes(r, at, cfx__op_info_of(op)->schema, args);
+        check_parts(r, at, op, args);
+    }
     if (!r->marks || (!is_check && !ranges))
         return false;
     *result = cfx_none();
     if (is_check && is_about_data(r, args[0])) {
-        assume(r, at, args[0]);
-        return true;
+        if (assume(r, at, args[0]))
+            return true;
+        args[0] = cfx_bool(false); /* which says so itself */
+        if (op == &cfx_op__assert_scalar)
+            cfx_fail(CFX_RUNTIME_ERROR, at, "%s", cfx_text(args[1]));
+        return op == &cfx_op__assert_scalar;
     }
     bool truth = is_check && args[0].tag == CFX_TAG_BOOL;
     if (truth && cfx__value_mark(args[0]) && ((cfx__export *)r)->data_sizes)
@@ -185,8 +307,7 @@ bool cfx__check_call(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args,
         bool from_zero = size || (for_size && cfx_is_none(args[1]));
         if (size || for_size)
             use_as_size(r, args[0]);
-        constrain(r, at, args[0], from_zero ? cfx_int(0) : args[1],
-                  size ? cfx_none() : args[2]);
+        constrain(r, at, args[0], from_zero ? cfx_int(0) : args[1], args[2]);
         return true;
     }
     if (op == &cfx_op_python__assert && args[0].tag == CFX_TAG_TENSOR &&

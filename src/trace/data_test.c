@@ -323,7 +323,122 @@ TEST(checks_say_what_is_wrong) {
     CHECK_ERROR("Expected cond to be True, but got False.");
     CHECK(cfx_failed(EXPORT(cfx_module_new("Never", impossible, "x, n"), cfx_randn(3, 4),
                             cfx_tensor_from_value(cfx_int(5)))));
-    CHECK_ERROR("Runtime assertion failed for expression u0 < 5: it never holds");
+    CHECK_ERROR("Expected cond to be True, but got False.");
+}
+
+/* ---- what is checked by operators and with sizes --------------------------------------------- */
+
+static cfx_value at_of(cfx_value n, int i) { return cfx_item(cfx_select(n, 0, i)); }
+
+FORWARD(constrained_twice) {
+    cfx_value k = at_of(N, 0);
+    cfx_py("torch.sym_constrain_range", k, CFX_KW(min, 4), CFX_KW(max, 6));
+    cfx_py("torch.sym_constrain_range", k, CFX_KW(min, 8), CFX_KW(max, 9));
+    GIVE(cfx_add(X, k));
+}
+FORWARD(constrained_badly) {
+    cfx_value k = at_of(N, 0);
+    cfx_py("torch.sym_constrain_range_for_size", k, CFX_KW(min, 9), CFX_KW(max, 6));
+    GIVE(cfx_add(X, k));
+}
+FORWARD(contradicted) {
+    cfx_value p = at_of(N, 0), q = at_of(N, 1);
+    cfx_check(OP("lt", p, q), NULL);
+    cfx_check(OP("ge", p, q), "p is large");
+    GIVE(cfx_add(X, p));
+}
+FORWARD(without_solution) {
+    cfx_check(OP("eq", OP("mul", at_of(N, 0), 2), 3), "odd");
+    GIVE(cfx_sin(X));
+}
+
+TEST(checks_that_contradict_are_refused_in_their_own_words) {
+    static const struct {
+        cfx_forward_fn *forward;
+        const char *sentence;
+    } all[] = {{constrained_twice, "Invalid ranges [8:6]"},
+               {constrained_badly, "Maximum value to constrain_as_size can't be less than the "
+                                   "specified min value, received min=9 and max=6"},
+               {contradicted, "p is large"},
+               {without_solution, "odd"}};
+    for (int i = 0; i < 4; i++) {
+        cfx_module *m = cfx_module_new("Contradict", all[i].forward, "x, n");
+        CHECK(cfx_failed(EXPORT(m, cfx_randn(3, 4), cfx_tensor_from_value(cfx_list(2, 9)))));
+        CHECK_ERROR(all[i].sentence);
+    }
+}
+
+FORWARD(all_positive) {
+    cfx_check(cfx_item(cfx_all(cfx_gt(N, 0))), NULL);
+    GIVE(cfx_sin(X));
+}
+FORWARD(none_negative) {
+    cfx_check(cfx_py("torch.sym_not", cfx_item(cfx_any(cfx_lt(N, 0)))), NULL);
+    GIVE(cfx_sin(X));
+}
+FORWARD(within_dim) {
+    cfx_value k = at_of(N, 0);
+    cfx_check(OP("le", k, cfx_dim(cfx_as_tensor(X), 0)), NULL); /* a plain number of C's */
+    GIVE(cfx_mul(X, k));
+}
+FORWARD(within_twice) {
+    cfx_value k = at_of(N, 0);
+    cfx_check(OP("le", k, cfx_size(cfx_cat(cfx_list(X, X)), 0)), NULL);
+    GIVE(cfx_mul(X, k));
+}
+FORWARD(narrowed) { GIVE(cfx_narrow(X, 0, 0, at_of(N, 0))); }
+FORWARD(split) {
+    GIVE(cfx_mul(cfx_tensor_at(cfx_split_with_sizes(X, cfx_method(N, "tolist"), 0), 0), 2));
+}
+FORWARD(of_equal_sizes) {
+    cfx_value p = at_of(N, 0), q = at_of(N, 1);
+    cfx_check(OP("eq", p, q), NULL);
+    GIVE(cfx_add(cfx_ones(cfx_list(p, 4)), cfx_mul(cfx_ones(cfx_list(q, 4)), 2)));
+}
+
+static const struct {
+    const char *name;
+    cfx_forward_fn *forward;
+    int good[2], bad[2];
+    const char *sentence, *dynamic; /* NULL: the program is not exported so, or not decomposed */
+} asserted[] = {
+    {"truth", all_positive, {1, 2}, {1, 0}, "Eq(u0, 1)", "Eq(u0, 1)"},
+    {"no truth", none_negative, {1, 2}, {1, -1}, "Ne(u0, 1)", "Ne(u0, 1)"},
+    {"cfx_dim", within_dim, {3, 0}, {8, 0}, "u0 <= 3", "u0 <= s77"},
+    {"cfx_size", within_twice, {6, 0}, {13, 0}, "u0 <= 6", "u0 <= 2*s77"},
+    {"narrow", narrowed, {3, 0}, {8, 0}, "u0 <= 3", "u0 <= s77"},
+    {"narrow, negative", narrowed, {0, 0}, {-1, 0}, "u0 >= 0", "u0 >= 0"},
+    {"split", split, {1, 2}, {2, 3}, "Eq(u0 + u1, 3)", "Eq(u0 + u1, s77)"},
+    {"equal sizes", of_equal_sizes, {5, 5}, {5, 6}, "Eq(u0, u1)", NULL},
+};
+
+static void check_asserted(cfx_module *m, cfx_program *p, int i, const char *sentence) {
+    cfx_tensor *x = cfx_randn(3, 4);
+    cfx_tensor *good = cfx_tensor_from_value(cfx_list(asserted[i].good[0], asserted[i].good[1]));
+    cfx_tensor *bad = cfx_tensor_from_value(cfx_list(asserted[i].bad[0], asserted[i].bad[1]));
+    cfx_value y = cfx_program_run(p, x, good);
+    if (CHECK_OK())
+        CHECK(cfx_is_true(cfx_allclose(y, cfx_forward(m, x, good))));
+    cfx_program_run(p, x, bad);
+    CHECK_ERROR(cfx__text_format("Runtime assertion failed for expression %s on node", sentence));
+}
+
+TEST(what_is_checked_is_asserted_whatever_it_compares_with) {
+    for (int i = 0; i < (int)(sizeof asserted / sizeof *asserted); i++)
+        for (int dynamic = 0; dynamic < 2; dynamic++) {
+            cfx_value args = cfx_tuple(cfx_randn(3, 4), cfx_tensor_from_value(cfx_list(1, 2)));
+            const char *sentence = dynamic ? asserted[i].dynamic : asserted[i].sentence;
+            cfx_module *m = cfx_module_new("Asserted", asserted[i].forward, "x, n");
+            cfx_program *p =
+                sentence ? cfx_export(m, args, CFX_NONE, dynamic ? batch_of("x") : CFX_NONE) : NULL;
+            if (!p)
+                continue;
+            if (!CHECK_OK())
+                test_fail(CFX_HERE, "%s", asserted[i].name);
+            check_asserted(m, p, i, sentence);
+            if (asserted[i].dynamic)
+                check_asserted(m, cfx_decompose(p, CFX_NONE), i, sentence);
+        }
 }
 
 /* ---- whichever way --------------------------------------------------------------------------- */

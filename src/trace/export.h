@@ -17,6 +17,8 @@ typedef struct cfx__export {
     cfx__recorder recorder; /* first */
     cfx__marks marks;
     bool unlucky;    /* a number that is data is one here that forward checks it is not */
+    bool renamed;    /* a check compares with something else than the worlds before say */
+    int checked;     /* checks of numbers that are data, so far */
     int data_reals;  /* symbols for floats that are data, so far: zuf0, ... */
     cfx_module *root;
     cfx__dims *dims; /* whose sizes are those of world k */

@@ -39,7 +39,8 @@ static bool record_worlds(cfx__request *r, bool *again) {
     for (int k = 1; k < cfx__worlds_count(&r->dims.worlds); k++) {
         cfx__worlds_choose(&r->dims.worlds, k, 0);
         bool fine = cfx__export_record(&r->other[k - 1], r, k);
-        if (fine && !r->joints.late && is_same(r, k, &where)) {
+        bool renamed = r->other[k - 1].renamed;
+        if (fine && !r->joints.late && !renamed && is_same(r, k, &where)) {
             r->dims.worlds.n = k + 1;
             continue;
         }
@@ -49,9 +50,9 @@ static bool record_worlds(cfx__request *r, bool *again) {
             forget(r, i);
         if (!forgiven)
             return false;
-        if (r->joints.late) /* there are more of them, and others */
+        if (r->joints.late || renamed) /* there are more of them, and others */
             cfx__worlds_forget_unknown(&r->dims.worlds);
-        *again = r->joints.late || cfx__worlds_larger(&r->dims.worlds) ||
+        *again = r->joints.late || renamed || cfx__worlds_larger(&r->dims.worlds) ||
                  (!fine && cfx__worlds_nearer(&r->dims.worlds)) ||
                  cfx__guards_settle(&r->dims, trial, r, why);
         r->joints.late = false;
@@ -102,8 +103,8 @@ static bool record_first(cfx__request *r) {
 }
 
 /* Whether C looked at no size that is another with other data: forward is recorded once more for
- * it, at the same sizes. False with an error. */
-static bool is_blind(cfx__request *r) {
+ * it, at the same sizes. False with an error; *again where checks are others than it seemed. */
+static bool is_blind(cfx__request *r, bool *again) {
     bool data = false, blind = true;
     for (int i = 0; i < 3 && blind && r->first->marks.reads.len; i++) {
         for (size_t k = 0; k < r->dims.worlds.symbols.len; k++) {
@@ -119,9 +120,12 @@ static bool is_blind(cfx__request *r) {
         cfx__export_record(&r->other[CFX__TRIAL - 1], r, CFX__TRIAL);
         cfx__error_forgive();
         blind = cfx_ok() && !cfx__marks_differ(r->first, &r->other[CFX__TRIAL - 1]);
+        *again |= r->other[CFX__TRIAL - 1].renamed;
         forget(r, CFX__TRIAL);
         cfx_scope_close(mark);
     }
+    if (*again)
+        cfx__worlds_forget_unknown(&r->dims.worlds);
     return blind;
 }
 
@@ -139,9 +143,9 @@ static bool export_worlds(cfx__request *r) {
             if (!record_first(r))
                 return false;
         }
-        if (!is_blind(r))
+        if (!is_blind(r, &again))
             return false;
-        if (record_worlds(r, &again)) {
+        if (!again && record_worlds(r, &again)) {
             bool guessed = false, fine = merge(r, &guessed);
             again = cfx__worlds_again(&r->dims.worlds, guessed) ||
                     (!fine && cfx__worlds_larger(&r->dims.worlds));

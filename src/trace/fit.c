@@ -1,7 +1,7 @@
 /* What a number is that varies with the sizes of a program: an expression that is known, or one
  * that is found for it. What is found has the value seen in every world, and there must be more
  * worlds than it has numbers to choose. */
-#include "worlds.h"
+#include "relations.h"
 
 static bool is_same(const cfx__exprs *x, const cfx__seen *a, const cfx__seen *b) {
     return !memcmp(a->at, b->at, (size_t)x->worlds->n * sizeof *a->at);
@@ -14,6 +14,17 @@ static bool is_constant(const cfx__exprs *x, const cfx__seen *s) {
     return true;
 }
 
+/* Whether the program checks that the symbol is equal to something. */
+static bool is_checked_equal(const cfx__worlds *w, const cfx__symbol *s) {
+    for (size_t i = 0; i < w->checks.len; i++) {
+        const cfx__relation *r = &w->checks.data[i];
+        if (r->op == CFX__EQ && (cfx__relation_names(r->a, s->name) ||
+                                 cfx__relation_names(r->b, s->name)))
+            return true;
+    }
+    return false;
+}
+
 void cfx__exprs_begin(cfx__exprs *x, const cfx__worlds *w) {
     x->worlds = w;
     for (size_t i = 0; i < w->symbols.len; i++) {
@@ -22,9 +33,14 @@ void cfx__exprs_begin(cfx__exprs *x, const cfx__worlds *w) {
             continue;
         size_t before = x->known.len;
         cfx__exprs_note(x, cfx__sym_name(s->name, s->hint > 0, s->hint));
-        if (x->known.len == before && w->n > 1 && !is_constant(x, &s->size))
+        if (x->known.len == before && w->n > 1 && !is_constant(x, &s->size) &&
+            !is_checked_equal(w, s))
             cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                      "the size %s cannot be told from another in the ranges they have", s->name);
+        if (*s->name == 'u' && s->least < s->most && w->n > 1 && is_constant(x, &s->size))
+            cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
+                     "the number %s, which is data, is %lld in all that was tried", s->name,
+                     (long long)s->size.at[0]);
     }
 }
 

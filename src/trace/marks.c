@@ -289,17 +289,8 @@ static const char *line_text(const cfx__export *e, const cfx__export *trial, cfx
     if (v.tag != CFX_TAG_INT || cfx__mark_expr(&e->recorder, v).tag == CFX_TAG_SYM)
         return NULL;
     int64_t a = cfx_integer(cfx__value_plain(v)), b = cfx_integer(cfx__value_plain(other));
-    for (size_t i = 0; i < e->dims->worlds.symbols.len; i++) {
-        const cfx__symbol *s = &e->dims->worlds.symbols.data[i];
-        int64_t x = s->size.at[e->k], y = s->size.at[trial->k];
-        if (*s->name != 'u' || s->apart || x == y || (b - a) % (y - x))
-            continue;
-        int64_t by = (b - a) / (y - x);
-        cfx_value name = cfx__sym_name(s->name, false, 0);
-        cfx_value line = cfx__sym_binary(CFX__SYM_MUL, cfx_int(by), name);
-        return cfx_value_str(cfx__sym_binary(CFX__SYM_ADD, line, cfx_int(a - by * x)));
-    }
-    return "u0";
+    cfx_value line = cfx__relation_through(&e->dims->worlds, e->k, a, trial->k, b);
+    return cfx_is_none(line) ? "u0" : cfx_value_str(line);
 }
 
 /* The first size that was looked at and is another with other data; whether there is one. */

@@ -443,6 +443,8 @@ static bool merge_node(cfx__merging *g) {
         all = val[0].tag == CFX_TAG_FLOAT
                   ? symbol
                   : cfx_string_value(cfx__text_format("Eq(%s, 1)", cfx_text(symbol)));
+    else if (symbol.tag == CFX_TAG_STR && all.tag == CFX_TAG_SYM) /* which may be equal to others */
+        all = cfx__sym_name(cfx_text(symbol), false, 0);
     cfx__merge_ranges(g, n, all);
     cfx_node_set_meta(n, "val", all);
     cfx_graph_insert_after(n->graph, n);

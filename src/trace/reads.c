@@ -112,6 +112,8 @@ static bool is_made(const cfx__merging *g, const cfx_sym *e, cfx_value name, boo
         return left && right;
     }
     *has |= cfx__sym_equal(e, cfx_as_sym(name));
+    if (*e->name != 'u') /* a size of an input */
+        return true;
     return cfx__place_find(g, cfx__value_of_sym(e)) != NULL;
 }
 

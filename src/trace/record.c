@@ -293,9 +293,9 @@ static const char *number_function(const cfx_op *op, const cfx__schema *s) {
 static cfx_value record_number(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args,
                                const char *function) {
     const cfx__schema *s = cfx__op_info_of(op)->schema;
-    cfx_value own[CFX_MAX_ARGS], plain[CFX_MAX_ARGS];
+    cfx_value own[CFX_MAX_ARGS];
     for (int i = 0; i < s->nargs; i++)
-        own[i] = plain[i] = cfx__value_plain(args[i]);
+        own[i] = cfx__value_plain(args[i]);
     cfx_value result = run_inside(at, op, own);
     bool noted = result.tag == CFX_TAG_INT || result.tag == CFX_TAG_FLOAT ||
                  (result.tag == CFX_TAG_BOOL && !r->functional);
@@ -310,8 +310,10 @@ static cfx_value record_number(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_va
             name = r->like->target.name;
     if (!r->numbers || !noted)
         return cfx__mark_result(r, name, given, result, NULL);
+    for (int i = 0; i < s->nargs; i++)
+        own[i] = cfx__record_arg(r, at, args[i]);
     cfx_node *n = cfx__record_node(r, at, cfx_graph_target(r->graph, name),
-                                   cfx_tuple_value(s->nargs, plain), cfx_none(), NULL);
+                                   cfx_tuple_value(s->nargs, own), cfx_none(), NULL);
     if (n->graph)
         cfx_node_set_meta(n, "val", result);
     return cfx__mark_result(r, name, given, result, n->graph ? n : NULL);

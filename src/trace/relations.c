@@ -70,6 +70,58 @@ bool cfx__relation_holds(const cfx__worlds *w, int k, const cfx__relation *r) {
            compare(r->op, a, b);
 }
 
+static bool names(const cfx_sym *e, const char *symbol) {
+    if (e->op == CFX__SYM_INT)
+        return false;
+    return e->op == CFX__SYM_NAME ? !strcmp(e->name, symbol)
+                                  : names(e->a, symbol) || names(e->b, symbol);
+}
+
+bool cfx__relation_names(cfx_value expr, const char *symbol) {
+    return expr.tag == CFX_TAG_SYM && names(cfx_as_sym(expr), symbol);
+}
+
+static bool gap(const cfx__worlds *w, int k, const cfx__relation *r, __int128 *out) {
+    int64_t a, b;
+    if (!cfx__worlds_eval(w, k, r->a, &a) || !cfx__worlds_eval(w, k, r->b, &b))
+        return false;
+    *out = (__int128)a - b;
+    return true;
+}
+
+/* By how much s must change so that `by` times it makes up for the gap. */
+static __int128 change(cfx__relation_op op, __int128 d, __int128 by, uint64_t salt) {
+    __int128 exact = -d / by, away = (by > 0) == (d > 0) ? -1 : 1;
+    switch (op) {
+    case CFX__EQ: return exact;
+    case CFX__NE: return salt % 2 ? 1 : -1;
+    default: return exact + away * (__int128)(1 + salt % 3);
+    }
+}
+
+void cfx__relation_mend(cfx__worlds *w, int k, const cfx__relation *r, uint64_t salt) {
+    for (size_t i = 0; i < w->symbols.len; i++) {
+        cfx__symbol *s = &w->symbols.data[(i + salt) % w->symbols.len];
+        __int128 now, next;
+        bool has = cfx__relation_names(r->a, s->name) || cfx__relation_names(r->b, s->name);
+        if (*s->name != 'u' || s->least == s->most || !has || !gap(w, k, r, &now))
+            continue;
+        int64_t was = s->size.at[k];
+        s->size.at[k] = was < s->most ? was + 1 : was - 1;
+        bool moves = gap(w, k, r, &next) && next != now;
+        __int128 by = (next - now) * (s->size.at[k] - was);
+        s->size.at[k] = was;
+        if (!moves)
+            continue;
+        __int128 to = was + change(r->op, now, by, salt / 7);
+        to = to < s->least ? s->least : to > s->most ? s->most : to;
+        if (to == was)
+            continue;
+        s->size.at[k] = (int64_t)to;
+        return;
+    }
+}
+
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -146,6 +198,36 @@ bool cfx__relation_only(const cfx__worlds *w, cfx_value expr, int64_t *out) {
     return r.low == r.high && r.low > -far && r.high < far;
 }
 
+const char *cfx__relation_range(const cfx__worlds *w, cfx_value expr, cfx_value min,
+                                cfx_value max) {
+    range r = range_in(w, expr);
+    if (min.tag == CFX_TAG_INT && cfx_integer(min) > r.low)
+        r.low = cfx_integer(min);
+    if (max.tag == CFX_TAG_INT && cfx_integer(max) < r.high)
+        r.high = cfx_integer(max);
+    return cfx__text_format("[%lld:%lld]", (long long)r.low, (long long)r.high);
+}
+
+cfx_value cfx__relation_through(const cfx__worlds *w, int i, int64_t a, int k, int64_t b) {
+    cfx_value line = cfx_none();
+    if (a == b)
+        return cfx_int(a);
+    for (size_t n = 0; n < w->symbols.len; n++) {
+        const cfx__symbol *s = &w->symbols.data[n];
+        int64_t x = s->size.at[i], y = s->size.at[k];
+        if (s->apart || x == y || (b - a) % (y - x))
+            continue;
+        int64_t by = (b - a) / (y - x), past = a - by * x;
+        cfx_value name = cfx__sym_name(s->name, false, 0);
+        if (by == 1 && !past)
+            return name;
+        if (cfx_is_none(line))
+            line = cfx__sym_binary(CFX__SYM_ADD, cfx__sym_binary(CFX__SYM_MUL, cfx_int(by), name),
+                                   cfx_int(past));
+    }
+    return line;
+}
+
 /* Both sides as one: a - b. None where that is no expression. */
 static cfx_value difference(const cfx__relation *r) {
     bool whole = (r->a.tag == CFX_TAG_SYM || r->a.tag == CFX_TAG_INT) &&
@@ -163,22 +245,6 @@ static int known_by_range(const cfx__worlds *w, const cfx__relation *r) {
     bool low = compare(r->op, d.low, 0), high = compare(r->op, d.high, 0);
     return low && high ? 1 : low || high ? -1 : 0;
 }
-
-int cfx__relation_known(const cfx__worlds *w, const cfx__relation *r) {
-    cfx__relation opposite = cfx__relation_not(*r);
-    if (cfx_is_none(difference(r)))
-        return -1;
-    int known = known_by_range(w, r);
-    for (size_t i = 0; known < 0 && i < w->checks.len; i++) {
-        const char *assumed = cfx__relation_text(&w->checks.data[i]);
-        known = !strcmp(assumed, cfx__relation_text(r))           ? 1
-                : !strcmp(assumed, cfx__relation_text(&opposite)) ? 0
-                                                                  : -1;
-    }
-    return known;
-}
-
-/* ---- what follows ---------------------------------------------------------------------------- */
 
 /* The one symbol of an expression; NULL where there are none, or several. */
 static const char *only_symbol(const cfx_sym *e, bool *several) {
@@ -211,6 +277,36 @@ static bool is_line(const cfx_sym *e, int64_t *scale, int64_t *past) {
     return *scale != 0;
 }
 
+/* What has no whole solution is never equal: 2*u0 and 3. */
+static int known_by_parts(const cfx__relation *r) {
+    cfx_value d = difference(r);
+    bool several = false;
+    int64_t scale, past;
+    if ((r->op != CFX__EQ && r->op != CFX__NE) || d.tag != CFX_TAG_SYM)
+        return -1;
+    if (!only_symbol(cfx_as_sym(d), &several) || several ||
+        !is_line(cfx_as_sym(d), &scale, &past) || past % scale == 0)
+        return -1;
+    return r->op == CFX__NE;
+}
+
+int cfx__relation_known(const cfx__worlds *w, const cfx__relation *r) {
+    cfx__relation opposite = cfx__relation_not(*r);
+    if (cfx_is_none(difference(r)))
+        return -1;
+    int known = known_by_range(w, r);
+    known = known < 0 ? known_by_parts(r) : known;
+    for (size_t i = 0; known < 0 && i < w->checks.len; i++) {
+        const char *assumed = cfx__relation_text(&w->checks.data[i]);
+        known = !strcmp(assumed, cfx__relation_text(r))           ? 1
+                : !strcmp(assumed, cfx__relation_text(&opposite)) ? 0
+                                                                  : -1;
+    }
+    return known;
+}
+
+/* ---- what follows ---------------------------------------------------------------------------- */
+
 static void bound(cfx__symbol *s, __int128 least, __int128 most) {
     if (least > s->least)
         s->least = least > INT64_MAX ? INT64_MAX : (int64_t)least;
@@ -232,7 +328,7 @@ static bool narrow(cfx__symbol *s, cfx__relation_op op, __int128 scale, __int128
     case CFX__LE: bound(s, s->least, down); return true;
     case CFX__GT: bound(s, down + 1, s->most); return true;
     case CFX__GE: bound(s, up, s->most); return true;
-    case CFX__EQ: bound(s, up, down); return down == up;
+    case CFX__EQ: bound(s, up, down); return true;
     case CFX__NE: return false;
     }
     return false;

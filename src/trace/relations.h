@@ -13,13 +13,24 @@ cfx__relation cfx__relation_not(cfx__relation r);
  * is none. */
 const char *cfx__relation_function(cfx__relation_op op);
 bool cfx__relation_named(const char *function, cfx__relation_op *op);
+/* Whether an expression has the symbol. */
+bool cfx__relation_names(cfx_value expr, const char *symbol);
 /* Whether it holds in world k; false where it has no value there. */
 bool cfx__relation_holds(const cfx__worlds *w, int k, const cfx__relation *r);
 /* Whether it always holds (1) or never (0), by the ranges of symbols and what is assumed; -1: that
  * does not say. */
 int cfx__relation_known(const cfx__worlds *w, const cfx__relation *r);
+/* What an expression can be that is no less than min and no more than max: "[8:6]". Scope. */
+const char *cfx__relation_range(const cfx__worlds *w, cfx_value expr, cfx_value min,
+                                cfx_value max);
+/* An integer that is a in world i and b in world k: a number, a symbol, or a line of one. None:
+ * there is none. */
+cfx_value cfx__relation_through(const cfx__worlds *w, int i, int64_t a, int k, int64_t b);
 /* The one number that an expression can be; false where there are more. */
 bool cfx__relation_only(const cfx__worlds *w, cfx_value expr, int64_t *out);
+/* Changes one symbol for data so that it holds in world k, where its range lets it; `salt` chooses
+ * which one, and by how much. */
+void cfx__relation_mend(cfx__worlds *w, int k, const cfx__relation *r, uint64_t salt);
 /* Assumes it from now on: the range of its symbol is narrowed, where it bounds just one; else it is
  * kept with the worlds. */
 void cfx__relation_assume(cfx__worlds *w, const cfx__relation *r);

@@ -3,6 +3,13 @@
 
 /* ---- symbols --------------------------------------------------------------------------------- */
 
+static void relations_drop(cfx__relation *all, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        cfx_value_drop(all[i].a);
+        cfx_value_drop(all[i].b);
+    }
+}
+
 void cfx__worlds_free(cfx__worlds *w) {
     for (size_t i = 0; i < w->symbols.len; i++)
         cfx__free(w->symbols.data[i].name);
@@ -10,13 +17,12 @@ void cfx__worlds_free(cfx__worlds *w) {
         cfx_value_drop(w->totals.data[i].sum);
         cfx_value_drop(w->totals.data[i].total);
     }
-    for (size_t i = 0; i < w->checks.len; i++) {
-        cfx_value_drop(w->checks.data[i].a);
-        cfx_value_drop(w->checks.data[i].b);
-    }
+    relations_drop(w->checks.data, w->checks.len);
+    relations_drop(w->asked.data, w->asked.len);
     VEC_FREE(w->symbols);
     VEC_FREE(w->totals);
     VEC_FREE(w->checks);
+    VEC_FREE(w->asked);
 }
 
 cfx__symbol *cfx__worlds_find(const cfx__worlds *w, const char *name) {
@@ -43,6 +49,8 @@ void cfx__worlds_forget_unknown(cfx__worlds *w) {
             w->symbols.data[kept++] = w->symbols.data[i];
     }
     w->symbols.len = kept;
+    relations_drop(w->checks.data, w->checks.len);
+    w->checks.len = 0;
 }
 
 /* A bound of a range; what `open` says where the range has none there, `other` without a range. */
@@ -372,7 +380,10 @@ static int64_t share_out(cfx__worlds *w, int k, const struct cfx_sym *e, int64_t
     int left = terms_of(e->a), all = left + terms_of(e->b);
     int64_t part = total / all * left, room = part > left ? part - left : 0;
     uint64_t chosen = scatter((uint64_t)(k * 31 + all * 7 + salt));
-    part -= room ? (int64_t)(chosen % (uint64_t)room) : 0;
+    if (room)
+        part -= (int64_t)(chosen % (uint64_t)room);
+    else if (total > 0) /* few for so many: some get none, so that none has always the same */
+        part = (int64_t)(chosen % ((uint64_t)total + 1));
     share_out(w, k, e->a, part, salt);
     share_out(w, k, e->b, total - part, salt);
     return total;
@@ -387,23 +398,32 @@ bool cfx__worlds_again(cfx__worlds *w, bool guessed) {
     return again;
 }
 
-static bool fits(const cfx__worlds *w, int k) {
+/* The first check that does not hold in world k; NULL: all do. */
+static const cfx__relation *failing(const cfx__worlds *w, int k) {
     for (size_t i = 0; i < w->checks.len; i++)
         if (!cfx__relation_holds(w, k, &w->checks.data[i]))
-            return false;
-    return true;
+            return &w->checks.data[i];
+    return NULL;
 }
 
-/* Other numbers that are data, where the program checks what these are not. */
+/* Other numbers that are data, where the program checks what these are not: one at a time, and now
+ * and then all. */
 static void fit(cfx__worlds *w, int k) {
-    enum { TRIES = 512, REACH = 40 };
-    for (int t = 1; t < TRIES && !fits(w, k); t++)
-        for (size_t i = 0; i < w->symbols.len; i++) {
+    enum { TRIES = 512, REACH = 40, PATIENCE = 32 };
+    for (int t = 1; t < TRIES; t++) {
+        const cfx__relation *r = failing(w, k);
+        if (!r)
+            return;
+        uint64_t salt = scatter((uint64_t)(t * 8191 + k * 131));
+        if (t % PATIENCE)
+            cfx__relation_mend(w, k, r, salt);
+        for (size_t i = 0; !(t % PATIENCE) && i < w->symbols.len; i++) {
             cfx__symbol *s = &w->symbols.data[i];
-            uint64_t salt = scatter((uint64_t)(t * 8191 + k * 131) + i * 31);
+            salt = scatter(salt + i * 31);
             if (*s->name == 'u')
                 s->size.at[k] = in_range(s, (__int128)(salt % REACH), (int)(salt % 61));
         }
+    }
 }
 
 void cfx__worlds_choose(cfx__worlds *w, int k, int attempt) {

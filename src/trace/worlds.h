@@ -60,6 +60,8 @@ typedef struct cfx__worlds {
         bool at_most;    /* or that it is no more than that */
     }) totals;
     VEC(cfx__relation) checks; /* that are no range of one symbol; expressions are counted */
+    VEC(cfx__relation) asked;  /* all checks of forward's, as all worlds have them; counted */
+    int renames;               /* sides of those that turned out to be others than in world 0 */
 } cfx__worlds;
 
 void cfx__worlds_free(cfx__worlds *w);

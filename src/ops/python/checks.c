@@ -29,7 +29,8 @@ static void check(cfx_op_call *c) {
 static void check_is_size(cfx_op_call *c) {
     const char *message = cfx_text(c->args[1]);
     c->result = cfx_none();
-    if (cfx_integer(c->args[0]) < 0)
+    bool above = c->args[2].tag == CFX_TAG_INT && cfx_integer(c->args[0]) > cfx_integer(c->args[2]);
+    if (cfx_integer(c->args[0]) < 0 || above)
         op_fail(c, "%s", message ? message : unsaid);
 }
 
@@ -60,9 +61,9 @@ CFX_OP(python__check_index) = {"python::_check_index(t cond, str? message=None) 
                                "torch._check_index", CHECKS(indexed)};
 CFX_OP(python__check_type) = {"python::_check_type(t cond, str? message=None) -> t",
                               "torch._check_type", CHECKS(type)};
-CFX_OP(python__check_is_size) = {"python::_check_is_size(t i, str? message=None) -> t",
-                                 "torch._check_is_size", .decompose = check_is_size,
-                                 .effects = CFX_COMPOSITE | CFX_SIDE};
+CFX_OP(python__check_is_size) = {
+    "python::_check_is_size(t i, str? message=None, *, int? max=None) -> t", "torch._check_is_size",
+    .decompose = check_is_size, .effects = CFX_COMPOSITE | CFX_SIDE};
 CFX_FAMILY(OTHER);
 CFX_OP(python_tolist) = {"python::tolist(Tensor self) -> t", "Tensor.tolist", .decompose = tolist,
                          .effects = CFX_COMPOSITE};
