@@ -33,11 +33,13 @@ typedef struct cfx_op_call {
 
 typedef void cfx_op_fn(cfx_op_call *c);
 
-/* A kernel made ready for calls like c, whose tensors are fake but for those that never change;
- * what the epilogue says is done to its result. NULL, without an error, where there is none. */
+/* Whether there is a kernel for a layer, and that kernel with its weights packed; see
+ * src/ops/ready.h. The second is asked only where the first says yes; NULL, with an error, without
+ * memory. */
+struct cfx__layer;
 struct cfx__ready;
-struct cfx__epilogue;
-typedef struct cfx__ready *cfx_prepare_fn(cfx_op_call *c, const struct cfx__epilogue *e);
+typedef bool cfx_takes_fn(const struct cfx__layer *l);
+typedef struct cfx__ready *cfx_make_fn(const struct cfx__layer *l);
 typedef int64_t cfx_flops_fn(const cfx_op_call *c);
 
 /* A call in the backward pass. grad reads what it needs and sets gin, by calling operators; where
@@ -129,7 +131,8 @@ struct cfx_op {
     cfx_op_fn *shape;     /* makes c->out: shape, dtype, strides, without looking at data */
     cfx_op_fn *view;      /* makes outputs that alias an argument (stands for shape and kernel) */
     cfx_op_fn *kernel;    /* fills c->out, or sets c->result */
-    cfx_prepare_fn *prepare; /* makes a kernel ready for calls like this one; see src/ops/ready.h */
+    cfx_takes_fn *takes;  /* whether a kernel computes a layer like this one in one go */
+    cfx_make_fn *make;    /* that kernel, made ready */
     cfx_op_fn *decompose; /* sets c->out by calling other operators */
     cfx_op_fn *core;      /* the same where PyTorch's table for Core ATen says otherwise */
     bool core_early;      /* core runs before writes become values, as those of composite ones do */

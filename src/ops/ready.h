@@ -1,8 +1,11 @@
-/* ready: kernels made ready for one call.
+/* ready: layers, and the kernels that compute them.
  *
- * What depends on shapes, layouts and weights alone (primitives, packed weights, room for
- * intermediates) is found once, by the `prepare` column of an operator; running it afterwards looks
- * nothing up. A ready kernel is constant: many threads may run it at once. */
+ * A layer is a call whose result is computed together with what follows it: a convolution or
+ * product with its bias, an addition, activations, rounding. The record says all that a target
+ * needs to know; which kernel computes it is the target's. On the CPU an operator's `takes` column
+ * says whether there is a kernel for a layer and `make` makes it ready: what depends on shapes,
+ * layouts and weights alone (packed weights, the choice of an algorithm) is found once, and running
+ * it afterwards looks nothing up. A ready kernel is constant: many threads may run it at once. */
 #ifndef CFX__READY_H
 #define CFX__READY_H
 
@@ -47,10 +50,31 @@ typedef struct cfx__epilogue {
     const cfx__narrow *narrow;     /* the weight in place of the argument; NULL: as given */
 } cfx__epilogue;
 
+/* A layer. Asked about, it may lie on the stack and borrow what it refers to; kept in a plan it is
+ * made by cfx__layer_keep and holds counts. */
+typedef struct cfx__layer {
+    cfx_obj head;
+    cfx_op_call call;         /* op, and its arguments after folding: weights are real and
+                                 contiguous, what is read when it runs is fake and lies as it
+                                 will; out[0]: the result, fake, as it will lie */
+    int input;                /* the argument that is read when it runs */
+    cfx__epilogue epilogue;
+    cfx__integers integers;   /* what epilogue.integers points to, in layers that are kept */
+    cfx__narrow narrow;       /* the same of epilogue.narrow */
+    cfx_value args[CFX_MAX_ARGS]; /* the same of call.args */
+} cfx__layer;
+
+/* A layer that holds counts of all that `l` refers to but the arguments of its posts; the caller
+ * owns a count. */
+cfx__layer *cfx__layer_keep(const cfx__layer *l);
+static inline cfx_tensor *cfx__layer_x(const cfx__layer *l) {
+    return cfx_as_tensor(l->call.args[l->input]);
+}
+static inline cfx_tensor *cfx__layer_out(const cfx__layer *l) { return l->call.out[0]; }
+
 typedef struct cfx__ready {
     cfx_obj head;
     const char *name; /* of the implementation, for the eye */
-    int input;        /* the argument that is read when it runs; all others are in here */
     int64_t scratch;  /* bytes of intermediates */
     /* Computes; x and out lie as they lay when this was made. False, with an error, without memory.
      */
@@ -60,10 +84,11 @@ typedef struct cfx__ready {
     struct cfx__ready *(*behind)(const struct cfx__ready *first, const struct cfx__ready *second);
 } cfx__ready;
 
-/* Rows of a weight, picked by integers, made ready; NULL where there is no kernel for it. */
-cfx__ready *cfx__ready_rows(const cfx__narrow *w, const cfx_tensor *rows, const cfx_tensor *out);
+/* Rows of a narrow weight, picked by integers: the columns of embedding. */
+bool cfx__ready_takes_rows(const cfx__layer *l);
+cfx__ready *cfx__ready_rows(const cfx__layer *l);
 
-/* Whether an operator called so can be part of an epilogue. */
-bool cfx__ready_takes(cfx_op *op, const cfx_value *args);
+/* Whether an operator called so can be part of an epilogue of our kernels. */
+bool cfx__ready_posts(cfx_op *op, const cfx_value *args);
 
 #endif

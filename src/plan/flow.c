@@ -40,7 +40,7 @@ bool cfx__plan_makes_own(cfx_op *op) {
         if (s->rets[i].alias)
             return false;
     return !op->view && !(op->effects & CFX_SHARES) &&
-           (op->prepare || (op->shape && op->kernel) || op == &cfx_op_batch_norm);
+           (op->takes || (op->shape && op->kernel) || op == &cfx_op_batch_norm);
 }
 
 /* Lets a template read slot now[object[k]] instead of k; object may be NULL, for k itself. */

@@ -164,7 +164,7 @@ bool cfx__plan_is_activation(const cfx__lowering *l, int k, int slot) {
     for (int i = 1; i < s->nbound; i++)
         if (s->bound[i].tag == CFX_TAG_NODE || s->nested[i])
             return false;
-    return place_of(s, slot) == 0 && cfx__ready_takes(cfx__plan_op(s), s->bound) &&
+    return place_of(s, slot) == 0 && cfx__ready_posts(cfx__plan_op(s), s->bound) &&
            cfx__plan_tensor(l, slot)->dtype == CFX_F32;
 }
 
@@ -215,7 +215,7 @@ static cfx_tensor *in_format(const cfx_tensor *t, cfx_memory_format f) {
     return cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim, t->shape, stride);
 }
 
-/* The arguments of a step for its prepare column: constants as they are, all else fake. */
+/* The arguments of a step as those of a layer: constants as they are, all else fake. */
 static bool arguments(const cfx__lowering *l, const cfx__run_step *s, cfx_value *args) {
     for (int i = 0; i < s->nbound; i++) {
         args[i] = s->bound[i];
@@ -233,51 +233,39 @@ static bool arguments(const cfx__lowering *l, const cfx__run_step *s, cfx_value 
     return true;
 }
 
-/* The longest chain that the column takes, writing to the home of its result where it has one;
- * c->out[0] is then how that lies. */
-static cfx__ready *prepare(const cfx__lowering *l, cfx_op_call *c, chain *ch) {
+/* Makes the layer that of the longest chain that there is a kernel for, writing to the home of its
+ * result where it has one. False where there is none. */
+static bool choose(const cfx__lowering *l, cfx__layer *layer, chain *ch) {
     for (; ch->epilogue.n >= 0; ch->epilogue.n--) {
         cfx_tensor *like = ch->like[ch->epilogue.n];
         if (!ch->epilogue.n || ch->epilogue.post[0].op)
             ch->add = -1;
         cfx_tensor *home = cfx__plan_home_like(l, ch->end[ch->epilogue.n]);
-        c->out[0] = home ? home : like;
-        cfx__ready *r = c->op->prepare(c, &ch->epilogue);
-        c->out[0] = r ? c->out[0] : like;
-        if (!r && home && cfx_ok())
-            r = c->op->prepare(c, &ch->epilogue);
-        if (r || !cfx_ok())
-            return r;
+        layer->epilogue = ch->epilogue;
+        layer->call.out[0] = home ? home : like;
+        bool takes = layer->call.op->takes(layer);
+        if (!takes && home && cfx_ok()) {
+            layer->call.out[0] = like;
+            takes = layer->call.op->takes(layer);
+        }
+        if (takes || !cfx_ok())
+            return takes;
     }
     ch->epilogue.n = 0;
-    return NULL;
+    return false;
 }
 
-/* Notes the kernel at the end of its chain; what lies before needs none of its own. */
-static int put(cfx__lowering *l, int slot, cfx__ready *r, const chain *ch, cfx_tensor *like,
-               const cfx_value *args) {
-    const cfx__run_step *s = l->plan->kernels[slot].step;
-    int end = ch->end[ch->epilogue.n];
-    cfx__plan_kernel *k = &l->plan->kernels[end];
-    k->kind = CFX__PLAN_READY;
-    k->ready = r;
-    k->x = (int)s->bound[r->input].spare;
-    k->add = ch->add;
-    k->x_like = cfx_keep(cfx_as_tensor(args[r->input]));
-    k->like = cfx_keep(like);
-    k->nposts = ch->epilogue.n;
-    if (r->scratch > l->plan->scratch)
-        l->plan->scratch = r->scratch;
-    for (int i = slot; i >= 0; i = i == end ? -1 : cfx__plan_only_user(l, i))
-        k->nchain++;
-    k->chain = cfx__arena_alloc(&l->plan->arena, (size_t)k->nchain * sizeof *k->chain);
-    k->nchain = 0;
+/* Notes the layer; the slot that has its result. */
+static int put(cfx__lowering *l, int slot, const cfx__layer *layer, const chain *ch) {
+    enum { LONGEST = 64 }; /* steps that give their argument again may come between the posts */
+    int slots[LONGEST], n = 0, end = ch->end[ch->epilogue.n];
     for (int i = slot; i >= 0; i = i == end ? -1 : cfx__plan_only_user(l, i)) {
-        l->taken[i] = true;
-        k->chain[k->nchain++] = i;
+        if (n == LONGEST)
+            return -1;
+        slots[n++] = i;
     }
-    cfx_value_drop(l->plan->given[end]);
-    l->plan->given[end] = cfx_value_keep(cfx_tensor_value(like));
+    const cfx_value x = l->plan->kernels[slot].step->bound[layer->input];
+    cfx__plan_put_layer(l, layer, (int)x.spare, ch->add, n, slots);
     return end;
 }
 
@@ -287,7 +275,7 @@ int cfx__plan_fuse(cfx__lowering *l, int slot) {
     cfx_value args[CFX_MAX_ARGS];
     cfx_tensor *want =
         l->plan->wanted[slot].tag == CFX_TAG_TENSOR ? cfx_as_tensor(l->plan->wanted[slot]) : NULL;
-    if (!op || op != s->op || !op->prepare || !want || !arguments(l, s, args))
+    if (!op || op != s->op || !op->takes || !want || !arguments(l, s, args))
         return -1;
     const bool image = want->ndim == 4;
     cfx_tensor *like = image ? in_format(want, CFX_CHANNELS_LAST) : want;
@@ -303,24 +291,23 @@ int cfx__plan_fuse(cfx__lowering *l, int slot) {
     }
     if (!cfx_ok())
         return -1;
-    cfx_op_call c = {.op = op, .nargs = s->nbound, .args = args, .nout = 1, .fake = true};
-    c.out[0] = like;
+    cfx__layer layer = {.call = {.op = op, .nargs = s->nbound, .args = args, .nout = 1,
+                                 .fake = true},
+                        .input = op->layer.input};
+    const cfx_value x = s->bound[layer.input];
+    if (x.tag != CFX_TAG_NODE || cfx_as_tensor(args[layer.input])->data)
+        return -1;
     cfx__narrow narrow;
     if (cfx__plan_narrow(l, slot, &narrow))
         ch.epilogue.narrow = &narrow;
     follow(l, start, like, &ch);
     chain whole = ch;
-    cfx__ready *r = prepare(l, &c, &ch);
-    if (!r && image && cfx_ok() && args[0].tag == CFX_TAG_TENSOR && !cfx_as_tensor(args[0])->data) {
+    bool takes = choose(l, &layer, &ch);
+    if (!takes && image && cfx_ok() && args[0].tag == CFX_TAG_TENSOR &&
+        !cfx_as_tensor(args[0])->data) {
         ch = whole;
         args[0] = cfx_tensor_value(in_format(cfx_as_tensor(args[0]), CFX_CHANNELS_LAST));
-        r = prepare(l, &c, &ch);
+        takes = choose(l, &layer, &ch);
     }
-    if (!r)
-        return -1;
-    if (s->bound[r->input].tag != CFX_TAG_NODE || cfx_as_tensor(args[r->input])->data) {
-        cfx_drop(r);
-        return -1;
-    }
-    return put(l, slot, r, &ch, c.out[0], args);
+    return takes && cfx_ok() ? put(l, slot, &layer, &ch) : -1;
 }

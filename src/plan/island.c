@@ -194,39 +194,40 @@ static bool is_finite(const cfx_tensor *t) {
     return is;
 }
 
-/* Makes the kernel of the longest chain that there is one for. */
-static cfx__ready *prepare(const cfx__lowering *l, const cfx_op_layer *row, island *i,
-                           cfx_tensor **x, cfx_tensor **out) {
+/* Makes the layer that of the longest chain that there is a kernel for; its arguments are in args.
+ * False where there is none. */
+static bool choose(const cfx__lowering *l, const cfx_op_layer *row, island *i, cfx_value *args,
+                   cfx__layer *layer) {
     const cfx__run_step *s = cfx__plan_step(l, i->slot[0]);
     cfx_tensor *integers, *scales;
-    cfx_value args[CFX_MAX_ARGS];
     if (!read_weight(l, s->bound[row->weight], row->axis, &integers, &scales))
-        return NULL;
+        return false;
     for (int k = 0; k < s->nbound; k++) {
         cfx_tensor *t = cfx__plan_known(l, s->bound[k]);
         args[k] = t ? cfx_tensor_value(cfx__tensor_contiguous(t)) : s->bound[k];
         if (s->nested[k] || (t && !is_finite(cfx_as_tensor(args[k]))) ||
             (k != row->input && k != row->weight && args[k].tag == CFX_TAG_NODE))
-            return NULL;
+            return false;
     }
     i->integers.scales = scales;
     i->epilogue.integers = &i->integers;
-    *x = fake_like(cfx__plan_tensor(l, (int)s->bound[row->input].spare), row,
-                   i->integers.dynamic ? CFX_F32 : CFX_U8);
-    args[row->input] = cfx_tensor_value(*x);
+    args[row->input] = cfx_tensor_value(fake_like(
+        cfx__plan_tensor(l, (int)s->bound[row->input].spare), row,
+        i->integers.dynamic ? CFX_F32 : CFX_U8));
     args[row->weight] = cfx_tensor_value(integers);
-    for (int whole = 1; whole >= 0; whole--) {
+    *layer = (cfx__layer){.call = {.op = s->op, .nargs = s->nbound, .args = args, .nout = 1,
+                                   .fake = true},
+                          .input = row->input};
+    for (int whole = 1; whole >= 0 && cfx_ok(); whole--) {
         if (!whole)
             cut(i);
-        *out = fake_like(cfx__plan_tensor(l, i->slot[i->n - 1]), row,
-                         i->integers.rounds ? CFX_U8 : CFX_F32);
-        cfx_op_call c = {.op = s->op, .nargs = s->nbound, .args = args, .nout = 1, .fake = true};
-        c.out[0] = *out;
-        cfx__ready *r = cfx_ok() ? s->op->prepare(&c, &i->epilogue) : NULL;
-        if (r || !cfx_ok())
-            return r;
+        layer->call.out[0] = fake_like(cfx__plan_tensor(l, i->slot[i->n - 1]), row,
+                                       i->integers.rounds ? CFX_U8 : CFX_F32);
+        layer->epilogue = i->epilogue;
+        if (s->op->takes(layer))
+            return cfx_ok();
     }
-    return NULL;
+    return false;
 }
 
 /* Whether a slot is an input of the program as bytes, which may lie as the layer wants them. */
@@ -242,7 +243,8 @@ static void find_layer(cfx__lowering *l, int slot) {
     const cfx__run_step *s = cfx__plan_step(l, slot);
     const cfx_op_layer *row = s->op ? layer_of(s->op) : NULL;
     island i = {.x = -1, .add = -1};
-    cfx_tensor *x, *out;
+    cfx_value args[CFX_MAX_ARGS];
+    cfx__layer layer;
     const cfx_tensor *own = row ? cfx__plan_tensor(l, slot) : NULL;
     if (!own || own->dtype != CFX_F32 || l->taken[slot] ||
         s->bound[row->input].tag != CFX_TAG_NODE || cfx__plan_is_ordered(l, slot) ||
@@ -255,27 +257,9 @@ static void find_layer(cfx__lowering *l, int slot) {
     follow(l, slot, &i);
     if (i.integers.dynamic ? i.add >= 0 || i.integers.rounds : i.add >= 0 && !i.integers.rounds)
         cut(&i);
-    cfx__ready *r = prepare(l, row, &i, &x, &out);
-    if (!r)
+    if (!choose(l, row, &i, args, &layer))
         return;
-    const int end = i.slot[i.n - 1];
-    cfx__plan_kernel *k = &l->plan->kernels[end];
-    k->kind = CFX__PLAN_READY;
-    k->ready = r;
-    k->x = i.x;
-    k->add = i.add;
-    k->x_like = cfx_keep(x);
-    k->like = cfx_keep(out);
-    k->nposts = i.epilogue.n;
-    k->nchain = i.n;
-    k->chain = cfx__arena_alloc(&l->plan->arena, (size_t)i.n * sizeof *k->chain);
-    memcpy(k->chain, i.slot, (size_t)i.n * sizeof *k->chain);
-    if (r->scratch > l->plan->scratch)
-        l->plan->scratch = r->scratch;
-    for (int n = 0; n < i.n; n++)
-        l->taken[i.slot[n]] = true;
-    cfx_value_drop(l->plan->given[end]);
-    l->plan->given[end] = cfx_value_keep(cfx_tensor_value(out));
+    cfx__plan_put_layer(l, &layer, i.x, i.add, i.n, i.slot);
     if (!row->product && rounds_input(l, i.x))
         cfx__plan_fuse(l, i.x);
 }

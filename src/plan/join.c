@@ -11,7 +11,7 @@ static bool is_image(const cfx__lowering *l, int slot) {
         cfx_op *op = cfx__plan_op(s);
         if (!op || !s->nbound || s->bound[0].tag != CFX_TAG_NODE)
             return false;
-        if (op->prepare)
+        if (op->takes)
             return true;
         if (!(op->effects & CFX_LOOPS) && op != &cfx_op_batch_norm)
             return false;

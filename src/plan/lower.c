@@ -282,7 +282,7 @@ void cfx__plan_each_kernel_read(const cfx__plan_kernel *k, cfx__plan_slot_fn *fn
     case CFX__PLAN_OUTPUT:
         cfx__plan_each_read(k->step, fn, user);
         break;
-    case CFX__PLAN_READY:
+    case CFX__PLAN_LAYER:
         if (k->add >= 0)
             fn(user, k->add);
         fn(user, k->x);
@@ -364,7 +364,7 @@ static void assert_order(const cfx__lowering *l) {
 #if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__)
     for (int k = 0; k < l->plan->n; k++) {
         const cfx__plan_kernel *kernel = &l->plan->kernels[k];
-        bool fused = kernel->kind == CFX__PLAN_READY || kernel->kind == CFX__PLAN_LOOP ||
+        bool fused = kernel->kind == CFX__PLAN_LAYER || kernel->kind == CFX__PLAN_LOOP ||
                      kernel->kind == CFX__PLAN_JOIN;
         for (int i = 0; fused && i < (kernel->nchain ? kernel->nchain : 1); i++)
             if (cfx__plan_is_ordered(l, kernel->nchain ? kernel->chain[i] : k))
@@ -387,12 +387,11 @@ static void drop_values(cfx_value *v, int n) {
 static void plan_free(void *obj) {
     cfx__plan *p = obj;
     for (int k = 0; k < p->n; k++) {
+        cfx_drop(p->kernels[k].layer);
         cfx_drop(p->kernels[k].ready);
         cfx_drop(p->kernels[k].loop);
         for (int i = 0; i < p->kernels[k].nreads; i++)
             cfx_drop(p->kernels[k].read_like[i]);
-        cfx_drop(p->kernels[k].x_like);
-        cfx_drop(p->kernels[k].like);
     }
     drop_values(p->constants, p->n);
     drop_values(p->wanted, p->n);
@@ -426,7 +425,8 @@ static cfx__plan *plan_new(cfx__steps *steps) {
     p->inputs = cfx__alloc0((size_t)p->ninputs * sizeof *p->inputs);
     int input = 0;
     for (int k = 0; k < p->n; k++) {
-        p->kernels[k] = (cfx__plan_kernel){.step = &steps->steps[k], .x = -1, .add = -1};
+        p->kernels[k] =
+            (cfx__plan_kernel){.step = &steps->steps[k], .first = -1, .x = -1, .add = -1};
         p->constants[k] = cfx_bad();
         if (steps->steps[k].node->op == CFX_PLACEHOLDER) {
             p->kernels[k].kind = CFX__PLAN_INPUT;
@@ -467,9 +467,10 @@ static bool lower(cfx__lowering *l, bool *varies) {
         if (!lower_step(l, k))
             return false;
     cfx__plan_make_loops(l);
-    cfx__plan_pair(l);
+    if (!cfx__plan_bind(l))
+        return false;
     for (int k = 0; k < p->n; k++)
-        ready += p->kernels[k].kind == CFX__PLAN_READY || p->kernels[k].nchain > 1;
+        ready += p->kernels[k].kind == CFX__PLAN_LAYER || p->kernels[k].nchain > 1;
     find_lifetimes(l);
     assert_order(l);
     return cfx__plan_place(l) && ready > 0; /* else the interpreter does as well */

@@ -113,7 +113,7 @@ static int weight_of(const cfx__run_step *s, int *axis) {
     *axis = 0;
     if (s->op == &cfx_op_embedding)
         return 0;
-    if (!s->op || !s->op->prepare || !s->op->layer.product)
+    if (!s->op || !s->op->takes || !s->op->layer.product)
         return -1;
     *axis = s->op->layer.axis;
     return s->op->layer.weight;
@@ -170,6 +170,16 @@ static bool read_scales(const cfx__lowering *l, const origin *o, int axis, cfx__
     return axis == 0 && gives_float(s->bound[7]);
 }
 
+/* Whether integers that are stored as bytes are from -8 to 7. */
+static bool fit_4_bits(const cfx_tensor *t) {
+    bool fit = t->dtype == CFX_I8 && cfx__tensor_is_contiguous(t);
+    for (int64_t i = 0; fit && i < t->numel; i++) {
+        const int8_t v = ((const int8_t *)t->data)[i];
+        fit = v >= -8 && v < 8;
+    }
+    return fit;
+}
+
 bool cfx__plan_narrow(const cfx__lowering *l, int slot, cfx__narrow *to) {
     const cfx__run_step *s = cfx__plan_step(l, slot);
     int axis, weight = weight_of(s, &axis);
@@ -183,7 +193,8 @@ bool cfx__plan_narrow(const cfx__lowering *l, int slot, cfx__narrow *to) {
         return false;
     const bool channels = o.back->op == &cfx_op_quantized_decomposed_dequantize_per_channel;
     const cfx_value least = o.back->bound[channels ? 4 : 3];
-    *to = (cfx__narrow){.bits = is_int(least, -8) ? 4 : 8, .n = whole->shape[axis],
+    const bool few = numbers->dtype == CFX_U8 || (is_int(least, -8) && fit_4_bits(numbers));
+    *to = (cfx__narrow){.bits = few ? 4 : 8, .n = whole->shape[axis],
                         .k = whole->shape[1 - axis],
                         .integers = axis ? cfx_t(numbers) : numbers};
     return read_scales(l, &o, axis, to) && cfx__plan_are_scales(to->scales);

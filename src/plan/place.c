@@ -10,7 +10,7 @@ static const int64_t most_bytes = (int64_t)1 << 60; /* of a room: sizes still ad
 
 const cfx_tensor *cfx__plan_made(const cfx__plan *p, int slot) {
     const cfx__plan_kernel *k = &p->kernels[slot];
-    return k->kind == CFX__PLAN_READY ? k->like : cfx_as_tensor(p->given[slot]);
+    return k->kind == CFX__PLAN_LAYER ? cfx__layer_out(k->layer) : cfx_as_tensor(p->given[slot]);
 }
 
 /* ---- lifetimes ------------------------------------------------------------------------------- */
@@ -159,7 +159,7 @@ static bool is_spare(const placing *p, int s) {
     int same = 0;
     for (int i = 0; i < k->nreads; i++)
         same += p->root[k->reads[i]] == p->root[s] || p->root[k->reads[i]] < 0;
-    if (k->kind == CFX__PLAN_READY)
+    if (k->kind == CFX__PLAN_LAYER)
         same += (p->root[k->x] == p->root[s] || p->root[k->x] < 0) + (k->add >= 0);
     return same == 1;
 }
@@ -170,7 +170,7 @@ static int spare_for(const placing *p, int i, int64_t bytes) {
     const cfx__plan_kernel *k = &plan->kernels[p->now];
     if (k->kind != CFX__PLAN_LOOP)
         return k->add >= 0 && is_spare(p, k->add) &&
-                       cfx__plan_lies_like(cfx__plan_made(plan, k->add), k->like)
+                       cfx__plan_lies_like(cfx__plan_made(plan, k->add), cfx__layer_out(k->layer))
                    ? k->add
                    : -1;
     for (int r = 0; r < k->nreads; r++)
@@ -225,7 +225,7 @@ static void place_all(placing *p) {
         dying[first[p->last[k] + 1]++] = k;
     for (p->now = 0; p->now < plan->n; p->now++) {
         const cfx__plan_kernel *k = &plan->kernels[p->now];
-        if (k->kind == CFX__PLAN_READY || (k->kind == CFX__PLAN_JOIN && plan->offset[p->now] < 0))
+        if (k->kind == CFX__PLAN_LAYER || (k->kind == CFX__PLAN_JOIN && plan->offset[p->now] < 0))
             place_result(p, &b, 0, p->now);
         for (int i = 0; i < k->nwrites; i++)
             place_result(p, &b, i, k->writes[i]);

@@ -182,7 +182,7 @@ static cfx_value run_call(frame *f, const cfx__plan_kernel *k) {
     return cfx__op_call_bound(f->e->at, k->op, args);
 }
 
-/* The tensor in a slot, as a ready kernel was promised it. NULL, with an error, where somebody put
+/* The tensor in a slot, as a kernel was promised it. NULL, with an error, where somebody put
  * something else in its place. */
 static cfx_tensor *operand(frame *f, int slot, const cfx_tensor *like) {
     cfx_value v = f->values[slot];
@@ -205,10 +205,10 @@ static cfx_tensor *place_of(frame *f, int slot) {
                              like->stride);
 }
 
-/* Where a ready kernel writes; what it adds to is there already. */
+/* Where a layer is written; what it adds to is there already. */
 static cfx_tensor *result_of(frame *f, const cfx__plan_kernel *k) {
     cfx_tensor *to = place_of(f, (int)(k - f->plan->kernels));
-    const cfx_tensor *t = k->add >= 0 ? operand(f, k->add, k->like) : NULL;
+    const cfx_tensor *t = k->add >= 0 ? operand(f, k->add, cfx__layer_out(k->layer)) : NULL;
     if (cfx__obj_is_bad(to) || (k->add >= 0 && !t))
         return NULL;
     if (t && t->data != to->data)
@@ -216,8 +216,8 @@ static cfx_tensor *result_of(frame *f, const cfx__plan_kernel *k) {
     return to;
 }
 
-static cfx_value run_ready(frame *f, const cfx__plan_kernel *k) {
-    cfx_tensor *x = operand(f, k->x, k->x_like);
+static cfx_value run_layer(frame *f, const cfx__plan_kernel *k) {
+    cfx_tensor *x = operand(f, k->x, cfx__plan_read(f->plan, k));
     cfx_tensor *out = x ? result_of(f, k) : NULL;
     if (!out)
         return cfx_bad();
@@ -322,8 +322,8 @@ static cfx_value run_kernel(frame *f, const cfx__plan_kernel *k) {
         return cfx_at(f->values[k->x], k->index);
     case CFX__PLAN_CALL:
         return run_call(f, k);
-    case CFX__PLAN_READY:
-        return run_ready(f, k);
+    case CFX__PLAN_LAYER:
+        return run_layer(f, k);
     case CFX__PLAN_LOOP:
         return run_loop(f, k);
     case CFX__PLAN_HIGHER:

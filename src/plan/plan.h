@@ -18,7 +18,7 @@ typedef enum cfx__plan_kind {
     CFX__PLAN_PASS,  /* the value of slot x as it is */
     CFX__PLAN_ITEM,  /* item `index` of slot x */
     CFX__PLAN_CALL,  /* an operator as the dispatcher runs it */
-    CFX__PLAN_READY, /* a kernel made ready */
+    CFX__PLAN_LAYER, /* a call with what follows it; see src/ops/ready.h */
     CFX__PLAN_LOOP,  /* steps of several nodes, block by block */
     CFX__PLAN_HIGHER, /* a higher-order operator as the interpreter runs it */
     CFX__PLAN_JOIN,  /* a concatenation: parts that are not in their place yet are copied there */
@@ -30,14 +30,15 @@ typedef struct cfx__plan_kernel {
     cfx__plan_kind kind;
     const cfx__run_step *step;
     cfx_op *op;          /* CALL: what is called, never an in-place form */
-    cfx__ready *ready;   /* counted */
-    int x, add;          /* READY: slots that are read and added (-1: none); PASS and ITEM: x */
+    cfx__layer *layer;   /* LAYER; counted. NONE too, where the layer behind it computes it */
+    int first;           /* LAYER: the slot of the layer that is computed in the same go, whose
+                            result is not stored; -1: none */
+    cfx__ready *ready;   /* LAYER: the CPU's kernel; counted */
+    int x, add;          /* LAYER: slots that are read and added (-1: none); PASS and ITEM: x */
     int64_t index;       /* of an ITEM; JOIN: the dimension */
     int input;           /* the number of an INPUT */
-    cfx_tensor *x_like, *like; /* READY: how x has to lie, and what the result is; fake, counted */
     bool reorder;        /* tensors read are brought to the strides of `wanted` first */
-    int nposts;          /* READY: nodes in the epilogue */
-    int nchain, *chain;  /* READY, LOOP: the slots that it computes, in order; the last has its
+    int nchain, *chain;  /* LAYER, LOOP: the slots that it computes, in order; the last has its
                             own result */
     cfx__loop *loop;     /* LOOP; counted */
     int nreads, *reads;  /* LOOP: slots that it reads, in the order of the loop's */
@@ -55,7 +56,7 @@ typedef struct cfx__plan_weight {
     uint32_t version;
 } cfx__plan_weight;
 
-/* Memory of a run: the results of ready kernels and loops, and views of them. */
+/* Memory of a run: the results of layers and loops, and views of them. */
 typedef struct cfx__plan_room {
     cfx_obj head;
     cfx_tensor *memory; /* counted */
@@ -173,8 +174,10 @@ static inline bool cfx__plan_is_constant(const cfx__lowering *l, int slot) {
 }
 /* Whether t has the strides of another tensor of its shape. */
 bool cfx__plan_lies_like(const cfx_tensor *t, const cfx_tensor *like);
-/* How the result of a ready kernel or a loop lies when it is made; fake. */
+/* How the result of a layer or a loop lies when it is made; fake. */
 const cfx_tensor *cfx__plan_made(const cfx__plan *p, int slot);
+/* How what a layer reads has to lie; fake. */
+const cfx_tensor *cfx__plan_read(const cfx__plan *p, const cfx__plan_kernel *k);
 /* Whether a step calls a higher-order operator whose sub-graphs write to nothing. */
 bool cfx__plan_is_higher(const cfx__lowering *l, const cfx__run_step *s);
 /* Finds which slots share memory and which of it is written to where it stands: l->ordered and
@@ -197,11 +200,16 @@ void cfx__plan_pass_by(cfx__lowering *l);
 void cfx__plan_find_spelled(cfx__lowering *l);
 /* Fills l->first and l->readers. */
 void cfx__plan_find_readers(cfx__lowering *l);
-/* Makes a ready kernel of step `slot` and what can follow it in one go; the slot that has the
- * result, or -1 where there is none. */
+/* Makes a layer of step `slot` and what can follow it in one go; the slot that has the result, or
+ * -1 where there is no kernel for it. */
 int cfx__plan_fuse(cfx__lowering *l, int slot);
-/* Makes one of two ready kernels, where one reads the other's result alone and there is such. */
-void cfx__plan_pair(cfx__lowering *l);
+/* Notes a layer, which is copied: it reads slot x, adds slot `add` (-1: none) and computes n slots,
+ * in order, of which the last has the result. */
+void cfx__plan_put_layer(cfx__lowering *l, const cfx__layer *layer, int x, int add, int n,
+                         const int *slots);
+/* Makes the kernels of layers ready, two as one where there is such. False, with an error, without
+ * memory. */
+bool cfx__plan_bind(cfx__lowering *l);
 /* Makes step k, which calls op, part of a loop kernel; false where it cannot be. What it gives is
  * known already. */
 bool cfx__plan_group_step(cfx__lowering *l, int k, cfx_op *op);
@@ -234,7 +242,7 @@ void cfx__plan_find_homes(cfx__lowering *l);
 cfx_tensor *cfx__plan_home_like(const cfx__lowering *l, int slot);
 /* Bytes from the start of the whole to a part. */
 int64_t cfx__plan_home_offset(const cfx__plan *p, int slot);
-/* Finds places for the results of ready kernels and loops; false where they are too large. */
+/* Finds places for the results of layers and loops; false where they are too large. */
 bool cfx__plan_place(cfx__lowering *l);
 /* A room that no other run has, and back. NULL, with an error, when out of memory. */
 cfx__plan_room *cfx__plan_room_take(cfx__plan *p, cfx_site at);

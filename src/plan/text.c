@@ -36,7 +36,7 @@ const char *cfx__plan_kernel_name(const cfx__plan *p, const cfx__plan_kernel *k)
     case CFX__PLAN_JOIN:
     case CFX__PLAN_CALL:
         return cfx_op_name(k->op);
-    case CFX__PLAN_READY:
+    case CFX__PLAN_LAYER:
         return k->ready->name;
     case CFX__PLAN_LOOP:
         return loop_name(p, k);
@@ -47,7 +47,7 @@ const char *cfx__plan_kernel_name(const cfx__plan *p, const cfx__plan_kernel *k)
 
 /* Whether a kernel computes: what is only passed on is no line. */
 static bool computes(const cfx__plan_kernel *k) {
-    return k->kind == CFX__PLAN_CALL || k->kind == CFX__PLAN_READY || k->kind == CFX__PLAN_LOOP ||
+    return k->kind == CFX__PLAN_CALL || k->kind == CFX__PLAN_LAYER || k->kind == CFX__PLAN_LOOP ||
            k->kind == CFX__PLAN_JOIN || k->kind == CFX__PLAN_HIGHER;
 }
 
@@ -88,6 +88,11 @@ static int parts_in_place(const cfx__plan *p, int slot) {
     return n;
 }
 
+/* What is done to the results of a kernel's layers before they are stored. */
+static int posts_of(const cfx__plan *p, const cfx__plan_kernel *k) {
+    return k->layer->epilogue.n + (k->first >= 0 ? p->kernels[k->first].layer->epilogue.n : 0);
+}
+
 static const char *plan_text(const cfx__plan *p) {
     cfx__text t = {0};
     int kernels = 0, constants = 0, fused = 0;
@@ -102,8 +107,8 @@ static const char *plan_text(const cfx__plan *p) {
         cfx__text_printf(&t, "%-28s %-34s ", kernel->step->node->name,
                          cfx__plan_kernel_name(p, kernel));
         put_value(&t, p->given[k]);
-        if (kernel->kind == CFX__PLAN_READY && kernel->nposts)
-            cfx__text_printf(&t, ", %d at its end", kernel->nposts);
+        if (kernel->kind == CFX__PLAN_LAYER && posts_of(p, kernel))
+            cfx__text_printf(&t, ", %d at its end", posts_of(p, kernel));
         if (kernel->kind == CFX__PLAN_JOIN)
             cfx__text_printf(&t, ", %d of %d parts in place", parts_in_place(p, k),
                              (int)cfx_as_list(kernel->step->bound[0])->len);

@@ -336,19 +336,36 @@ static bool geometry_of_integers(const cfx_op_call *c, conv *v, int64_t *shape) 
     return convolution_geometry(&floats, v, shape);
 }
 
-static cfx__ready *prepare_convolution(cfx_op_call *c, const cfx__epilogue *e) {
+/* A layer's geometry and operands; false where no kernel is made for such. */
+static bool read_layer(const cfx__layer *l, conv *v, conv_operands *o) {
     int64_t shape[CFX_MAX_DIMS];
+    cfx_op_call c = l->call;
+    const bool integers = l->epilogue.integers != NULL;
+    *o = (conv_operands){.src = arg_tensor(&c, 0),
+                         .weights = arg_tensor(&c, 1),
+                         .bias = arg_tensor(&c, 2),
+                         .dst = c.out[0]};
+    return !arg_bool(&c, 6) &&
+           (integers || (o->src->dtype == CFX_F32 && o->weights->dtype == CFX_F32)) &&
+           o->weights->data && cfx__tensor_is_contiguous(o->weights) && o->dst->numel &&
+           (!o->bias || (o->bias->data && cfx__tensor_is_contiguous(o->bias))) &&
+           (integers ? geometry_of_integers(&c, v, shape) : convolution_geometry(&c, v, shape)) &&
+           is_near(v);
+}
+
+static bool takes_convolution(const cfx__layer *l) {
+    const cfx__epilogue *e = &l->epilogue;
+    conv_operands o;
     conv v;
-    conv_operands o = {.src = arg_tensor(c, 0),
-                       .weights = arg_tensor(c, 1),
-                       .bias = arg_tensor(c, 2),
-                       .dst = c->out[0]};
-    if (arg_bool(c, 6) ||
-        (!e->integers && (o.src->dtype != CFX_F32 || o.weights->dtype != CFX_F32)) ||
-        !o.weights->data || !cfx__tensor_is_contiguous(o.weights) || !o.dst->numel ||
-        (o.bias && (!o.bias->data || !cfx__tensor_is_contiguous(o.bias))) ||
-        !(e->integers ? geometry_of_integers(c, &v, shape) : convolution_geometry(c, &v, shape)) ||
-        !is_near(&v))
+    return read_layer(l, &v, &o) &&
+           (e->integers ? int8_conv_takes(&v, &o, e) : conv_takes(&v, &o, e));
+}
+
+static cfx__ready *make_convolution(const cfx__layer *l) {
+    const cfx__epilogue *e = &l->epilogue;
+    conv_operands o;
+    conv v;
+    if (!read_layer(l, &v, &o))
         return NULL;
     return e->integers ? int8_conv_ready(&v, &o, e) : conv_ready(&v, &o, e);
 }
@@ -385,6 +402,7 @@ CFX_OP(convolution) = {
     "padding, "
     "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
     "torch.convolution", .shape = shape_convolution, .kernel = kernel_convolution, CONV_LAYER(0),
-    .prepare = prepare_convolution, .dtypes = GEMM_DTYPES, .flops = flops_convolution,
+    .takes = takes_convolution, .make = make_convolution, .dtypes = GEMM_DTYPES,
+    .flops = flops_convolution,
     GRAD(convolution, READ(0) | READ(1)),
     .autocast = CFX_CAST_LOW};

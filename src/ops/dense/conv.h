@@ -35,8 +35,9 @@ void conv_gemm(cfx_op_call *c, const conv *v, const conv_operands *o);
 bool conv_depthwise(cfx_op_call *c, const conv *v, const conv_operands *o);
 /* By kernels of our own (float32, dst only; false when there is none for it). */
 bool conv_tiled(cfx_op_call *c, const conv *v, const conv_operands *o);
-/* A kernel made ready: float32 operands, dst channels last, weights and bias real. NULL where there
- * is none of our own. */
+/* Whether a kernel of our own computes a layer: float32 operands, dst channels last, weights and
+ * bias real; and that kernel, made ready. */
+bool conv_takes(const conv *v, const conv_operands *o, const cfx__epilogue *e);
 struct cfx__ready *conv_ready(const conv *v, const conv_operands *o, const cfx__epilogue *e);
 /* By single points, one product an image (float32, contiguous; false when it is not such). */
 bool conv_points(cfx_op_call *c, const conv *v, const conv_operands *o);

@@ -52,19 +52,32 @@ static void decompose_conv(cfx_op_call *c) {
            single);
 }
 
-static cfx__ready *prepare_conv(cfx_op_call *c, const cfx__epilogue *e) {
+/* The layer as one of convolution; scope. False where x is no batch. */
+static bool as_convolution(const cfx__layer *l, cfx__layer *whole) {
     static const int64_t zeros[3];
-    const conv_row *r = c->op->row;
-    const cfx_tensor *x = arg_tensor(c, 0);
-    if (x->ndim != r->dims + 2)
-        return NULL;
-    cfx_value args[] = {c->args[0], c->args[1], c->args[2], c->args[3], c->args[4], c->args[5],
-                        cfx_bool(false), cfx_ints_value(r->dims, zeros), c->args[6]};
-    cfx_op_call whole = *c;
-    whole.op = &cfx_op_convolution;
-    whole.nargs = COUNT(args);
-    whole.args = args;
-    return whole.op->prepare(&whole, e);
+    const cfx_value *a = l->call.args;
+    const conv_row *r = l->call.op->row;
+    if (arg_tensor(&l->call, 0)->ndim != r->dims + 2)
+        return false;
+    *whole = *l;
+    whole->call.op = &cfx_op_convolution;
+    whole->call.nargs = 9;
+    whole->call.args = whole->args;
+    memcpy(whole->args, a, 6 * sizeof *a);
+    whole->args[6] = cfx_bool(false);
+    whole->args[7] = cfx_ints_value(r->dims, zeros);
+    whole->args[8] = a[6];
+    return true;
+}
+
+static bool takes_conv(const cfx__layer *l) {
+    cfx__layer whole;
+    return as_convolution(l, &whole) && whole.call.op->takes(&whole);
+}
+
+static cfx__ready *make_conv(const cfx__layer *l) {
+    cfx__layer whole;
+    return as_convolution(l, &whole) ? whole.call.op->make(&whole) : NULL;
 }
 
 /* The same with padding given by a word. */
@@ -166,8 +179,8 @@ static void decompose_convolution_old(cfx_op_call *c) {
 }
 
 #define CONV(dims)                                                                                 \
-    .prepare = prepare_conv, .decompose = decompose_conv, .row = &row_##dims, CONV_LAYER(0),       \
-    .effects = CFX_COMPOSITE
+    .takes = takes_conv, .make = make_conv, .decompose = decompose_conv, .row = &row_##dims,       \
+    CONV_LAYER(0), .effects = CFX_COMPOSITE
 #define CONV_PADDING(dims)                                                                         \
     .decompose = decompose_conv_padding, .row = &row_##dims, CONV_LAYER(0),                        \
     .effects = CFX_COMPOSITE

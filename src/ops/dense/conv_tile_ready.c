@@ -127,18 +127,20 @@ static cfx__ready *behind(const cfx__ready *first, const cfx__ready *second) {
     return &p->pub;
 }
 
-cfx__ready *conv_ready(const conv *v, const conv_operands *o, const cfx__epilogue *e) {
+bool conv_takes(const conv *v, const conv_operands *o, const cfx__epilogue *e) {
     const bool single = conv_channels_takes(v);
     tile_epilogue epilogue;
     if (v->dims != 2 || o->src->ndim != 4 || (!single && !conv_tile_takes(v)) ||
         !tile_epilogue_of(e, &epilogue) || (single && epilogue.add))
-        return NULL;
+        return false;
     const int64_t row = cfx__tensor_channels_row(o->dst);
-    const bool last = cfx__tensor_is_channels_last(o->src);
-    if (!row || (single && row != v->oc))
-        return NULL;
-    if (!last && (single || !cfx__tensor_is_contiguous(o->src)))
-        return NULL;
+    return row && (!single || row == v->oc) &&
+           (cfx__tensor_is_channels_last(o->src) ||
+            (!single && cfx__tensor_is_contiguous(o->src)));
+}
+
+cfx__ready *conv_ready(const conv *v, const conv_operands *o, const cfx__epilogue *e) {
+    const bool single = conv_channels_takes(v), last = cfx__tensor_is_channels_last(o->src);
     const cfx_precision kept = cfx_get_precision();
     const int patch = last && kept == CFX_PRECISION_F32 ? conv_winograd_patch(v) : 0;
     cfx__packed *packed = packed_weights(v, o->weights, patch, kept);
@@ -153,8 +155,8 @@ cfx__ready *conv_ready(const conv *v, const conv_operands *o, const cfx__epilogu
                             .kept = kept,
                             .weights = packed->data,
                             .bias = k->bias,
-                            .epilogue = epilogue,
-                            .dst_row = row};
+                            .dst_row = cfx__tensor_channels_row(o->dst)};
+    tile_epilogue_of(e, &k->tiles.epilogue);
     k->pub.name = single  ? "convolution of channels"
                   : patch ? "convolution after Winograd"
                           : "convolution in tiles";

@@ -37,10 +37,14 @@ bool gemm_run(cfx_op_call *c, gemm *g);
  * overwritten, B in the memory of `weights`; bias (n) is added. False when nothing was done. */
 bool gemm_packed(const gemm *g, const cfx_tensor *weights, const float *bias);
 
-/* out [m, n] = x [m, k] w [k, n] + b [n] made ready: x may be fake, weights and bias are real (bias
- * NULL: none). NULL where it is not all float32. */
-cfx__ready *gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transposed,
-                       const cfx_tensor *bias, const cfx_tensor *out, const cfx__epilogue *e);
+/* out [m, n] = x [m, k] w [k, n] + b [n] as a layer: x may be fake, weights and bias are real (bias
+ * NULL: none). Whether there is a kernel for it, and that kernel; the caller owns a count. */
+typedef struct product_layer {
+    const cfx_tensor *x, *w, *bias, *out;
+    bool w_transposed; /* w is [n, k] */
+} product_layer;
+bool gemm_takes(const product_layer *l, const cfx__epilogue *e);
+cfx__ready *gemm_ready(const product_layer *l, const cfx__epilogue *e);
 
 /* out [m, n] = x w' + b for m rows of x, `row` elements apart, w [n, k] and b [n] or NULL; all of
  * one dtype of GEMM_DTYPES, out contiguous. Weights met again are kept in panels, for a single row

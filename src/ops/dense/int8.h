@@ -128,10 +128,11 @@ cfx__rounding int8_round(const float *x, int64_t rows, int64_t n, int64_t depth,
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-/* Layers made ready, for epilogues that have `integers`: the input channels last or rows of a
- * matrix, weights and bias real. NULL where there is no kernel for it. */
+/* Layers whose epilogues have `integers`: the input channels last or rows of a matrix, weights and
+ * bias real. */
+bool int8_conv_takes(const conv *v, const conv_operands *o, const cfx__epilogue *e);
 cfx__ready *int8_conv_ready(const conv *v, const conv_operands *o, const cfx__epilogue *e);
-cfx__ready *int8_gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transposed,
-                            const cfx_tensor *bias, const cfx_tensor *out, const cfx__epilogue *e);
+bool int8_gemm_takes(const product_layer *l, const cfx__epilogue *e);
+cfx__ready *int8_gemm_ready(const product_layer *l, const cfx__epilogue *e);
 
 #endif

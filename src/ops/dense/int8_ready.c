@@ -85,15 +85,17 @@ static bool run_dynamic(const cfx__ready *r, const void *x, void *out, void *scr
 /* ---- making ---------------------------------------------------------------------------------- */
 
 /* An addition first, then bounds, or bounds and anything else. */
-static bool read_posts(kernel *k, const cfx__epilogue *e) {
+static bool takes_posts(const cfx__epilogue *e, tile_epilogue *to) {
+    return tile_epilogue_of(e, to) && !(to->add && to->n);
+}
+
+static void read_posts(kernel *k, const cfx__epilogue *e) {
     int8_finish *f = &k->finish;
-    if (!tile_epilogue_of(e, &k->posts) || (k->posts.add && k->posts.n))
-        return false;
+    takes_posts(e, &k->posts);
     f->add = k->posts.add;
     f->low = k->posts.bounded ? k->posts.low : -INFINITY;
     f->high = k->posts.bounded ? k->posts.high : INFINITY;
     f->posts = k->posts.n ? &k->posts : NULL;
-    return true;
 }
 
 /* The same in the units of a result in bytes, where what is added lies already. */
@@ -115,22 +117,38 @@ static int32_t sum_of(const kernel *k, int64_t j) {
     return k->w ? k->w[j / columns].sums[j % columns] : k->lone.sums[j];
 }
 
-/* Scales, biases and beginnings of the columns; false where they do not fit. */
-static bool read_columns(kernel *k, const cfx__epilogue *e, const cfx_tensor *bias) {
+/* What column j of n is scaled by, before that of the result. */
+static float scale_of(const cfx__integers *q, int64_t j) {
+    const float *s = (const float *)q->scales->data;
+    return s[q->scales->numel == 1 ? 0 : j] * (q->dynamic ? 1 : q->x.scale);
+}
+
+/* Whether the scales, the bias and the posts of n columns fit together. */
+static bool takes_columns(const cfx__epilogue *e, const cfx_tensor *bias, int64_t n) {
+    const cfx__integers *q = e->integers;
+    tile_epilogue posts;
+    if (q->scales->dtype != CFX_F32 || !cfx__tensor_is_contiguous(q->scales) ||
+        (q->scales->numel != n && q->scales->numel != 1) || !takes_posts(e, &posts) ||
+        (bias && (bias->dtype != CFX_F32 || bias->numel != n || !bias->data)) ||
+        (posts.add && !q->rounds) || (q->dynamic && (q->rounds || posts.add)))
+        return false;
+    for (int64_t j = 0; j < q->scales->numel; j++)
+        if (!isfinite(scale_of(q, j) * (q->rounds && !posts.n ? 1 / q->out.scale : 1)))
+            return false;
+    return true;
+}
+
+/* Scales, biases and beginnings of the columns. */
+static void read_columns(kernel *k, const cfx__epilogue *e, const cfx_tensor *bias) {
     const cfx__integers *q = e->integers;
     const int64_t n = k->v.oc, padded = n + INT8_COLUMNS;
     int8_finish *f = &k->finish;
-    if (q->scales->dtype != CFX_F32 || !cfx__tensor_is_contiguous(q->scales) ||
-        (q->scales->numel != n && q->scales->numel != 1) || !read_posts(k, e) ||
-        (bias && (bias->dtype != CFX_F32 || bias->numel != n || !bias->data)) ||
-        (f->add && !q->rounds) || (q->dynamic && (q->rounds || f->add)))
-        return false;
+    read_posts(k, e);
     f->scale = cfx__alloc0((size_t)padded * sizeof *f->scale);
     f->bias = cfx__alloc0((size_t)padded * sizeof *f->bias);
     f->start = cfx__alloc0((size_t)padded * sizeof *f->start);
     for (int64_t j = 0; j < n; j++) {
-        const float *s = (const float *)q->scales->data;
-        f->scale[j] = s[q->scales->numel == 1 ? 0 : j] * (q->dynamic ? 1 : q->x.scale);
+        f->scale[j] = scale_of(q, j);
         if (bias)
             f->bias[j] = ((const float *)bias->data)[j];
         f->start[j] = -q->x.zero * sum_of(k, j);
@@ -140,12 +158,8 @@ static bool read_columns(kernel *k, const cfx__epilogue *e, const cfx_tensor *bi
         f->steps = 1 / q->out.scale, f->zero = (float)q->out.zero;
     else if (q->rounds)
         in_steps(f, q, n);
-    for (int64_t j = 0; j < n; j++)
-        if (!isfinite(f->scale[j]))
-            return false;
     k->zero = (uint8_t)q->x.zero;
     k->dynamic = q->dynamic;
-    return true;
 }
 
 /* Weights [oc][ic][taps] of each group, whose rows are taps, then their channels. */
@@ -167,58 +181,66 @@ static bool pack_conv(kernel *k, const int8_t *w) {
     return fine;
 }
 
-static cfx__ready *made(kernel *k, bool fine, const char *name) {
-    k->pub.name = name;
+/* The kernel when its weights are packed; NULL, with an error, where there was no memory. */
+static cfx__ready *made(kernel *k, bool packed, const cfx__epilogue *e, const cfx_tensor *bias) {
+    if (!packed) {
+        cfx_drop(k);
+        return NULL;
+    }
+    read_columns(k, e, bias);
     k->pub.run = k->lone.weights ? run_lone : k->dynamic ? run_dynamic : run;
-    if (fine)
-        return &k->pub;
-    cfx_drop(k);
-    return NULL;
+    k->pub.scratch = k->dynamic ? scratch_of(k) : 0;
+    return &k->pub;
+}
+
+static bool is_lone(const conv *v) {
+    return v->groups > 1 && v->groups == v->ic && v->ic == v->oc;
+}
+
+bool int8_conv_takes(const conv *v, const conv_operands *o, const cfx__epilogue *e) {
+    const int64_t taps = v->kernel[1] * v->kernel[2], ic = v->ic / v->groups;
+    return v->dims == 2 && (ic >= INT8_GROUP || v->groups == 1 || is_lone(v)) &&
+           !e->integers->dynamic && o->src->dtype == CFX_U8 && o->weights->dtype == CFX_I8 &&
+           cfx__tensor_is_channels_last(o->src) && cfx__tensor_is_channels_last(o->dst) &&
+           cfx__tensor_is_contiguous(o->weights) && o->dst->numel && o->src->numel &&
+           taps <= INT8_TAPS && taps * ic <= INT8_DEPTH && takes_columns(e, o->bias, v->oc);
 }
 
 cfx__ready *int8_conv_ready(const conv *v, const conv_operands *o, const cfx__epilogue *e) {
-    const bool lone = v->groups > 1 && v->groups == v->ic && v->ic == v->oc;
-    if (v->dims != 2 || (v->ic / v->groups < INT8_GROUP && v->groups > 1 && !lone) ||
-        e->integers->dynamic ||
-        o->src->dtype != CFX_U8 || o->weights->dtype != CFX_I8 ||
-        !cfx__tensor_is_channels_last(o->src) || !cfx__tensor_is_channels_last(o->dst) ||
-        !cfx__tensor_is_contiguous(o->weights) || !o->dst->numel || !o->src->numel ||
-        v->kernel[1] * v->kernel[2] > INT8_TAPS ||
-        v->kernel[1] * v->kernel[2] * (v->ic / v->groups) > INT8_DEPTH)
-        return NULL;
     kernel *k = cfx__obj_make(&kernel_type, sizeof *k);
     const int8_t *w = (const int8_t *)o->weights->data;
     k->v = *v;
-    const bool fine = (lone ? int8_lone_pack(&k->lone, v, w) : pack_conv(k, w)) &&
-                      read_columns(k, e, o->bias);
-    return made(k, fine,
-                lone                                ? "int8 depthwise"
-                : v->kernel[1] * v->kernel[2] == 1 ? "int8 points"
-                                                    : "int8 convolution");
+    k->pub.name = is_lone(v)                          ? "int8 depthwise"
+                  : v->kernel[1] * v->kernel[2] == 1 ? "int8 points"
+                                                      : "int8 convolution";
+    return made(k, is_lone(v) ? int8_lone_pack(&k->lone, v, w) : pack_conv(k, w), e, o->bias);
 }
 
-cfx__ready *int8_gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transposed,
-                            const cfx_tensor *bias, const cfx_tensor *out, const cfx__epilogue *e) {
-    const cfx_dtype in = e->integers->dynamic ? CFX_F32 : CFX_U8;
-    const int64_t k_size = x->ndim ? x->shape[x->ndim - 1] : 0;
-    if (x->dtype != in || w->dtype != CFX_I8 || w->ndim != 2 || !k_size || !x->numel ||
-        k_size > INT8_DEPTH ||
-        !cfx__tensor_is_contiguous(x) || !cfx__tensor_is_contiguous(out) ||
-        !cfx__tensor_is_contiguous(w))
-        return NULL;
-    const int64_t n = w->shape[w_transposed ? 0 : 1], rows = x->numel / k_size;
+bool int8_gemm_takes(const product_layer *l, const cfx__epilogue *e) {
+    const cfx_tensor *x = l->x, *w = l->w;
+    const int64_t depth = x->ndim ? x->shape[x->ndim - 1] : 0;
+    return x->dtype == (e->integers->dynamic ? CFX_F32 : CFX_U8) && w->dtype == CFX_I8 &&
+           w->ndim == 2 && depth && x->numel && depth <= INT8_DEPTH &&
+           cfx__tensor_is_contiguous(x) && cfx__tensor_is_contiguous(l->out) &&
+           cfx__tensor_is_contiguous(w) &&
+           takes_columns(e, l->bias, w->shape[l->w_transposed ? 0 : 1]);
+}
+
+cfx__ready *int8_gemm_ready(const product_layer *l, const cfx__epilogue *e) {
+    const cfx_tensor *x = l->x, *w = l->w;
+    const int64_t depth = x->shape[x->ndim - 1], rows = x->numel / depth;
+    const int64_t n = w->shape[l->w_transposed ? 0 : 1];
     kernel *k = cfx__obj_make(&kernel_type, sizeof *k);
-    k->v = (conv){.dims = 2, .batch = 1, .groups = 1, .ic = k_size, .oc = n,
+    k->v = (conv){.dims = 2, .batch = 1, .groups = 1, .ic = depth, .oc = n,
                   .in = {1, 1, rows}, .out = {1, 1, rows}, .kernel = {1, 1, 1},
                   .stride = {1, 1, 1}, .dilation = {1, 1, 1}};
-    int64_t *at = cfx__alloc((size_t)k_size * sizeof *at);
-    for (int64_t i = 0; i < k_size; i++)
-        at[i] = w_transposed ? i : i * n;
-    const int8_matrix m = {1, k_size, n, (const int8_t *)w->data, at, w_transposed ? k_size : 1};
+    int64_t *at = cfx__alloc((size_t)depth * sizeof *at);
+    for (int64_t i = 0; i < depth; i++)
+        at[i] = l->w_transposed ? i : i * n;
+    const int8_matrix m = {1, depth, n, (const int8_t *)w->data, at, l->w_transposed ? depth : 1};
     k->w = cfx__alloc0(sizeof *k->w);
-    const bool fine = int8_pack(k->w, &m) && read_columns(k, e, bias);
+    const bool packed = int8_pack(k->w, &m);
     cfx__free(at);
-    if (k->dynamic)
-        k->pub.scratch = scratch_of(k);
-    return made(k, fine, k->dynamic ? "int8 product, rounding" : "int8 product");
+    k->pub.name = e->integers->dynamic ? "int8 product, rounding" : "int8 product";
+    return made(k, packed, e, l->bias);
 }

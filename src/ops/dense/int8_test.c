@@ -183,8 +183,9 @@ TEST(int8_products_are_as_deep_as_sums_reach) {
             cfx_tensor *w = cfx_full(cfx_list(1, depth), -128, CFX_KW(dtype, cfx_i8));
             cfx_tensor *x = cfx_full(cfx_list(1, depth), 255, CFX_KW(dtype, cfx_u8));
             cfx_tensor *out = cfx_tensor_new(CFX_F32, 2, (int64_t[]){1, 1}, NULL);
-            cfx__ready *r = int8_gemm_ready(x, w, true, NULL, out, &e);
-            CHECK((r != NULL) == (depth == INT8_DEPTH));
+            const product_layer p = {x, w, NULL, out, true};
+            CHECK(int8_gemm_takes(&p, &e) == (depth == INT8_DEPTH));
+            cfx__ready *r = depth == INT8_DEPTH ? int8_gemm_ready(&p, &e) : NULL;
             CHECK(!r || r->run(r, x->data, out->data, NULL));
             CHECK(!r || cfx_tensor_get(out, 0) == (float)(-255 * 128 * depth));
             cfx_drop(r);

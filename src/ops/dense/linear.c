@@ -365,8 +365,19 @@ static void decompose_linear(cfx_op_call *c) {
     c->out[0] = !b ? y : c->fake ? cfx_add(y, b) : cfx_add_(y, b); /* as PyTorch for subclasses */
 }
 
-static cfx__ready *prepare_linear(cfx_op_call *c, const cfx__epilogue *e) {
-    return gemm_ready(arg_tensor(c, 0), arg_tensor(c, 1), true, arg_tensor(c, 2), c->out[0], e);
+static product_layer product_of(const cfx__layer *l) {
+    const cfx_op_call *c = &l->call;
+    return (product_layer){arg_tensor(c, 0), arg_tensor(c, 1), arg_tensor(c, 2), c->out[0], true};
+}
+
+static bool takes_linear(const cfx__layer *l) {
+    const product_layer p = product_of(l);
+    return gemm_takes(&p, &l->epilogue);
+}
+
+static cfx__ready *make_linear(const cfx__layer *l) {
+    const product_layer p = product_of(l);
+    return gemm_ready(&p, &l->epilogue);
 }
 
 CFX_OP(linear) = {"aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
@@ -374,7 +385,7 @@ CFX_OP(linear) = {"aten::linear(Tensor input, Tensor weight, Tensor? bias=None) 
                   PRODUCT_LAYER(0, 1, 2, 0),
                   .shape = shape_linear,
                   .kernel = kernel_linear,
-                  .prepare = prepare_linear,
+                  .takes = takes_linear, .make = make_linear,
                   .decompose = decompose_linear,
                   .dtypes = GEMM_DTYPES | CFX_IN_FLOAT8,
                   .effects = CFX_COMPOSITE,

@@ -136,17 +136,24 @@ static cfx_tensor *back_sum_and_product(cfx_back *b) {
 
 static void grad_addmm(cfx_back *b) { back_product(b, 1, back_sum_and_product(b)); }
 
-static cfx__ready *prepare_mm(cfx_op_call *c, const cfx__epilogue *e) {
-    return gemm_ready(arg_tensor(c, 0), arg_tensor(c, 1), false, NULL, c->out[0], e);
+/* mm or addmm as a layer. */
+static product_layer product_of(const cfx__layer *l) {
+    const cfx_op_call *c = &l->call;
+    const bool sum = l->input == 1;
+    return (product_layer){arg_tensor(c, sum), arg_tensor(c, sum + 1),
+                           sum ? arg_tensor(c, 0) : NULL, c->out[0], false};
 }
 
-static cfx__ready *prepare_addmm(cfx_op_call *c, const cfx__epilogue *e) {
-    cfx__ready *r = NULL;
-    if (cfx_number(c->args[3]) == 1 && cfx_number(c->args[4]) == 1)
-        r = gemm_ready(arg_tensor(c, 1), arg_tensor(c, 2), false, arg_tensor(c, 0), c->out[0], e);
-    if (r)
-        r->input = 1;
-    return r;
+static bool takes_product(const cfx__layer *l) {
+    const product_layer p = product_of(l);
+    const cfx_value *a = l->call.args;
+    return (l->input == 0 || (cfx_number(a[3]) == 1 && cfx_number(a[4]) == 1)) &&
+           gemm_takes(&p, &l->epilogue);
+}
+
+static cfx__ready *make_product(const cfx__layer *l) {
+    const product_layer p = product_of(l);
+    return gemm_ready(&p, &l->epilogue);
 }
 
 CFX_OP(mm) = {"aten::mm(Tensor self, Tensor mat2) -> Tensor",
@@ -154,7 +161,8 @@ CFX_OP(mm) = {"aten::mm(Tensor self, Tensor mat2) -> Tensor",
               PRODUCT_LAYER(0, 1, -1, 1),
               .shape = shape_mm,
               .kernel = kernel_mm,
-              .prepare = prepare_mm,
+              .takes = takes_product,
+              .make = make_product,
               .dtypes = GEMM_DTYPES | CFX_IN_FLOAT8,
               .flops = flops_mm,
               GRAD(mm, READ(0) | READ(1)),
@@ -166,7 +174,8 @@ CFX_OP(addmm) = {
     PRODUCT_LAYER(1, 2, 0, 1),
     .shape = shape_addmm,
     .kernel = kernel_addmm,
-    .prepare = prepare_addmm,
+    .takes = takes_product,
+    .make = make_product,
     .dtypes = GEMM_DTYPES | CFX_IN_FLOAT8,
     .flops = flops_addmm,
     GRAD(addmm, READ(1) | READ(2)),

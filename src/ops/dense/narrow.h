@@ -8,6 +8,7 @@
 #ifndef CFX__NARROW_H
 #define CFX__NARROW_H
 
+#include "gemm.h"
 #include "tile.h"
 
 enum { NARROW_ROWS = 8 }; /* of A that are few, at most */
@@ -23,7 +24,7 @@ typedef struct narrow_panels {
 /* Whether there are kernels for such weights. */
 bool narrow_takes(const cfx__narrow *w);
 /* The panels of a weight, kept with the storage of its integers; `form` is counted and has their
- * data. False when there is no memory, or where 4 bits are too few for a number. */
+ * data. False, with an error, when there is no memory. */
 bool narrow_pack(const cfx__narrow *w, narrow_panels *to, cfx__packed **form);
 /* c [rows][tile_width()] = `rows` rows of A, `row` elements apart, times a panel; NARROW_ROWS at
  * most. */
@@ -35,8 +36,8 @@ void narrow_unpack(const narrow_panels *p, int64_t panel, int64_t at, int64_t le
 /* Column j of the matrix as float32. */
 void narrow_column(const narrow_panels *p, int64_t j, float *to);
 
-/* out [m, n] = x [m, k] w + bias [n] made ready, as gemm_ready does it with float32. */
-cfx__ready *narrow_gemm_ready(const cfx_tensor *x, const cfx_tensor *bias, const cfx_tensor *out,
-                              const cfx__epilogue *e);
+/* Products whose epilogue has a narrow weight in place of l->w. */
+bool narrow_gemm_takes(const product_layer *l, const cfx__epilogue *e);
+cfx__ready *narrow_gemm_ready(const product_layer *l, const cfx__epilogue *e);
 
 #endif

@@ -78,7 +78,7 @@ static const char *name_of(const cfx__narrow *w, bool table) {
 static kernel *made(const cfx__narrow *w, bool table) {
     narrow_panels panels;
     cfx__packed *form;
-    if (!narrow_takes(w) || !narrow_pack(w, &panels, &form))
+    if (!narrow_pack(w, &panels, &form))
         return NULL;
     kernel *k = cfx__obj_make(&kernel_type, sizeof *k);
     k->panels = panels;
@@ -87,20 +87,24 @@ static kernel *made(const cfx__narrow *w, bool table) {
     return k;
 }
 
-cfx__ready *narrow_gemm_ready(const cfx_tensor *x, const cfx_tensor *bias, const cfx_tensor *out,
-                              const cfx__epilogue *e) {
+bool narrow_gemm_takes(const product_layer *l, const cfx__epilogue *e) {
     const cfx__narrow *w = e->narrow;
+    const cfx_tensor *x = l->x, *bias = l->bias;
     tile_epilogue epilogue;
-    if (x->dtype != CFX_F32 || !x->numel || !x->ndim || x->shape[x->ndim - 1] != w->k ||
-        !cfx__tensor_is_contiguous(x) || product_row(out) < w->n ||
-        (bias && (bias->dtype != CFX_F32 || bias->ndim != 1 || bias->shape[0] != w->n ||
-                  !bias->data || !cfx__tensor_is_contiguous(bias))) ||
-        !tile_epilogue_of(e, &epilogue))
-        return NULL;
+    return x->dtype == CFX_F32 && x->numel && x->ndim && x->shape[x->ndim - 1] == w->k &&
+           cfx__tensor_is_contiguous(x) && product_row(l->out) >= w->n &&
+           (!bias || (bias->dtype == CFX_F32 && bias->ndim == 1 && bias->shape[0] == w->n &&
+                      bias->data && cfx__tensor_is_contiguous(bias))) &&
+           tile_epilogue_of(e, &epilogue) && narrow_takes(w);
+}
+
+cfx__ready *narrow_gemm_ready(const product_layer *l, const cfx__epilogue *e) {
+    const cfx__narrow *w = e->narrow;
+    const cfx_tensor *x = l->x, *bias = l->bias, *out = l->out;
     kernel *k = made(w, false);
     if (!k)
         return NULL;
-    k->epilogue = epilogue;
+    tile_epilogue_of(e, &k->epilogue);
     k->bias = bias ? product_bias((const float *)bias->data, w->n) : NULL;
     k->product = (product){.m = x->numel / w->k, .n = w->n, .k = w->k, .a_row = w->k,
                            .line = x->numel / w->k, .narrow = &k->panels, .bias = k->bias,
@@ -125,11 +129,17 @@ static bool pick(const cfx__ready *r, const void *x, void *out, void *scratch) {
     return true;
 }
 
-cfx__ready *cfx__ready_rows(const cfx__narrow *w, const cfx_tensor *rows, const cfx_tensor *out) {
-    if ((rows->dtype != CFX_I64 && rows->dtype != CFX_I32) || !cfx__tensor_is_contiguous(rows) ||
-        out->dtype != CFX_F32 || !cfx__tensor_is_contiguous(out))
-        return NULL;
-    kernel *k = made(w, true);
+bool cfx__ready_takes_rows(const cfx__layer *l) {
+    const cfx_tensor *rows = cfx__layer_x(l), *out = cfx__layer_out(l);
+    return l->epilogue.narrow && !l->epilogue.n &&
+           (rows->dtype == CFX_I64 || rows->dtype == CFX_I32) && cfx__tensor_is_contiguous(rows) &&
+           out->dtype == CFX_F32 && cfx__tensor_is_contiguous(out) &&
+           narrow_takes(l->epilogue.narrow);
+}
+
+cfx__ready *cfx__ready_rows(const cfx__layer *l) {
+    const cfx_tensor *rows = cfx__layer_x(l);
+    kernel *k = made(l->epilogue.narrow, true);
     if (!k)
         return NULL;
     k->product.m = rows->numel;

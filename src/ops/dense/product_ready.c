@@ -110,24 +110,31 @@ int64_t product_row(const cfx_tensor *out) {
     return row ? row : out->shape[last];
 }
 
-cfx__ready *gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transposed,
-                       const cfx_tensor *bias, const cfx_tensor *out, const cfx__epilogue *e) {
-    if (e->integers)
-        return int8_gemm_ready(x, w, w_transposed, bias, out, e);
-    if (e->narrow)
-        return narrow_gemm_ready(x, bias, out, e);
+bool gemm_takes(const product_layer *l, const cfx__epilogue *e) {
+    const cfx_tensor *x = l->x, *w = l->w, *bias = l->bias, *out = l->out;
     tile_epilogue epilogue;
-    if (x->dtype != CFX_F32 || w->dtype != CFX_F32 || w->ndim != 2 || !w->data || !x->ndim ||
-        !out->numel || !x->numel || !w->storage || product_row(out) < out->shape[out->ndim - 1] ||
-        (bias && (bias->dtype != CFX_F32 || bias->ndim != 1 || !bias->data ||
-                  !cfx__tensor_is_contiguous(bias))) ||
-        !(cfx__tensor_is_contiguous(x) || (x->ndim == 2 && x->stride[1] == 1)) ||
-        !tile_epilogue_of(e, &epilogue))
-        return NULL;
-    matrices wm = w_transposed ? transposed(matrices_of(w)) : matrices_of(w);
-    const int64_t k = x->shape[x->ndim - 1], m = x->numel / k, n = w->shape[w_transposed ? 0 : 1];
-    if (bias && bias->shape[0] != n)
-        return NULL;
+    if (e->integers)
+        return int8_gemm_takes(l, e);
+    if (e->narrow)
+        return narrow_gemm_takes(l, e);
+    return x->dtype == CFX_F32 && w->dtype == CFX_F32 && w->ndim == 2 && w->data && x->ndim &&
+           out->numel && x->numel && w->storage && product_row(out) >= out->shape[out->ndim - 1] &&
+           (!bias || (bias->dtype == CFX_F32 && bias->ndim == 1 && bias->data &&
+                      cfx__tensor_is_contiguous(bias) &&
+                      bias->shape[0] == w->shape[l->w_transposed ? 0 : 1])) &&
+           (cfx__tensor_is_contiguous(x) || (x->ndim == 2 && x->stride[1] == 1)) &&
+           tile_epilogue_of(e, &epilogue);
+}
+
+cfx__ready *gemm_ready(const product_layer *l, const cfx__epilogue *e) {
+    const cfx_tensor *x = l->x, *w = l->w, *bias = l->bias, *out = l->out;
+    if (e->integers)
+        return int8_gemm_ready(l, e);
+    if (e->narrow)
+        return narrow_gemm_ready(l, e);
+    matrices wm = l->w_transposed ? transposed(matrices_of(w)) : matrices_of(w);
+    const int64_t k = x->shape[x->ndim - 1], m = x->numel / k;
+    const int64_t n = w->shape[l->w_transposed ? 0 : 1];
     const tile_matrix matrix = {k, n, (const float *)wm.data, wm.row, wm.col, NULL,
                                 cfx_get_precision()};
     const bf16_way way = matrix.kept == CFX_PRECISION_BF16 ? bf16_best(m) : BF16_NONE;
@@ -137,7 +144,7 @@ cfx__ready *gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transpos
     kernel *r = cfx__obj_make(&kernel_type, sizeof *r);
     r->panels = panels;
     r->way = way;
-    r->epilogue = epilogue;
+    tile_epilogue_of(e, &r->epilogue);
     r->bias = bias ? product_bias((const float *)bias->data, n) : NULL;
     r->product = (product){.m = m,
                            .n = n,

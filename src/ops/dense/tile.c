@@ -198,7 +198,7 @@ static post post_of(cfx_op *op, const cfx_value *args, float *low, float *high) 
 
 static tile_post_fn *function_of(post kind) { return BY_WIDTH(vector_bytes(), posts, [kind]); }
 
-bool cfx__ready_takes(cfx_op *op, const cfx_value *args) {
+bool cfx__ready_posts(cfx_op *op, const cfx_value *args) {
     float low, high;
     return post_of(op, args, &low, &high) != POSTS;
 }

@@ -45,14 +45,6 @@ static void kernel_embedding(cfx_op_call *c) {
                                              .b_stride = stride});
 }
 
-static cfx__ready *prepare_embedding(cfx_op_call *c, const cfx__epilogue *e) {
-    cfx__ready *r = e->narrow && !e->n ? cfx__ready_rows(e->narrow, arg_tensor(c, 1), c->out[0])
-                                       : NULL;
-    if (r)
-        r->input = 1;
-    return r;
-}
-
 /* Where PyTorch would give a sparse tensor, this is the same tensor written out. */
 static void grad_embedding(cfx_back *b) {
     back_give(b, 0, cfx_embedding_dense_backward(b->gout[0], b->args[1], back_arg(b, 0)->shape[0],
@@ -78,7 +70,8 @@ static void grad_embedding_dense_backward(cfx_back *b) {
 CFX_OP(embedding) = {"aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool "
                      "scale_grad_by_freq=False, bool sparse=False) -> Tensor",
                      "torch.embedding", .shape = shape_embedding, .kernel = kernel_embedding,
-                     .dtypes = CFX_IN_ANY, .prepare = prepare_embedding, GRAD(embedding, READ(1))};
+                     .dtypes = CFX_IN_ANY, .takes = cfx__ready_takes_rows, .make = cfx__ready_rows,
+                     .layer = {.input = 1}, GRAD(embedding, READ(1))};
 
 /* ---- backward ------------------------------------------------------------------------------- */
 

@@ -253,10 +253,18 @@ static void run_rows(const pool *p, cfx_dtype d, by_type f) {
                   (void *)p);
 }
 
-static cfx__ready *prepare_pool(cfx_op_call *c, const cfx__epilogue *e) {
-    const pool_row *r = c->op->row;
+static bool takes_pool(const cfx__layer *l) {
+    cfx_op_call c = l->call;
+    const pool_row *r = c.op->row;
     pool p;
-    return read_pool(c, r, &p) ? pool_last_ready(c, e, &p, r->max, false) : NULL;
+    return pool_last_takes(l, r->max) && read_pool(&c, r, &p);
+}
+
+static cfx__ready *make_pool(const cfx__layer *l) {
+    cfx_op_call c = l->call;
+    const pool_row *r = c.op->row;
+    pool p;
+    return read_pool(&c, r, &p) ? pool_last_ready(l, &p, r->max, false) : NULL;
 }
 
 /* ---- max ------------------------------------------------------------------------------------ */
@@ -337,7 +345,7 @@ CFX_OP(max_pool3d_with_indices) = {
 CFX_OP(max_pool2d) = {
     "aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] "
     "dilation=1, bool ceil_mode=False) -> Tensor",
-    "torch.max_pool2d", MAX_COLUMNS(max2), .prepare = prepare_pool,
+    "torch.max_pool2d", MAX_COLUMNS(max2), .takes = takes_pool, .make = make_pool,
     .decompose = decompose_max2, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS};
 CFX_OP(max_pool3d) = {
     "aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] "
@@ -497,7 +505,7 @@ CFX_OP(avg_pool2d) = {
     "aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool "
     "ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
     "torch._C._nn.avg_pool2d torch.nn.functional.avg_pool2d",
-    POOL(shape_avg, kernel_avg, &avg2, CFX_IN_NUMBER), .prepare = prepare_pool,
+    POOL(shape_avg, kernel_avg, &avg2, CFX_IN_NUMBER), .takes = takes_pool, .make = make_pool,
     .quantized = CFX_QUANTIZED_MEAN, GRAD(avg_pool, READ(0))};
 CFX_OP(avg_pool3d) = {
     "aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool "

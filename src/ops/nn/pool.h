@@ -42,10 +42,11 @@ void pool_done(cfx_op_call *c, const pool *p);
 #define POOL(shape_, kernel_, row_, dtypes_)                                                       \
     .shape = shape_, .kernel = kernel_, .row = row_, .dtypes = dtypes_,                            \
     .effects = CFX_CONTIGUOUS_ARGS
-/* A kernel for a pool of an image channels last; NULL, without an error, where it does not lie so.
+/* Whether there is a kernel for a pool as a layer: its image lies channels last; and that kernel.
  * The caller owns a count. */
-struct cfx__ready *pool_last_ready(const cfx_op_call *c, const struct cfx__epilogue *e,
-                                   const pool *p, bool max, bool adaptive);
+bool pool_last_takes(const struct cfx__layer *l, bool max);
+struct cfx__ready *pool_last_ready(const struct cfx__layer *l, const pool *p, bool max,
+                                   bool adaptive);
 /* Scatters grad (shape of out) to the places that index names, plane by plane, adding. */
 void pool_scatter(cfx_op_call *c, pool *p, const cfx_tensor *grad, const cfx_tensor *index);
 

@@ -142,9 +142,16 @@ CFX_OP(adaptive_max_pool3d) = {
     "torch._C._nn.adaptive_max_pool3d", COLUMNS(max3), .effects = CFX_CONTIGUOUS_ARGS,
     GRAD(adaptive_max_pool, READ(0) | RESULT(1)), .out = "out out indices"};
 
-static cfx__ready *prepare_adaptive(cfx_op_call *c, const cfx__epilogue *e) {
+static bool takes_adaptive(const cfx__layer *l) {
+    cfx_op_call c = l->call;
     pool p = {0};
-    return read_all(c, c->op->row, &p) ? pool_last_ready(c, e, &p, false, true) : NULL;
+    return pool_last_takes(l, false) && read_all(&c, c.op->row, &p);
+}
+
+static cfx__ready *make_adaptive(const cfx__layer *l) {
+    cfx_op_call c = l->call;
+    pool p = {0};
+    return read_all(&c, c.op->row, &p) ? pool_last_ready(l, &p, false, true) : NULL;
 }
 
 /* ---- the composites ------------------------------------------------------------------------- */
@@ -174,8 +181,9 @@ static void decompose_avg(cfx_op_call *c) {
 
 CFX_OP(adaptive_avg_pool2d) = {
     "aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor",
-    "torch._C._nn.adaptive_avg_pool2d", COLUMNS(avg2), .prepare = prepare_adaptive,
-    .quantized = CFX_QUANTIZED_MEAN, .decompose = decompose_avg,
+    "torch._C._nn.adaptive_avg_pool2d", COLUMNS(avg2),
+    .takes = takes_adaptive, .make = make_adaptive, .quantized = CFX_QUANTIZED_MEAN,
+    .decompose = decompose_avg,
     .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS};
 CFX_OP(adaptive_avg_pool3d) = {
     "aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor",

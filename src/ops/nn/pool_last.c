@@ -180,20 +180,20 @@ static bool run(const cfx__ready *r, const void *x, void *out, void *scratch) {
     return cfx_ok();
 }
 
-cfx__ready *pool_last_ready(const cfx_op_call *c, const cfx__epilogue *e, const pool *p, bool max,
-                            bool adaptive) {
-    const cfx_tensor *x = arg_tensor(c, 0), *out = c->out[0];
-    const int64_t row = cfx__tensor_channels_row(out);
-    const bool bytes = max && x->dtype == CFX_U8;
-    if (e->n || (x->dtype != CFX_F32 && !bytes) || !out->numel || !row ||
-        !cfx__tensor_is_channels_last(x))
-        return NULL;
+bool pool_last_takes(const cfx__layer *l, bool max) {
+    const cfx_tensor *x = cfx__layer_x(l), *out = cfx__layer_out(l);
+    return !l->epilogue.n && (x->dtype == CFX_F32 || (max && x->dtype == CFX_U8)) && out->numel &&
+           cfx__tensor_channels_row(out) && cfx__tensor_is_channels_last(x);
+}
+
+cfx__ready *pool_last_ready(const cfx__layer *l, const pool *p, bool max, bool adaptive) {
+    const cfx_tensor *x = cfx__layer_x(l);
     kernel *k = cfx__obj_make(&kernel_type, sizeof *k);
     k->p = *p;
     k->kind = adaptive ? LAST_ADAPTIVE : max ? LAST_MAX : LAST_AVG;
-    k->bytes = bytes;
+    k->bytes = x->dtype == CFX_U8;
     k->channels = x->shape[1];
-    k->dst_row = row;
+    k->dst_row = cfx__tensor_channels_row(cfx__layer_out(l));
     k->pub.name = "pool channels last";
     k->pub.scratch = is_whole(k) ? p->planes * p->in[1] * (int64_t)sizeof(float) : 0;
     k->pub.run = run;

@@ -334,7 +334,7 @@ static void convert(cfx_op_call *c) { c->out[0] = cfx_to(arg_tensor(c, 0), c->ar
 CFX_OP(quantized_decomposed_quantize_per_tensor) = {
     "quantized_decomposed::quantize_per_tensor(Tensor input, float scale, int zero_point, int "
     "quant_min, int quant_max, ScalarType dtype) -> Tensor",
-    NULL, .shape = shape_quantize, .kernel = kernel_quantize, .prepare = prepare_rounded,
+    NULL, .shape = shape_quantize, .kernel = kernel_quantize, .takes = takes_rounded, .make = make_rounded,
     .effects = CFX_LOOPS};
 CFX_OP(quantized_decomposed_quantize_per_tensor_tensor) = {
     "quantized_decomposed::quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor "

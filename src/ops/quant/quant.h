@@ -9,8 +9,9 @@
 /* Floats quantized by the range that they have; half of the integers where `reduce`. */
 cfx_tensor *quant_dynamic(cfx_op_call *c, cfx_tensor *x, cfx_dtype dtype, bool reduce);
 
-/* The prepare column of quantize_per_tensor. */
-cfx_prepare_fn prepare_rounded;
+/* The columns of quantize_per_tensor as a layer. */
+cfx_takes_fn takes_rounded;
+cfx_make_fn make_rounded;
 
 /* A copy with data of its own, or a fake one; scope. */
 static inline cfx_tensor *tensor_copy(const cfx_tensor *t) {

@@ -73,18 +73,23 @@ static bool run(const cfx__ready *r, const void *x, void *out, void *scratch) {
 }
 
 /* input, scale, zero_point, quant_min, quant_max, dtype */
-cfx__ready *prepare_rounded(cfx_op_call *c, const cfx__epilogue *e) {
+bool takes_rounded(const cfx__layer *l) {
+    const cfx_op_call *c = &l->call;
     const cfx_tensor *x = arg_tensor(c, 0), *out = c->out[0];
-    const double inverse = 1 / arg_float(c, 1);
-    if (e->n || x->dtype != CFX_F32 || out->dtype != CFX_U8 || x->ndim != 4 || !x->numel ||
-        !cfx__tensor_is_contiguous(x) || !cfx__tensor_is_channels_last(out) || !isfinite(inverse) ||
-        arg_int(c, 3) < 0 || arg_int(c, 4) > UINT8_MAX || arg_int(c, 3) > arg_int(c, 4))
-        return NULL;
+    return !l->epilogue.n && x->dtype == CFX_F32 && out->dtype == CFX_U8 && x->ndim == 4 &&
+           x->numel && cfx__tensor_is_contiguous(x) && cfx__tensor_is_channels_last(out) &&
+           isfinite(1 / arg_float(c, 1)) && arg_int(c, 3) >= 0 && arg_int(c, 4) <= UINT8_MAX &&
+           arg_int(c, 3) <= arg_int(c, 4);
+}
+
+cfx__ready *make_rounded(const cfx__layer *l) {
+    const cfx_op_call *c = &l->call;
+    const cfx_tensor *x = arg_tensor(c, 0);
     kernel *k = cfx__obj_make(&kernel_type, sizeof *k);
     k->images = x->shape[0];
     k->channels = x->shape[1];
     k->points = x->shape[2] * x->shape[3];
-    k->inverse = (float)inverse;
+    k->inverse = (float)(1 / arg_float(c, 1));
     k->zero = (float)arg_int(c, 2);
     k->low = (float)arg_int(c, 3);
     k->high = (float)arg_int(c, 4);
