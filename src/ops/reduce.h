@@ -33,6 +33,7 @@ typedef struct {
 /* A fold: its loops by the dtype computed in; NULL where there are none. */
 typedef struct {
     const reduce_loops *f32, *f64, *i64, *b8, *c64, *c128;
+    cfx__loop_fold fold; /* what it is called in a loop */
     const char *name; /* in `"name" not implemented for 'Half'` */
     uint32_t stored;  /* dtypes for storage that it takes: CFX_IN_... */
 } reducer;
@@ -43,6 +44,7 @@ const reduce_loops *reducer_need(cfx_op_call *c, const reducer *r, cfx_dtype d, 
 /* One reduction as it is run. */
 typedef struct {
     const reduce_loops *loops;
+    cfx__loop_fold fold;
     const cfx_tensor *x;
     cfx_dtype as;      /* what the loops read */
     uint64_t mask;     /* dims of x that go away */

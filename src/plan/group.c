@@ -270,14 +270,14 @@ static bool fill(making *m, int *value) {
             if (slot >= 0 && in[j] < 0)
                 return false;
         }
-        value[k] = cfx__loop_step(m->loop, &a->note, in, (cfx_dtype)like->dtype, a->narrow);
+        value[k] = cfx__loop_step_add(m->loop, &a->note, in, (cfx_dtype)like->dtype, a->narrow);
     }
     for (size_t i = 0; i < m->g->members.len; i++) {
         const int k = m->g->members.data[i];
         if (is_seen(m, k))
             cfx__loop_write(m->loop, value[k], cfx__plan_tensor(l, k));
     }
-    return cfx__loop_finish(m->loop);
+    return cfx__loop_schedule(m->loop);
 }
 
 static int *ints(cfx__lowering *l, const int *v, int n) {

@@ -1,10 +1,14 @@
-/* loop: kernels made of the steps of several calls, run block by block.
+/* loop: kernels made of the steps of several calls.
  *
- * A loop walks through the elements of one shape. Its values are blocks of so many elements, or, of
- * a loop over rows, of one element a row (narrow values: what a row was folded to). Memory is read
- * and written in place where it lies in the order of the walk, else a block is moved. Making one:
- * cfx__loop_new, then reads, numbers and steps in order, then what is written, then
- * cfx__loop_finish. It is constant afterwards. */
+ * A loop walks through the elements of one shape. Its values are elements, or, of a loop over rows,
+ * one element a row (narrow values: what a row was folded to). Lanes are the memory that it reads
+ * and writes, broadcast to the shape or to its rows; steps make values of values, in order, and say
+ * what they compute (src/ops/loop.h). That is the description, which is all that a target needs.
+ * The CPU runs it block by block in the first-level cache, by its schedule (loop_run.c): memory is
+ * used in place where it lies in the order of the walk, else a block is moved.
+ *
+ * Making one: cfx__loop_new, then reads and steps in order, then what is written, then
+ * cfx__loop_schedule. It is constant afterwards. */
 #ifndef CFX__PLAN_LOOP_H
 #define CFX__PLAN_LOOP_H
 
@@ -12,31 +16,90 @@
 
 enum {
     CFX__LOOP_LANES = 24,     /* reads and writes, at most */
-    CFX__LOOP_ROW_MOST = 8192 /* elements of a row, at most */
+    CFX__LOOP_VALUES = 128,   /* values, and steps, at most */
+    CFX__LOOP_ROW_MOST = 8192 /* elements of a row that the CPU's schedule takes */
 };
 
-typedef struct cfx__loop cfx__loop;
-
-/* A loop through a shape, whose last `row` dims are a row (0: no rows). The caller owns a count. */
-cfx__loop *cfx__loop_new(int ndim, const int64_t *shape, int row);
-/* Memory that lies like t, broadcast to the shape, or to the rows: a value. Reads and writes are
- * numbered in the order in which they are asked for. */
+/* How a lane is broadcast. */
 typedef enum cfx__loop_breadth {
-    CFX__LOOP_WIDE,
+    CFX__LOOP_WIDE,        /* to the shape */
     CFX__LOOP_NARROW_KEPT, /* to the shape of rows with ones in place of the row's dims */
     CFX__LOOP_NARROW_GONE  /* to that without those dims */
 } cfx__loop_breadth;
-int cfx__loop_read(cfx__loop *l, const cfx_tensor *t, cfx__loop_breadth b);
+
+/* Memory that is read or written. */
+typedef struct cfx__loop_lane {
+    cfx_tensor *like; /* dtype, shape and strides; fake or constant, counted */
+    cfx__loop_breadth breadth;
+    bool write;
+    int value;        /* that it gives, or stores */
+} cfx__loop_lane;
+
+typedef struct cfx__loop_value {
+    cfx_dtype dtype;
+    bool narrow;
+    int lane;           /* that it is read from, -1: a step or a number makes it */
+    int made, last;     /* the steps that make it and read it last; -1: before the first */
+    const char *number; /* it is this number everywhere, in its dtype; NULL: no number */
+} cfx__loop_value;
+
+typedef enum cfx__loop_action {
+    CFX__STEP_EACH,   /* says.expr of the elements */
+    CFX__STEP_ROW,    /* says.row of a row */
+    CFX__STEP_FOLD,   /* says.fold of a row: the result is narrow */
+    CFX__STEP_WIDEN,  /* one element a row, for each of the row */
+    CFX__STEP_CONVERT /* to the dtype of the result */
+} cfx__loop_action;
+
+typedef struct cfx__loop_step {
+    cfx__loop_action kind;
+    cfx__loop_says says;
+    int out, n, in[CFX__LOOP_OPERANDS]; /* values */
+    bool narrow;
+    cfx__iter_loop *loop; /* EACH, ROW, FOLD: the CPU's function */
+    const void *params;   /* what that is given */
+} cfx__loop_step;
+
+typedef struct cfx__loop {
+    cfx_obj head;
+    int ndim;
+    int64_t shape[CFX_MAX_DIMS];
+    int row;            /* how many of the last dims are a row; 0: none */
+    int nlanes, nvalues, nsteps;
+    cfx__loop_lane lanes[CFX__LOOP_LANES];
+    cfx__loop_value values[CFX__LOOP_VALUES];
+    cfx__loop_step steps[CFX__LOOP_VALUES];
+    int64_t cost;       /* of an element, see cfx__iter_pointwise */
+    bool full;          /* more was asked for than there is room for */
+    struct cfx__loop_schedule *schedule; /* the CPU's; NULL: none was made */
+    cfx__arena arena;
+} cfx__loop;
+
+/* A loop through a shape, whose last `row` dims are a row (0: no rows). The caller owns a count. */
+cfx__loop *cfx__loop_new(int ndim, const int64_t *shape, int row);
+/* The value of memory that lies like t. Lanes are numbered in the order in which they are asked
+ * for. */
+int cfx__loop_read(cfx__loop *l, cfx_tensor *t, cfx__loop_breadth b);
 /* The value of a step whose operands are values (-1: the note's number), in a dtype. */
-int cfx__loop_step(cfx__loop *l, const cfx__loop_note *note, const int *in, cfx_dtype dtype,
-                   bool narrow);
+int cfx__loop_step_add(cfx__loop *l, const cfx__loop_note *note, const int *in, cfx_dtype dtype,
+                       bool narrow);
 /* Stores a value in memory that lies like t. */
-void cfx__loop_write(cfx__loop *l, int value, const cfx_tensor *t);
-/* False where blocks would be too large. */
-bool cfx__loop_finish(cfx__loop *l);
+void cfx__loop_write(cfx__loop *l, int value, cfx_tensor *t);
+/* Elements of a row; 1 where there are no rows. */
+int64_t cfx__loop_row_length(const cfx__loop *l);
+
+/* The loop as text, each line behind `indent`; names: of the memory of each lane. */
+void cfx__loop_put(cfx__text *t, const cfx__loop *l, const char *indent, const char *const *names);
+
+/* ---- the CPU's schedule (loop_run.c) --------------------------------------------------------- */
+
+/* Makes the schedule; false where the loop is too large for one: it has too many parts, or its
+ * blocks would not fit the cache. */
+bool cfx__loop_schedule(cfx__loop *l);
+void cfx__loop_schedule_free(cfx__loop *l);
 /* Whether write `out` may go to the memory of read `in`, both whole and lying alike. */
 bool cfx__loop_in_place(const cfx__loop *l, int in, int out);
-/* data: the memory of each read and write, in their order. */
+/* data: the memory of each lane, in their order. */
 void cfx__loop_run(const cfx__loop *l, char *const *data);
 
 #endif

@@ -78,6 +78,9 @@ static void kernel_masked_fill(cfx_op_call *c) {
                                        : choose_16;
     if (c->note) {
         loop_note(c->note, CFX__LOOP_EACH, loop, d, 1, value->data, (size_t)size);
+        c->note->says.expr = "y ? p0 : x";
+        c->note->says.f[0] = cfx_tensor_get(value, 0);
+        c->note->says.i[0] = cfx_integer(cfx__tensor_get(value, 0));
         loop_operand(c->note, self, d);
         loop_operand(c->note, mask, CFX_BOOL);
         return;

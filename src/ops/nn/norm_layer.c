@@ -102,6 +102,9 @@ static void note_rows(cfx_op_call *c, cfx_tensor *w, cfx_tensor *b, double eps, 
     for (int i = 0; i < COUNT(operands); i++)
         if (operands[i])
             loop_operand(c->note, operands[i], d);
+    c->note->says.row = rms ? CFX__ROW_RMS_NORM : CFX__ROW_LAYER_NORM;
+    c->note->says.affine = (w ? CFX__ROW_WEIGHT : 0) | (b ? CFX__ROW_BIAS : 0);
+    c->note->says.f[0] = eps;
     c->note->row = (int)arg_count(c, 1);
 }
 

@@ -304,6 +304,7 @@ static void shape_where(cfx_op_call *c) {
 
 static void note_where(cfx_op_call *c, cfx__iter_loop *loop, cfx_dtype d) {
     loop_note(c->note, CFX__LOOP_EACH, loop, d, 1, NULL, 0);
+    c->note->says.expr = "x ? y : z";
     loop_operand(c->note, arg_tensor(c, 0), CFX_BOOL);
     for (int i = 1; i < 3; i++) {
         loop_operand(c->note, arg_tensor(c, i), d);

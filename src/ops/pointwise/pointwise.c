@@ -203,6 +203,14 @@ static pointwise_params numbers_of(const cfx_op_call *c, const pointwise_row *r)
     return p;
 }
 
+/* The expression of the loop that reads elements of a dtype. */
+static const char *expr_for(const pointwise_row *r, cfx_dtype as) {
+    return cfx__dtype_is_complex(as) ? r->complex_expr
+           : cfx__dtype_is_float(as) ? r->float_expr
+           : as == CFX_BOOL          ? r->bool_expr
+                                     : r->int_expr;
+}
+
 /* What pointwise_run would do. A lone element that has to be narrowed first is left to it. */
 static void note_run(cfx__loop_note *s, const pointwise_row *r, cfx_dtype compute, int n,
                      const cfx_value *operands, const pointwise_params *p) {
@@ -210,6 +218,11 @@ static void note_run(cfx__loop_note *s, const pointwise_row *r, cfx_dtype comput
     cfx__iter_loop *loop = loop_for(r, compute, &as);
     loop_note(s, n <= CFX__LOOP_OPERANDS ? CFX__LOOP_EACH : CFX__LOOP_NONE, loop,
               result_of(r->rule, as), r->cost, p, sizeof *p);
+    s->says.expr = expr_for(r, as);
+    if (p) {
+        memcpy(s->says.f, p->f, sizeof s->says.f);
+        memcpy(s->says.i, p->i, sizeof s->says.i);
+    }
     for (int i = 0; i < n && s->kind != CFX__LOOP_NONE; i++) {
         cfx_tensor *t = operands[i].tag == CFX_TAG_TENSOR ? cfx_as_tensor(operands[i]) : NULL;
         loop_operand(s, t, as);

@@ -149,6 +149,10 @@ static void run_block(cfx_op_call *c, cfx__iter_loop *loop, const scaling *s) {
     enum { COST = 2 };
     if (c->note) {
         loop_note(c->note, CFX__LOOP_EACH, loop, CFX_F32, COST, s, sizeof *s);
+        const double numbers[] = {s->scale, s->zero, s->low, s->high};
+        c->note->says.expr = loop == dequantize_block ? "(x - p1) * p0"
+                                                      : "BOUNDED(rint(x * p0) + p1, p2, p3)";
+        memcpy(c->note->says.f, numbers, sizeof numbers);
         loop_operand(c->note, arg_tensor(c, 0), CFX_F32);
         return;
     }
@@ -334,8 +338,8 @@ static void convert(cfx_op_call *c) { c->out[0] = cfx_to(arg_tensor(c, 0), c->ar
 CFX_OP(quantized_decomposed_quantize_per_tensor) = {
     "quantized_decomposed::quantize_per_tensor(Tensor input, float scale, int zero_point, int "
     "quant_min, int quant_max, ScalarType dtype) -> Tensor",
-    NULL, .shape = shape_quantize, .kernel = kernel_quantize, .takes = takes_rounded, .make = make_rounded,
-    .effects = CFX_LOOPS};
+    NULL, .shape = shape_quantize, .kernel = kernel_quantize, .takes = takes_rounded,
+    .make = make_rounded, .effects = CFX_LOOPS};
 CFX_OP(quantized_decomposed_quantize_per_tensor_tensor) = {
     "quantized_decomposed::quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor "
     "zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor",

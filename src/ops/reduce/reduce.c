@@ -316,6 +316,7 @@ void reduce_run_or_note(cfx_op_call *c, const reduction *r) {
         return;
     loop_note(c->note, CFX__LOOP_FOLD, fold_row, r->out_as[0], 1, &r->loops, sizeof r->loops);
     loop_operand(c->note, (cfx_tensor *)r->x, r->as);
+    c->note->says.fold = r->fold;
     c->note->row = row;
 }
 

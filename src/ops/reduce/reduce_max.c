@@ -44,8 +44,10 @@ CFX_FAMILY(REDUCE);
 #define LOOPS(id) &id##_f32_loops, &id##_f64_loops, &id##_i64_loops
 #define BOTH(id) &id##_f32_both_loops, &id##_f64_both_loops, &id##_i64_both_loops
 
-static const reducer maxes = {LOOPS(max), &max_b8_loops, .name = "max_values_cpu"};
-static const reducer mins = {LOOPS(min), &min_b8_loops, .name = "min_values_cpu"};
+static const reducer maxes = {LOOPS(max), &max_b8_loops, .fold = CFX__FOLD_MAX,
+                              .name = "max_values_cpu"};
+static const reducer mins = {LOOPS(min), &min_b8_loops, .fold = CFX__FOLD_MIN,
+                             .name = "min_values_cpu"};
 static const reducer argmaxes = {LOOPS(argmax), .name = "argmax_cpu"};
 static const reducer argmins = {LOOPS(argmin), .name = "argmin_cpu"};
 static const reducer max_dims = {BOTH(argmax), .name = "max_cpu"};
@@ -57,7 +59,8 @@ typedef struct {
 } max_row;
 
 static void run_max(cfx_op_call *c, const reducer *r, uint64_t mask, int i) {
-    reduction run = {.x = arg_tensor(c, 0), .mask = mask, .nout = 1, .out = {c->out[i]}};
+    reduction run = {.x = arg_tensor(c, 0), .fold = r->fold, .mask = mask, .nout = 1};
+    run.out[0] = c->out[i];
     run.loops = reducer_need(c, r, run.x->dtype, &run.as);
     run.out_as[0] = run.as;
     if (run.loops)

@@ -112,23 +112,44 @@ MEAN(c128, c128_t, c128_t)
 #define COMPLEX_(id) .c64 = &id##_c64_loops, .c128 = &id##_c128_loops
 
 /* the sum of bools is their count */
-static const reducer sums = {REAL_(sum),    &sum_i64_loops,    &count_b8_loops,
-                             COMPLEX_(sum), .name = "sum_cpu", .stored = CFX_IN_UINT};
-static const reducer nansums = {REAL_(nansum), &sum_i64_loops, .name = "nansum_cpu",
-                                .stored = CFX_IN_UINT};
-static const reducer means = {REAL_(mean), COMPLEX_(mean), .name = "sum_cpu"};
-static const reducer prods = {REAL_(prod), &prod_i64_loops, COMPLEX_(prod), .name = "prod_out_cpu",
+static const reducer sums = {REAL_(sum),
+                             &sum_i64_loops,
+                             &count_b8_loops,
+                             COMPLEX_(sum),
+                             .fold = CFX__FOLD_SUM,
+                             .name = "sum_cpu",
+                             .stored = CFX_IN_UINT};
+static const reducer nansums = {REAL_(nansum), &sum_i64_loops, .fold = CFX__FOLD_NANSUM,
+                                .name = "nansum_cpu", .stored = CFX_IN_UINT};
+static const reducer means = {REAL_(mean), COMPLEX_(mean), .fold = CFX__FOLD_MEAN,
+                              .name = "sum_cpu"};
+static const reducer prods = {REAL_(prod),
+                              &prod_i64_loops,
+                              COMPLEX_(prod),
+                              .fold = CFX__FOLD_PROD,
+                              .name = "prod_out_cpu",
                               .stored = CFX_IN_UINT};
 static const reducer counts = {REAL_(count),
                                &count_i64_loops,
                                &count_b8_loops,
                                COMPLEX_(count),
+                               .fold = CFX__FOLD_COUNT,
                                .name = "nonzero_count_cpu",
                                .stored = CFX_IN(C32)};
-static const reducer anys = {REAL_(any),    &any_i64_loops,   &any_b8_loops,
-                             COMPLEX_(any), .name = "or_cpu", .stored = CFX_IN_STORED};
-static const reducer alls = {REAL_(all),    &all_i64_loops,    &all_b8_loops,
-                             COMPLEX_(all), .name = "and_cpu", .stored = CFX_IN_STORED};
+static const reducer anys = {REAL_(any),
+                             &any_i64_loops,
+                             &any_b8_loops,
+                             COMPLEX_(any),
+                             .fold = CFX__FOLD_ANY,
+                             .name = "or_cpu",
+                             .stored = CFX_IN_STORED};
+static const reducer alls = {REAL_(all),
+                             &all_i64_loops,
+                             &all_b8_loops,
+                             COMPLEX_(all),
+                             .fold = CFX__FOLD_ALL,
+                             .name = "and_cpu",
+                             .stored = CFX_IN_STORED};
 
 /* What the arguments of a reduction are, by their number in the schema; -1 where there is none. */
 typedef struct {
@@ -219,6 +240,7 @@ static void kernel_sum(cfx_op_call *c) {
     if (r->kind == LIKE_COUNT && (x->dtype == CFX_U8 || x->dtype == CFX_I8))
         run.loops = r->reducer->b8, run.as = x->dtype;
     bool counted = r->kind == LIKE_COUNT || run.as == CFX_BOOL;
+    run.fold = counted ? CFX__FOLD_COUNT : r->reducer->fold;
     run.out_as[0] = truth ? out : counted ? CFX_I64 : run.as;
     if (!op_failed())
         reduce_run_or_note(c, &run);

@@ -80,6 +80,9 @@ static void note_softmax(cfx_op_call *c, const soft_row *r) {
     loop_note(c->note, CFX__LOOP_ROW, wide ? f64_soft_row : f32_soft_row, wide ? CFX_F64 : CFX_F32,
               6, &r->kind, sizeof r->kind);
     loop_operand(c->note, x, wide ? CFX_F64 : CFX_F32);
+    c->note->says.row = r->kind == SOFT_LOG    ? CFX__ROW_LOG_SOFTMAX
+                        : r->kind == SOFT_SAFE ? CFX__ROW_SAFE_SOFTMAX
+                                               : CFX__ROW_SOFTMAX;
     c->note->row = 1;
 }
 
