@@ -45,10 +45,10 @@ TEST(a_residual_network_is_four_kernels) {
     cfx_value x = image();
     const char *plan = cfx_program_plan(p, x);
     CHECK_OK();
-    CHECK_INT(lines_with(plan, "\n"), 6);
-    CHECK_INT(lines_with(plan, "channels last"), 3);
-    CHECK_INT(lines_with(plan, "added to x"), 1);
-    CHECK_INT(lines_with(plan, "2 at its end, added to n3"), 1);
+    CHECK(strstr(plan, "    = conv2d(r1: f32[2, 8, 10, 10] channels last, f32[8, 8, 3, 3], None, "
+                       "[1, 1], [1, 1]) + x\n"));
+    CHECK(strstr(plan, ", f32[16, 8, 1, 1], f32[16], [2, 2]) + n3 then hardtanh(0.0, 6.0)\n"));
+    CHECK(strstr(plan, "channels last at 6400\n"));
     CHECK_INT(lines_with(plan, "5 kernels; 6 nodes inside others"), 1);
     CHECK(agree(p, x));
     CHECK(agree(p, cfx_tensor_value(cfx_randn(1, 8, 7, 9))));
@@ -168,7 +168,7 @@ TEST(products_take_what_follows_and_constants_are_folded) {
     cfx_program *p = feed_forward();
     cfx_value x = cfx_tensor_value(cfx_randn(2, 5, 16));
     const char *plan = cfx_program_plan(p, x);
-    CHECK_INT(lines_with(plan, "f32[10, 64], 1 at its end"), 1);
+    CHECK_INT(lines_with(plan, "f32[64]) then "), 1);
     CHECK_INT(lines_with(plan, "3 kernels; 4 nodes inside others, 1 constant"), 1);
     CHECK(agree(p, x));
     /* a folded result is the caller's to change */
@@ -471,8 +471,8 @@ TEST(gelu_that_is_spelled_out_ends_a_product) {
     CHECK(agree(p, x));
     const char *plan = cfx_program_plan(p, x);
     CHECK_INT(lines_with(plan, "product in tiles"), 2);
-    CHECK_INT(lines_with(plan, "f32[2, 3, 40], 1 at its end"), 1);
-    CHECK_INT(lines_with(plan, "f32[2, 3, 24], 1 at its end, added to x"), 1);
+    CHECK_INT(lines_with(plan, ") then gelu"), 1);
+    CHECK_INT(lines_with(plan, ") + x"), 1);
     CHECK_INT(lines_with(plan, "loop of"), 0);
     p = spelled_out("t"); /* what is inside is wanted too */
     CHECK(agree(p, x));

@@ -1,4 +1,5 @@
-/* A plan as text: a line for each kernel, in order, and what it all needs. */
+/* A plan as text: each kernel in order, with the place of its result in the arena and what it
+ * computes, and what it all needs. */
 #include "plan.h"
 
 static void put_value(cfx__text *t, cfx_value v) {
@@ -45,6 +46,81 @@ const char *cfx__plan_kernel_name(const cfx__plan *p, const cfx__plan_kernel *k)
     }
 }
 
+/* ---- descriptions ---------------------------------------------------------------------------- */
+
+static void put_arg(cfx__text *t, cfx_value v) {
+    if (v.tag == CFX_TAG_TENSOR)
+        put_value(t, v);
+    else
+        cfx__text_puts(t, cfx_value_repr(v));
+}
+
+/* How many arguments say more than the defaults behind them. */
+static int telling(const cfx__schema *s, const cfx_value *args) {
+    int n = s->nargs;
+    while (n > 1 && s->args[n - 1].has_default &&
+           cfx_equal_values(args[n - 1], s->args[n - 1].fallback))
+        n--;
+    return n;
+}
+
+/* "    = conv2d(x: f32[1, 3, 8, 8], f32[4, 3, 3, 3], None, [1, 1]) then relu": what a layer reads
+ * when it runs has a name. */
+static void put_layer(cfx__text *t, const cfx__layer *l, const char *x,
+                      const char *add) {
+    const cfx__schema *schema = cfx__op_info_of(l->call.op)->schema;
+    const int last = telling(schema, l->call.args);
+    cfx__text_printf(t, "    = %s(", schema->name);
+    for (int i = 0; i < last; i++) {
+        cfx__text_puts(t, i ? ", " : "");
+        if (i == l->input)
+            cfx__text_printf(t, "%s: ", x);
+        put_arg(t, l->call.args[i]);
+    }
+    cfx__text_putc(t, ')');
+    if (l->epilogue.narrow)
+        cfx__text_printf(t, " with a weight of %d bits", l->epilogue.narrow->bits);
+    if (l->epilogue.integers)
+        cfx__text_puts(t, " in integers");
+    for (int i = 0; i < l->epilogue.n; i++) {
+        const cfx__post *post = &l->epilogue.post[i];
+        if (!post->op) {
+            cfx__text_printf(t, " + %s", add);
+            continue;
+        }
+        const cfx__schema *s = cfx__op_info_of(post->op)->schema;
+        const int given = telling(s, post->args);
+        cfx__text_printf(t, " then %s", s->name);
+        for (int k = 1; k < given; k++) {
+            cfx__text_puts(t, k > 1 ? ", " : "(");
+            put_arg(t, post->args[k]);
+        }
+        cfx__text_puts(t, given > 1 ? ")" : "");
+    }
+    cfx__text_putc(t, '\n');
+}
+
+static const char *name_of(const cfx__plan *p, int slot) {
+    return slot < 0 ? "itself" : p->kernels[slot].step->node->name;
+}
+
+/* What a kernel computes, below its line. */
+static void put_description(cfx__text *t, const cfx__plan *p, const cfx__plan_kernel *k) {
+    if (k->kind == CFX__PLAN_LAYER) {
+        const cfx__plan_kernel *first = k->first >= 0 ? &p->kernels[k->first] : NULL;
+        if (first)
+            put_layer(t, first->layer, name_of(p, k->x), "");
+        put_layer(t, k->layer, name_of(p, first ? k->first : k->x), name_of(p, k->add));
+    } else if (k->kind == CFX__PLAN_LOOP) {
+        const char *names[CFX__LOOP_LANES];
+        for (int i = 0; i < k->nreads; i++)
+            names[i] = name_of(p, k->reads[i]);
+        for (int i = 0; i < k->nwrites; i++)
+            names[k->nreads + i] = name_of(p, k->writes[i]);
+        cfx__loop_put(t, k->loop, "    ", names);
+    }
+}
+
 /* Whether a kernel computes: what is only passed on is no line. */
 static bool computes(const cfx__plan_kernel *k) {
     return k->kind == CFX__PLAN_CALL || k->kind == CFX__PLAN_LAYER || k->kind == CFX__PLAN_LOOP ||
@@ -88,11 +164,6 @@ static int parts_in_place(const cfx__plan *p, int slot) {
     return n;
 }
 
-/* What is done to the results of a kernel's layers before they are stored. */
-static int posts_of(const cfx__plan *p, const cfx__plan_kernel *k) {
-    return k->layer->epilogue.n + (k->first >= 0 ? p->kernels[k->first].layer->epilogue.n : 0);
-}
-
 static const char *plan_text(const cfx__plan *p) {
     cfx__text t = {0};
     int kernels = 0, constants = 0, fused = 0;
@@ -107,14 +178,15 @@ static const char *plan_text(const cfx__plan *p) {
         cfx__text_printf(&t, "%-28s %-34s ", kernel->step->node->name,
                          cfx__plan_kernel_name(p, kernel));
         put_value(&t, p->given[k]);
-        if (kernel->kind == CFX__PLAN_LAYER && posts_of(p, kernel))
-            cfx__text_printf(&t, ", %d at its end", posts_of(p, kernel));
         if (kernel->kind == CFX__PLAN_JOIN)
             cfx__text_printf(&t, ", %d of %d parts in place", parts_in_place(p, k),
                              (int)cfx_as_list(kernel->step->bound[0])->len);
-        if (kernel->add >= 0)
-            cfx__text_printf(&t, ", added to %s", p->kernels[kernel->add].step->node->name);
+        if (kernel->kind == CFX__PLAN_CALL && kernel->op->view)
+            cfx__text_puts(&t, ", a view");
+        if (p->offset[k] >= 0)
+            cfx__text_printf(&t, " at %lld", (long long)p->offset[k]);
         cfx__text_putc(&t, '\n');
+        put_description(&t, p, kernel);
     }
     cfx__text_printf(&t,
                      "%d kernels; %d nodes inside others, %d constant; %d thread%s; memory %.1f MB "

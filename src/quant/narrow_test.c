@@ -49,7 +49,7 @@ TEST(plan_multiplies_weights_of_8_and_4_bits) {
                 return;
             const char *plan = cfx_program_plan(q, x);
             CHECK(strstr(plan, bits == 4 ? "product, int4 weights" : "product, int8 weights"));
-            CHECK(!strstr(plan, "dequantize") && strstr(plan, "added to x"));
+            CHECK(!strstr(plan, "dequantize") && strstr(plan, " bits + x"));
             CHECK(apart(q, x) < 2e-6);
         }
     }

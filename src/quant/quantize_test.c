@@ -109,7 +109,7 @@ TEST(quantize_all_layers_that_share_an_input) {
                   "quantized_decomposed.dequantize_per_tensor.default");
     }
     const char *plan = cfx_program_plan(q->program, cfx_at(cfx_at(batches, 0), 0));
-    CHECK(strstr(plan, "added to quantize_per_tensor") != NULL);
+    CHECK(strstr(plan, " in integers + quantize_per_tensor") != NULL);
     CHECK_OK();
 }
 
