@@ -1,6 +1,5 @@
 // What the tests of the viewer stand on: pages in headless Chromium, and a count of what passed.
-//
-// The browser is Debian's, the driver playwright-core, which tools/setup --tests puts in $CFX_NODE.
+// $CHROMIUM is the browser.
 
 const fs = require("fs");
 const path = require("path");
@@ -9,9 +8,7 @@ const {execFileSync, spawnSync} = require("child_process");
 const [build] = process.argv.slice(2);
 const cfx = path.join(build, "cfx");
 const out = fs.mkdtempSync(path.join(require("os").tmpdir(), "cfx-view-"));
-const {chromium} = require(path.join(process.env.CFX_NODE, "node_modules", "playwright-core"));
-const flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+const {Browser} = require("./chromium.js");
 
 let passed = 0, failed = 0, browser = null;
 
@@ -39,12 +36,12 @@ function runs(...args) {
 }
 
 // A page of the viewer, opened from the disk; any error in it is a failure.
-async function open(file, hash = "", options = {}) {
-    const page = await browser.newPage({viewport: {width: 1300, height: 850},
-        reducedMotion: "reduce", ...options});
-    page.on("pageerror", (e) => check(`errors of ${path.basename(file)}`, false, e.stack));
-    page.on("console", (m) => check("console", m.type() !== "error", m.text()));
-    page.on("request", (r) => check("network", /^(file|blob|data):/.test(r.url()), r.url()));
+async function open(file, hash = "") {
+    const page = await browser.newPage({width: 1300, height: 850,
+        media: [{name: "prefers-reduced-motion", value: "reduce"}]});
+    page.on("pageerror", (stack) => check(`errors of ${path.basename(file)}`, false, stack));
+    page.on("console", ({type, text}) => check("console", type !== "error", text));
+    page.on("request", (url) => check("network", /^(file|blob|data):/.test(url), url));
     await page.goto(`file://${file}${hash}`);
     await page.waitForFunction("window.viewer");
     return page;
@@ -61,7 +58,7 @@ function middle(page, anchor) {
 }
 
 async function main(tests) {
-    browser = await chromium.launch({executablePath: process.env.CHROMIUM, args: flags});
+    browser = new Browser(process.env.CHROMIUM, out);
     try {
         for (const [name, test] of Object.entries(tests))
             try {
