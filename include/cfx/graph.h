@@ -267,6 +267,10 @@ CFX_API cfx_value cfx_node_get_meta(const cfx_node *n, const char *key);
 CFX_API bool cfx_node_remove_meta(cfx_node *n, const char *key);
 /* Erases nodes without users that are pure, last first. Returns how many. */
 CFX_API int cfx_graph_eliminate_dead_code(cfx_graph *g);
+/* The same where the caller says which nodes have to stay though no one uses them: torch.fx's
+ * is_impure_node. It is asked of placeholders too, and not of the output, which stays. */
+typedef bool cfx_impure_fn(const cfx_node *n, void *user);
+CFX_API int cfx_graph_eliminate_dead_code_by(cfx_graph *g, cfx_impure_fn *is_impure, void *user);
 /* Makes the graph take and give nested values, as torch.fx's pytree code generation does: `names`,
  * a list, are the arguments that callers pass; `in_spec`, a tuple, has for each what
  * cfx_tree_flatten gives (an ellipsis for an argument that is one placeholder), or, as exported

@@ -1,4 +1,5 @@
 /* Copies of nodes and graphs, equality, hashing, and the removal of dead code. */
+#include "../base/given.h"
 #include "graph.h"
 
 /* ---- one node ------------------------------------------------------------------------------- */
@@ -323,18 +324,30 @@ bool cfx__node_alike(const cfx_node *a, const cfx_node *b) {
 
 /* ---- dead code ------------------------------------------------------------------------------ */
 
-int cfx__graph_sweep(cfx_graph *g, bool (*stays)(const cfx_node *n)) {
+static int sweep(cfx_graph *g, cfx_impure_fn *stays, void *user) {
     int erased = 0;
     for (cfx_node *n = g->last; n; n = cfx_node_before(n))
-        if (!n->num_users && !stays(n))
+        if (!n->num_users && n->op != CFX_OUTPUT && !stays(n, user))
             erased += cfx_graph_erase(n);
     return erased;
 }
 
-int cfx_graph_eliminate_dead_code(cfx_graph *g) {
-    if (!cfx__graph_lint(g, NULL))
+typedef struct question {
+    bool (*stays)(const cfx_node *n);
+} question;
+
+static bool ask(const cfx_node *n, void *user) { return ((const question *)user)->stays(n); }
+
+int cfx__graph_sweep(cfx_graph *g, bool (*stays)(const cfx_node *n)) {
+    question q = {stays};
+    return sweep(g, ask, &q);
+}
+
+int cfx_graph_eliminate_dead_code_by(cfx_graph *g, cfx_impure_fn *is_impure, void *user) {
+    if (!cfx__graph_lint(g, NULL) ||
+        !cfx__given((cfx_site){0}, (const void *)is_impure, "function that tells what stays"))
         return 0;
-    int erased = cfx__graph_sweep(g, cfx_node_is_impure);
+    int erased = sweep(g, is_impure, user);
     if (!g->owner)
         return erased;
     cfx_each_node(g, n) { /* the branches of cond and the like */
@@ -342,7 +355,12 @@ int cfx_graph_eliminate_dead_code(cfx_graph *g) {
             continue;
         cfx_value v = cfx_module_attr(g->owner, n->target.name);
         if (v.tag == CFX_TAG_MODULE && cfx_as_module(v)->graph)
-            erased += cfx_graph_eliminate_dead_code(cfx_as_module(v)->graph);
+            erased += cfx_graph_eliminate_dead_code_by(cfx_as_module(v)->graph, is_impure, user);
     }
     return erased;
+}
+
+int cfx_graph_eliminate_dead_code(cfx_graph *g) {
+    question q = {cfx_node_is_impure};
+    return cfx_graph_eliminate_dead_code_by(g, ask, &q);
 }

@@ -165,3 +165,47 @@ TEST(copies_of_what_an_operator_refuses_are_marked) {
     CHECK(cfx__node_of(cfx_graph_find(all, y->name))->refused);
     CHECK(!cfx__node_of(cfx_graph_find(all, "x"))->refused);
 }
+
+static bool is_random(const cfx_node *n, void *user) {
+    ++*(int *)user;
+    return n->op == CFX_PLACEHOLDER ? !strcmp(n->name, "x") : cfx_node_is(n, "add_");
+}
+
+TEST(dead_code_is_what_the_caller_says) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_input(g, "x"), *y = cfx_graph_input(g, "y");
+    cfx_graph_call(g, "Tensor.add_", x, 1);
+    cfx_graph_call(g, "torch.rand_like", y);
+    cfx_graph_call(g, "torch.relu", x);
+    cfx_graph_output(g, cfx_int(1));
+    int asked = 0;
+    CHECK_INT(cfx_graph_eliminate_dead_code_by(g, is_random, &asked), 3);
+    CHECK_INT(asked, 4); /* of x no more than of the output: add_ uses it */
+    CHECK_STR(cfx_graph_str(g), "graph():\n"
+                                "    %x : [num_users=1] = placeholder[target=x]\n"
+                                "    %add_ : [num_users=0] = call_method[target=add_](args = (%x, "
+                                "1), kwargs = {})\n"
+                                "    return 1");
+    CHECK_INT(cfx_graph_eliminate_dead_code_by(g, NULL, NULL), 0);
+    CHECK(!cfx_ok());
+    cfx_clear();
+}
+
+TEST(dropout_in_training_is_not_dead) {
+    static const struct {
+        const char *call;
+        int dead;
+    } rows[] = {{"torch.nn.functional.dropout(x)", 0},
+                {"torch.nn.functional.dropout(x, 0.5, False)", 1},
+                {"torch.nn.functional.dropout2d(x, training = True)", 0},
+                {"torch.nn.functional.alpha_dropout(x)", 1},
+                {"torch.nn.functional.gumbel_softmax(x)", 0},
+                {"torch.nn.functional.relu(x)", 1}};
+    for (int i = 0; i < COUNT(rows); i++) {
+        cfx_module *gm = cfx_module_parse(
+            cfx__text_format("def forward(self, x):\n    a = %s\n    return x\n", rows[i].call),
+            "graph");
+        CHECK_OK();
+        CHECK_INT(cfx_graph_eliminate_dead_code(gm->graph), rows[i].dead);
+    }
+}

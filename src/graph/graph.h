@@ -210,6 +210,10 @@ void cfx__result_set_grad(cfx_node *n, bool wanted);
 bool cfx__input_learns(cfx_input_kind kind, cfx_dtype dtype);
 /* What PyTorch calls the input for a parameter, buffer or constant at a path; scope. */
 const char *cfx__input_name(cfx_input_kind kind, const char *target);
+/* Metadata that says where a node is from ("stack_trace", "nn_module_stack", "torch_fn", "custom"
+ * and the like), of the node whose work n does; or only what n has none of. */
+void cfx__node_set_origin(cfx_node *n, const cfx_node *from);
+void cfx__node_add_origin(cfx_node *n, const cfx_node *from);
 /* Erases nodes that no one uses and that need not stay, last first. Returns how many. */
 int cfx__graph_sweep(cfx_graph *g, bool (*stays)(const cfx_node *n));
 

@@ -575,3 +575,21 @@ bool cfx_node_remove_meta(cfx_node *n, const char *key) {
 cfx_value cfx_node_get_meta(const cfx_node *n, const char *key) {
     return n && n->meta && key ? cfx_dict_get(n->meta, key) : cfx_none();
 }
+
+static const char *const origin[] = {"stack_trace",     "source",   "nn_module_stack",
+                                     "source_fn_stack", "torch_fn", "custom"};
+
+void cfx__node_set_origin(cfx_node *n, const cfx_node *from) {
+    for (int i = 0; i < COUNT(origin); i++) {
+        cfx_value v = cfx_node_get_meta(from, origin[i]);
+        if (!cfx_is_none(v))
+            cfx_node_set_meta(n, origin[i], v);
+    }
+}
+
+void cfx__node_add_origin(cfx_node *n, const cfx_node *from) {
+    for (int i = 0; i < COUNT(origin); i++)
+        if (cfx_is_none(cfx_node_get_meta(n, origin[i])) &&
+            !cfx_is_none(cfx_node_get_meta(from, origin[i])))
+            cfx_node_set_meta(n, origin[i], cfx_node_get_meta(from, origin[i]));
+}

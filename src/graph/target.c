@@ -259,9 +259,22 @@ const char *cfx_node_higher_order(const cfx_node *n) {
 
 /* ---- effects -------------------------------------------------------------------------------- */
 
-static bool fn_is_impure(const cfx_fn *fn) {
+/* Whether a call that draws numbers in training is not told to: dropout(x, training=False). */
+static bool is_at_rest(const cfx_node *n, cfx_op *op) {
+    const cfx__op_info *info = cfx__op_info_of(op);
+    for (int i = 0; info && !info->writes && !(op->effects & CFX_SIDE) && i < info->schema->nargs;
+         i++) {
+        if (strcmp(info->schema->args[i].name, "training"))
+            continue;
+        cfx_value v = cfx__node_arg(n, info->schema, i);
+        return v.tag == CFX_TAG_BOOL && cfx_equal_values(v, cfx_bool(false));
+    }
+    return false;
+}
+
+static bool fn_is_impure(const cfx_node *n, const cfx_fn *fn) {
     for (int i = 0; i < fn->n; i++)
-        if (!cfx__op_is_pure(fn->ops[i], NULL))
+        if (!cfx__op_is_pure(fn->ops[i], NULL) && !is_at_rest(n, fn->ops[i]))
             return true;
     return false;
 }
@@ -390,9 +403,9 @@ static bool function_is_impure(const cfx_node *n) {
     if (cfx_node_higher_order(n))
         return branch_is_impure(n);
     const cfx_fn *fn = cfx_fn_find(t.name);
-    if (fn ? fn_is_impure(fn) : ends_inplace(name) || is_unregistered(t))
+    if (fn ? fn_is_impure(n, fn) : ends_inplace(name) || is_unregistered(t))
         return true;
-    return t.fn && fn_is_impure(t.fn);
+    return t.fn && fn_is_impure(n, t.fn);
 }
 
 static bool method_is_impure(const cfx_node *n) {
@@ -407,7 +420,7 @@ static bool method_is_impure(const cfx_node *n) {
     size_t mark = cfx_scope_open();
     const cfx_fn *fn = cfx_fn_find(cfx__text_format("Tensor.%s", name));
     cfx_scope_close(mark);
-    return fn ? fn_is_impure(fn) : ends_inplace(name);
+    return fn ? fn_is_impure(n, fn) : ends_inplace(name);
 }
 
 bool cfx_node_is_impure(const cfx_node *n) {

@@ -266,27 +266,27 @@ CFX_FAMILY(RANDOM);
 CFX_OP(python_dropout) = {
     "python::dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False) "
     "-> Tensor",
-    "torch.nn.functional.dropout", FUNCTIONAL(dropout)};
+    "torch.nn.functional.dropout", DRAWING(dropout)};
 CFX_OP(python_alpha_dropout) = {
     "python::alpha_dropout(Tensor input, float p=0.5, bool training=False, bool inplace=False) "
     "-> Tensor",
-    "torch.nn.functional.alpha_dropout", FUNCTIONAL(alpha_dropout)};
+    "torch.nn.functional.alpha_dropout", DRAWING(alpha_dropout)};
 CFX_OP(python_feature_alpha_dropout) = {
     "python::feature_alpha_dropout(Tensor input, float p=0.5, bool training=False, bool "
     "inplace=False) -> Tensor",
-    "torch.nn.functional.feature_alpha_dropout", FUNCTIONAL(feature_alpha_dropout)};
+    "torch.nn.functional.feature_alpha_dropout", DRAWING(feature_alpha_dropout)};
 CFX_OP(python_dropout1d) = {
     "python::dropout1d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> "
     "Tensor",
-    "torch.nn.functional.dropout1d", FUNCTIONAL(dropout1d)};
+    "torch.nn.functional.dropout1d", DRAWING(dropout1d)};
 CFX_OP(python_dropout2d) = {
     "python::dropout2d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> "
     "Tensor",
-    "torch.nn.functional.dropout2d", FUNCTIONAL(dropout2d)};
+    "torch.nn.functional.dropout2d", DRAWING(dropout2d)};
 CFX_OP(python_dropout3d) = {
     "python::dropout3d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> "
     "Tensor",
-    "torch.nn.functional.dropout3d", FUNCTIONAL(dropout2d)};
+    "torch.nn.functional.dropout3d", DRAWING(dropout2d)};
 CFX_FAMILY(ACTIVATION);
 CFX_OP(python_rrelu) = {
     "python::rrelu(Tensor input, float lower=0.125, float upper=0.3333333333333333, bool "
@@ -295,7 +295,7 @@ CFX_OP(python_rrelu) = {
 CFX_OP(python_gumbel_softmax) = {
     "python::gumbel_softmax(Tensor logits, float tau=1., bool hard=False, float eps=1e-10, int "
     "dim=-1) -> Tensor",
-    "torch.nn.functional.gumbel_softmax", FUNCTIONAL(gumbel_softmax)};
+    "torch.nn.functional.gumbel_softmax", DRAWING(gumbel_softmax)};
 CFX_FAMILY(NORM);
 CFX_OP(python_layer_norm) = {
     "python::layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, "

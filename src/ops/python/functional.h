@@ -5,6 +5,8 @@
 #include "../ops.h"
 
 #define FUNCTIONAL(id) .decompose = functional_##id, .effects = CFX_COMPOSITE
+/* One that draws numbers, where it has an argument `training` only if that is true. */
+#define DRAWING(id) .decompose = functional_##id, .effects = CFX_COMPOSITE | CFX_RANDOM
 
 /* A function that only orders its arguments otherwise than the operator it ends in: they go by
  * their names (the first by its place), `reduction` from word to number, `inplace` to the in-place
