@@ -51,11 +51,44 @@ typedef bool cfx_supports_fn(const cfx_node *n, void *user);
  * unless `single`. A new module; scope. */
 CFX_API cfx_module *cfx_partition(cfx_module *gm, cfx_supports_fn *supports, void *user,
                                   bool single);
+/* How to partition; operators are lists of names as cfx_node_is takes them. */
+typedef struct cfx_partition_options {
+    bool single;              /* a group may be one node */
+    bool trim;                /* what does not compute leaves a group that begins or ends with it:
+                                 remove_bookend_non_compute_ops */
+    bool attributes;          /* `supports` is asked of get_attr too: one that it takes is read in
+                                 the group, where no other node reads it */
+    cfx_value non_compute;    /* operators that do not count: a group of one that does is left
+                                 alone. Items of several results never count */
+    cfx_value allowed_single; /* operators that are a group alone */
+} cfx_partition_options;
+CFX_API cfx_module *cfx_partition_by(cfx_module *gm, cfx_supports_fn *supports, void *user,
+                                     cfx_partition_options options);
+/* torch.fx's fuse_by_partitions: groups that the caller has chosen, a list of lists of nodes,
+ * become modules called prefix0, prefix1, ... ("fused_" where prefix is NULL) in the order of the
+ * graph. A new module; scope. Bad, with an error that names the node, where one is in two groups or
+ * of another graph, or a group would need its own result. */
+CFX_API cfx_module *cfx_fuse_nodes(cfx_module *gm, cfx_value groups, const char *prefix);
+
+/* torch.fx's get_source_partitions: the nodes that each call of a function ("linear",
+ * "torch.nn.functional.linear") or of a module of a type ("Linear", "torch.nn.Linear") became, by
+ * their metadata ("source_fn_stack", "torch_fn", "nn_module_stack"); nodes that have none come from
+ * what they call. A dict of each source in `wanted`, a list, that was found to a list of dicts:
+ * "nodes", "source", "input_nodes" (used from outside, but for attributes), "output_nodes" (used
+ * outside), "params" (attributes). Only those all of whose nodes pass `filter`, or all where NULL.
+ * Scope. Bad, with an error. */
+CFX_API cfx_value cfx_source_partitions(const cfx_graph *g, cfx_value wanted,
+                                        cfx_supports_fn *filter, void *user);
+/* find_sequential_partitions: lists of such dicts, one for each of `types` ("Conv2d", "ReLU"),
+ * in which each uses a result of the one before. A function that does what a module of the type
+ * does counts too. No type may come twice. A list; scope. Bad, with an error. */
+CFX_API cfx_value cfx_sequential_partitions(const cfx_graph *g, cfx_value types,
+                                            cfx_supports_fn *filter, void *user);
 
 /* The reverse: the graph of the child called so, or of each GraphModule that is called where NULL,
  * takes the place of the calls, call_module or torch.ops.higher_order.invoke_subgraph. What it
- * names is then found below the child's path. In place; how many calls were inlined, -1 with an
- * error. */
+ * names is then found below the child's path; a child that nothing names any more is removed. In
+ * place; how many calls were inlined, -1 with an error. */
 CFX_API int cfx_inline(cfx_module *gm, const char *child);
 
 /* The modules that a program was exported from, put together again by the "nn_module_stack" of its

@@ -128,8 +128,21 @@ static cfx_module *called(const cfx_module *gm, const cfx_node *n) {
     return m && m->graph ? m : NULL;
 }
 
+/* Whether a node names a module or something below it. */
+static bool is_named(const cfx_graph *g, const char *path) {
+    size_t len = strlen(path);
+    cfx_each_node(g, n) {
+        bool names = n->op == CFX_CALL_MODULE || n->op == CFX_GET_ATTR;
+        if (names && !strncmp(n->target.name, path, len) &&
+            (!n->target.name[len] || n->target.name[len] == '.'))
+            return true;
+    }
+    return false;
+}
+
 int cfx_inline(cfx_module *gm, const char *child) {
     int done = 0;
+    cfx_dict *inlined = cfx_dict_new();
     if (!gm || !gm->graph || !cfx_ok()) {
         if (cfx_ok())
             cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "only a GraphModule has calls to inline");
@@ -143,6 +156,7 @@ int cfx_inline(cfx_module *gm, const char *child) {
                 continue;
             size_t mark = cfx_scope_open();
             cfx_node *get = n->op == CFX_CALL_MODULE ? NULL : cfx_node_input(n, 0);
+            cfx_dict_put(inlined, cfx_string_value(path_called(n)), cfx_none());
             done += inline_call(n, m, cfx__text_format("%s.", path_called(n)));
             if (get && !get->num_users)
                 cfx_graph_erase(get);
@@ -151,6 +165,9 @@ int cfx_inline(cfx_module *gm, const char *child) {
                 return -1;
         }
     }
+    for (int64_t i = 0; i < inlined->len; i++)
+        if (!is_named(gm->graph, cfx_text(inlined->entries[i].key)))
+            cfx_graph_module_remove(gm, cfx_text(inlined->entries[i].key));
     return done;
 }
 

@@ -205,9 +205,10 @@ static cfx_module *finish_part(splitting *s, part *p) {
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Placeholders and attributes are as they were. */
+/* Placeholders, and attributes that no part reads itself, are as they were. */
 static void copy_outer(splitting *s, cfx_node *n) {
-    if (has(s->nodes, n) || (n->op != CFX_PLACEHOLDER && n->op != CFX_GET_ATTR))
+    if (has(s->nodes, n) || number_of(s, n) >= 0 ||
+        (n->op != CFX_PLACEHOLDER && n->op != CFX_GET_ATTR))
         return;
     cfx_target t = n->target;
     if (n->op == CFX_PLACEHOLDER && s->options.keep_original_node_name)

@@ -10,8 +10,8 @@
 #include "../run/run.h"
 
 /* Splits a GraphModule: part_of[id] is the part of each node, -1 for what stays outside
- * (placeholders, attributes, the output); names[i] is what part i is called. Scope; NULL, with an
- * error, where parts need each other. */
+ * (placeholders, the output, attributes but for those that a part reads itself); names[i] is what
+ * part i is called. Scope; NULL, with an error, where parts need each other. */
 cfx_module *cfx__split(cfx_module *gm, const int *part_of, int nparts, const char *const *names,
                        cfx_split_options options);
 
