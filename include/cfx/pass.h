@@ -58,6 +58,9 @@ typedef struct cfx_pass_manager {
                       debug builds anyway */
     int stop;      /* after so many applications; 0: when all are done */
     void (*report)(const cfx_pass_report *r, void *user); /* after each application; NULL: none */
+    /* The caller's own check, after each application: PassManager.add_checks. False, with an error
+     * or without, ends the run as a pass that fails does. NULL: none. */
+    bool (*accept)(cfx_program *p, const cfx_pass_report *r, void *user);
     void *user;
 } cfx_pass_manager;
 
@@ -82,6 +85,14 @@ CFX_API cfx_program *cfx_optimize(cfx_program *p);
  * convolutions and linear layers before them: torch.fx's fuse(). A GraphModule; scope. Bad, with
  * an error, where it cannot be traced. */
 CFX_API cfx_module *cfx_fuse_conv_bn(const cfx_module *m);
+
+/* What depends on attributes of a GraphModule alone is computed now, in place: the graph reads the
+ * result as a buffer, folded_NAME, and has its metadata. Calls that have effects or draw numbers
+ * are left, and those that `skip` is true for (NULL: none): torch.fx's split_const_subgraphs with
+ * skip_folding_node_fn. Modules that nothing calls any more stay; cfx_graph_module_prune removes
+ * them. How many results were folded; -1 with an error. */
+CFX_API int cfx_fold_constants(cfx_module *gm, bool (*skip)(const cfx_node *n, void *user),
+                               void *user);
 
 /* One spelling for each call of a GraphModule, in place: torch.fx's NormalizeArgs,
  * NormalizeOperators and methods as functions. torch.add(x, y), x + y and x.add(y) become

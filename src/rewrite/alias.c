@@ -62,11 +62,28 @@ static void mark(cfx__alias *a, const cfx_node *n, uint8_t flag) {
 static void mark_written(cfx_node *n, void *user) { mark(user, n, WRITTEN); }
 static void mark_escaping(cfx_node *n, void *user) { mark(user, n, ESCAPES); }
 
+/* Whether a call of a function by its name in Python may write to what it is given: one that only
+ * draws numbers does not. */
+static bool may_write(const cfx_node *n) {
+    const cfx_fn *fn = n->op == CFX_CALL_FUNCTION ? n->target.fn : NULL;
+    if (!fn || !cfx_is_none(cfx_dict_get(cfx_as_dict(n->kwargs), "out")))
+        return cfx_node_is_impure(n);
+    for (int i = 0; i < fn->n; i++) {
+        const cfx__op_info *info = cfx__op_info_of(fn->ops[i]);
+        if (!info || info->writes || fn->ops[i]->effects & CFX_SIDE)
+            return cfx_node_is_impure(n);
+        for (int k = 0; k < info->schema->nargs; k++)
+            if (!strcmp(info->schema->args[k].name, "inplace"))
+                return cfx_node_is_impure(n);
+    }
+    return false;
+}
+
 static void mark_call(cfx__alias *a, const cfx_node *n) {
     cfx_op *op = cfx__call_op(n);
     const cfx__op_info *info = op ? cfx__op_info_of(op) : NULL;
     if (!info) {
-        if (cfx_node_is_impure(n))
+        if (may_write(n))
             cfx_each_input(n, u) mark(a, u->node, WRITTEN);
         return;
     }

@@ -45,8 +45,6 @@ static void note_created(cfx_graph_hooks *self, cfx_node *n) {
 }
 
 static void note_replaced(cfx_graph_hooks *self, cfx_node *old, cfx_node *with, cfx_node *user) {
-    static const char *const kept[] = {"stack_trace", "source", "nn_module_stack",
-                                       "source_fn_stack", "torch_fn", "custom"};
     origin *o = self->user;
     (void)user;
     if (!is_new(o, with))
@@ -54,11 +52,7 @@ static void note_replaced(cfx_graph_hooks *self, cfx_node *old, cfx_node *with, 
     size_t mark = cfx_scope_open();
     if (!is_new(o, old))
         add_source(with, old->name);
-    for (int i = 0; i < COUNT(kept); i++) {
-        cfx_value v = cfx_node_get_meta(old, kept[i]);
-        if (!cfx_is_none(v) && cfx_is_none(cfx_node_get_meta(with, kept[i])))
-            cfx_node_set_meta(with, kept[i], v);
-    }
+    cfx__node_add_origin(with, old);
     cfx_scope_close(mark);
 }
 
@@ -243,6 +237,12 @@ static bool run_step(const cfx_pass_manager *m, const cfx_pass_step *step, check
         if (changes < 0)
             return false;
         r->changes += changes;
+        if (m->accept && !m->accept(r->program, &report, m->user)) {
+            if (cfx_ok())
+                cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "the program was not accepted");
+            cfx_note("after pass %s; the program is as it was before", step->pass->name);
+            return false;
+        }
         if (m->report)
             m->report(&report, m->user);
         if (!changes)

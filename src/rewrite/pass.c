@@ -78,13 +78,8 @@ cfx_node *cfx__call_new(cfx_node *at, const cfx_node *like, const char *op, cfx_
     CFX_INSERT_BEFORE(at->graph, at)
         made = cfx_graph_create(at->graph, CFX_CALL_FUNCTION, target, args, kwargs,
                                 cfx__string_new(name, strcspn(name, "."))->text, NULL);
-    static const char *const origin[] = {"stack_trace", "source", "nn_module_stack",
-                                         "source_fn_stack", "torch_fn", "custom"};
-    for (int i = 0; like && i < COUNT(origin); i++) {
-        cfx_value v = cfx_node_get_meta(like, origin[i]);
-        if (!cfx_is_none(v))
-            cfx_node_set_meta(made, origin[i], v);
-    }
+    if (like)
+        cfx__node_set_origin(made, like);
     cfx_scope_close(mark);
     return made;
 }
@@ -105,6 +100,19 @@ void cfx__loosen_views(cfx_node *n) {
 const char *cfx__pass_text(const cfx_dict *options, const char *name) {
     const char *text = cfx_text(cfx_dict_get(options, name));
     return text ? text : "";
+}
+
+bool cfx__pass_keeps(const char *keep, const cfx_node *n) {
+    for (const char *at = keep; *at; at += strspn(at, "+")) {
+        size_t len = strcspn(at, "+");
+        size_t mark = cfx_scope_open();
+        bool kept = cfx__run_selects(cfx__string_new(at, len)->text, n);
+        cfx_scope_close(mark);
+        if (kept)
+            return true;
+        at += len;
+    }
+    return false;
 }
 
 int64_t cfx__pass_int(const cfx_dict *options, const char *name) {

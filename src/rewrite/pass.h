@@ -44,6 +44,8 @@ bool cfx__call_set_tensor(cfx_program *p, cfx_node *layer, const char *name, cfx
 const char *cfx__pass_text(const cfx_dict *options, const char *name);
 int64_t cfx__pass_int(const cfx_dict *options, const char *name);
 double cfx__pass_float(const cfx_dict *options, const char *name);
+/* Whether one of the selectors of option `keep`, '+' between them, picks n. */
+bool cfx__pass_keeps(const char *keep, const cfx_node *n);
 /* The calls that option `nodes`, a selector, picks, as a list: those that give a tensor, of floats
  * where that is asked for. An error where there is none. */
 cfx_value cfx__pass_nodes(const cfx_program *p, const cfx_dict *options, bool floats);

@@ -34,7 +34,8 @@ static bool is_steady(const cfx__alias *a, const cfx_node *n) {
 }
 
 static int merge(cfx_program *p, cfx_module *m, const cfx_dict *options) {
-    (void)p, (void)options;
+    const char *keep = cfx__pass_text(options, "keep");
+    (void)p;
     size_t size = 16;
     while (size < 2 * (size_t)cfx_graph_len(m->graph))
         size *= 2;
@@ -45,7 +46,7 @@ static int merge(cfx_program *p, cfx_module *m, const cfx_dict *options) {
     cfx__forward_open(&f, m->graph);
     cfx_each_node(m->graph, n) {
         cfx__forward_visit(&f, n);
-        cfx_node *same = is_steady(&a, n) ? look_up(&t, n) : n;
+        cfx_node *same = is_steady(&a, n) && !cfx__pass_keeps(keep, n) ? look_up(&t, n) : n;
         if (same != n)
             cfx__forward_to(&f, n, same);
     }
@@ -60,7 +61,9 @@ static int run(cfx_program *p, const cfx_dict *options) {
 
 const cfx_pass cfx__pass_common = {
     .name = "common_subexpressions",
-    .summary = "computes once what is computed several times from the same",
+    .summary = "computes once what is computed several times from the same, but for what "
+               "keep=SELECTOR+SELECTOR picks",
+    .options = "keep=",
     .promise = CFX_PASS_EXACT,
     .run = run,
 };

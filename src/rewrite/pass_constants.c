@@ -6,6 +6,7 @@ typedef struct folding {
     cfx_program *program;
     cfx__alias alias;
     int64_t limit;      /* bytes of a value */
+    const char *keep;   /* selectors of what is left */
     cfx_value *values;  /* by id: what a node is; bad: not constant. Counted */
     size_t len;
 } folding;
@@ -44,7 +45,8 @@ static bool is_foldable(folding *f, const cfx_node *n) {
         op = NULL;
     else if (!op || (op->effects & CFX_DATA_SHAPE))
         return false;
-    if (cfx_node_is_impure(n) || cfx__alias_written(&f->alias, n) || !is_plain(&r) ||
+    if (cfx_node_is_impure(n) || cfx__pass_keeps(f->keep, n) ||
+        cfx__alias_written(&f->alias, n) || !is_plain(&r) ||
         bytes_of(&r) > f->limit || r.device.type != CFX_CPU)
         return false;
     cfx_each_input(n, u) if (cfx_is_bad(*value_of(f, u->node))) return false;
@@ -104,8 +106,10 @@ static int replace(folding *f) {
         cfx_node *held = cfx_program_add_tensor(f->program, CFX_IN_CONSTANT,
                                                 cfx__text_format("folded_%s", n->name),
                                                 cfx_as_tensor(*value_of(f, n)));
-        if (held->graph)
+        if (held->graph) {
+            cfx__node_set_origin(held, n);
             cfx__forward_to(&to, n, held);
+        }
         cfx_scope_close(mark);
     }
     VEC_FREE(wanted);
@@ -117,6 +121,7 @@ static int run(cfx_program *p, const cfx_dict *options) {
     cfx_graph *g = p->module->graph;
     folding f = {.program = p,
                  .limit = cfx__pass_int(options, "limit"),
+                 .keep = cfx__pass_text(options, "keep"),
                  .values = cfx__alloc0((g->made.len + 1) * sizeof *f.values),
                  .len = g->made.len};
     for (size_t i = 0; i < f.len; i++)
@@ -137,8 +142,9 @@ static int run(cfx_program *p, const cfx_dict *options) {
 
 const cfx_pass cfx__pass_fold_constants = {
     .name = "fold_constants",
-    .summary = "computes now what depends on parameters and constants alone, up to a size",
-    .options = "limit=16777216",
+    .summary = "computes now what depends on parameters and constants alone, up to a size, but for "
+               "what keep=SELECTOR+SELECTOR picks",
+    .options = "limit=16777216 keep=",
     .promise = CFX_PASS_EXACT,
     .run = run,
 };

@@ -18,22 +18,9 @@ typedef struct lowering {
 
 /* ---- what is to become of a call ------------------------------------------------------------- */
 
-static bool is_kept(const lowering *l, const cfx_node *n) {
-    for (const char *at = l->keep; *at; at += strspn(at, "+")) {
-        size_t len = strcspn(at, "+");
-        size_t mark = cfx_scope_open();
-        bool kept = cfx__run_selects(cfx__string_new(at, len)->text, n);
-        cfx_scope_close(mark);
-        if (kept)
-            return true;
-        at += len;
-    }
-    return false;
-}
-
 static cfx_autocast precision(const lowering *l, const cfx_node *n) {
     cfx_op *op = cfx__call_op(n);
-    if (!op || is_kept(l, n))
+    if (!op || cfx__pass_keeps(l->keep, n))
         return CFX_CAST_F32;
     return op->autocast;
 }
