@@ -21,6 +21,22 @@ CFX_API cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep);
 /* The same with every operator left whole: run_decompositions({}). */
 CFX_API cfx_program *cfx_functionalize(const cfx_program *p);
 
+/* A decomposition of the caller's: as the `decompose` column of a cfx_op, fn sets c->out by calling
+ * other operators. */
+typedef struct cfx_decomposition {
+    const char *op; /* by name, as in `keep`: "aten.gelu.default", or "gelu" for all overloads */
+    cfx_op_fn *fn;
+} cfx_decomposition;
+typedef struct cfx_decompose_options {
+    cfx_value keep;               /* operators to leave whole, as above */
+    const cfx_decomposition *own; /* the first row of an operator counts, before PyTorch's table */
+    int nown;
+    bool only_own;                /* every other operator is left whole */
+} cfx_decompose_options;
+/* run_decompositions(table) with entries of the caller's in the table, or, where only_own, with no
+ * others. An error names an operator that there is none of, and one that is made of itself. */
+CFX_API cfx_program *cfx_decompose_by(const cfx_program *p, cfx_decompose_options options);
+
 /* ---- patterns -------------------------------------------------------------------------------- */
 
 /* A pattern or a replacement is a function (a module, which is traced; see cfx_module_new), a
@@ -59,7 +75,7 @@ typedef struct cfx_found {
     cfx_value replacements; /* the nodes that were put there, a list */
 } cfx_found;
 
-/* All places, in the order of the graph; no node is part of two. */
+/* All places, in the order of the graph; no node is part of two, unless that was asked for. */
 typedef struct cfx_matches {
     cfx_obj head;
     int len;
@@ -77,6 +93,9 @@ typedef struct cfx_replace_options {
     /* Makes a replacement for each place, instead of the one given; it may belong to the scope. */
     cfx_graph *(*replacement)(const cfx_found *f, cfx_graph *g, void *user);
     bool ignore_literals; /* any number fits any other */
+    bool match_output;      /* the results of the pattern are those of the whole graph */
+    bool match_placeholder; /* an input of the pattern stands for one of the graph's alone */
+    bool overlapping;       /* a node may be part of several places; not where they are replaced */
     void *user;
 } cfx_replace_options;
 
@@ -87,8 +106,9 @@ CFX_API cfx_matches *cfx_find_pattern_in(cfx_module *gm, cfx_source pattern,
                                          cfx_replace_options options);
 /* The same, and puts the replacement in each place: it takes the inputs of the pattern (by
  * position; a text by name) and gives as many results. New nodes are ATen overloads where the old
- * ones were, and come from the same source lines. What was found; scope. Bad, with an error, where
- * it does not fit; the graph is then as it was before that place. */
+ * ones were, and come from the same source lines. Where the replacement is a module, children that
+ * no node calls or reads from are removed then, as torch.fx does. What was found; scope. Bad, with
+ * an error, where it does not fit; the graph is then as it was before that place. */
 CFX_API cfx_matches *cfx_replace_pattern_in(cfx_module *gm, cfx_source pattern,
                                             cfx_source replacement, cfx_replace_options options);
 
@@ -100,7 +120,7 @@ CFX_API cfx_matches *cfx_replace_pattern_in(cfx_module *gm, cfx_source pattern,
     cfx_replace_pattern_in(gm, CFX_SOURCE(pattern), CFX_SOURCE(replacement), cfx_replace_plainly())
 
 static inline cfx_replace_options cfx_replace_plainly(void) {
-    cfx_replace_options o = {NULL, NULL, false, NULL};
+    cfx_replace_options o = {NULL, NULL, false, false, false, false, NULL};
     return o;
 }
 

@@ -4,6 +4,8 @@
 
 #include <cfx/ops.h>
 
+#include "../base/given.h"
+
 /* ---- what the recorder asks ------------------------------------------------------------------ */
 
 static bool is_named(cfx_op *op, const char *text) {
@@ -18,20 +20,41 @@ static bool is_named(cfx_op *op, const char *text) {
 }
 
 static bool is_kept(const cfx__rerun *run, cfx_op *op) {
-    for (int64_t i = 0; run->keep.tag == CFX_TAG_LIST && i < cfx_as_list(run->keep)->len; i++) {
-        const char *text = cfx_text(cfx_as_list(run->keep)->items[i]);
+    cfx_value keep = run->options.keep;
+    for (int64_t i = 0; keep.tag == CFX_TAG_LIST && i < cfx_as_list(keep)->len; i++) {
+        const char *text = cfx_text(cfx_as_list(keep)->items[i]);
         if (text && is_named(op, text))
             return true;
     }
     return false;
 }
 
-/* PyTorch's table first, then what composite operators are made of. Where operators stay whole, a
- * composite that may be a view of what is written to does not: the views it is made of are what a
- * write can be put back through, and through reshape. */
+/* The caller's decomposition of an operator, or NULL. One that calls the operator itself never
+ * ends. */
+static cfx_op_fn *own_for(const cfx__rerun *run, cfx_op *op) {
+    enum { DEEPEST = 100 };
+    const cfx_decompose_options *o = &run->options;
+    for (int i = 0; i < o->nown; i++)
+        if (is_named(op, o->own[i].op)) {
+            if (cfx__dispatcher()->below < DEEPEST)
+                return o->own[i].fn;
+            cfx_fail(CFX_LIMIT_ERROR, (cfx_site){0},
+                     "the decomposition of %s given for it is made of %s itself", o->own[i].op,
+                     cfx_op_name(op));
+            return NULL;
+        }
+    return NULL;
+}
+
+/* The caller's first, then PyTorch's table, then what composite operators are made of. Where
+ * operators stay whole, a composite that may be a view of what is written to does not: the views it
+ * is made of are what a write can be put back through, and through reshape. */
 static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
     const cfx__rerun *run = (const cfx__rerun *)r;
     cfx_op_fn *fn = op->effects & CFX_COMPOSITE ? op->decompose : NULL;
+    cfx_op_fn *own = !early || fn || cfx__op_info_of(op)->writes ? own_for(run, op) : NULL;
+    if (own)
+        return own;
     if (run->whole)
         return fn && early && op != &cfx_op_reshape && cfx__alias_views(op) && r->like &&
                        cfx__alias_written(&run->alias, r->like)
@@ -43,14 +66,9 @@ static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
 }
 
 static void note(cfx__recorder *r, cfx_site at, cfx_node *n) {
-    static const char *const origin[] = {"stack_trace",     "source",   "nn_module_stack",
-                                         "source_fn_stack", "torch_fn", "custom"};
     (void)at;
-    for (int i = 0; r->like && i < COUNT(origin); i++) {
-        cfx_value v = cfx_node_get_meta(r->like, origin[i]);
-        if (!cfx_is_none(v))
-            cfx_node_set_meta(n, origin[i], v);
-    }
+    if (r->like)
+        cfx__node_set_origin(n, r->like);
 }
 
 static cfx_value unknown_tensor(cfx__recorder *r, cfx_site at, cfx_tensor *t) {
@@ -246,7 +264,7 @@ typedef struct {
     const cfx_program *from;
     cfx__worlds worlds;
     const int *order;
-    cfx_value keep;
+    cfx_decompose_options options;
     bool whole;
     recording world[CFX__WORLDS];
 } decomposing;
@@ -265,7 +283,7 @@ static bool record(decomposing *d, int k) {
                           .worlds = &d->worlds,
                           .k = k,
                           .order = d->order,
-                          .keep = d->keep,
+                          .options = d->options,
                           .whole = d->whole,
                           .recorder = {.graph = cfx_graph_new(),
                                        .functional = true,
@@ -417,12 +435,29 @@ static cfx_program *decomposed(decomposing *d) {
     return p;
 }
 
-static cfx_program *decompose(const cfx_program *p, cfx_value keep, bool whole) {
-    if (!cfx__program_whole((cfx_site){0}, p) || !cfx__program_binds(p) || !cfx_program_infer(p))
+/* Whether the caller's table names operators, and what they are made of. */
+static bool are_known(const cfx_decompose_options *o) {
+    for (int i = 0; i < o->nown; i++) {
+        const char *name = o->own[i].op;
+        if (!cfx__given((cfx_site){0}, name, "operator") ||
+            !cfx__given((cfx_site){0}, (const void *)o->own[i].fn, "decomposition"))
+            return false;
+        if (!cfx_op_find(name) && !cfx_fn_find(name)) {
+            cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                     "a decomposition is given for %s, and there is no such operator", name);
+            return false;
+        }
+    }
+    return true;
+}
+
+static cfx_program *decompose(const cfx_program *p, cfx_decompose_options o, bool whole) {
+    if (!cfx__program_whole((cfx_site){0}, p) || !cfx__program_binds(p) || !are_known(&o) ||
+        !cfx_program_infer(p))
         return &cfx__program_bad;
     size_t mark = cfx_scope_open();
     int *order = input_order(p);
-    decomposing d = {.from = p, .order = order, .keep = keep, .whole = whole,
+    decomposing d = {.from = p, .order = order, .options = o, .whole = whole,
                      .worlds = {.bare = true}};
     cfx__worlds_of(&d.worlds, p);
     cfx_program *out = decomposed(&d);
@@ -434,7 +469,13 @@ static cfx_program *decompose(const cfx_program *p, cfx_value keep, bool whole) 
 }
 
 cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep) {
-    return decompose(p, keep, false);
+    return decompose(p, (cfx_decompose_options){.keep = keep}, false);
 }
 
-cfx_program *cfx_functionalize(const cfx_program *p) { return decompose(p, cfx_none(), true); }
+cfx_program *cfx_decompose_by(const cfx_program *p, cfx_decompose_options options) {
+    return decompose(p, options, options.only_own);
+}
+
+cfx_program *cfx_functionalize(const cfx_program *p) {
+    return decompose(p, (cfx_decompose_options){0}, true);
+}

@@ -268,10 +268,34 @@ static void candidates(const cfx__matcher *m, node_list *out) {
         qsort(out->data, out->len, sizeof *out->data, by_order);
 }
 
+/* Whether a result of the pattern stands for a result of the graph. One value alone may stand in a
+ * tuple, as in exported programs. */
+static bool same_result(const cfx__matcher *m, cfx_value p, cfx_value v) {
+    bool list = p.tag == CFX_TAG_LIST || p.tag == CFX_TAG_TUPLE;
+    bool other = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
+    if (list != other && cfx_as_list(list ? p : v)->len == 1)
+        return list ? same_result(m, cfx_as_list(p)->items[0], v)
+                    : same_result(m, p, cfx_as_list(v)->items[0]);
+    if (p.tag == CFX_TAG_NODE)
+        return cfx_equal_values(*cfx__match_slot(m->table, cfx_as_node(p)), v);
+    if (!list || !other)
+        return !list && !other && cfx_equal_values(p, v);
+    bool same = cfx_as_list(p)->len == cfx_as_list(v)->len;
+    for (int64_t i = 0; same && i < cfx_as_list(p)->len; i++)
+        same = same_result(m, cfx_as_list(p)->items[i], cfx_as_list(v)->items[i]);
+    return same;
+}
+
+static bool is_all(const cfx__matcher *m) {
+    const cfx_node *p = cfx_graph_output_node(m->pattern->graph);
+    const cfx_node *n = cfx_graph_output_node(m->graph);
+    return p && n && same_result(m, cfx_at(p->args, 0), cfx_at(n->args, 0));
+}
+
 /* All goals of the anchors so far are met. */
 static bool go_on(cfx__matcher *m) {
     if (m->anchor == m->pattern->nanchors)
-        return !m->whole || (is_contained(m) && !has_cycle(m));
+        return (!m->whole || (is_contained(m) && !has_cycle(m))) && (!m->output || is_all(m));
     node_list list = {0};
     candidates(m, &list);
     bool found = false;
@@ -310,6 +334,9 @@ static int meet_node(cfx__matcher *m, cfx__match_goal g) {
     if (!p->wild)
         return g.value.tag == CFX_TAG_NODE ? meet_call(m, p, cfx_as_node(g.value), g.next) : NO_WAY;
     if (!m->pattern->loose && g.value.tag == CFX_TAG_NODE && is_used(m, g.value))
+        return NO_WAY;
+    if (m->inputs &&
+        (g.value.tag != CFX_TAG_NODE || cfx_as_node(g.value)->op != CFX_PLACEHOLDER))
         return NO_WAY;
     stand_for(m, p->node, g.value);
     return g.next;

@@ -138,6 +138,8 @@ typedef struct cfx__matcher {
     const cfx__pattern *pattern;
     cfx_graph *graph;
     bool ignore_literals;
+    bool inputs;          /* placeholders of the pattern stand for placeholders */
+    bool output;          /* its results are the results of the graph */
     bool whole;           /* inner values may not be used outside, nor a cycle be made */
     const bool *taken;    /* by id: nodes that may not be part of a match; or NULL */
     size_t ntaken;

@@ -381,3 +381,44 @@ TEST(bad_patterns) {
     CHECK_STR(strstr(cfx_module_code(gm), "    a"), "    a = torch.relu(x);  x = None\n"
                                                     "    return a\n    ");
 }
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static int count_with(cfx_module *gm, const char *pattern, cfx_replace_options o) {
+    cfx_matches *m = cfx_find_pattern_in(gm, cfx_source_text(pattern), o);
+    return cfx_failed(m) ? -1 : m->len;
+}
+
+TEST(patterns_of_inputs_results_and_overlapping_places) {
+    cfx_module *gm = F("x, y", "    a = torch.relu(x)\n"
+                               "    b = torch.relu(a)\n"
+                               "    c = torch.relu(b)\n"
+                               "    d = torch.add(c, y)\n"
+                               "    e = torch.relu(d)\n"
+                               "    return (e,)\n");
+    CHECK_INT(count(gm, "relu(x)"), 4);
+    CHECK_INT(count_with(gm, "relu(x)", (cfx_replace_options){.match_placeholder = true}), 1);
+    CHECK_INT(count_with(gm, "relu(x)", (cfx_replace_options){.match_output = true}), 1);
+    CHECK_INT(count_with(gm, "relu(relu(x))", (cfx_replace_options){0}), 1);
+    CHECK_INT(count_with(gm, "relu(relu(x))", (cfx_replace_options){.overlapping = true}), 2);
+    CHECK_INT(count_with(gm, "relu(add(relu(x), y))", (cfx_replace_options){.match_output = true}),
+              1);
+    CHECK_INT(count_with(gm, "add(relu(x), y)", (cfx_replace_options){.match_output = true}), 0);
+    CHECK_INT(count_with(gm, "add(relu(relu(relu(x))), y)",
+                         (cfx_replace_options){.match_placeholder = true}),
+              1);
+    CHECK_OK();
+    CHECK(cfx_failed(cfx_replace_pattern_in(gm, cfx_source_text("relu(relu(x))"),
+                                            cfx_source_text("relu(x)"),
+                                            (cfx_replace_options){.overlapping = true})));
+    CHECK_ERROR("places that overlap cannot be replaced");
+}
+
+TEST(patterns_of_all_results) {
+    cfx_module *gm = F("x", "    a = torch.sin(x)\n    b = torch.cos(x)\n    return (a, b)\n");
+    cfx_replace_options all = {.match_output = true};
+    CHECK_INT(count_with(gm, "(sin(x), cos(x))", all), 1);
+    CHECK_INT(count_with(gm, "(cos(x), sin(x))", all), 0); /* in another order */
+    CHECK_INT(count_with(gm, "sin(x)", all), 0);
+    CHECK_OK();
+}

@@ -49,7 +49,9 @@ static cfx_matches *find_all(cfx_graph *g, const cfx__pattern *p, cfx_replace_op
     finding f = {.taken = cfx__alloc0(g->made.len + 1)};
     cfx__matcher_open(&f.matcher, p, g);
     f.matcher.ignore_literals = o.ignore_literals;
-    f.matcher.taken = f.taken;
+    f.matcher.inputs = o.match_placeholder;
+    f.matcher.output = o.match_output;
+    f.matcher.taken = o.overlapping ? NULL : f.taken;
     f.matcher.ntaken = g->made.len;
     cfx_each_node(g, n) CFX_SCOPE if (cfx__match_at(&f.matcher, n)) add_found(&f, n);
     cfx__matcher_close(&f.matcher);
@@ -208,6 +210,10 @@ cfx_matches *cfx_replace_pattern_in(cfx_module *gm, cfx_source pattern, cfx_sour
                                     cfx_replace_options o) {
     if (!cfx_ok() || !is_graph_module(gm))
         return (cfx_matches *)&bad_matches;
+    if (o.overlapping) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "places that overlap cannot be replaced");
+        return (cfx_matches *)&bad_matches;
+    }
     size_t mark = cfx_scope_open();
     replacement r = {0};
     cfx__pattern *p = pattern_of(pattern);
@@ -227,6 +233,8 @@ cfx_matches *cfx_replace_pattern_in(cfx_module *gm, cfx_source pattern, cfx_sour
     cfx__free(successors.by_id);
     if (unsorted)
         fine = cfx_graph_sort(gm->graph) && fine;
+    if (fine && m->len && with.module)
+        cfx_graph_module_prune(gm);
     return cfx_scope_return(mark, fine && cfx_ok() ? m : (cfx_matches *)&bad_matches);
 }
 

@@ -43,8 +43,8 @@ typedef struct cfx__rerun {
     int k;
     int sizes_used;         /* sizes of the node at hand that depend on data, so far */
     cfx_value *values;      /* by id of the node of the old graph; counted */
-    cfx_value keep;         /* operators to leave whole */
-    bool whole;             /* that is, all of them but views of what is written to */
+    cfx_decompose_options options;
+    bool whole;             /* operators stay as they are, but views of what is written to */
     cfx__alias alias;       /* where whole: of the old graph */
     const int *order;       /* placeholder number order[i] comes i-th; NULL: as they are */
     VEC(cfx_tensor *) inputs; /* what placeholders gave, NULL where no tensor; by old number */

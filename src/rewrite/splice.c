@@ -4,17 +4,6 @@
 
 /* ---- what a new node is ---------------------------------------------------------------------- */
 
-/* Metadata that says where a node is from, of the node whose work the new one does. */
-static void note_origin(cfx_node *n, const cfx_node *from) {
-    static const char *const keys[] = {"stack_trace", "source", "nn_module_stack",
-                                       "source_fn_stack", "torch_fn", "custom"};
-    for (int i = 0; i < COUNT(keys); i++) {
-        cfx_value v = cfx_node_get_meta(from, keys[i]);
-        if (!cfx_is_none(v))
-            cfx_node_set_meta(n, keys[i], v);
-    }
-}
-
 /* A call of an overload with its arguments as export writes them: by position but for those that
  * only have a name, defaults at the end left out. */
 static cfx_node *create_overload(cfx_graph *g, cfx_op *op, const cfx_value *bound,
@@ -214,7 +203,7 @@ typedef struct watching {
 
 static void note_made(cfx_graph_hooks *hooks, cfx_node *n) {
     watching *w = (watching *)hooks;
-    note_origin(n, w->origin);
+    cfx__node_set_origin(n, w->origin);
     cfx_list_append(cfx_as_list(w->splice->made), cfx_node_value(n));
 }
 
