@@ -16,6 +16,13 @@ typedef struct cfx_export_options {
      * cfx_program_unflatten they are called as they were, and others may take their place. None:
      * none of them. */
     cfx_value preserve_module_call_signature;
+    /* In place of `dynamic`, torch.export.ShapesCollection: a list of pairs of a tensor, one of
+     * those in args and kwargs themselves, and what its sizes are. */
+    cfx_value shapes;
+    /* In place of `dynamic`, torch.export.AdditionalInputs: a list of pairs (args, kwargs or None).
+     * Sizes that are not those of the example may vary, and the program has to take these inputs
+     * too, else there is an error. */
+    cfx_value additional_inputs;
 } cfx_export_options;
 
 /* The program of a module, as torch.export.export(m, args, kwargs, dynamic_shapes=dynamic) makes
@@ -35,6 +42,8 @@ typedef struct cfx_export_options {
  * Bad, with an error, when forward cannot be run so: where it decides by data, or by a size that
  * was to vary. What it asks of the size is told in PyTorch's words; of Dim.AUTO it is granted: the
  * size is a constant, equal to another or within bounds then.
+ *
+ *     cfx_export(m, cfx_tuple(x), CFX_NONE, cfx_dict_of("x", cfx_dict_of(0, "batch")))
  *
  * Nodes know where they come from: "nn_module_stack", in which a second call of a module has a key
  * of its own ("L__self__norm@1"), "stack_trace", and "torch_fn", the function that was called as

@@ -136,6 +136,8 @@ typedef struct cfx_args {
     const cfx_value *v;
     cfx_dict *kw;
 } cfx_args;
+/* What cfx_dict_of calls. */
+CFX_API cfx_value cfx_dict_of_from(cfx_site at, cfx_args pairs);
 
 /* ---- make ------------------------------------------------------------------------------------ */
 
@@ -397,9 +399,12 @@ static inline cfx_value cfx_v_null(const void *p) { return p ? cfx_bad() : cfx_n
 #endif
 
 /* cfx_tuple(a, b) and cfx_list(1, 2): values from C expressions; cfx_list() is empty.
+ * cfx_dict_of("x", 1, "y", 2) is a dict of keys and values in turn; bad, with an error, where the
+ * last key has none.
  * CFX_KW(alpha, 2) is the keyword argument alpha=2 of an operator call. */
 #define cfx_tuple(...) cfx_tuple_of(CFX_ARGS(__VA_ARGS__))
 #define cfx_list(...) cfx_list_of(CFX_ARGS(__VA_ARGS__))
+#define cfx_dict_of(...) cfx_dict_of_from(CFX_HERE, CFX_ARGS(__VA_ARGS__))
 #define CFX_KW(name, x) cfx_keyword_value(#name, CFX_V(x))
 /* cfx_str(x) and cfx_repr(x): the text of a value or anything CFX_V takes; scope. */
 #define cfx_str(x) cfx_value_str(CFX_V(x))

@@ -56,6 +56,36 @@ static cfx_program *program_of(cfx__export *e) {
     return p;
 }
 
+/* Which sizes may vary, however that was said; an error where it was said twice. */
+static cfx_value dynamic_of(cfx_module *m, cfx_value args, cfx_value kwargs, cfx_value dynamic,
+                            const cfx_export_options *o) {
+    bool shapes = !cfx_is_none(o->shapes), inputs = !cfx_is_none(o->additional_inputs);
+    if (!shapes && !inputs)
+        return dynamic;
+    if (!cfx_is_none(dynamic) || (shapes && inputs)) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "sizes that may vary are said once: by dynamic, by shapes, or by "
+                 "additional_inputs");
+        return cfx_none();
+    }
+    return shapes ? cfx__shapes_collected(m, args, kwargs, o->shapes)
+                  : cfx__shapes_inferred(m, args, kwargs, o->additional_inputs);
+}
+
+/* Whether the program takes the other inputs that it was made for; else an error. */
+static bool takes(cfx_program *p, cfx_value inputs) {
+    for (int64_t i = 0; !cfx_is_none(inputs) && i < cfx_as_list(inputs)->len && cfx_ok(); i++) {
+        cfx_value args = cfx_at(cfx_as_list(inputs)->items[i], 0);
+        cfx_value kwargs = cfx_at(cfx_as_list(inputs)->items[i], 1);
+        cfx_program_inputs_from((cfx_site){0}, p,
+                                (cfx_args){(int)cfx_as_list(args)->len, cfx_as_list(args)->items,
+                                           cfx_is_none(kwargs) ? NULL : cfx_as_dict(kwargs)});
+        if (!cfx_ok())
+            cfx_note("of additional input %lld", (long long)i);
+    }
+    return cfx_ok();
+}
+
 cfx_program *cfx_export_from(cfx_site at, cfx_module *m, cfx_value args, cfx_value kwargs,
                              cfx_value dynamic, cfx_export_options options) {
     if (!cfx__module_given(m))
@@ -78,10 +108,15 @@ cfx_program *cfx_export_from(cfx_site at, cfx_module *m, cfx_value args, cfx_val
     if (preserve.tag == CFX_TAG_TUPLE)
         preserve = cfx_list_value(cfx_as_list(preserve)->len, cfx_as_list(preserve)->items);
     cfx__export e;
-    cfx_program *p = cfx__export_run(&e, m, args, kwargs, dynamic, preserve)
-                         ? program_of(&e)
-                         : &cfx__program_bad;
-    cfx__export_end(&e);
+    dynamic = dynamic_of(m, args, kwargs, dynamic, &options);
+    cfx_program *p = &cfx__program_bad;
+    if (cfx_ok()) {
+        if (cfx__export_run(&e, m, args, kwargs, dynamic, preserve))
+            p = program_of(&e);
+        cfx__export_end(&e);
+    }
+    if (cfx_ok())
+        takes(p, options.additional_inputs);
     cfx__site_leave(outer);
     return cfx_scope_return(mark, cfx_ok() ? p : &cfx__program_bad);
 }

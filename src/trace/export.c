@@ -263,8 +263,7 @@ static void take(taking *t, const char *name, const char *source, cfx_value v, c
             cfx_graph_find(t->e->recorder.graph, t->e->inputs.data[t->e->nconstants].name);
 }
 
-/* What argument number i is called, or the one given by keyword. */
-static const char *argument_name(const cfx__signature *s, int64_t i) {
+const char *cfx__export_argument(const cfx__signature *s, int64_t i) {
     for (int k = 0; s && k < s->n; k++)
         if (s->params[k].kind == CFX__VAR_ARGS && i >= k)
             return cfx__text_format("%s_%lld", s->params[k].name, (long long)(i - k));
@@ -283,7 +282,7 @@ static void take_arguments(taking *t, cfx_value args, cfx_value kwargs, cfx_valu
     cfx__signature *made;
     const cfx__signature *s = cfx__root_signature(t->e->root, &made);
     for (int64_t i = 0; i < cfx_as_list(args)->len; i++)
-        take_argument(t, dynamic, argument_name(s, i), cfx_as_list(args)->items[i]);
+        take_argument(t, dynamic, cfx__export_argument(s, i), cfx_as_list(args)->items[i]);
     for (int64_t i = 0; i < cfx_as_dict(kwargs)->len; i++)
         take_argument(t, dynamic, cfx_text(cfx_as_dict(kwargs)->entries[i].key),
                       cfx_as_dict(kwargs)->entries[i].value);

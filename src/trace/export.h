@@ -69,6 +69,12 @@ typedef struct cfx__request {
     cfx__export *first, *other; /* worlds 0 and 1 to CFX__WORLDS - 1 */
 } cfx__request;
 
+/* What argument number i is called; scope. */
+const char *cfx__export_argument(const cfx__signature *s, int64_t i);
+/* Which sizes may vary, as `dynamic` says it, where that is said of tensors, or by other inputs
+ * (shapes.c); scope. An error where it does not fit the arguments. */
+cfx_value cfx__shapes_collected(cfx_module *m, cfx_value args, cfx_value kwargs, cfx_value shapes);
+cfx_value cfx__shapes_inferred(cfx_module *m, cfx_value args, cfx_value kwargs, cfx_value inputs);
 /* Notes which sizes the caller says may vary; an error where that does not fit the arguments. */
 void cfx__export_note_dims(cfx__request *r, cfx_value dynamic);
 /* One recording, in world k; false with an error. The caller ends it in any case. */

@@ -470,6 +470,18 @@ static uint64_t spread_hash(cfx_value v) { return cfx__hash_mix(0, cfx__value_ha
 
 cfx_dict *cfx_dict_new(void) { return cfx__obj_new(&dict_type, sizeof(cfx_dict)); }
 
+cfx_value cfx_dict_of_from(cfx_site at, cfx_args pairs) {
+    cfx_dict *d = cfx_dict_new();
+    if (pairs.n % 2) {
+        cfx_fail(CFX_TYPE_ERROR, at, "a dict is made of keys and values in turn, and %s has no "
+                 "value", cfx_value_repr(pairs.v[pairs.n - 1]));
+        return cfx_bad();
+    }
+    for (int i = 0; i < pairs.n; i += 2)
+        cfx_dict_put(d, pairs.v[i], pairs.v[i + 1]);
+    return cfx_ok() ? cfx_dict_value(d) : cfx_bad();
+}
+
 cfx_value cfx_dict_value(cfx_dict *d) { return d ? tagged(CFX_TAG_DICT, d) : cfx_none(); }
 
 static void dict_free(void *p) {

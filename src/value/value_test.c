@@ -135,3 +135,12 @@ TEST(reads_of_what_a_value_is_not_are_errors_and_safe) {
     CHECK(cfx_failed(cfx_as_module(cfx_bad()))); /* a bad value says nothing more */
     CHECK_OK();
 }
+
+TEST(dicts_of_keys_and_values_in_turn) {
+    CHECK_STR(cfx_repr(cfx_dict_of("x", cfx_dict_of(0, "batch"), "y", 2)),
+              "{'x': {0: 'batch'}, 'y': 2}");
+    CHECK_STR(cfx_repr(cfx_dict_of()), "{}");
+    CHECK_OK();
+    CHECK(cfx_is_bad(cfx_dict_of("x")));
+    CHECK_ERROR("a dict is made of keys and values in turn, and 'x' has no value");
+}
