@@ -17,8 +17,13 @@ extern "C" {
  * In `extra`: "guards" (a list of texts, what sizes must be: checked when it runs), "verifiers" (a
  * list: "TRAINING", "ATEN"), "torch_version", "schema_version"; as JSON texts, to be written again,
  * "metadata", "opset_version", "treespec_namedtuple_fields"; as tensors of bytes "sample_inputs"
- * and, by name, "files" and "objects" (what only Python could make of it). */
+ * and, by name, "files" and "objects" (what only Python could make of it).
+ *
+ * Of an archive that holds several programs "two.pt2:decoder" is the one called decoder; without a
+ * name it is the one called model, else an error tells the names. */
 CFX_API cfx_program *cfx_open(const char *path);
+/* The names of the programs in an archive, a list; scope. Bad, with an error, where it has none. */
+CFX_API cfx_value cfx_archive_names(const char *path);
 /* The inputs that the program was exported with, (args, kwargs); scope. None where it carries none;
  * a bad value, with an error, where they cannot be read (classes of the user's). */
 CFX_API cfx_value cfx_program_sample_inputs(const cfx_program *p);
@@ -36,6 +41,11 @@ CFX_API bool cfx_torch_save(const char *path, cfx_value what);
  * .safetensors file beside it. The file appears whole or not at all. False, with an error that
  * names the file and the node, when the graph holds what a file has no form for. */
 CFX_API bool cfx_save(const cfx_program *p, const char *path);
+/* Writes n programs to one .pt2, as torch.export.pt2_archive's package_pt2 does, each under its
+ * name; weights that they share are written once. False, with an error as above, or where a name is
+ * empty, comes twice or has a '/'. */
+CFX_API bool cfx_save_archive(const char *path, int n, const char *const *names,
+                              cfx_program *const *programs);
 
 #ifdef __cplusplus
 }

@@ -40,7 +40,7 @@ static bool is_held(const cfx_program *p) {
     return !s;
 }
 
-bool cfx_save(const cfx_program *p, const char *path) {
+static bool is_writable(const cfx_program *p, const char *path) {
     if (!path) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no path");
         return false;
@@ -49,5 +49,40 @@ bool cfx_save(const cfx_program *p, const char *path) {
         cfx_note("cannot write '%s'", path);
         return false;
     }
-    return format_of(path)->save(p, path);
+    return true;
+}
+
+bool cfx_save(const cfx_program *p, const char *path) {
+    return is_writable(p, path) && format_of(path)->save(p, path);
+}
+
+/* Whether a program may have this name beside those before it; else an error. */
+static bool is_name(const cfx__pt2_entry *before, int n, const char *name) {
+    bool fine = name && *name && !strchr(name, '/');
+    for (int i = 0; fine && i < n; i++)
+        if (!strcmp(before[i].name, name)) {
+            cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "two programs are called '%s'", name);
+            return false;
+        }
+    if (!fine)
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "a program in an archive has a name without '/', not '%s'", name ? name : "NULL");
+    return fine;
+}
+
+bool cfx_save_archive(const char *path, int n, const char *const *names,
+                      cfx_program *const *programs) {
+    if (n < 1 || !names || !programs) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "there is no program to write");
+        return false;
+    }
+    cfx__pt2_entry *all = cfx__alloc0((size_t)n * sizeof *all);
+    bool fine = true;
+    for (int i = 0; fine && i < n; i++) {
+        fine = is_writable(programs[i], path) && is_name(all, i, names[i]);
+        all[i] = (cfx__pt2_entry){names[i], programs[i]};
+    }
+    fine = fine && cfx__pt2_save_all(path, n, all);
+    cfx__free(all);
+    return fine;
 }

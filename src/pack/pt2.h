@@ -22,6 +22,7 @@
 /* What is shared while one program is read. */
 typedef struct cfx__pt2_reader {
     const char *path;
+    const char *name;  /* of the program that was asked for; NULL: there is to be one */
     const char *node;  /* the node being read, for errors; NULL outside of nodes */
     cfx__srepr_hints hints;
     /* texts of expressions, stack traces and module stacks to the values made of them, which are
@@ -126,6 +127,12 @@ cfx_program *cfx__fx_open(const char *path);
 bool cfx__fx_save(const cfx_program *p, const char *path);
 cfx_program *cfx__pt2_open_file(const char *path);
 bool cfx__pt2_save(const cfx_program *p, const char *path);
+/* Several programs in an archive; storages that they share are written once. */
+typedef struct cfx__pt2_entry {
+    const char *name;
+    const cfx_program *program;
+} cfx__pt2_entry;
+bool cfx__pt2_save_all(const char *path, int n, const cfx__pt2_entry *programs);
 
 /* cfx_safetensors_write but for the last step: opens the file, together with `first` where that is
  * not NULL, and writes it; who calls closes it. */

@@ -4,6 +4,8 @@
  * There were four layouts. From 2.8 on all lies in one folder, models/NAME.json and data/ in it;
  * weights are storages of their own since 2.9, one torch.save file before. Until 2.7 there was no
  * folder: serialized_exported_program.json and torch.save files beside it. */
+#include <unistd.h>
+
 #include "pickle.h"
 #include "pt2.h"
 
@@ -251,20 +253,34 @@ bool cfx__pt2_check_tensors(const cfx__pt2_reader *r, const cfx_program *p) {
                               s->target);
 }
 
-/* The program called "model", else the first there is; NULL when there is none. */
-static cfx__zip_entry *find_model(archive *a) {
-    cfx__zip_entry *e = part(a, "models/model.json");
-    a->name = "model";
+/* The names of the programs in the archive, a list; scope. */
+static cfx_value model_names(const archive *a) {
+    cfx_value names = cfx_list_value(0, NULL);
     size_t len = strlen(a->root);
-    for (size_t i = 0; !e && i < a->zip->entries.len; i++) {
+    for (size_t i = 0; i < a->zip->entries.len; i++) {
         const char *name = a->zip->entries.data[i].name;
         size_t n = strlen(name);
-        if (strncmp(name, a->root, len) || strncmp(name + len, "models/", 7) ||
-            strcmp(name + (n > 5 ? n - 5 : 0), ".json"))
-            continue;
-        e = &a->zip->entries.data[i];
-        a->name = cfx__string_new(name + len + 7, n - len - 7 - 5)->text;
+        if (n >= len + 7 + 5 && !strncmp(name, a->root, len) &&
+            !strncmp(name + len, "models/", 7) && !strcmp(name + n - 5, ".json"))
+            cfx_list_append(cfx_as_list(names),
+                            cfx_string_value_n(name + len + 7, n - len - 7 - 5));
     }
+    return names;
+}
+
+/* The program that was asked for: the one called "model", or the only one, where none was. NULL,
+ * with an error where there is none of that name or it is not clear which. */
+static cfx__zip_entry *find_model(archive *a) {
+    const cfx_list *names = cfx_as_list(model_names(a));
+    a->name = a->r->name ? a->r->name : "model";
+    if (!a->r->name && names->len == 1)
+        a->name = cfx_text(names->items[0]);
+    cfx__zip_entry *e = part(a, "models/%s.json", a->name);
+    if (!e && names->len)
+        cfx__pt2_bad(a->r, "it holds no program called %s; those that it holds are %s, and %s:%s "
+                           "is one of them",
+                     a->name, cfx_value_repr(cfx_list_value(names->len, names->items)), a->r->path,
+                     cfx_text(names->items[0]));
     return e;
 }
 
@@ -284,6 +300,8 @@ static bool read_archive(archive *a) {
     if (order && strcmp(order, "little"))
         return cfx__pt2_bad(a->r, "its numbers are in %s-endian order", order);
     cfx__zip_entry *model = find_model(a);
+    if (!model && !cfx_ok())
+        return false;
     if (!model && has_folder(a, "data/aotinductor/"))
         return cfx__pt2_bad(a->r, "it is an AOTInductor package: compiled code for one kind of "
                                   "machine, without a graph. Save the program itself with "
@@ -363,20 +381,62 @@ static cfx_program *open_archive(cfx__pt2_reader *r, cfx__pack_bytes bytes) {
     return ok ? a.program : &cfx__program_bad;
 }
 
-cfx_program *cfx__pt2_open(const char *path, cfx__pack_bytes bytes) {
+static cfx_program *open_named(const char *path, const char *name, cfx__pack_bytes bytes) {
     size_t mark = cfx_scope_open();
-    cfx__pt2_reader r = {.path = path};
+    cfx__pt2_reader r = {.path = path, .name = name};
     cfx_program *p = open_archive(&r, bytes);
     cfx__pt2_reader_close(&r);
     return cfx_scope_return(mark, p);
 }
 
+cfx_program *cfx__pt2_open(const char *path, cfx__pack_bytes bytes) {
+    return open_named(path, NULL, bytes);
+}
+
+/* Where a path is no file and ends in ":NAME" behind that of one, the name; else NULL. */
+static const char *name_in(const char *path) {
+    const char *colon = strrchr(path, ':');
+    if (!colon || colon == path || !colon[1] || strchr(colon, '/') || access(path, F_OK) == 0)
+        return NULL;
+    const char *file = cfx__string_new(path, (size_t)(colon - path))->text;
+    return access(file, F_OK) == 0 ? colon + 1 : NULL;
+}
+
 cfx_program *cfx__pt2_open_file(const char *path) {
+    size_t mark = cfx_scope_open();
+    const char *name = name_in(path);
+    if (name)
+        path = cfx__string_new(path, (size_t)(name - 1 - path))->text;
     cfx__file_mapping *map = cfx__file_map(path);
-    cfx_program *p = map ? cfx__pt2_open(path, (cfx__pack_bytes){map->data, map->size, map})
+    cfx_program *p = map ? open_named(path, name, (cfx__pack_bytes){map->data, map->size, map})
                          : &cfx__program_bad;
     cfx_drop(map);
-    return p;
+    return cfx_scope_return(mark, p);
+}
+
+cfx_value cfx_archive_names(const char *path) {
+    if (!path) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no path");
+        return cfx_bad();
+    }
+    size_t mark = cfx_scope_open();
+    cfx__file_mapping *map = cfx__file_map(path);
+    cfx__zip zip;
+    cfx_value names = cfx_bad();
+    if (map && cfx__zip_open(&zip, cfx__text_format("'%s'", path),
+                             (cfx__pack_bytes){map->data, map->size, map})) {
+        cfx__pt2_reader r = {.path = path};
+        archive a = {.r = &r, .zip = &zip, .root = find_root(&zip, "/archive_format")};
+        names = a.root ? model_names(&a) : cfx_list_value(0, NULL);
+        if (!cfx_as_list(names)->len) {
+            cfx__pt2_bad(&r, "it holds no programs with names");
+            names = cfx_bad();
+        }
+    }
+    if (map)
+        cfx__zip_close(&zip);
+    cfx_drop(map);
+    return cfx_scope_return_value(mark, cfx_ok() ? names : cfx_bad());
 }
 
 cfx_value cfx_program_sample_inputs(const cfx_program *p) {

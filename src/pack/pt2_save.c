@@ -5,7 +5,10 @@
 #include <zlib.h>
 
 typedef struct saver {
-    const cfx_program *p;
+    const cfx_program *p; /* the one that is written now */
+    const char *name;     /* of it in the archive */
+    cfx_dict *weights, *constants; /* storages that were written, of all programs, to their files */
+    int objects;          /* that were written */
     const char *path;
     const char *root; /* of all names: the file's name without its last suffix, and '/' */
     cfx__zip_writer zip;
@@ -261,19 +264,19 @@ static void put_objects(saver *s, cfx__text *t, const char *folder) {
             cfx__text_puts(t, ", ");
         put_string(t, cfx_value_str(cfx_as_dict(objects)->entries[i].key));
         cfx__text_printf(t,
-                         ": {\"path_name\": \"custom_obj_%lld\", \"is_param\": %s, "
+                         ": {\"path_name\": \"custom_obj_%d\", \"is_param\": %s, "
                          "\"use_pickle\": true, \"tensor_meta\": %s}",
-                         (long long)i, cfx_integer(cfx_as_list(o)->items[2]) ? "true" : "false",
+                         s->objects, cfx_integer(cfx_as_list(o)->items[2]) ? "true" : "false",
                          cfx_text(cfx_as_list(o)->items[3]));
-        add(s, cfx__text_format("%s/custom_obj_%lld", folder, (long long)i), bytes->data,
+        add(s, cfx__text_format("%s/custom_obj_%d", folder, s->objects++), bytes->data,
             (size_t)bytes->numel);
     }
 }
 
 static bool put_tensors(saver *s, const cfx__map *inputs, const char *folder, const char *stem,
-                        const char *config, const cfx_dict *tensors) {
+                        cfx_dict *written, const cfx_dict *tensors) {
+    const char *what = strrchr(folder, '/') + 1;
     cfx__text t = {0};
-    cfx_dict *written = cfx_dict_new();
     bool ok = true;
     cfx__text_puts(&t, "{\"config\": {");
     for (int64_t i = 0; ok && i < tensors->len; i++) {
@@ -294,7 +297,7 @@ static bool put_tensors(saver *s, const cfx__map *inputs, const char *folder, co
     }
     put_objects(s, &t, folder);
     cfx__text_puts(&t, "}}");
-    add(s, cfx__text_format("%s/%s", folder, config), t.data, t.len);
+    add(s, cfx__text_format("%s/%s_%s_config.json", folder, s->name, what), t.data, t.len);
     cfx__text_release(&t);
     return ok;
 }
@@ -318,24 +321,45 @@ static void put_id(saver *s) {
     add(s, ".data/serialization_id", id, 40);
 }
 
-static bool put_archive(saver *s, const cfx__text *model) {
+static bool put_program(saver *s, const cfx__text *model) {
     const cfx_program *p = s->p;
     cfx__map inputs = {0};
     for (int i = 0; i < p->ninputs; i++)
         if (p->inputs[i].target)
             cfx__map_set(&inputs, p->inputs[i].target, &p->inputs[i]);
-    bool ok = put_tensors(s, &inputs, "data/weights", "weight", "model_weights_config.json",
-                          p->state) &&
-              put_tensors(s, &inputs, "data/constants", "tensor", "model_constants_config.json",
-                          p->constants);
+    bool ok =
+        put_tensors(s, &inputs, "data/weights", "weight", s->weights, p->state) &&
+        put_tensors(s, &inputs, "data/constants", "tensor", s->constants, p->constants);
     cfx__map_release(&inputs);
-    add(s, "models/model.json", model->data, model->len);
-    put_bytes(s, "data/sample_inputs/model.pt", cfx_dict_get(p->extra, "sample_inputs"));
-    cfx_value files = cfx_dict_get(p->extra, "files");
-    for (int64_t i = 0; files.tag == CFX_TAG_DICT && i < cfx_as_dict(files)->len; i++)
-        put_bytes(s,
-                  cfx__text_format("extra/%s", cfx_value_str(cfx_as_dict(files)->entries[i].key)),
-                  cfx_as_dict(files)->entries[i].value);
+    add(s, cfx__text_format("models/%s.json", s->name), model->data, model->len);
+    put_bytes(s, cfx__text_format("data/sample_inputs/%s.pt", s->name),
+              cfx_dict_get(p->extra, "sample_inputs"));
+    return ok;
+}
+
+/* Files that came with programs: of those that have one name the first. */
+static void put_files(saver *s, int n, const cfx__pt2_entry *programs) {
+    cfx_dict *all = cfx_dict_new();
+    for (int k = 0; k < n; k++) {
+        cfx_value files = cfx_dict_get(programs[k].program->extra, "files");
+        for (int64_t i = 0; files.tag == CFX_TAG_DICT && i < cfx_as_dict(files)->len; i++)
+            if (!cfx_dict_find(all, cfx_as_dict(files)->entries[i].key))
+                cfx_dict_put(all, cfx_as_dict(files)->entries[i].key,
+                             cfx_as_dict(files)->entries[i].value);
+    }
+    for (int64_t i = 0; i < all->len; i++)
+        put_bytes(s, cfx__text_format("extra/%s", cfx_value_str(all->entries[i].key)),
+                  all->entries[i].value);
+}
+
+static bool put_archive(saver *s, int n, const cfx__pt2_entry *programs, const cfx__text *models) {
+    bool ok = true;
+    for (int i = 0; ok && i < n; i++) {
+        s->p = programs[i].program;
+        s->name = programs[i].name;
+        ok = put_program(s, &models[i]);
+    }
+    put_files(s, n, programs);
     add(s, "archive_format", "pt2", 3);
     add(s, "archive_version", "0", 1);
     add(s, ".data/version", "6\n", 2);
@@ -352,19 +376,28 @@ static const char *root_of(const char *path) {
     return len ? cfx__text_format("%.*s/", (int)len, name) : "archive/";
 }
 
-bool cfx__pt2_save(const cfx_program *p, const char *path) {
+bool cfx__pt2_save_all(const char *path, int n, const cfx__pt2_entry *programs) {
     size_t mark = cfx_scope_open();
-    saver s = {.p = p, .path = path, .root = root_of(path)};
-    cfx__text model = {0};
+    saver s = {.path = path, .root = root_of(path), .weights = cfx_dict_new(),
+               .constants = cfx_dict_new()};
+    cfx__text *models = cfx__alloc0((size_t)(n + 1) * sizeof *models);
     cfx__file_save file;
-    bool ok = cfx__pt2_write_model(p, path, &model) && cfx_ok() &&
-              cfx__file_save_open(&file, path);
+    bool ok = true;
+    for (int i = 0; ok && i < n; i++)
+        ok = cfx__pt2_write_model(programs[i].program, path, &models[i]) && cfx_ok();
+    ok = ok && cfx__file_save_open(&file, path);
     if (ok) {
         s.zip.file = file.file;
-        ok = put_archive(&s, &model) && cfx_ok();
+        ok = put_archive(&s, n, programs, models) && cfx_ok();
         ok = cfx__file_save_close(&file, ok || s.zip.failed);
     }
-    cfx__text_release(&model);
+    for (int i = 0; i < n; i++)
+        cfx__text_release(&models[i]);
+    cfx__free(models);
     cfx_scope_close(mark);
     return ok;
+}
+
+bool cfx__pt2_save(const cfx_program *p, const char *path) {
+    return cfx__pt2_save_all(path, 1, &(cfx__pt2_entry){"model", p});
 }
