@@ -342,3 +342,11 @@ TEST(threads_have_contexts_of_their_own) {
         CHECK(!failed);
     }
 }
+
+TEST(overloads_are_called_by_name) {
+    CHECK_STR(cfx_str(cfx_py("torch.ops.aten.add.Tensor", cfx_ones(2), 1)), "tensor([2., 2.])");
+    CHECK_STR(cfx_str(cfx_py("aten.mul.Tensor", cfx_ones(2), 3)), "tensor([3., 3.])");
+    CHECK_OK();
+    CHECK(cfx_is_bad(cfx_py("torch.ops.aten.add.Nothing", cfx_ones(2), 1)));
+    CHECK_ERROR("no operator is called 'torch.ops.aten.add.Nothing'");
+}

@@ -282,6 +282,11 @@ static void unknown(cfx_site at, const char *name) {
     cfx_scope_close(mark);
 }
 
+/* "torch.ops.aten.add.Tensor", or without "torch.ops."; NULL where there is none. */
+static cfx_op *overload_named(const char *text) {
+    return cfx_op_find(strncmp(text, "torch.ops.", 10) ? text : text + 10);
+}
+
 cfx_value cfx_py_from(cfx_site at, const char *name, cfx_args a) {
     if (!cfx__given(at, name, "name of the function"))
         return cfx_bad();
@@ -290,6 +295,9 @@ cfx_value cfx_py_from(cfx_site at, const char *name, cfx_args a) {
     bool inplace = !fn;
     if (inplace)
         fn = cfx__fn_named_inplace(name, &own);
+    cfx_op *op = fn ? NULL : overload_named(name);
+    if (op)
+        return cfx_op_do_from(at, op, a);
     if (!fn) {
         unknown(at, name);
         return cfx_bad();
@@ -307,7 +315,7 @@ cfx_target cfx_target_named(const char *text) {
     for (int i = 0; fn && (s = cfx_spelling_at(i)); i++)
         if (!strcmp(s, text))
             return (cfx_target){.fn = fn, .op = fn->ops[0], .name = s};
-    cfx_op *op = text ? cfx_op_find(strncmp(text, "torch.ops.", 10) ? text : text + 10) : NULL;
+    cfx_op *op = text ? overload_named(text) : NULL;
     if (op)
         return cfx_target_op(op);
     unknown((cfx_site){0}, text ? text : "None");
