@@ -70,7 +70,7 @@ static bool may_write(const cfx_node *n) {
         return cfx_node_is_impure(n);
     for (int i = 0; i < fn->n; i++) {
         const cfx__op_info *info = cfx__op_info_of(fn->ops[i]);
-        if (!info || info->writes || fn->ops[i]->effects & CFX_SIDE)
+        if (!info || info->writes || info->updated || fn->ops[i]->effects & CFX_SIDE)
             return cfx_node_is_impure(n);
         for (int k = 0; k < info->schema->nargs; k++)
             if (!strcmp(info->schema->args[k].name, "inplace"))
