@@ -449,8 +449,8 @@ static bool merge_node(cfx__merging *g) {
     cfx_node_set_meta(n, "val", all);
     cfx_graph_insert_after(n->graph, n);
     if (symbol.tag == CFX_TAG_STR) {
-        cfx_node_remove_meta(n, "data");
         cfx__merge_assert_fixed(g, n, cfx_text(symbol));
+        cfx_node_remove_meta(n, "data"); /* which frees the text */
     }
     bool same = is_real(val[0]) && is_same_in_all(g, val);
     if (val[0].tag == CFX_TAG_FLOAT && same)
