@@ -15,6 +15,10 @@ typedef struct cfx_split_options {
     bool keep_original_node_name; /* nodes are called in a part as they are in the whole */
     bool number_inputs;           /* inputs of parts are arg_0, arg_1, not the values' names */
     const char *affix;            /* "pp": submod_pp_0; NULL: none */
+    bool first_ready;             /* of parts that could be called next it is the first, not the
+                                     last as in split_module() */
+    cfx_value tags;               /* for cfx_split_by_tags: all tags, a list, in the order in which
+                                     parts are called; None: in the order they are met */
     cfx_dict *names;              /* filled: path in the split module to the path before; or NULL */
 } cfx_split_options;
 
@@ -28,7 +32,8 @@ typedef int cfx_split_fn(cfx_node *n, void *user);
 CFX_API cfx_module *cfx_split_module(cfx_module *gm, cfx_split_fn *part_of, void *user,
                                      cfx_split_options options);
 /* The same by the tag that each node has in its metadata ("tag", a text), which is the name of its
- * part. An error where a node has none. */
+ * part, as torch.fx's split_by_tags(gm, tags): parts are called in the order of their tags, as far
+ * as their values allow. An error where a node has none, or another than those listed. */
 CFX_API cfx_module *cfx_split_by_tags(cfx_module *gm, cfx_split_options options);
 /* The same by the module that nodes come from ("nn_module_stack"), `depth` levels below the root:
  * each stretch of nodes of one module is a part called after it, "layers_0". */

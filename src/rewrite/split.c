@@ -114,15 +114,24 @@ static void note_effects(splitting *s) {
     VEC_FREE(impure);
 }
 
-/* An order in which each part comes after those it needs: torch.fx's, which takes the last one that
- * is ready. */
+/* The part that is called next: torch.fx's split_module takes the last one that is ready. */
+static int next_ready(const splitting *s, int *ready, int *nready) {
+    int at = *nready - 1;
+    for (int k = 0; s->options.first_ready && k < *nready; k++)
+        at = ready[k] < ready[at] ? k : at;
+    int next = ready[at];
+    ready[at] = ready[--*nready];
+    return next;
+}
+
+/* An order in which each part comes after those it needs. */
 static bool order_parts(const splitting *s, int *order) {
     int *ready = cfx__alloc((size_t)(s->nparts + 1) * sizeof *ready), nready = 0, n = 0;
     for (int i = 0; i < s->nparts; i++)
         if (!s->parts[i].needs->len)
             ready[nready++] = i;
     while (nready) {
-        int i = ready[--nready];
+        int i = next_ready(s, ready, &nready);
         order[n++] = i;
         const cfx_dict *next = s->parts[i].needed_by;
         for (int64_t k = 0; k < next->len; k++) {

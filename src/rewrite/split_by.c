@@ -30,15 +30,18 @@ static bool is_part(const cfx_node *n) {
     return n->op != CFX_PLACEHOLDER && n->op != CFX_GET_ATTR && n->op != CFX_OUTPUT;
 }
 
-/* Puts n in the part of that name, which stays the caller's until the end. */
+/* A part of that name, which stays the caller's until the end; its number and one. */
+static intptr_t add_part(parting *p, const char *name) {
+    VEC_PUSH(p->names, name);
+    intptr_t number = (intptr_t)p->names.len;
+    cfx__map_set(&p->numbers, name, (void *)number);
+    return number;
+}
+
+/* Puts n in the part of that name. */
 static void put(parting *p, const cfx_node *n, const char *name) {
     intptr_t number = (intptr_t)cfx__map_get(&p->numbers, name);
-    if (!number) {
-        VEC_PUSH(p->names, name);
-        number = (intptr_t)p->names.len;
-        cfx__map_set(&p->numbers, name, (void *)number);
-    }
-    p->part_of[cfx__node_of(n)->id] = (int)number - 1;
+    p->part_of[cfx__node_of(n)->id] = (int)(number ? number : add_part(p, name)) - 1;
 }
 
 static cfx_module *close(parting *p, size_t mark, cfx_split_options o) {
@@ -67,18 +70,38 @@ cfx_module *cfx_split_module(cfx_module *gm, cfx_split_fn *part_of, void *user,
     return close(&p, mark, o);
 }
 
+/* Parts for the tags that the caller lists, in that order. */
+static void list_tags(parting *p, cfx_value tags) {
+    bool listed = tags.tag == CFX_TAG_LIST || tags.tag == CFX_TAG_TUPLE;
+    for (int64_t i = 0; listed && i < cfx_as_list(tags)->len; i++) {
+        const char *tag = cfx_text(cfx_as_list(tags)->items[i]);
+        if (!tag)
+            cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "tags are texts, not %s",
+                     cfx_value_repr(cfx_as_list(tags)->items[i]));
+        else if (!cfx__map_get(&p->numbers, tag))
+            add_part(p, tag);
+    }
+}
+
 cfx_module *cfx_split_by_tags(cfx_module *gm, cfx_split_options o) {
     parting p;
     if (!open(&p, gm))
         return &cfx__module_bad;
     size_t mark = cfx_scope_open();
+    list_tags(&p, o.tags);
     cfx_each_node(gm->graph, n) {
         const char *tag = cfx_text(cfx_node_get_meta(n, "tag"));
-        if (is_part(n) && !tag && cfx_ok())
+        if (!is_part(n) || !cfx_ok())
+            continue;
+        if (!tag)
             cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "node %s has no tag", n->name);
-        if (is_part(n) && tag)
+        else if (!cfx_is_none(o.tags) && !cfx__map_get(&p.numbers, tag))
+            cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                     "node %s has the tag '%s', which is not among those listed", n->name, tag);
+        else
             put(&p, n, tag);
     }
+    o.first_ready = true;
     return close(&p, mark, o);
 }
 

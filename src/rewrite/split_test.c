@@ -161,6 +161,30 @@ TEST(split_by_tags) {
     CHECK_ERROR("node d has no tag");
 }
 
+TEST(parts_are_called_in_the_order_of_their_tags) {
+    cfx_module *gm = parsed("def forward(self, x):\n"
+                            "    a = torch.sin(x)\n"
+                            "    b = torch.cos(x)\n"
+                            "    c = torch.add(a, 1)\n"
+                            "    return (b, c)\n");
+    static const char *const tags[] = {"first", "second", "first"};
+    for (int i = 0; i < 3; i++)
+        cfx_node_set_meta(cfx_graph_find(gm->graph, (char[]){(char)('a' + i), 0}), "tag",
+                          cfx_string_value(tags[i]));
+    CHECK_STR(body(cfx_split_by_tags(gm, (cfx_split_options){0})),
+              "    first = self.first(x)\n"
+              "    second = self.second(x);  x = None\n"
+              "    return (second, first)\n    ");
+    CHECK_STR(body(cfx_split_by_tags(
+                  gm, (cfx_split_options){.tags = cfx_list("second", "first")})),
+              "    second = self.second(x)\n"
+              "    first = self.first(x);  x = None\n"
+              "    return (second, first)\n    ");
+    CHECK_OK();
+    CHECK(cfx_failed(cfx_split_by_tags(gm, (cfx_split_options){.tags = cfx_list("first")})));
+    CHECK_ERROR("node b has the tag 'second', which is not among those listed");
+}
+
 static bool no_sin(const cfx_node *n, void *user) {
     (void)user;
     return !strstr(n->target.name, "sin");
