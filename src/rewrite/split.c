@@ -22,6 +22,7 @@ typedef struct splitting {
     cfx_graph *graph;   /* the new one */
     cfx_module *holder;
     cfx_dict *nodes;    /* node of the whole to node of the new graph */
+    cfx_dict *moved;    /* paths of attributes that a part has the name of, to where they are now */
 } splitting;
 
 static bool has(const cfx_dict *d, cfx_node *n) { return cfx_dict_find(d, cfx_node_value(n)); }
@@ -214,6 +215,31 @@ static cfx_module *finish_part(splitting *s, part *p) {
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+static bool is_part_name(const splitting *s, const char *name, size_t len) {
+    for (int i = 0; i < s->nparts; i++)
+        if (strlen(s->parts[i].name) == len && !strncmp(s->parts[i].name, name, len))
+            return true;
+    return false;
+}
+
+/* Where an attribute is now: where it was, or, where a part is called as the module that has it, at
+ * the top, "b.fc.weight" as b_fc_weight. */
+static const char *outer_path(splitting *s, const char *path) {
+    cfx_value known = cfx_dict_get(s->moved, path);
+    if (!cfx_is_none(known))
+        return cfx_text(known);
+    if (!is_part_name(s, path, strcspn(path, ".")))
+        return path;
+    char *flat = (char *)cfx__text_format("%s", path);
+    for (char *c = flat; *c; c++)
+        *c = *c == '.' ? '_' : *c;
+    while (is_part_name(s, flat, strlen(flat)) || cfx_module_has(s->gm, flat) ||
+           cfx_module_has(s->holder, flat))
+        flat = (char *)cfx__text_format("%s_", flat);
+    cfx_dict_set(s->moved, path, cfx_string_value(flat));
+    return flat;
+}
+
 /* Placeholders, and attributes that no part reads itself, are as they were. */
 static void copy_outer(splitting *s, cfx_node *n) {
     if (has(s->nodes, n) || number_of(s, n) >= 0 ||
@@ -222,8 +248,10 @@ static void copy_outer(splitting *s, cfx_node *n) {
     cfx_target t = n->target;
     if (n->op == CFX_PLACEHOLDER && s->options.keep_original_node_name)
         t.name = n->name;
-    if (n->op == CFX_GET_ATTR)
-        cfx__module_adopt(s->holder, t.name, s->gm, t.name);
+    if (n->op == CFX_GET_ATTR) {
+        t.name = outer_path(s, t.name);
+        cfx__module_adopt(s->holder, t.name, s->gm, n->target.name);
+    }
     cfx_node *made = cfx_graph_create(s->graph, n->op, t, n->args, n->kwargs, NULL, n->type);
     copy_meta(made, n);
     cfx_dict_put(s->nodes, cfx_node_value(n), cfx_node_value(made));
@@ -302,7 +330,7 @@ cfx_module *cfx__split(cfx_module *gm, const int *part_of, int nparts, const cha
                        cfx_split_options options) {
     size_t mark = cfx_scope_open();
     splitting s = {.gm = gm, .part_of = part_of, .nparts = nparts, .options = options,
-                   .graph = cfx_graph_new(), .nodes = cfx_dict_new(),
+                   .graph = cfx_graph_new(), .nodes = cfx_dict_new(), .moved = cfx_dict_new(),
                    .holder = cfx__module_new_raw("GraphModule", NULL)};
     s.parts = cfx__alloc0((size_t)(nparts + 1) * sizeof *s.parts);
     for (int i = 0; i < nparts; i++)

@@ -161,6 +161,33 @@ TEST(split_by_tags) {
     CHECK_ERROR("node d has no tag");
 }
 
+static cfx_value inner(cfx_module *self, cfx_args a) {
+    return cfx_tensor_value(cfx_relu(cfx_call(self, "fc", a.v[0])));
+}
+
+static cfx_value outer(cfx_module *self, cfx_args a) {
+    return cfx_tensor_value(cfx_add(cfx_call(self, "b", a.v[0]), 1));
+}
+
+/* A part that is called as a module is takes nothing from it. */
+TEST(split_of_nested_layers_of_a_program) {
+    cfx_module *b = cfx_module_new("Inner", inner, "x"), *m = cfx_module_new("Outer", outer, "x");
+    cfx_nn_add(b, "fc", cfx_nn_linear(2, 2));
+    cfx_nn_add(m, "b", b);
+    cfx_tensor *x = cfx_randn(1, 2);
+    cfx_module *gm = cfx_program_module(cfx_export(m, cfx_tuple(x), CFX_NONE, CFX_NONE));
+    const char *want = cfx_str(cfx_detach(cfx_forward_value(m, x)));
+    for (int depth = 1; depth < 4; depth++) {
+        cfx_module *parts = cfx_split_by_modules(gm, depth, (cfx_split_options){0});
+        CHECK_OK();
+        CHECK(cfx_graph_lint(parts->graph, parts));
+        CHECK_STR(cfx_str(cfx_detach(cfx_forward_value(parts, x))), want);
+        CHECK(cfx_inline(parts, NULL) > 1);
+        CHECK_STR(cfx_str(cfx_detach(cfx_forward_value(parts, x))), want);
+    }
+    CHECK_OK();
+}
+
 TEST(parts_are_called_in_the_order_of_their_tags) {
     cfx_module *gm = parsed("def forward(self, x):\n"
                             "    a = torch.sin(x)\n"
