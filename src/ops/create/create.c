@@ -36,6 +36,13 @@ void shape_make(cfx_op_call *c) {
         out_strided(c, 0, dtype, n, shape, stride);
 }
 
+/* Memory that nobody has set yet is zero: results are the same from run to run, and a program sees
+ * nothing of what was there before. */
+static void kernel_unset(cfx_op_call *c) {
+    if (c->out[0]->data)
+        memset(c->out[0]->data, 0, c->out[0]->storage->size);
+}
+
 static void kernel_make(cfx_op_call *c) {
     const make_row *r = c->op->row;
     cfx_tensor *t = c->out[0];
@@ -43,8 +50,8 @@ static void kernel_make(cfx_op_call *c) {
         cfx__tensor_fill(t, c->args[r->fill]);
     else if (r->fill != WITH_NOTHING)
         cfx__tensor_fill(t, cfx_int(r->fill == WITH_ONE));
-    else if (t->dtype == CFX_BOOL) /* whatever lies there, a bool is 0 or 1 */
-        cfx__tensor_fill(t, cfx_bool(false));
+    else
+        kernel_unset(c);
 }
 
 #define MAKE(...)                                                                                  \
@@ -124,12 +131,6 @@ static void make_strided(cfx_op_call *c, cfx_dtype dtype, int size) {
 
 static void shape_empty_strided(cfx_op_call *c) { make_strided(c, default_dtype(), 0); }
 static void shape_new_empty_strided(cfx_op_call *c) { make_strided(c, arg_tensor(c, 0)->dtype, 1); }
-
-/* Bools that nobody has set yet are 0 or 1 all the same. */
-static void kernel_unset(cfx_op_call *c) {
-    if (c->out[0]->dtype == CFX_BOOL)
-        memset(c->out[0]->data, 0, c->out[0]->storage->size);
-}
 
 /* Contiguous in the order of dimensions given: strides grow from the last to the first. */
 static void shape_empty_permuted(cfx_op_call *c) {

@@ -214,3 +214,13 @@ TEST(complex_powers_have_any_base) {
               "tensor([-2.,  4., -8.])");
     CHECK_STR(cfx_str(cfx_logspace(cfx_complex_value(1, 0), 2, 2)), "tensor([ 10.+0.j, 100.+0.j])");
 }
+
+TEST(memory_that_nobody_has_set_is_zero) {
+    CFX_SCOPE cfx_full(cfx_list(1000), 7.5); /* what may lie there */
+    cfx_tensor *made[] = {cfx_empty(cfx_list(1000)), cfx_empty_like(cfx_ones(10, 100)),
+                          cfx_new_empty(cfx_ones(2), cfx_list(1000)),
+                          cfx_empty_strided(cfx_list(10, 100), cfx_list(1, 10))};
+    for (int i = 0; i < 4; i++)
+        CHECK_NEAR(cfx_tensor_get(cfx_sum(cfx_abs(made[i])), 0), 0, 0);
+    CHECK_OK();
+}

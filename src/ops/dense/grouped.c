@@ -1,6 +1,7 @@
 /* Grouped products, as mixtures of experts have them: many products in one call, where `offs` says
  * at which row, column or inner place each group ends. Start at groups_of. */
 #include "../back.h"
+#include "../dense.h"
 #include "gemm.h"
 
 /* One operand is cut along a dimension, the other has a matrix for each group:
@@ -162,10 +163,18 @@ static void grad_grouped(cfx_back *b) {
         back_give(b, 1, cfx_aten__grouped_mm(cfx_mT(back_arg(b, 0)), b->gout[0], offs));
 }
 
+/* Each row, column or inner place belongs to one group. */
+static int64_t flops_grouped(const cfx_op_call *c) {
+    const groups g = groups_of(c);
+    const int64_t *a = g.a->shape + g.a->ndim - 2, batch = g.cut == CUT_NOTHING ? g.a->shape[0] : 1;
+    return flops_of(4, (int64_t[]){batch, a[0], a[1], g.b->shape[g.b->ndim - 1]});
+}
+
 CFX_OP(_grouped_mm) = {"aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? "
                        "bias=None, ScalarType? out_dtype=None) -> Tensor",
                        "torch._grouped_mm", .shape = shape_grouped, .kernel = kernel_grouped,
-                       .dtypes = GEMM_DTYPES, GRAD(grouped, READ(0) | READ(1) | READ(2))};
+                       .dtypes = GEMM_DTYPES, .flops = flops_grouped,
+                       GRAD(grouped, READ(0) | READ(1) | READ(2))};
 
 /* The operator that transformers registers for machines without the one above. */
 static void shape_fallback(cfx_op_call *c) {
@@ -183,4 +192,4 @@ static void shape_fallback(cfx_op_call *c) {
 CFX_OP(grouped_mm_fallback) = {
     "transformers::grouped_mm_fallback(Tensor input, Tensor weight, Tensor offs) -> Tensor", NULL,
     .shape = shape_fallback, .kernel = kernel_grouped, .dtypes = GEMM_DTYPES,
-    GRAD(grouped, READ(0) | READ(1) | READ(2))};
+    .flops = flops_grouped, GRAD(grouped, READ(0) | READ(1) | READ(2))};
