@@ -207,6 +207,9 @@ static inline void cfx__text_puts_line(cfx__text *t, const char *text) {
 /* As cfx__text_vprintf, but what %s brings stays on its line, where it is not all there is. */
 void cfx__text_vshow(cfx__text *t, const char *fmt, va_list ap);
 void cfx__text_showf(cfx__text *t, const char *fmt, ...) CFX_PRINTF(2, 3);
+/* How many letters to insert, drop, replace or swap with the next to come from a to b; more than
+ * `most` where that is not enough. */
+int cfx__text_distance(const char *a, const char *b, int most);
 bool cfx__text_glob(const char *pattern, const char *text); /* * any run, ? any character */
 
 /* ---- vectors and maps ------------------------------------------------------------------------ */

@@ -33,8 +33,26 @@ static int help(bool asked) {
     print("cfx: PyTorch programs without Python\n\nusage: cfx COMMAND ...\n\n");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         print("  %-10s %s\n", commands[i]->name, commands[i]->summary);
-    print("\n'cfx COMMAND --help' tells more of each.\n");
+    print("\n'cfx help COMMAND' tells more of each.\n");
     return asked ? CLI_DONE : CLI_TROUBLE;
+}
+
+static int help_of(const cli_command *command) {
+    fputs(command->help, stdout);
+    fputs(cli_limits_help, stdout);
+    return CLI_DONE;
+}
+
+/* NULL, with words, where there is none. */
+static const cli_command *find(const char *name) {
+    cli_nearest near = {0};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        if (!strcmp(name, commands[i]->name))
+            return commands[i];
+        cli_near(&near, name, commands[i]->name);
+    }
+    cli_say("cfx: no command '%s'%s; see 'cfx --help'\n", name, cli_meant(&near));
+    return NULL;
 }
 
 /* A file that is mapped was cut short by somebody else: its pages are no more. */
@@ -49,25 +67,23 @@ static void on_lost_page(int signal) {
 static int run(int argc, char **argv) {
     if (argc < 2)
         return help(false);
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+    const bool asks = !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
+                      !strcmp(argv[1], "help");
+    if (asks && argc == 2)
         return help(true);
     if (!strcmp(argv[1], "--version")) {
         cli_print("cfx %s\n", CFX_VERSION);
         return CLI_DONE;
     }
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        if (strcmp(argv[1], commands[i]->name))
-            continue;
-        for (int k = 2; k < argc; k++)
-            if (!strcmp(argv[k], "--help")) {
-                fputs(commands[i]->help, stdout);
-                fputs(cli_limits_help, stdout);
-                return CLI_DONE;
-            }
-        return commands[i]->run(argc - 1, argv + 1);
-    }
-    cli_say("cfx: no command '%s'; see 'cfx --help'\n", argv[1]);
-    return CLI_TROUBLE;
+    const cli_command *command = find(argv[asks ? 2 : 1]);
+    if (!command)
+        return CLI_TROUBLE;
+    if (asks)
+        return help_of(command);
+    for (int k = 2; k < argc; k++)
+        if (!strcmp(argv[k], "--help"))
+            return help_of(command);
+    return command->run(argc - 1, argv + 1);
 }
 
 int main(int argc, char **argv) {
@@ -76,10 +92,10 @@ int main(int argc, char **argv) {
     signal(SIGBUS, on_lost_page);
     cli_output_begin();
     cli_limits_begin();
-    int code = run(argc, argv);
+    int code = cli_streams_begin(argc, argv) ? run(argc, argv) : CLI_TROUBLE;
     if (!cfx_ok()) /* nobody told it */
         code = cli_trouble();
-    code = cli_output_end(code);
+    code = cli_streams_end(cli_output_end(code));
     cfx_finish(stderr);
     return code;
 }

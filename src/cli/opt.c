@@ -64,7 +64,11 @@ static bool read_step(options *o, const char *text) {
     size_t n = strcspn(text, ":");
     const cfx_pass *pass = cfx_pass_find(cfx__string_new(text, n)->text);
     if (!pass || o->nsteps == STEPS) {
-        cli_usage(&cli_opt, pass ? "too many passes: '%s'" : "no pass is called '%s'", text);
+        cli_nearest near = {0};
+        for (int i = 0; !pass && cfx_pass_number(i); i++)
+            cli_near(&near, cfx__string_new(text, n)->text, cfx_pass_number(i)->name);
+        cli_usage(&cli_opt, pass ? "too many passes: '%s'%s" : "no pass is called '%s'%s", text,
+                  cli_meant(&near));
         return false;
     }
     cfx_dict *given = cfx_dict_new();

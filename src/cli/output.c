@@ -14,6 +14,8 @@ static struct {
     size_t n;
 } begun;
 
+static bool closed; /* the pipe that stdout is has no reader any more */
+
 typedef struct {
     char bytes[4096];
     size_t n;
@@ -25,6 +27,7 @@ static void write_block(block *b) {
         ssize_t done = write(STDOUT_FILENO, b->bytes + at, b->n - at);
         at += done > 0 ? (size_t)done : 0;
         b->lost = done == 0 || (done < 0 && errno != EINTR);
+        closed |= b->lost && errno == EPIPE;
     }
     b->n = 0;
 }
@@ -155,7 +158,8 @@ int cli_output_end(int code) {
     lost |= fclose(stdout) != 0;
     if (!lost)
         return code;
-    fprintf(stderr, "cfx: cannot write the output: %s\n",
-            errno ? strerror(errno) : "what it goes to is full or closed");
+    if (!closed) /* nobody reads on: no more was wanted */
+        fprintf(stderr, "cfx: cannot write the output: %s\n",
+                errno ? strerror(errno) : "what it goes to is full or closed");
     return CLI_TROUBLE;
 }

@@ -5,7 +5,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../base/base.h"
+
+void cli_near(cli_nearest *n, const char *word, const char *name) {
+    const int most = n->name ? n->far - 1 : (int)strlen(word) / 3 + (strlen(word) > 1);
+    const int far = name ? cfx__text_distance(word, name, most) : most + 1;
+    if (far <= most)
+        *n = (cli_nearest){name, far};
+}
+
+const char *cli_meant(const cli_nearest *n) {
+    return n->name ? cfx__text_format("; did you mean '%s'?", n->name) : "";
+}
+
+/* The part of an option before its value. */
+static void near_option(cli_words *w, const char *name) {
+    const char *word = w->argv[w->at];
+    if (word[0] == '-')
+        cli_near(&w->near, cfx__text_format("%.*s", (int)strcspn(word, "="), word), name);
+}
+
 bool cli_more(cli_words *w) {
+    w->near = (cli_nearest){0};
     while (!w->wrong && ++w->at < w->argc)
         if (!cli_limits(w))
             return true;
@@ -13,8 +34,10 @@ bool cli_more(cli_words *w) {
 }
 
 bool cli_flag(cli_words *w, const char *name, bool *flag) {
-    if (strcmp(w->argv[w->at], name))
+    if (strcmp(w->argv[w->at], name)) {
+        near_option(w, name);
         return false;
+    }
     *flag = true;
     return true;
 }
@@ -22,8 +45,10 @@ bool cli_flag(cli_words *w, const char *name, bool *flag) {
 bool cli_value(cli_words *w, const char *name, const char **value) {
     const char *word = w->argv[w->at];
     size_t n = strlen(name);
-    if (strncmp(word, name, n) || (word[n] && word[n] != '='))
+    if (strncmp(word, name, n) || (word[n] && word[n] != '=')) {
+        near_option(w, name);
         return false;
+    }
     if (word[n] == '=') {
         *value = word + n + 1;
     } else if (w->at + 1 < w->argc) {
@@ -79,7 +104,7 @@ bool cli_precision(cli_words *w) {
 void cli_rest(cli_words *w, const char **argument) {
     const char *word = w->argv[w->at];
     if (word[0] == '-' && word[1])
-        cli_usage(w->command, "unknown option '%s'", word);
+        cli_usage(w->command, "unknown option '%s'%s", word, cli_meant(&w->near));
     else if (*argument)
         cli_usage(w->command, "one argument too many: '%s'", word);
     else {

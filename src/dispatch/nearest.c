@@ -2,30 +2,7 @@
  * PyTorch has for another machine or another kind of tensor. */
 #include "dispatch.h"
 
-enum { MOST = 3, LONGEST = 64 };
-
-static int least(int a, int b) { return a < b ? a : b; }
-
-/* How many letters to insert, drop, replace or swap with the next to come from a to b; `most` + 1
- * where it is more. */
-static int distance(const char *a, const char *b, int most) {
-    int n = (int)strlen(a), m = (int)strlen(b), rows[3][LONGEST + 1];
-    if (n > LONGEST || m > LONGEST || n - m > most || m - n > most)
-        return most + 1;
-    for (int i = 0; i <= n; i++) {
-        int *row = rows[i % 3], *above = rows[(i + 2) % 3], *second = rows[(i + 1) % 3];
-        for (int k = 0; k <= m; k++) {
-            if (!i || !k) {
-                row[k] = i + k;
-                continue;
-            }
-            row[k] = least(above[k - 1] + (a[i - 1] != b[k - 1]), least(row[k - 1], above[k]) + 1);
-            if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
-                row[k] = least(row[k], second[k - 2] + 1);
-        }
-    }
-    return rows[n % 3][m];
-}
+enum { MOST = 3 };
 
 static const char *last_part(const char *name) {
     const char *dot = strrchr(name, '.');
@@ -58,7 +35,7 @@ static void consider_spellings(nearest *near, const char *name) {
     size_t module = (size_t)(last - name);
     for (int i = 0; (s = cfx_spelling_at(i)); i++) {
         bool same_module = !strncmp(s, name, module) && last_part(s) == s + module;
-        int far = distance(last, last_part(s), most);
+        int far = cfx__text_distance(last, last_part(s), most);
         if (far <= most && (same_module || !far))
             consider(near, s, far);
     }
@@ -72,7 +49,7 @@ static void consider_overloads(nearest *near, const char *name) {
         const char *full = cfx_op_name(cfx_op_at(i));
         const char *text =
             whole ? full : cfx__string_new(full, (size_t)(last_part(full) - full - 1))->text;
-        int far = distance(name, text, most);
+        int far = cfx__text_distance(name, text, most);
         if (far <= most)
             consider(near, full, far);
     }
