@@ -264,4 +264,7 @@ cfx_program *cfx__program_parse(const char *text, const char *what);
 int cfx__parse_kind(bool input, const char *text, size_t len);
 const char *cfx__kind_name(bool input, int kind);
 
+/* A node as cfx_program_json writes it; scope. */
+const char *cfx__node_json(const cfx_node *n);
+
 #endif

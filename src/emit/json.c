@@ -110,6 +110,12 @@ static void put_node(cfx__text *out, const cfx_node *n) {
     cfx__text_release(&target);
 }
 
+const char *cfx__node_json(const cfx_node *n) {
+    cfx__text out = {0};
+    put_node(&out, n);
+    return cfx__text_take(&out);
+}
+
 static void put_graph(cfx__text *out, const cfx_module *m) {
     cfx__text_puts(out, "\"nodes\":[");
     bool any = false;

@@ -150,6 +150,9 @@ static void end_statement(cfx__parser *p) {
     const char *name;
     cfx__parser_skip(p);
     if (cfx__parser_take(p, ";")) {
+        cfx__parser_skip(p);
+        if (cfx__parser_is_line_end(p) || *p->at == '#') /* the semicolon alone */
+            return;
         do {
             cfx__parser_skip(p);
             if (take_word(p, "None"))

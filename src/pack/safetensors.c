@@ -167,6 +167,11 @@ static cfx_value read_header(source *s) {
         return cfx_bad();
     }
     memcpy(&len, s->map->data, FRONT);
+    const char *kind = cfx__pack_kind(s->map->data, s->map->size);
+    if (kind && len > LARGEST_HEADER) {
+        bad(s, "it is %s, not a .safetensors file", kind);
+        return cfx_bad();
+    }
     if (len > LARGEST_HEADER) {
         bad(s, "its header of %llu bytes is larger than %d", (unsigned long long)len,
             LARGEST_HEADER);

@@ -51,6 +51,24 @@ static bool has_mark(const char *p, char a, char b) {
     return p[0] == 'P' && p[1] == 'K' && p[2] == a && p[3] == b;
 }
 
+const char *cfx__pack_kind(const char *data, size_t size) {
+    static const struct {
+        const char *start, *kind;
+        size_t len;
+    } kinds[] = {{"\x93NUMPY", "a .npy file of NumPy's", 6},
+                 {"PK\3\4", "a zip archive (.npz, .pt or .pt2)", 4},
+                 {"\x80\2", "a pickle", 2},
+                 {"GGUF", "a .gguf file", 4},
+                 {"\x89PNG", "a picture", 4},
+                 {"\xff\xd8\xff", "a picture", 3},
+                 {"\x7f" "ELF", "a program or library of the machine's", 4}};
+    for (int i = 0; i < COUNT(kinds); i++)
+        if (size >= kinds[i].len && !memcmp(data, kinds[i].start, kinds[i].len))
+            return kinds[i].kind;
+    return size > 9 && data[8] == '{' && !data[7] ? "a .safetensors file: tensors, and no program"
+                                                  : NULL;
+}
+
 bool cfx__zip_is(const char *data, size_t size) {
     return size >= END && (has_mark(data, 3, 4) || has_mark(data, 5, 6));
 }
@@ -90,6 +108,9 @@ static bool read_end(const cfx__zip *z, directory *d) {
         return bad(z, "%s",
                    cfx__zip_is(z->data, z->size)
                        ? "it is cut off (the directory at its end is missing)"
+                   : cfx__pack_kind(z->data, z->size)
+                       ? cfx__text_format("it is no zip archive but %s",
+                                          cfx__pack_kind(z->data, z->size))
                        : "it is no zip archive");
     const char *p = z->data + end;
     if (u16(p + 4) || u16(p + 6))

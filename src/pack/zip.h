@@ -38,6 +38,8 @@ typedef struct cfx__pack_bytes {
 
 /* Whether bytes start as a zip archive does. */
 bool cfx__zip_is(const char *data, size_t size);
+/* What a file is by how it begins, for errors: "a .npy file of NumPy's"; NULL: nobody knows. */
+const char *cfx__pack_kind(const char *data, size_t size);
 /* Reads the directory. False, with a FileError that names `what`, when it is none or not sound.
  * The caller closes it either way. */
 bool cfx__zip_open(cfx__zip *z, const char *what, cfx__pack_bytes bytes);

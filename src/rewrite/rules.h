@@ -35,4 +35,7 @@ struct cfx_rules {
 /* The entries for a key: where they start in the index, and how many there are. */
 void cfx__rules_for(const cfx_rules *r, uint64_t key, int *first, int *n);
 
+/* cfx_rewrite_in_place that counts how often each rule was applied. */
+int cfx__rewrite_counted(cfx_program *p, const cfx_rules *r, int *counts);
+
 #endif

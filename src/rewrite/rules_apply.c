@@ -26,8 +26,8 @@ typedef struct applying {
     cfx__alias alias;
     VEC(row_rules) rows;  /* by the row's number */
     cfx__matcher *matchers; /* one for each rule */
-    int *counts;
-    int limit;            /* how often a rule may be applied */
+    int *counts;          /* how often each rule was applied */
+    int limit;            /* how often one may be */
     bool unsorted;
     VEC(expected) expected;
 } applying;
@@ -281,11 +281,12 @@ static int sweep(applying *a) {
     return done;
 }
 
-static int apply(const cfx_rules *rules, cfx_module *gm, cfx_program *program) {
+static int apply(const cfx_rules *rules, cfx_module *gm, cfx_program *program, int *counts) {
     size_t n = rules->rules.len;
     applying a = {.rules = rules, .program = program, .module = gm, .graph = gm->graph};
     a.matchers = cfx__alloc(n * sizeof *a.matchers);
-    a.counts = cfx__alloc0(n * sizeof *a.counts);
+    a.counts = counts ? counts : cfx__alloc(n * sizeof *a.counts);
+    memset(a.counts, 0, n * sizeof *a.counts);
     a.limit = 1000 + 10 * (int)cfx_graph_len(gm->graph);
     for (size_t i = 0; i < n; i++)
         cfx__matcher_open(&a.matchers[i], rules->rules.data[i].pattern, gm->graph);
@@ -297,7 +298,8 @@ static int apply(const cfx_rules *rules, cfx_module *gm, cfx_program *program) {
     VEC_FREE(a.rows);
     VEC_FREE(a.expected);
     cfx__free(a.matchers);
-    cfx__free(a.counts);
+    if (!counts)
+        cfx__free(a.counts);
     return cfx_ok() ? done : -1;
 }
 
@@ -311,15 +313,19 @@ int cfx_rules_apply(const cfx_rules *r, cfx_module *gm) {
     if (!rules_given(r))
         return -1;
     if (gm && gm->graph)
-        return apply(r, gm, NULL);
+        return apply(r, gm, NULL, NULL);
     cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "rules are applied to a GraphModule, not to %s",
              gm ? gm->type : "NULL");
     return -1;
 }
 
-int cfx_rewrite_in_place(cfx_program *p, const cfx_rules *r) {
+int cfx__rewrite_counted(cfx_program *p, const cfx_rules *r, int *counts) {
     bool given = cfx__program_given((cfx_site){0}, p) && rules_given(r);
-    return given ? apply(r, p->module, p) : -1;
+    return given ? apply(r, p->module, p, counts) : -1;
+}
+
+int cfx_rewrite_in_place(cfx_program *p, const cfx_rules *r) {
+    return cfx__rewrite_counted(p, r, NULL);
 }
 
 cfx_program *cfx_rewrite(const cfx_program *p, const cfx_rules *r, int *changes) {
