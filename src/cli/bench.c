@@ -96,7 +96,7 @@ static void print_table(table *t) {
     if (t->rows.len)
         qsort(t->rows.data, t->rows.len, sizeof *t->rows.data, by_time);
     cli_print("\n%-48s %6s %10s %7s %9s %8s\n", "kernel", "calls", "ms", "share", "GFLOP/s",
-              "of peak");
+              "of f32");
     for (size_t i = 0; i < t->rows.len && i < ROWS; i++) {
         const row *r = &t->rows.data[i];
         cli_print("%-48s %6d %10.3f %6.1f%%", r->name, r->calls, r->ms,
@@ -106,8 +106,8 @@ static void print_table(table *t) {
                       100 * r->flops / r->ms / 1e6 / peak);
         cli_print("\n");
     }
-    cli_print("%-48s %6s %10.3f %7s %9.1f\n", "all of them; the peak is a product's", "", all, "",
-              peak);
+    cli_print("%-48s %6s %10.3f %7s %9.1f\n", "all of them; of f32: of a float32 product's rate",
+              "", all, "", peak);
     VEC_FREE(t->rows);
 }
 

@@ -23,6 +23,17 @@ extern const cli_command cli_bench, cli_compare, cli_convert, cli_decompose, cli
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
+/* Names that a word may have meant. */
+typedef struct cli_nearest {
+    const char *name; /* the nearest so far; NULL: none is near */
+    int far;
+} cli_nearest;
+
+/* Whether `name` is what `word` meant, letters aside; NULL is no name. */
+void cli_near(cli_nearest *n, const char *word, const char *name);
+/* " (did you mean 'show'?)", or "" where nothing is near; scope. */
+const char *cli_meant(const cli_nearest *n);
+
 /* A walk over the words of a subcommand:
  *     cli_words w = {argc, argv, .command = &cli_run};
  *     while (cli_more(&w))
@@ -36,6 +47,7 @@ typedef struct cli_words {
     int at;
     const cli_command *command;
     bool wrong; /* a mistake has been told */
+    cli_nearest near; /* the option that the word is nearest to */
 } cli_words;
 
 bool cli_more(cli_words *w); /* limits, which every subcommand takes, are set on the way */
@@ -75,6 +87,12 @@ void cli_say_list(const char *fmt, va_list ap);
 void cli_dim(bool on);
 /* Writes what is left. Returns the exit code; another, with a sentence, where output was lost. */
 int cli_output_end(int code);
+
+/* Puts files in the place of each "-" among the words, where a file stands: stdin for what is read,
+ * stdout for what is written. False, with words, where that cannot be. */
+bool cli_streams_begin(int argc, char **argv);
+/* Writes what goes to stdout. Returns the exit code. */
+int cli_streams_end(int code);
 
 /* ---- progress -------------------------------------------------------------------------------- */
 

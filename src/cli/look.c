@@ -12,6 +12,13 @@ const char *cli_brief(cfx_value v) {
     return cfx_result_text(&r);
 }
 
+const char *cli_module_of(const cfx_node *n) {
+    cfx_value stack = n ? cfx_node_get_meta(n, "nn_module_stack") : cfx_none();
+    if (stack.tag != CFX_TAG_DICT || !cfx_as_dict(stack)->len)
+        return "";
+    return cfx_value_str(cfx_at(cfx_as_dict(stack)->entries[cfx_as_dict(stack)->len - 1].value, 0));
+}
+
 /* ---- statistics ------------------------------------------------------------------------------ */
 
 const char *cli_stats_text(const cfx_tensor *t) {

@@ -11,6 +11,8 @@
 /* "f32[3, 4]", "int 3", "(f32[2], f32[2])"; scope. */
 const char *cli_brief(cfx_value v);
 
+/* The path of the module that a node is of; "" where it has none, or is NULL; scope. */
+const char *cli_module_of(const cfx_node *n);
 /* "min 0  max 1 ..." of what is finite; "" where there are no numbers. Scope. */
 const char *cli_stats_text(const cfx_tensor *t);
 /* "12,345" and "1.2 MB"; scope. */
@@ -87,7 +89,7 @@ double cli_median(double *ms, int n);
 struct cli_costs;
 void cli_show_tree(const cfx_program *p, const struct cli_costs *costs);
 /* Returns an exit code: trouble where no node is called so. */
-int cli_show_node(const cfx_program *p, const char *name);
+int cli_show_node(const cfx_program *p, const char *name, bool json);
 /* The shortest way from one node to another; CLI_DIFFERS where there is none. */
 int cli_show_path(const cfx_program *p, const char *from, const char *to);
 /* Nodes at most so many steps above and below one. */

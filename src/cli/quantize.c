@@ -185,13 +185,20 @@ static double time_of(cfx_program *p, cfx_value batch) {
     return cfx_ok() ? cli_median(ms, RUNS) : -1;
 }
 
+/* "layer1.0.conv1 (conv2d_23)": the module that a node is of, where it has one. */
+static const char *layer_name(const cfx_quantized *q, const char *name) {
+    const char *module = cli_module_of(cfx_graph_find(q->reference->module->graph, name));
+    return *module ? cfx__text_format("%s (%s)", module, name) : name;
+}
+
 static bool print_report(const cfx_quantized *q, cfx_value batches) {
     cfx_quantize_report *r = cfx_quantize_compare(q, batches);
     if (cfx_failed(r))
         return false;
     cli_print("%-40s %9s %9s\n", "signal to noise, the worst first", "dB", "own dB");
     for (int i = 0; i < r->nlayers; i++)
-        cli_print("  %-38s %9.1f %9.1f\n", r->layers[i].name, r->layers[i].db, r->layers[i].own);
+        cli_print("  %-38s %9.1f %9.1f\n", layer_name(q, r->layers[i].name), r->layers[i].db,
+                  r->layers[i].own);
     for (int i = 0; i < r->noutputs; i++)
         cli_print("  %-38s %9.1f\n", cfx__text_format("result %s", r->outputs[i].name),
                   r->outputs[i].db);
@@ -212,13 +219,14 @@ static void print_summary(const cfx_quantized *q) {
               cli_bytes(q->bytes_before), cli_bytes(q->bytes_after));
     for (int i = 0; i < q->nlayers; i++)
         if (q->layers[i].left)
-            cli_print("  %s (%s) stays in float: %s\n", q->layers[i].name, q->layers[i].op,
-                      q->layers[i].left);
+            cli_print("  %s (%s) stays in float: %s\n", layer_name(q, q->layers[i].name),
+                      q->layers[i].op, q->layers[i].left);
         else if (q->layers[i].flat)
             cli_print("  %s: its input is 0 everywhere in all calibration batches\n",
-                      q->layers[i].name);
+                      layer_name(q, q->layers[i].name));
         else if (q->layers[i].zeros)
-            cli_print("  %s: %d channels of its weight are all zeros\n", q->layers[i].name,
+            cli_print("  %s: %d channels of its weight are all zeros\n",
+                      layer_name(q, q->layers[i].name),
                       q->layers[i].zeros);
 }
 

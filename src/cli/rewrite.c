@@ -1,6 +1,8 @@
 /* cfx rewrite: the rules of a file applied to a program, and the result written to a file. */
 #include "look.h"
 
+#include "../rewrite/rules.h"
+
 static const char help[] =
     "usage: cfx rewrite MODEL --rules FILE -o OUT.pt2 [--verify] [--inputs F.safetensors]\n"
     "\n"
@@ -21,6 +23,21 @@ static const char help[] =
     "\n"
     "Exit: 0 done, 1 a result differs, 2 trouble.\n";
 
+/* Applies rules, and says which and how often. */
+static bool apply(cfx_program *q, const cfx_rules *r, int64_t before) {
+    const size_t n = r->rules.len;
+    int *counts = cfx__alloc(n * sizeof *counts);
+    const int changes = cfx__rewrite_counted(q, r, counts);
+    if (changes >= 0)
+        cli_say("%d %s applied, %lld nodes before, %lld after\n", changes,
+                changes == 1 ? "rule" : "rules", (long long)before,
+                (long long)cfx_graph_len(q->module->graph));
+    for (size_t i = 0; i < n && changes >= 0; i++)
+        cli_say("  %s: %d\n", r->rules.data[i].name, counts[i]);
+    cfx__free(counts);
+    return changes >= 0;
+}
+
 static int run(int argc, char **argv) {
     const char *model = NULL, *out = NULL, *rules = NULL, *inputs = NULL;
     bool verify = false;
@@ -35,14 +52,10 @@ static int run(int argc, char **argv) {
         return cli_usage(&cli_rewrite, !model   ? "which MODEL?"
                                        : !rules ? "--rules which file?"
                                                 : "-o which file?");
-    int changes = 0;
     cfx_rules *r = cfx_rules_open(rules);
-    cfx_program *p = cfx_open(model), *q = cfx_rewrite(p, r, &changes);
-    if (cfx_failed(q))
+    cfx_program *p = cfx_open(model), *q = cfx_program_copy(p);
+    if (!cfx_ok() || !apply(q, r, cfx_graph_len(p->module->graph)))
         return cli_trouble();
-    cli_say("%d %s applied, %lld nodes before, %lld after\n", changes,
-            changes == 1 ? "rule" : "rules", (long long)cfx_graph_len(p->module->graph),
-            (long long)cfx_graph_len(q->module->graph));
     int code = verify ? cli_verify(model, inputs, q, 0) : CLI_DONE;
     if (code != CLI_DONE)
         return code;

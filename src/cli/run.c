@@ -27,11 +27,12 @@ static const char help[] =
     "  --save-taps F    writes tapped values as .safetensors, by node name, instead\n"
     "  --stats          minimum, maximum, mean, deviation, zeros, NaNs, infinities and histogram\n"
     "                   of what would be printed\n"
-    "  --find-nan       names the first node that makes numbers not finite of finite ones\n"
+    "  --find-nan       names the first node that makes what is not finite in a result of finite\n"
+    "                   numbers\n"
     "  --check RULE     'op:softmax in [0, 1]': values of nodes lie in a range; exit 1 where not\n"
     "  --log api|aten   prints each call: as the graph names it, or as the dispatcher sees it\n"
-    "  --profile F      prints time by kernel, module and node, and writes when each kernel ran,\n"
-    "                   as a Chrome trace (Perfetto); 'cfx draw --with' takes it too\n"
+    "  --profile F      runs once more and prints time by kernel, module and node; writes when\n"
+    "                   each kernel ran, as a Chrome trace (Perfetto; 'cfx draw --with')\n"
     "  --memory F.svg   draws the bytes alive over the program, and what is alive at the peak\n"
     "  --reference      runs node by node through the interpreter, not as a plan\n"
     "  --threads N      threads for one operator; all cores otherwise\n"
@@ -206,6 +207,25 @@ static cfx_value execute(job *j, cfx_value inputs) {
     return cfx_program_outputs(j->p, inputs, raw);
 }
 
+/* The first run plans, packs weights and reads pages, which is not what a profile is of: its result
+ * is kept, and the run after it is timed. */
+static cfx_value execute_warm(job *j, cfx_value inputs) {
+    const options asked = j->o;
+    j->o.profile = NULL;
+    cfx_value result = execute(j, inputs);
+    if (!asked.profile || !cfx_ok())
+        return result;
+    const cli_watch seen = j->watch;
+    j->o = asked;
+    j->o.log = NULL;
+    j->watch = (cli_watch){0};
+    j->at = 0;
+    execute(j, inputs);
+    j->o = asked;
+    j->watch = seen;
+    return result;
+}
+
 static int run_program(job *j) {
     j->p = cfx_open(j->o.model);
     cfx_set_grad_mode(CFX_INFERENCE);
@@ -216,7 +236,7 @@ static int run_program(job *j) {
         return cli_trouble();
     if (j->o.profile || j->o.memory)
         cli_profile_start(&j->profile, j->p, inputs);
-    cfx_value result = execute(j, inputs);
+    cfx_value result = execute_warm(j, inputs);
     if (cfx_ok())
         return finish(j, result);
     cfx_note("Program: %s", j->o.model);

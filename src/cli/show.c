@@ -135,7 +135,10 @@ static int run(int argc, char **argv) {
         return cli_show_around(p, around, hops);
     if (cost)
         return show_costs(p, form, sizes, nsizes);
-    return node ? cli_show_node(p, node) : show(p, form);
+    const bool json = !strcmp(form, "json");
+    if (node && !json && strcmp(form, "tree"))
+        return cli_usage(&cli_show, "a node is shown as a card or as json, not as '%s'", form);
+    return node ? cli_show_node(p, node, json) : show(p, form);
 }
 
 const cli_command cli_show = {"show", run, "show a program: modules, graph, code, one node", help};

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "../emit/emit.h"
 #include "../graph/graph.h"
 
 /* ---- finding --------------------------------------------------------------------------------- */
@@ -23,28 +24,6 @@ static void look_in(const char *path, cfx_module *m, void *user) {
     }
 }
 
-/* Edits that turn a into b; texts of nodes are short. */
-static int distance(const char *a, const char *b) {
-    enum { LONGEST = 64 };
-    size_t n = strlen(a), m = strlen(b);
-    if (n >= LONGEST || m >= LONGEST)
-        return LONGEST;
-    int row[LONGEST];
-    for (size_t j = 0; j <= m; j++)
-        row[j] = (int)j;
-    for (size_t i = 1; i <= n; i++) {
-        int diagonal = row[0];
-        row[0] = (int)i;
-        for (size_t j = 1; j <= m; j++) {
-            int change = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            int best = row[j - 1] < row[j] ? row[j - 1] + 1 : row[j] + 1;
-            row[j] = change < best ? change : best;
-        }
-    }
-    return row[m];
-}
-
 enum { NEAR = 5 };
 
 typedef struct {
@@ -59,11 +38,14 @@ static void consider(const char *path, cfx_module *m, void *user) {
     if (!m->graph)
         return;
     cfx_each_node(m->graph, node) {
-        int far = strstr(node->name, all->name) ? 1 : distance(all->name, node->name);
+        const int most = 2 + (int)strlen(all->name) / 3;
+        int far = strstr(node->name, all->name)
+                      ? 1
+                      : cfx__text_distance(all->name, node->name, most);
         int at = all->n;
         while (at > 0 && all->far[at - 1] > far)
             at--;
-        if (at == NEAR || far > 2 + (int)strlen(all->name) / 3)
+        if (at == NEAR || far > most)
             continue;
         int last = all->n < NEAR ? all->n++ : NEAR - 1;
         for (int i = last; i > at; i--)
@@ -169,7 +151,7 @@ static void put_weights(const cfx_program *p, const cfx_node *n) {
     }
 }
 
-int cli_show_node(const cfx_program *p, const char *name) {
+int cli_show_node(const cfx_program *p, const char *name, bool json) {
     search s = {.name = name};
     cfx_module_walk(p->module, look_in, &s);
     for (int i = 0; i < p->ninputs && !s.node; i++)
@@ -178,6 +160,10 @@ int cli_show_node(const cfx_program *p, const char *name) {
     if (!s.node)
         return no_such_node(p, name);
     const cfx_node *n = s.node;
+    if (json) {
+        cli_lines(cfx__node_json(n));
+        return cfx_ok() ? CLI_DONE : cli_trouble();
+    }
     const cfx_input_spec *own = spec_of(p, n);
     cfx__text target = {0};
     cfx__target_text(&target, n->target);

@@ -1,7 +1,7 @@
 /* What is looked at while a program runs: tapped values printed, saved or as a table of numbers;
- * the first value that is not finite although all it is made of was; values out of the range that a
- * rule gives them. Nodes of sub-graphs are called by the path to them, "cond.true_graph_0.add",
- * with the round of a loop, "while_loop@2.while_loop_body_graph_0.mul". */
+ * what makes NaNs (hunt.c); values out of the range that a rule gives them. Nodes of sub-graphs are
+ * called by the path to them, "cond.true_graph_0.add", with the round of a loop,
+ * "while_loop@2.while_loop_body_graph_0.mul". */
 #include "watch.h"
 
 #include <math.h>
@@ -104,56 +104,6 @@ static void show_tap(cli_watch *w, const char *name, cfx_value v) {
             show_tap(w, cfx__text_format("%s[%lld]", name, (long long)i), cfx_as_list(v)->items[i]);
 }
 
-/* How many numbers of a value are not finite. */
-static int64_t not_finite(cfx_value v) {
-    int64_t n = 0;
-    if (v.tag == CFX_TAG_TENSOR) {
-        cfx_stats s = {0};
-        cfx_stats_add(&s, cfx_as_tensor(v));
-        n = s.nans + s.infs;
-    }
-    for (int64_t i = 0;
-         (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST) && i < cfx_as_list(v)->len; i++)
-        n += not_finite(cfx_as_list(v)->items[i]);
-    return n;
-}
-
-/* ---- the hunt -------------------------------------------------------------------------------- */
-
-typedef cfx_value input_fn(const void *user, const cfx_node *n);
-
-static void print_origin(const cfx_node *n) {
-    cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
-    if (stack.tag == CFX_TAG_DICT && cfx_as_dict(stack)->len) {
-        cfx_value last = cfx_as_dict(stack)->entries[cfx_as_dict(stack)->len - 1].value;
-        cli_print("  module  %s\n", cfx_value_str(cfx_at(last, 0)));
-    }
-    const char *source = cfx_text(cfx_node_get_meta(n, "source"));
-    const char *trace = cfx_text(cfx_node_get_meta(n, "stack_trace"));
-    if (source || trace)
-        cli_print("  source  %s\n", source ? source : trace);
-}
-
-/* Whether the node makes numbers that are not finite of ones that are; tells of the first. */
-static void hunt(cli_watch *w, const char *name, const cfx_node *n, cfx_value v, input_fn *input,
-                 const void *user) {
-    int64_t bad = n->op == CFX_OUTPUT ? 0 : not_finite(v);
-    if (!bad)
-        return;
-    if (n->op != CFX_PLACEHOLDER)
-        cfx_each_input(n, u) if (not_finite(input(user, u->node))) return;
-    w->broken = true;
-    w->find_nan = false; /* what follows follows from it */
-    cli_print("%s makes %lld numbers that are not finite%s\n  call    %s\n", name, (long long)bad,
-              n->op == CFX_PLACEHOLDER ? ", an input" : " of finite ones", cfx_node_format(n));
-    cfx_each_input(n, u) {
-        cfx_value in = input(user, u->node);
-        cli_print("  input   %s: %s  %s\n", u->node->name, cli_brief(in),
-                  in.tag == CFX_TAG_TENSOR ? cli_stats_text(cfx_as_tensor(in)) : "");
-    }
-    print_origin(n);
-}
-
 static bool is_tapped(const cli_watch *w, const cfx_node *n) {
     bool tapped = false;
     for (int i = 0; i < w->ntaps && !tapped; i++)
@@ -184,14 +134,16 @@ static void check_rules(cli_watch *w, const char *name, const cfx_node *n, cfx_v
     }
 }
 
-static void see(cli_watch *w, const char *name, const cfx_node *n, cfx_value v, input_fn *input,
-                const void *user) {
+/* path: that of the sub-graph which the node is in. */
+static void see(cli_watch *w, const char *path, const cfx_node *n, cfx_value v,
+                cli_input_fn *input, const void *user) {
     CFX_SCOPE {
+        const char *name = cfx__text_format("%s%s", path, n->name);
         if (is_tapped(w, n))
             show_tap(w, name, v);
         check_rules(w, name, n, v);
         if (w->find_nan)
-            hunt(w, name, n, v, input, user);
+            cli_hunt_see(&w->hunt, path, n, v, input, user);
     }
 }
 
@@ -202,7 +154,7 @@ static cfx_value from_interp(const void *user, const cfx_node *n) {
 }
 
 void cli_watch_see(cli_watch *w, cfx_interp *it, const cfx_node *n, cfx_value v) {
-    see(w, n->name, n, v, from_interp, it);
+    see(w, "", n, v, from_interp, it);
 }
 
 /* The whole name of a node of the sub-graph that is being run. */
@@ -216,10 +168,9 @@ static cfx_value from_branch(const void *user, const cfx_node *n) {
 
 static cfx_value see_inside(cfx_event *e) {
     cli_watch *w = e->user;
-    const char *name = name_inside(e->node);
     if (w->find_nan)
-        cfx_dict_set(w->values, name, e->out);
-    see(w, name, e->node, e->out, from_branch, w);
+        cfx_dict_set(w->values, name_inside(e->node), e->out);
+    see(w, cfx_run_path(), e->node, e->out, from_branch, w);
     return cfx_none();
 }
 
@@ -249,13 +200,14 @@ bool cli_watch_start(cli_watch *w, cfx_program *p) {
     w->columns = cfx_dict_new();
     w->saved = w->save ? cfx_dict_new() : NULL;
     w->hooked = cfx_dict_new();
+    cli_hunt_start(&w->hunt);
     hook_graphs(w, p->module);
     return cfx_ok();
 }
 
 bool cli_watch_end(cli_watch *w) {
-    if (w->find_nan && !w->broken)
-        cli_print("all values are finite\n");
+    if (w->find_nan && cli_hunt_end(&w->hunt))
+        w->broken = true;
     bool fine = !w->saved || cfx_safetensors_write(w->save, w->saved, NULL);
     return fine;
 }

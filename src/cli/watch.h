@@ -2,7 +2,7 @@
 #ifndef CFX__CLI_WATCH_H
 #define CFX__CLI_WATCH_H
 
-#include "look.h"
+#include "hunt.h"
 
 enum { CLI_TAPS = 64 };
 
@@ -25,7 +25,8 @@ typedef struct cli_watch {
     cfx_dict *values;    /* of sub-graphs, by name: for the statistics of inputs */
     cfx_dict *hooked;    /* sub-graphs that are looked at */
     int rows;            /* of the table so far */
-    bool broken;         /* a rule does not hold, or the first NaN was found */
+    cli_hunt hunt;
+    bool broken;         /* a rule does not hold, or a NaN reaches a result */
 } cli_watch;
 
 /* Reads a rule; false, with an error, where it is none. */

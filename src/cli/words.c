@@ -15,7 +15,7 @@ void cli_near(cli_nearest *n, const char *word, const char *name) {
 }
 
 const char *cli_meant(const cli_nearest *n) {
-    return n->name ? cfx__text_format("; did you mean '%s'?", n->name) : "";
+    return n->name ? cfx__text_format(" (did you mean '%s'?)", n->name) : "";
 }
 
 /* The part of an option before its value. */
