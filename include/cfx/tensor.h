@@ -70,6 +70,17 @@ CFX_API int64_t cfx_dim(const cfx_tensor *t, int i);
 /* Element number i in row-major order as a number; 0, with an error, out of range or when fake. */
 CFX_API double cfx_tensor_get(const cfx_tensor *t, int64_t i);
 
+/* The same, with the line that looks, for errors: while a module is exported, what is data may not
+ * be looked at. */
+CFX_API int64_t cfx_tensor_numel_from(cfx_site at, const cfx_tensor *t);
+CFX_API const int64_t *cfx_tensor_shape_from(cfx_site at, const cfx_tensor *t);
+CFX_API void *cfx_tensor_data_from(cfx_site at, const cfx_tensor *t);
+CFX_API double cfx_tensor_get_from(cfx_site at, const cfx_tensor *t, int64_t i);
+#define cfx_tensor_numel(t) cfx_tensor_numel_from(CFX_HERE, t)
+#define cfx_tensor_shape(t) cfx_tensor_shape_from(CFX_HERE, t)
+#define cfx_tensor_data(t) cfx_tensor_data_from(CFX_HERE, t)
+#define cfx_tensor_get(t, i) cfx_tensor_get_from(CFX_HERE, t, i)
+
 /* ---- write out ------------------------------------------------------------------------------- */
 
 /* How tensors print; zero means PyTorch's default (4 digits, 80 columns, 1000 elements, 3 at each

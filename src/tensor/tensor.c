@@ -299,11 +299,13 @@ cfx_tensor *cfx_tensor_view(const cfx_tensor *t, int ndim, const int64_t *shape,
 /* ---- look ------------------------------------------------------------------------------------ */
 
 /* The tensor that the caller looks at; who records or traces hears of it. */
-static const cfx_tensor *seen(const cfx_tensor *t) {
+static const cfx_tensor *seen_from(cfx_site at, const cfx_tensor *t) {
     if (unlikely(t && t->proxy))
-        cfx__later_rooms.read_sizes((cfx_site){0}, t);
+        cfx__later_rooms.read_sizes(at, t);
     return t;
 }
+
+static const cfx_tensor *seen(const cfx_tensor *t) { return seen_from((cfx_site){0}, t); }
 
 /* The same of what is known of all tensors but traced ones. */
 static const cfx_tensor *known(const cfx_tensor *t) {
@@ -315,8 +317,16 @@ cfx_device cfx_tensor_device(const cfx_tensor *t) {
     return known(t) ? t->device : (cfx_device){0, -1};
 }
 int cfx_tensor_ndim(const cfx_tensor *t) { return known(t) ? t->ndim : 0; }
-int64_t cfx_tensor_numel(const cfx_tensor *t) { return seen(t) ? t->numel : 0; }
-const int64_t *cfx_tensor_shape(const cfx_tensor *t) { return seen(t) ? t->shape : NULL; }
+int64_t cfx_tensor_numel_from(cfx_site at, const cfx_tensor *t) {
+    return seen_from(at, t) ? t->numel : 0;
+}
+int64_t cfx_tensor_numel(const cfx_tensor *t) { return cfx_tensor_numel_from((cfx_site){0}, t); }
+const int64_t *cfx_tensor_shape_from(cfx_site at, const cfx_tensor *t) {
+    return seen_from(at, t) ? t->shape : NULL;
+}
+const int64_t *cfx_tensor_shape(const cfx_tensor *t) {
+    return cfx_tensor_shape_from((cfx_site){0}, t);
+}
 const int64_t *cfx_tensor_stride(const cfx_tensor *t) { return seen(t) ? t->stride : NULL; }
 
 void cfx_tensor_set_data(cfx_tensor *t, const cfx_tensor *other) {
@@ -350,8 +360,9 @@ void cfx_tensor_set_user(cfx_tensor *t, void *user) {
 void *cfx_tensor_user(const cfx_tensor *t) { return t ? t->user : NULL; }
 
 int64_t cfx_tensor_offset(const cfx_tensor *t) { return seen(t) ? t->offset : 0; }
-void *cfx_tensor_data(const cfx_tensor *t) {
-    if (!t || (t->data && !cfx__later_rooms.may_read(t)))
+void *cfx_tensor_data(const cfx_tensor *t) { return cfx_tensor_data_from((cfx_site){0}, t); }
+void *cfx_tensor_data_from(cfx_site at, const cfx_tensor *t) {
+    if (!t || (t->data && !cfx__later_rooms.may_read(at, t)))
         return NULL;
     if (t->storage && !t->storage->foreign)
         t->storage->foreign = true; /* who has the address may write there */
@@ -446,10 +457,14 @@ void cfx__tensor_set(cfx_tensor *t, int64_t i, cfx_value v) {
     }
 }
 
-double cfx_tensor_get(const cfx_tensor *t, int64_t i) {
-    if (!t || !cfx__later_rooms.may_read(t))
+double cfx_tensor_get_from(cfx_site at, const cfx_tensor *t, int64_t i) {
+    if (!t || !cfx__later_rooms.may_read(at, t))
         return 0;
     return cfx__tensor_number(t, i);
+}
+
+double cfx_tensor_get(const cfx_tensor *t, int64_t i) {
+    return cfx_tensor_get_from((cfx_site){0}, t, i);
 }
 
 double cfx__tensor_number(const cfx_tensor *t, int64_t i) {

@@ -15,6 +15,10 @@
 double cfx__tensor_number(const cfx_tensor *t, int64_t i);
 
 #undef cfx_dim /* inside the library, where no line of the caller's is known */
+#undef cfx_tensor_numel
+#undef cfx_tensor_shape
+#undef cfx_tensor_data
+#undef cfx_tensor_get
 
 #ifdef CFX_SANITIZE
 enum { CFX__INLINE_DIMS = 0 }; /* so that sizes which a tensor does not have are seen to be read */

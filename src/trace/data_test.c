@@ -12,6 +12,14 @@
     } while (0)
 #define OP(name, ...) cfx_py("operator." name, __VA_ARGS__)
 
+/* As programs of the caller's have them: with their lines. */
+#define cfx_integer(v) cfx_integer_from(CFX_HERE, v)
+#define cfx_number(v) cfx_number_from(CFX_HERE, v)
+#define cfx_dim(t, i) cfx_dim_from(CFX_HERE, t, i)
+#define cfx_tensor_get(t, i) cfx_tensor_get_from(CFX_HERE, t, i)
+#define cfx_tensor_shape(t) cfx_tensor_shape_from(CFX_HERE, t)
+#define cfx_tensor_numel(t) cfx_tensor_numel_from(CFX_HERE, t)
+
 /* ---- what must not decide -------------------------------------------------------------------- */
 
 static cfx_value first_of(cfx_value x) { return cfx_item(cfx_select(cfx_select(x, 0, 0), 0, 0)); }
@@ -44,6 +52,7 @@ FORWARD(reads_size) { GIVE(cfx_dim(cfx_nonzero(X), 0) == 0 ? cfx_sin(X) : cfx_co
 FORWARD(reads_far_size) { GIVE(cfx_dim(cfx_nonzero(X), 0) == 7919 ? cfx_sin(X) : cfx_cos(X)); }
 FORWARD(reads_shape) { GIVE(cfx_tensor_shape(cfx_nonzero(X))[0] > 3 ? cfx_sin(X) : cfx_cos(X)); }
 FORWARD(reads_count) { GIVE(cfx_tensor_numel(cfx_nonzero(X)) ? cfx_sin(X) : cfx_cos(X)); }
+FORWARD(reads_element) { GIVE(cfx_tensor_get(cfx_as_tensor(N), 0) > 3 ? cfx_sin(X) : cfx_cos(X)); }
 FORWARD(reads_length) { GIVE(cfx_len(cfx_nonzero(X)) > 3 ? cfx_sin(X) : cfx_cos(X)); }
 FORWARD(walks_rows) {
     cfx_value rows = cfx_items(cfx_nonzero(X));
@@ -92,8 +101,10 @@ static const struct {
     {"equality", equals_item, EXTRACT("u0", "none"), "data"},
     {"size", reads_size, EXTRACT("u0", "u0"), "reads_size"},
     {"size, far", reads_far_size, EXTRACT("u0", "u0"), "7919"},
-    {"shape", reads_shape, EXTRACT("u0", "u0"), "data"},
-    {"numel", reads_count, EXTRACT("u0", "u0"), "data"},
+    {"shape", reads_shape, EXTRACT("u0", "u0"), "FORWARD(reads_shape)"},
+    {"numel", reads_count, EXTRACT("u0", "u0"), "FORWARD(reads_count)"},
+    {"element", reads_element, "Could not guard on data-dependent expression u0",
+     "FORWARD(reads_element)"},
     {"len", reads_length, EXTRACT("u0", "u0"), "reads_length"},
     {"rows", walks_rows, EXTRACT("u0", "u0"), "cfx_items"},
     {"size == 0", compares_size, GUARD("Eq(u0, 0)", "u0"), "torch._check(u0 != 0)"},

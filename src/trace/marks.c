@@ -238,8 +238,6 @@ cfx_value cfx__mark_read(cfx_site at, cfx_value v) {
     cfx_value known, plain = cfx__value_plain(v);
     if (!m)
         return plain;
-    if (!at.file)
-        at = cfx__dispatcher()->at;
     if (!m->data) {
         struct cfx__mark_read read = {at, v};
         VEC_PUSH(r->marks->reads, read);
@@ -251,14 +249,14 @@ cfx_value cfx__mark_read(cfx_site at, cfx_value v) {
     return plain;
 }
 
-bool cfx__mark_may_read(const cfx_tensor *t) {
+bool cfx__mark_may_read(cfx_site at, const cfx_tensor *t) {
     cfx__recorder *r = cfx__recorder_now();
     bool recorded = r && r->marks && (cfx__record_shadow_of(t) || (r->holds && r->holds(r, t)));
     if (t->head.flags & CFX__TRACED)
-        cfx__mark_read_sizes((cfx_site){0}, t);
+        cfx__mark_read_sizes(at, t);
     if (!recorded)
         return !(t->head.flags & CFX__TRACED);
-    refuse((cfx__export *)r, cfx__dispatcher()->at, cfx_none(),
+    refuse((cfx__export *)r, at, cfx_none(),
            cfx__dtype_is_float(t->dtype) ? "zuf0" : "u0");
     return false;
 }

@@ -52,7 +52,7 @@ void cfx__mark_read_sizes(cfx_site at, const cfx_tensor *t);
 int64_t cfx__mark_read_size(cfx_site at, const cfx_tensor *t, int dim);
 /* Whether the numbers of t may be looked at (later.h): not those that the module holds, nor those
  * that stand for nodes. */
-bool cfx__mark_may_read(const cfx_tensor *t);
+bool cfx__mark_may_read(cfx_site at, const cfx_tensor *t);
 /* What it is called: "u0 + 1", "Eq(u0, 5)"; scope. And where it is data, for who prints it; else
  * NULL. */
 const char *cfx__mark_text(const struct cfx__recorder *r, cfx_value v);

@@ -241,7 +241,7 @@ bool cfx_is_true_from(cfx_site at, cfx_value v) {
                      : "Boolean value of Tensor with more than one value is ambiguous");
         return false;
     }
-    if (!cfx__mark_may_read(cfx_as_tensor(v)))
+    if (!cfx__mark_may_read(at, cfx_as_tensor(v)))
         return false;
     size_t mark = cfx_scope_open();
     bool truth = cfx_number(cfx__tensor_get(cfx_as_tensor(v), 0)) != 0;

@@ -38,7 +38,7 @@ typedef struct cfx__later {
     int64_t (*read_size)(cfx_site at, const cfx_tensor *t, int dim);
     /* Whether C may look at the numbers of a tensor; an error where those are data while a module
      * is exported or traced. */
-    bool (*may_read)(const cfx_tensor *t);
+    bool (*may_read)(cfx_site at, const cfx_tensor *t);
     /* A call that has an argument with a gradient: records it. */
     cfx_value (*autograd)(cfx_site at, cfx_op *op, cfx_value *args);
     /* The executor of GraphModules and programs, unless another is chosen. */
