@@ -53,6 +53,40 @@ TEST(a_cache_is_written_in_place_by_a_plan_as_by_the_interpreter) {
     CHECK(cfx_tensor_data(two) == memory);
 }
 
+/* A program that keeps its cache and its counter itself. */
+static cfx_program *counting(cfx_tensor *w) {
+    static const char *const names[] = {"w", "cache", "at"};
+    cfx_tensor *t[] = {w, cfx_zeros(40, 4), cfx_zeros(cfx_list(1), CFX_KW(dtype, cfx_i64))};
+    return program_of(HEAD "p_w, p_cache, p_at, x):\n"
+        CALL("y", "linear.default", "x, p_w")
+        CALL("wrote", "index_copy_.default", "p_cache, 0, p_at, y")
+        CALL("next", "add_.Tensor", "p_at, 1")
+        CALL("z", "linear.default", "wrote, p_w")
+        CALL("r", "relu.default", "z")
+        "        return (r,)\n", tensors_of(COUNT(names), names, t));
+}
+
+static int plans;
+
+static void *count_plan(const cfx_execution *e) {
+    plans++;
+    return cfx_planner.prepare(e);
+}
+
+TEST(a_program_that_writes_its_own_buffers_is_planned_once) {
+    cfx_tensor *w = cfx_randn(4, 4);
+    cfx_program *a = counting(w), *b = counting(w);
+    static cfx_executor planner; /* what was prepared is freed by it, with the program */
+    planner = cfx_planner;
+    planner.prepare = count_plan;
+    for (int i = 0; i < 30; i++) {
+        cfx_value x = cfx_tensor_value(cfx_randn(1, 4));
+        CHECK(same(cfx_at(run_by(&cfx_interpreter, a, x), 0), cfx_at(run_by(&planner, b, x), 0)));
+    }
+    CHECK_INT(plans, 1);
+    CHECK_OK();
+}
+
 TEST(what_is_filled_part_by_part_is_planned) {
     static const char *const names[] = {"w"};
     cfx_tensor *t[] = {cfx_randn(4, 3, 1, 1)};
