@@ -1,6 +1,7 @@
 /* Generation with a language model: a prompt at once, then token by token. The model keeps the keys
  * and values of the tokens so far in buffers that it writes to; its program is run as a plan, which
- * writes them in place, so that a step costs one token however long the text is. */
+ * writes them in place, so that a step costs one token however long the text is. Each text has a
+ * session, with buffers of its own, so that several go on at once over the same programs. */
 #include <cfx.h>
 
 #include <stdio.h>
@@ -61,13 +62,30 @@ typedef struct {
     cfx_program *prompt, *step; /* for PROMPT tokens at once, and for one */
 } generator;
 
-/* Goes on from the prompt at the head of `text`. */
-static void generate(generator g, int64_t *text, int64_t most, double temperature) {
-    cfx_value scores = cfx_program_run(g.prompt, tokens(text, 0, PROMPT), places(0, PROMPT));
-    for (int i = PROMPT; i < PROMPT + NEW && cfx_ok(); i++) {
-        text[i] = sample(cfx_as_tensor(scores), most, temperature);
-        scores = cfx_program_run(g.step, tokens(text, i, 1), places(i, 1));
-    }
+/* A text that is being written. */
+typedef struct {
+    cfx_session *session;
+    cfx_value scores; /* of the next token */
+    int64_t text[PROMPT + NEW];
+} writer;
+
+/* Reads the prompt at the head of the text. */
+static void begin(writer *w, generator g) {
+    w->session = cfx_session_new();
+    w->scores = cfx_session_run(w->session, g.prompt, tokens(w->text, 0, PROMPT),
+                                places(0, PROMPT));
+}
+
+static void go_on(writer *w, generator g, int i, int64_t most, double temperature) {
+    w->text[i] = sample(cfx_as_tensor(w->scores), most, temperature);
+    w->scores = cfx_session_run(w->session, g.step, tokens(w->text, i, 1), places(i, 1));
+}
+
+/* Goes on from the prompt at the head of a text. */
+static void generate(writer *w, generator g, int64_t most, double temperature) {
+    begin(w, g);
+    for (int i = PROMPT; i < PROMPT + NEW && cfx_ok(); i++)
+        go_on(w, g, i, most, temperature);
 }
 
 static void print_text(const char *how, const int64_t *text) {
@@ -81,13 +99,25 @@ int main(void) {
     cfx_manual_seed(7);
     cfx_module *m = model();
     cfx_set_grad_mode(CFX_INFERENCE);
-    int64_t text[PROMPT + NEW] = {3, 14, 15, 9, 26};
+    writer one = {.text = {3, 14, 15, 9, 26}};
+    int64_t *text = one.text;
     generator g = {
         cfx_export(m, cfx_tuple(tokens(text, 0, PROMPT), places(0, PROMPT)), CFX_NONE, CFX_NONE),
         cfx_export(m, cfx_tuple(tokens(text, 0, 1), places(0, 1)), CFX_NONE, CFX_NONE)};
 
-    generate(g, text, 1, 1.0);
+    generate(&one, g, 1, 1.0);
     print_text("likeliest", text);
+
+    /* two texts at once, a token of each in turn */
+    writer again = {.text = {3, 14, 15, 9, 26}}, other = {.text = {8, 8, 8, 8, 8}};
+    begin(&again, g);
+    begin(&other, g);
+    for (int i = PROMPT; i < PROMPT + NEW && cfx_ok(); i++) {
+        go_on(&again, g, i, 1, 1.0);
+        go_on(&other, g, i, 1, 1.0);
+    }
+    printf("in turn with another: %s\n",
+           memcmp(again.text, text, sizeof again.text) ? "something else" : "the same");
 
     /* the same without what was kept: all tokens so far, again for each new one */
     bool same = true;
@@ -99,7 +129,7 @@ int main(void) {
     printf("recomputed: %s\n", same ? "the same" : "something else");
 
     cfx_manual_seed(1);
-    generate(g, text, 5, 0.8);
+    generate(&one, g, 5, 0.8);
     print_text("by chance", text);
 
     const char *plan = cfx_program_plan(g.step, tokens(text, 0, 1), places(0, 1));

@@ -1,7 +1,7 @@
 /* cfx: PyTorch FX in C. Capture, show, tap, change, run and save PyTorch programs without Python.
  *
  * Read in this order: base (scopes, errors), value, object, tensor, op, ops, grad, nn, graph,
- * program, cost, pair, trace, run, rewrite, split, pass, quant, emit, draw, pack.
+ * program, cost, pair, trace, run, session, rewrite, split, pass, quant, emit, draw, pack.
  *
  * Threads. Each has a context of its own: scopes, the recorded error, limits, modes, the random
  * stream. Counts are atomic, so any object may be kept by one thread and dropped by another. What
@@ -14,7 +14,8 @@
  *                        with buffers that it writes (batch norm in training) is a change
  *     cfx_tensor         read by all while nobody writes to it; .grad and hooks are writes
  *     cfx_value, lists, dicts, strings   read by all while nobody changes them
- *     cfx_interp, cfx_tracer, cfx_optim, cfx_schedule, cfx_loader   by one thread at a time */
+ *     cfx_session, cfx_interp, cfx_tracer, cfx_optim, cfx_schedule, cfx_loader   by one thread at a
+ *                        time */
 #ifndef CFX_H
 #define CFX_H
 
@@ -38,6 +39,7 @@
 #include <cfx/trace.h>
 #include <cfx/export.h>
 #include <cfx/run.h>
+#include <cfx/session.h>
 #include <cfx/rewrite.h>
 #include <cfx/split.h>
 #include <cfx/pass.h>

@@ -241,8 +241,8 @@ cfx_value cfx__program_execute(cfx_site at, cfx_program *p, const cfx_executor *
     return raw;
 }
 
-cfx_value cfx_program_run_with(cfx_site at, cfx_program *p, const cfx_executor *x, cfx_watcher *w,
-                               cfx_args a) {
+cfx_value cfx__program_run(cfx_site at, cfx_program *p, const cfx_executor *x, cfx_watcher *w,
+                           cfx_args a, cfx__inputs_fn *replace, void *user) {
     if (!cfx__program_whole(at, p) || cfx__dispatch_args_bad(at, a))
         return cfx_bad();
     size_t mark = cfx_scope_open();
@@ -251,11 +251,18 @@ cfx_value cfx_program_run_with(cfx_site at, cfx_program *p, const cfx_executor *
     if (before == CFX_GRAD_ON)
         cfx_set_grad_mode(CFX_NO_GRAD);
     cfx_value inputs = cfx_program_inputs_from(at, p, a);
-    cfx_value raw = cfx_is_bad(inputs) ? inputs : cfx__program_execute(at, p, x, w, inputs);
+    if (replace && !cfx_is_bad(inputs))
+        replace(user, inputs);
+    cfx_value raw = cfx_ok() ? cfx__program_execute(at, p, x, w, inputs) : cfx_bad();
     cfx_value out = cfx_is_bad(raw) ? raw : cfx_program_outputs(p, inputs, raw);
     cfx_set_grad_mode(before);
     cfx__site_leave(outer);
     return cfx_scope_return_value(mark, out);
+}
+
+cfx_value cfx_program_run_with(cfx_site at, cfx_program *p, const cfx_executor *x, cfx_watcher *w,
+                               cfx_args a) {
+    return cfx__program_run(at, p, x, w, a, NULL, NULL);
 }
 
 cfx_value cfx_program_run_from(cfx_site at, cfx_program *p, cfx_args a) {

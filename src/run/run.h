@@ -149,6 +149,11 @@ cfx_execution cfx__program_execution(cfx_site at, const cfx_program *p, const cf
 /* Runs a program's graph on the values of all its inputs; scope. */
 cfx_value cfx__program_execute(cfx_site at, cfx_program *p, const cfx_executor *x, cfx_watcher *w,
                                cfx_value inputs);
+/* cfx_program_run_with, where `replace` (or NULL) may put other values in the tuple of all inputs
+ * before the graph runs. */
+typedef void cfx__inputs_fn(void *user, cfx_value inputs);
+cfx_value cfx__program_run(cfx_site at, cfx_program *p, const cfx_executor *x, cfx_watcher *w,
+                           cfx_args a, cfx__inputs_fn *replace, void *user);
 /* The input that an output is to be written to; -1 where it is none. */
 int cfx__program_written(const cfx_program *p, const cfx_output_spec *o);
 /* Whether the parameter that an input stands for wants gradients. */
