@@ -18,6 +18,11 @@ configure:
 build: configure
 	@cmake --build $(B)
 
+# The Python package, in build/release/python: PYTHONPATH=build/release/python python3 -m cfx ...
+python: setup build
+	@test -f $(B)/python/cfx/_cfx.abi3.so || \
+	    { echo "make: the Python package needs Python 3.11 or later with its headers"; exit 1; }
+
 demo: setup build
 	@tools/demo $(B)
 
@@ -66,13 +71,14 @@ install: build
 uninstall:
 	@test -f $(B)/install_manifest.txt || { echo "uninstall: nothing was installed from $(B)"; exit 1; }
 	@sed 's|^|$(DESTDIR)|' $(B)/install_manifest.txt | xargs -d '\n' rm -f
-	@sed -n 's|^\(.*/cfx\)/[^/]*$$|$(DESTDIR)\1|p' $(B)/install_manifest.txt | sort -u \
-	    | xargs -d '\n' rmdir
+	@sed -n 's|^\(.*/cfx/.*\)/[^/]*$$|$(DESTDIR)\1|p; s|^\(.*/cfx\)/.*$$|$(DESTDIR)\1|p' \
+	    $(B)/install_manifest.txt | sort -ru \
+	    | while read -r d; do rm -rf "$$d/__pycache__" && rmdir "$$d" || exit 1; done
 	@rm $(B)/install_manifest.txt
 
 clean:
 	@rm -rf build
 
 .NOTPARALLEL:
-.PHONY: all setup setup-tests configure build demo test asan ubsan tsan memcheck fuzz coverage lint \
+.PHONY: all setup setup-tests configure build python demo test asan ubsan tsan memcheck fuzz coverage lint \
     bench install uninstall clean

@@ -1,0 +1,79 @@
+"""Gradients: hooks of tensors, and what a tensor's grad_fn tells."""
+from . import _cfx
+
+
+class HookHandle:
+    """Takes a hook off a tensor again."""
+
+    def __init__(self, tensor, number):
+        self._tensor, self.id = tensor, number
+
+    def remove(self):
+        _cfx.unhook(self._tensor, self.id)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.remove()
+
+
+def tensor_hook(tensor, hook):
+    if not tensor.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    return HookHandle(tensor, _cfx.hook(tensor, hook, False))
+
+
+def leaf_hook(tensor, hook):
+    if not tensor.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if not tensor.is_leaf:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    return HookHandle(tensor, _cfx.hook(tensor, lambda leaf: hook(leaf) and None, True))
+
+
+class GradFn:
+    """What made a tensor, as the tape has it."""
+
+    def __init__(self, tensor, name):
+        self._tensor, self._name = tensor, name
+
+    def name(self):
+        return self._name
+
+    def __repr__(self):
+        return f"<{self._name} object at {hex(id(self._tensor))}>"
+
+
+def as_list(x):
+    return list(x) if isinstance(x, (list, tuple)) else [x]
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False,
+         allow_unused=None, materialize_grads=False):
+    """The gradients of outputs by inputs, a tuple; nothing is added to any .grad."""
+    ins = as_list(inputs)
+    given = None if grad_outputs is None else as_list(grad_outputs)
+    found = _cfx.grad(as_list(outputs), ins, given,
+                      create_graph if retain_graph is None else retain_graph, create_graph,
+                      bool(allow_unused) or materialize_grads)
+    if materialize_grads:
+        found = tuple(i.new_zeros(i.shape) if g is None else g for i, g in zip(ins, found))
+    return found
+
+
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
+    """Adds the gradients of several tensors to the leaves that they were made from."""
+    tensors = as_list(tensors)
+    given = [None] * len(tensors) if grad_tensors is None else as_list(grad_tensors)
+    retain = create_graph if retain_graph is None else retain_graph
+    if inputs is not None:
+        if not inputs:
+            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+        found = grad(tensors, inputs, grad_tensors, retain, create_graph, allow_unused=True)
+        for leaf, g in zip(as_list(inputs), found):
+            if g is not None:
+                leaf.grad = g if leaf.grad is None else leaf.grad + g
+        return
+    for i, (t, g) in enumerate(zip(tensors, given)):
+        t._backward(g, retain or i + 1 < len(tensors), create_graph)

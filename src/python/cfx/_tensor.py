@@ -1,0 +1,495 @@
+"""Tensors: the class, and those of its methods that are no operators."""
+import copy
+import warnings
+
+from . import _cfx
+from ._types import Size
+
+_print_options = {"precision": 4, "linewidth": 80, "threshold": 1000, "edgeitems": 3,
+                  "sci_mode": None}
+
+
+class _TensorMeta(type):
+    """Finds methods by name: Tensor.relu is what the registry has as Tensor.relu."""
+
+    def __getattr__(cls, name):
+        return _cfx.method(name)
+
+    def __dir__(cls):
+        names = set(super().__dir__())
+        names.update(s[7:] for s in _cfx.spellings() if s.startswith("Tensor."))
+        return sorted(names)
+
+
+class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
+    """Numbers in any number of dimensions, as PyTorch has them."""
+
+    __module__ = "torch"
+    _is_param = False
+
+    # ---- text and copies ----
+
+    def __repr__(self, *, tensor_contents=None):
+        if _cfx.is_overridden(self):
+            return _cfx.override(Tensor.__repr__, (self,), {})
+        if _print_options["sci_mode"] is None and _print_options["precision"] == 4:
+            text = _cfx.TensorBase.__repr__(self)
+        else:
+            o = _print_options
+            sci = {None: 0, True: 1, False: -1}[o["sci_mode"]]
+            text = self._text(o["precision"], o["linewidth"], o["threshold"], o["edgeitems"], sci)
+        return text
+
+    def __format__(self, spec):
+        if self.dim() == 0 and not self._is_fake and type(self) is Tensor:
+            return self.item().__format__(spec)
+        return object.__format__(self, spec)
+
+    def __deepcopy__(self, memo):
+        if id(self) in memo:
+            return memo[id(self)]
+        if not self.is_leaf:
+            raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) "
+                               "support the deepcopy "
+                               "protocol at the moment.  If you were attempting to deepcopy a "
+                               "module, this may be "
+                               "because of a torch.nn.utils.weight_norm usage, see "
+                               "https://github.com/pytorch/pytorch/pull/103001")
+        with no_grad():
+            other = _cfx.alias(type(self), self.detach().clone(), self.requires_grad)
+        memo[id(self)] = other
+        if self.grad is not None:
+            other.grad = self.grad.__deepcopy__(memo)
+        for name, value in vars(self).items():
+            other.__dict__[name] = copy.deepcopy(value, memo)
+        return other
+
+    def __reduce_ex__(self, protocol):
+        data = bytes(memoryview(self.detach().reshape(-1).view(_cfx.uint8)))
+        state = {k: v for k, v in vars(self).items() if not k.startswith("_backward")}
+        cls = None if type(self) is Tensor else type(self)
+        return (_rebuild, (cls, data, self.dtype, tuple(self.shape), self.requires_grad, state))
+
+    # ---- iteration and conversion ----
+
+    def __iter__(self):
+        if self.dim() == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))
+
+    def __reversed__(self):
+        return self if self.dim() == 0 else self.flip(0)
+
+    def __contains__(self, element):
+        if isinstance(element, (Tensor, int, float, complex)):
+            return bool((element == self).any())
+        raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed "
+                           f"in a {type(element)}.")
+
+    def __complex__(self):
+        return complex(self.item())
+
+    def __array__(self, dtype=None, copy=None):
+        a = self.numpy()
+        return a if dtype is None else a.astype(dtype, copy=False)
+
+    __array_priority__ = 1000
+
+    def numpy(self, *, force=False):
+        """The same memory as a numpy array."""
+        import numpy
+
+        if force:
+            return numpy.asarray(self.detach().resolve_conj())
+        if self.requires_grad:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use "
+                               "tensor.detach().numpy() instead.")
+        if self.dtype in (_cfx.bfloat16,) or "float8" in repr(self.dtype):
+            raise TypeError("Got unsupported ScalarType BFloat16")
+        return numpy.asarray(memoryview(self))
+
+    def tolist(self):
+        if self.dim() == 0:
+            return self.item()
+        if self.dim() == 1:
+            return _cfx.to_list(self)
+        return [row.tolist() for row in self.unbind(0)]
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if stream not in (None, -1):
+            raise TypeError("a tensor of the CPU has no stream")
+        return _cfx.to_dlpack(self.clone() if copy else self)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    # ---- gradients ----
+
+    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+        if _cfx.is_overridden(self):
+            return _cfx.override(Tensor.backward, (self,), {
+                "gradient": gradient, "retain_graph": retain_graph, "create_graph": create_graph,
+                "inputs": inputs})
+        if inputs is not None:
+            from ._grad import backward
+
+            return backward(self, gradient, retain_graph, create_graph, inputs)
+        retain = create_graph if retain_graph is None else retain_graph
+        self._backward(gradient, retain, create_graph)
+
+    def requires_grad_(self, requires_grad=True):
+        self.requires_grad = requires_grad
+        return self
+
+    def register_hook(self, hook):
+        """Calls hook(grad) with the gradient of this tensor in the backward pass."""
+        from ._grad import tensor_hook
+
+        return tensor_hook(self, hook)
+
+    def register_post_accumulate_grad_hook(self, hook):
+        from ._grad import leaf_hook
+
+        return leaf_hook(self, hook)
+
+    @property
+    def grad_fn(self):
+        name = self._grad_fn_name
+        if name is None:
+            return None
+        from ._grad import GradFn
+
+        return GradFn(self, name)
+
+    @property
+    def _backward_hooks(self):
+        return None
+
+    # ---- where and what it is ----
+
+    @property
+    def T(self):
+        return self.permute(tuple(range(self.dim() - 1, -1, -1)))
+
+    @property
+    def mT(self):
+        return self.transpose(-2, -1)
+
+    @property
+    def H(self):
+        return self.adjoint() if self.dim() == 2 else self
+
+    @property
+    def mH(self):
+        return self.adjoint()
+
+    @property
+    def real(self):
+        return _cfx.function("torch.real", "real", 0)(self)
+
+    @property
+    def imag(self):
+        return _cfx.function("torch.imag", "imag", 0)(self)
+
+    is_cuda = property(lambda self: self.device.type == "cuda")
+    is_cpu = property(lambda self: self.device.type == "cpu")
+    is_meta = property(lambda self: self.device.type == "meta")
+    is_sparse = is_mkldnn = is_mps = is_xpu = is_nested = is_sparse_csr = False
+    is_quantized = property(lambda self: repr(self.dtype).startswith("torch.q"))
+    names = property(lambda self: (None,) * self.dim())
+
+    def is_floating_point(self):
+        return self.dtype.is_floating_point
+
+    def is_complex(self):
+        return self.dtype.is_complex
+
+    def is_signed(self):
+        return self.dtype.is_signed
+
+    def is_inference(self):
+        return False
+
+    def is_shared(self):
+        return False
+
+    def get_device(self):
+        return -1 if self.device.type == "cpu" else self.device.index or 0
+
+    def is_contiguous(self, memory_format=None):
+        return _cfx.is_contiguous(self, memory_format)
+
+    def cpu(self, memory_format=None):
+        return self
+
+    def cuda(self, *args, **kwargs):
+        raise AssertionError("Torch not compiled with CUDA enabled")
+
+    def is_pinned(self, device=None):
+        return False
+
+    def pin_memory(self, device=None):
+        return self
+
+    def share_memory_(self):
+        return self
+
+    def type(self, dtype=None, non_blocking=False):
+        """The name of the class of old, or the tensor in another dtype."""
+        if dtype is None:
+            return f"torch.{_OLD_NAMES.get(self.dtype, 'Tensor')}"
+        if isinstance(dtype, str):
+            dtype = {f"torch.{n}": d for d, n in _OLD_NAMES.items()}[dtype]
+        return self.to(dtype)
+
+    def type_as(self, other):
+        return self.to(other.dtype)
+
+    def untyped_storage(self):
+        return Storage(self)
+
+    storage = typed_storage = _typed_storage = untyped_storage
+
+    def __hash__(self):
+        return id(self)
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        """What subclasses inherit: the function runs, and tensors that it gives are of the
+        subclass."""
+        if not all(issubclass(cls, t) for t in types):
+            return NotImplemented
+        was = _cfx.set_overrides(False)
+        try:
+            result = func(*args, **(kwargs or {}))
+        finally:
+            _cfx.set_overrides(was)
+        return _convert(result, cls)
+
+    __torch_dispatch__ = None
+
+    @staticmethod
+    def _make_subclass(cls, data, require_grad=False, **unused):
+        return _cfx.alias(cls, data.detach(), require_grad)
+
+    def as_subclass(self, cls):
+        return _cfx.alias(cls, self, self.requires_grad)
+
+    def _repr_html_(self):
+        return None
+
+
+def _convert(result, cls):
+    if cls is Tensor:
+        return result
+    if isinstance(result, Tensor) and not isinstance(result, cls):
+        return result.as_subclass(cls)
+    if type(result) in (tuple, list):
+        return type(result)(_convert(r, cls) for r in result)
+    return result
+
+
+class Storage:
+    """The memory of a tensor, for those who ask whether two share it."""
+
+    def __init__(self, tensor):
+        self._tensor = tensor
+
+    def data_ptr(self):
+        return self._tensor.data_ptr() - self._tensor.storage_offset() * self._tensor.element_size()
+
+    _cdata = property(data_ptr)
+
+    def nbytes(self):
+        t = self._tensor
+        last = 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride())) if t.numel() else 0
+        return (t.storage_offset() + last) * t.element_size()
+
+    size = nbytes
+    device = property(lambda self: self._tensor.device)
+
+    def __len__(self):
+        return self.nbytes()
+
+    def __eq__(self, other):
+        return isinstance(other, Storage) and self._tensor._shares(other._tensor)
+
+    def __hash__(self):
+        return hash(self.data_ptr())
+
+
+_OLD_NAMES = {_cfx.float32: "FloatTensor", _cfx.float64: "DoubleTensor", _cfx.float16: "HalfTensor",
+              _cfx.bfloat16: "BFloat16Tensor", _cfx.int64: "LongTensor", _cfx.int32: "IntTensor",
+              _cfx.int16: "ShortTensor", _cfx.int8: "CharTensor", _cfx.uint8: "ByteTensor",
+              _cfx.bool: "BoolTensor"}
+
+
+def _rebuild(cls, data, dtype, shape, requires_grad, state):
+    flat = _cfx.from_buffer(bytearray(data))[0] if data else tensor([], dtype=_cfx.uint8)
+    plain = flat.view(dtype).reshape(shape) if data else tensor([], dtype=dtype).reshape(shape)
+    t = _cfx.alias(cls or Tensor, plain, requires_grad)
+    t.__dict__.update(state)
+    return t
+
+
+# ---- making --------------------------------------------------------------------------------------
+
+
+def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+    """A copy of numbers, nested sequences of them, an array or a tensor."""
+    if isinstance(data, Tensor):
+        warnings.warn("To copy construct from a tensor, it is recommended to use "
+                      "sourceTensor.detach().clone() or "
+                      "sourceTensor.detach().clone().requires_grad_(True), rather than "
+                      "torch.tensor(sourceTensor).",
+                      UserWarning, stacklevel=2)
+    t = _cfx.tensor(_plain(data))
+    if dtype is None and type(data) in (float, list, tuple) and t.dtype is _cfx.float32:
+        dtype = _default_dtype[0] if _default_dtype[0] is not _cfx.float32 else None
+    if dtype is not None or device is not None:
+        t = t.to(dtype=dtype or t.dtype, device=device)
+    return t.requires_grad_() if requires_grad else t
+
+
+_default_dtype = [_cfx.float32]
+
+
+def _plain(data):
+    """Numbers of other libraries and tensors of one element in sequences, as numbers."""
+    if isinstance(data, (list, tuple)):
+        return [_plain(item) for item in data]
+    if isinstance(data, (int, float, complex, Tensor, str)) or data is None:
+        return data.tolist() if isinstance(data, Tensor) and data.dim() == 0 else data
+    if hasattr(data, "__array_interface__") and data.shape == ():
+        return data.item()
+    return list(data) if isinstance(data, range) else data
+
+
+def as_tensor(data, dtype=None, device=None):
+    """A tensor over the same memory where that can be, else a copy."""
+    if isinstance(data, Tensor):
+        t = data
+    elif hasattr(data, "__array_interface__") and data.shape != ():
+        t = from_numpy(data)
+    else:
+        t = tensor(data, dtype=dtype)
+    return t.to(dtype=dtype or t.dtype, device=device) if dtype or device else t
+
+
+def from_numpy(array):
+    """The tensor over an array's memory."""
+    if not hasattr(array, "__array_interface__"):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    t, readonly = _cfx.from_buffer(array)
+    if readonly:
+        warnings.warn("The given NumPy array is not writable, and PyTorch does not support "
+                      "non-writable tensors. This "
+                      "means writing to this tensor will result in undefined behavior. You may "
+                      "want to copy the array "
+                      "to protect its data or make it writable before converting it to a tensor.",
+                      UserWarning, stacklevel=2)
+    return t
+
+
+def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
+    """A flat tensor over a buffer's bytes."""
+    view = memoryview(buffer).cast("B")[offset:]
+    size = dtype.itemsize
+    if count < 0 and len(view) % size:
+        raise ValueError(f"buffer length ({len(view)} bytes) after offset ({offset} bytes) must "
+                         f"be a multiple of "
+                         f"element size ({size})")
+    view = view[:count * size] if count >= 0 else view
+    t = _cfx.from_buffer(view)[0].view(dtype)
+    return t.requires_grad_() if requires_grad else t
+
+
+def from_dlpack(ext):
+    """The tensor over the memory of anything that speaks DLPack."""
+    return _cfx.from_dlpack(ext.__dlpack__() if hasattr(ext, "__dlpack__") else ext)
+
+
+# ---- modes of gradients --------------------------------------------------------------------------
+
+
+class _GradMode:
+    """A context, and a decorator, in which grad mode is another."""
+
+    _mode = 0
+
+    def __enter__(self):
+        self._was = _cfx.set_grad_mode(self._mode)
+        return self
+
+    def __exit__(self, *error):
+        _cfx.set_grad_mode(self._was)
+
+    def __call__(self, f):
+        import functools
+
+        @functools.wraps(f)
+        def inner(*args, **kwargs):
+            with self.__class__.__new__(self.__class__)._like(self):
+                return f(*args, **kwargs)
+
+        return inner
+
+    def _like(self, other):
+        self.__dict__.update(other.__dict__)
+        return self
+
+    def __new__(cls, f=None, *args, **kwargs):
+        o = object.__new__(cls)
+        if callable(f) and not isinstance(f, bool):
+            return cls.__call__(o, f)
+        return o
+
+
+class no_grad(_GradMode):
+    """with no_grad(): nothing is recorded for gradients."""
+
+    __module__ = "torch"
+    _mode = 1
+
+
+class enable_grad(_GradMode):
+    __module__ = "torch"
+    _mode = 0
+
+
+class inference_mode(_GradMode):
+    """As no_grad, without any bookkeeping."""
+
+    __module__ = "torch"
+    _mode = 2
+
+    def __init__(self, mode=True):
+        self._mode = 2 if mode else _cfx.get_grad_mode()
+
+
+class set_grad_enabled(_GradMode):
+    """Sets grad mode at once, and back at the end of a with block."""
+
+    __module__ = "torch"
+
+    def __init__(self, mode):
+        self._mode = 0 if mode else 1
+        self._was = _cfx.set_grad_mode(self._mode)
+
+    def __enter__(self):
+        _cfx.set_grad_mode(self._mode)
+        return self
+
+
+def is_grad_enabled():
+    return _cfx.get_grad_mode() == 0
+
+
+def is_inference_mode_enabled():
+    return _cfx.get_grad_mode() == 2
+
+
+_cfx.adopt("tensor_class", Tensor)

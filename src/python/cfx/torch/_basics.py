@@ -1,0 +1,400 @@
+"""The functions of torch that are no operators: seeds, defaults, checks, printing, saving."""
+import builtins
+import contextlib
+
+from cfx import _cfx, _tensor
+from cfx._tensor import Tensor, _default_dtype, _print_options
+from cfx._cfx import strided  # noqa: F401
+
+__all__ = ["manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state", "is_tensor",
+           "is_storage", "typename", "set_default_dtype", "get_default_dtype",
+           "set_default_device", "get_default_device", "set_default_tensor_type",
+           "set_printoptions", "save", "load", "compile", "use_deterministic_algorithms",
+           "are_deterministic_algorithms_enabled", "is_complex", "is_floating_point",
+           "get_num_interop_threads", "set_num_interop_threads", "Generator", "default_generator",
+           "is_autocast_enabled", "autocast", "set_float32_matmul_precision",
+           "get_float32_matmul_precision", "numel", "equal", "is_deterministic",
+           "FloatTensor", "DoubleTensor", "HalfTensor", "LongTensor", "IntTensor", "ByteTensor",
+           "BoolTensor", "cond", "while_loop", "compiled_with_cxx11_abi", "is_nonzero",
+           "result_type", "can_cast", "promote_types", "get_device", "obj", "sym_sqrt",
+           "from_file", "is_distributed", "is_same_size", "UntypedStorage", "Storage"]
+
+_seed = [0x3C6EF372FE94F82B & 0x7FFFFFFF]
+
+
+# ---- random numbers ------------------------------------------------------------------------------
+
+
+def manual_seed(seed):
+    """Seeds the generator of this thread; the streams are PyTorch's own."""
+    _seed[0] = builtins.int(seed)
+    _cfx.manual_seed(seed)
+    return default_generator
+
+
+def seed():
+    import random
+
+    n = random.getrandbits(63)
+    manual_seed(n)
+    return n
+
+
+def initial_seed():
+    return _seed[0]
+
+
+class Generator:
+    """A stream of random numbers of its own, PyTorch's for the same seed."""
+
+    def __init__(self, device="cpu"):
+        self.device = _cfx.device(device)
+        self._seed = 67280421310721
+        self._state = None
+
+    def manual_seed(self, seed):
+        self._seed = builtins.int(seed)
+        if self is default_generator:
+            _cfx.manual_seed(seed)
+        self._state = None
+        return self
+
+    def initial_seed(self):
+        return self._seed
+
+    def seed(self):
+        import random
+
+        return self.manual_seed(random.getrandbits(63)).initial_seed()
+
+    def get_state(self):
+        with drawing_from(self):
+            return _cfx.get_rng_state()
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        """A function that is given a generator draws from it."""
+        kwargs = dict(kwargs or {})
+        given = kwargs.pop("generator", None)
+        if given is None:
+            return NotImplemented
+        with drawing_from(given):
+            return func(*args, **kwargs)
+
+    def set_state(self, new_state):
+        if self is default_generator:
+            _cfx.set_rng_state(new_state)
+        self._state = new_state
+        return self
+
+
+@contextlib.contextmanager
+def drawing_from(generator):
+    """Numbers drawn inside come from a generator; from this thread's own where it is None."""
+    if generator is None or generator is default_generator:
+        yield
+        return
+    before = _cfx.get_rng_state()
+    try:
+        if generator._state is None:
+            _cfx.manual_seed(generator._seed)
+        else:
+            _cfx.set_rng_state(generator._state)
+        yield
+        generator._state = _cfx.get_rng_state()
+    finally:
+        _cfx.set_rng_state(before)
+
+
+default_generator = Generator()
+
+
+def get_rng_state():
+    """The state of the generator, which set_rng_state takes."""
+    return _cfx.get_rng_state()
+
+
+def set_rng_state(new_state):
+    _cfx.set_rng_state(new_state)
+
+
+# ---- what something is ---------------------------------------------------------------------------
+
+
+def is_tensor(obj):
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj):
+    return isinstance(obj, _tensor.Storage)
+
+
+UntypedStorage = Storage = _tensor.Storage
+obj = object
+
+
+def typename(obj, /):
+    """The type of an object with its module."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    cls = obj if isinstance(obj, type) else type(obj)
+    module = getattr(cls, "__module__", "") or ""
+    return cls.__qualname__ if module in ("builtins", "") else f"{module}.{cls.__qualname__}"
+
+
+def is_floating_point(input):
+    return input.is_floating_point()
+
+
+def is_complex(input):
+    return input.is_complex()
+
+
+def is_nonzero(input):
+    return builtins.bool(input)
+
+
+def is_same_size(input, other):
+    return input.shape == other.shape
+
+
+def is_distributed(input):
+    return False
+
+
+def numel(input):
+    if _cfx.is_overridden(input):
+        return _cfx.override(numel, (input,), {})
+    return input.numel()
+
+
+def get_device(input):
+    return input.get_device()
+
+
+def equal(input, other):
+    """Whether two tensors have the same sizes and numbers."""
+    if _cfx.is_overridden(input, other):
+        return _cfx.override(equal, (input, other), {})
+    return input.shape == other.shape and input.dtype == other.dtype and \
+        builtins.bool((input == other).all())
+
+
+def result_type(tensor1, tensor2):
+    a = tensor1 if isinstance(tensor1, Tensor) else tensor2
+    b = tensor2 if a is tensor1 else tensor1
+    one = _tensor.tensor([]).to(a.dtype) if a.dim() else a
+    other = b if not isinstance(b, Tensor) else b
+    return (one + other).dtype
+
+
+def promote_types(type1, type2):
+    return (_cfx.tensor([0]).to(type1) + _cfx.tensor([0]).to(type2)).dtype
+
+
+def can_cast(from_, to):
+    def kind(d):
+        return 3 if d.is_complex else 2 if d.is_floating_point else 0 if d is _cfx.bool else 1
+
+    if kind(from_) == 1 and kind(to) == 1 and from_.is_signed and not to.is_signed:
+        return False
+    return kind(from_) <= kind(to)
+
+
+# ---- defaults ------------------------------------------------------------------------------------
+
+
+def set_default_dtype(d, /):
+    if not isinstance(d, _cfx.dtype) or not d.is_floating_point:
+        raise TypeError("only floating-point types are supported as the default type")
+    _default_dtype[0] = d
+    _cfx.set_default_dtype(d)
+
+
+def get_default_dtype():
+    return _default_dtype[0]
+
+
+def set_default_tensor_type(t, /):
+    name = t if isinstance(t, str) else t._name
+    set_default_dtype({"torch.FloatTensor": _cfx.float32, "torch.DoubleTensor": _cfx.float64,
+                       "torch.HalfTensor": _cfx.float16}[name])
+
+
+def set_default_device(device):
+    if device is not None and _cfx.device(device).type != "cpu":
+        raise RuntimeError(f"tensors are made on the CPU here, not on '{device}'")
+
+
+def get_default_device():
+    return _cfx.device("cpu")
+
+
+def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None,
+                     sci_mode=None):
+    """How tensors print."""
+    profiles = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80),
+                "full": (4, 2 ** 62, 3, 80)}
+    names = ("precision", "threshold", "edgeitems", "linewidth")
+    if profile is not None:
+        _print_options.update(zip(names, profiles[profile]))
+    for name, value in zip(names, (precision, threshold, edgeitems, linewidth)):
+        if value is not None:
+            _print_options[name] = 2 ** 62 if value == builtins.float("inf") else value
+    _print_options["sci_mode"] = sci_mode
+
+
+class _OldType:
+    """torch.FloatTensor(2, 3) and the like."""
+
+    def __init__(self, name, dtype):
+        self._name, self.dtype = f"torch.{name}", dtype
+        self.__name__ = name
+
+    def __call__(self, *args):
+        if len(args) == 1 and not isinstance(args[0], builtins.int):
+            return _tensor.tensor(args[0], dtype=self.dtype)
+        from . import empty
+
+        return empty(*(args or (0,)), dtype=self.dtype)
+
+    def __instancecheck__(self, t):
+        return isinstance(t, Tensor) and t.dtype is self.dtype
+
+
+FloatTensor = _OldType("FloatTensor", _cfx.float32)
+DoubleTensor = _OldType("DoubleTensor", _cfx.float64)
+HalfTensor = _OldType("HalfTensor", _cfx.float16)
+LongTensor = _OldType("LongTensor", _cfx.int64)
+IntTensor = _OldType("IntTensor", _cfx.int32)
+ByteTensor = _OldType("ByteTensor", _cfx.uint8)
+BoolTensor = _OldType("BoolTensor", _cfx.bool)
+
+
+def use_deterministic_algorithms(mode, *, warn_only=False):
+    """Everything here is deterministic."""
+
+
+def are_deterministic_algorithms_enabled():
+    return True
+
+
+is_deterministic = are_deterministic_algorithms_enabled
+
+
+def get_num_interop_threads():
+    return 1
+
+
+def set_num_interop_threads(n):
+    pass
+
+
+_matmul_precision = ["highest"]
+
+
+def set_float32_matmul_precision(precision):
+    _matmul_precision[0] = precision
+
+
+def get_float32_matmul_precision():
+    return _matmul_precision[0]
+
+
+def compiled_with_cxx11_abi():
+    return True
+
+
+# ---- checks --------------------------------------------------------------------------------------
+
+
+def _assert(condition, message):
+    """An assertion that is traced."""
+    if type(condition) is not Tensor and _cfx.is_overridden(condition):
+        return _cfx.override(_assert, (condition, message), {})
+    assert condition, message
+
+
+def _failed(kind, message):
+    text = ("Expected cond to be True, but got False. (Could this error message be improved? If "
+            "so, please report an enhancement request to PyTorch.)")
+    raise kind(str(message()) if callable(message) else message or text)
+
+
+def _check(cond, message=None):
+    """A RuntimeError where a condition does not hold."""
+    if type(cond) is not builtins.bool and _cfx.is_overridden(cond):
+        return _cfx.override(_check, (cond, message), {})
+    if not cond:
+        _failed(RuntimeError, message)
+
+
+def _check_value(cond, message=None):
+    if not cond:
+        _failed(ValueError, message)
+
+
+def _check_is_size(i, message=None, *, max=None):
+    """A RuntimeError where a number cannot be a size."""
+    if i < 0:
+        _failed(RuntimeError, message)
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+def save(obj, f, pickle_module=None, pickle_protocol=2, _use_new_zipfile_serialization=True):
+    from .serialization import save as save_
+
+    return save_(obj, f, pickle_module, pickle_protocol)
+
+
+def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=None, **kwargs):
+    from .serialization import load as load_
+
+    return load_(f, map_location, pickle_module, weights_only=weights_only, mmap=mmap)
+
+
+def from_file(filename, shared=None, size=0, *, dtype=None, **kwargs):
+    with open(filename, "rb") as f:
+        return _tensor.frombuffer(bytearray(f.read()), dtype=dtype or _cfx.float32, count=size)
+
+
+# ---- what is elsewhere ---------------------------------------------------------------------------
+
+
+def compile(model=None, **kwargs):
+    """There is no compiler: the function itself."""
+    return (lambda m: m) if model is None else model
+
+
+autocast_regions = []  # (device, whether it is on), innermost last
+
+
+def is_autocast_enabled(device_type="cuda"):
+    on = [enabled for device, enabled in autocast_regions if device == device_type]
+    return builtins.bool(on and on[-1])
+
+
+def autocast(device_type, dtype=None, enabled=True, cache_enabled=None):
+    from .amp import autocast as autocast_
+
+    return autocast_(device_type, dtype, enabled, cache_enabled)
+
+
+def cond(pred, true_fn, false_fn, operands=()):
+    from ._higher_order_ops import cond as cond_
+
+    return cond_(pred, true_fn, false_fn, operands)
+
+
+def while_loop(cond_fn, body_fn, carried_inputs):
+    from ._higher_order_ops import while_loop as loop
+
+    return loop(cond_fn, body_fn, carried_inputs)
+
+
+def sym_sqrt(a):
+    import math
+
+    return math.sqrt(a)

@@ -1,0 +1,78 @@
+"""GraphModules of Python over programs and modules of the C library."""
+from cfx import _cfx
+
+from ..nn.modules import _layers, container
+from ..nn.modules.module import Module, Parameter
+from ..utils import _pytree as pytree
+
+
+def spec_from_c(spec):
+    """A spec of C's (containers with an ellipsis for each leaf) as a TreeSpec; None stays."""
+    if spec is None:
+        return None
+    if spec is ...:
+        return pytree.treespec_leaf()
+    leaves, tree = pytree.tree_flatten(spec, is_leaf=lambda x: x is ... or x is None)
+    return tree
+
+
+def graph_module_of(program):
+    """The GraphModule of a program: placeholders for its weights."""
+    return from_c(program._module(), class_name="GraphModule")
+
+
+def from_c(made, class_name=None):
+    """The Python module for one of C: what it mirrors, a layer, a GraphModule, or a holder."""
+    if made.object is not None and _unchanged(made):
+        return made.object
+    if made.graph is not None:
+        return _graph_module(made, class_name)
+    if made.type in _layers.ROWS:
+        return _layers.from_c(made)
+    cls = getattr(container, made.type, Module)
+    m = cls.__new__(cls)
+    Module.__init__(m)
+    _fill(m, made)
+    return m
+
+
+def _unchanged(made):
+    """Whether a mirror still has the tensors of the Python module that it mirrors."""
+    own = made.object
+    mine = made.parameters()
+    return all(own._parameters.get(n) is p for n, p in mine.items())
+
+
+def _fill(m, made):
+    for name, p in made.parameters().items():
+        m.register_parameter(name, p if p is None or isinstance(p, Parameter)
+                             else Parameter(p, p.requires_grad))
+    for name, (b, persistent) in made.buffers().items():
+        m.register_buffer(name, b, persistent)
+    for name, value in made.attrs().items():
+        setattr(m, name, value)
+    for name, child in made.children():
+        m.add_module(name, from_c(child))
+    m.training = made.training
+
+
+def _graph_module(made, class_name):
+    from ..fx.graph_module import GraphModule
+
+    root = Module()
+    _fill(root, made)
+    gm = GraphModule(root, made.graph, class_name or made.type)
+    gm._cfx_module = made  # the graph belongs to it
+    gm.training = made.training
+    for name, child in root._modules.items():
+        if name not in gm._modules:
+            gm.add_module(name, child)
+    return gm
+
+
+def module_of(program, check_guards):
+    """program.module()"""
+    return from_c(program._callable(), class_name="GraphModule")
+
+
+_cfx.adopt("module_from", from_c)

@@ -1,0 +1,91 @@
+"""Decompositions: which operators are taken apart, and how a program is."""
+import collections.abc
+import functools
+
+from cfx import _cfx
+
+
+def _all_decomposed():
+    """The overloads that Core ATen does not have."""
+    return [op for op in _cfx.overloads("") if str(op).startswith("aten.") and op._decomposes]
+
+
+class CustomDecompTable(collections.abc.MutableMapping):
+    """{overload: function}. The functions of cfx's own are its columns in C; one that is put in
+    is called in their place."""
+
+    def __init__(self, ops=None):
+        self._own = dict.fromkeys(_all_decomposed() if ops is None else ops)
+        self._given = {}
+        self._removed = []
+
+    def __getitem__(self, op):
+        if op in self._given:
+            return self._given[op]
+        if op in self._own:
+            return op.decompose
+        raise KeyError(op)
+
+    def __setitem__(self, op, f):
+        self._given[op] = f
+        self._own.setdefault(op)
+
+    def __delitem__(self, op):
+        self.pop(op)
+
+    def pop(self, op, *default):
+        if op not in self._own:
+            if default:
+                return default[0]
+            raise KeyError(op)
+        del self._own[op]
+        self._removed.append(op)
+        return self._given.pop(op, op.decompose)
+
+    def __contains__(self, op):
+        return op in self._own
+
+    def __iter__(self):
+        return iter(self._own)
+
+    def __len__(self):
+        return len(self._own)
+
+    def keys(self):
+        return self._own.keys()
+
+    def update(self, other):
+        for op, f in other.items():
+            self[op] = f
+
+    def copy(self):
+        other = CustomDecompTable(list(self._own))
+        other._given = dict(self._given)
+        other._removed = list(self._removed)
+        return other
+
+    def materialize(self):
+        return {op: self[op] for op in self}
+
+
+def decompose(program, table):
+    """A program in Core ATen (None), functional (an empty table), or with a table's operators taken
+    apart."""
+    if table is None:
+        return program.decompose()
+    if len(table) == 0:
+        return program.functionalize()
+    if isinstance(table, CustomDecompTable):
+        given, keep = table._given, table._removed
+    else:
+        keep = [op for op in _all_decomposed() if op not in table]
+        given = {op: f for op, f in table.items() if not _is_own(op, f)}
+    if given:
+        raise NotImplementedError(f"{next(iter(given))} is given a decomposition of its own: the "
+                                  "programs of cfx are taken apart by C's decompositions alone")
+    return program.decompose([str(op) for op in keep])
+
+
+def _is_own(op, f):
+    """Whether it is what op.decompose gives."""
+    return isinstance(f, functools.partial) and f.args[:1] == (op,)

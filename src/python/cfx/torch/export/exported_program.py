@@ -1,0 +1,265 @@
+"""Exported programs: torch.export's class over a program of the C library."""
+import copy
+import dataclasses
+import typing
+
+import cfx
+import cfx._program
+
+from ..nn import Parameter
+from ..utils import _pytree as pytree
+from . import graph_signature as sig
+from ._modules import graph_module_of, module_of, spec_from_c
+
+__all__ = ["ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "default_decompositions"]
+
+
+@dataclasses.dataclass
+class ModuleCallSignature:
+    """The arguments and results of a call of a module inside a program."""
+
+    inputs: typing.List[typing.Any]
+    outputs: typing.List[typing.Any]
+    in_spec: typing.Any
+    out_spec: typing.Any
+    forward_arg_names: typing.Optional[typing.List[str]] = None
+
+    def replace_all_uses_with(self, original_node, new_node):
+        for i in [*self.inputs, *self.outputs]:
+            if i.name == original_node.name:
+                i.name = new_node.name
+
+
+@dataclasses.dataclass
+class ModuleCallEntry:
+    fqn: str
+    signature: typing.Optional[ModuleCallSignature] = None
+
+
+@dataclasses.dataclass
+class CallSpec:
+    in_spec: typing.Any
+    out_spec: typing.Any
+
+
+class ValueRanges(typing.NamedTuple):
+    """The least and the largest that a size may be."""
+
+    lower: typing.Any
+    upper: typing.Any
+
+    def __repr__(self):
+        return f"VR[{_bound(self.lower)}, {_bound(self.upper)}]"
+
+    __str__ = __repr__
+
+
+def _bound(n):
+    return "int_oo" if n == float("inf") else str(n)
+
+
+def default_decompositions():
+    """The operators that run_decompositions takes apart: {overload: function}. What is deleted
+    from it stays whole."""
+    from .decomp_utils import CustomDecompTable
+
+    return CustomDecompTable()
+
+
+class ExportedProgram:
+    """A graph of ATen operators, its signature and its weights."""
+
+    _graph_module = None
+    _example_inputs = None
+
+    def __init__(self, program):
+        if not isinstance(program, cfx.Program):
+            raise TypeError("an ExportedProgram is made by torch.export.export and load, or of a "
+                            f"cfx.Program; got {type(program).__name__}")
+        self._program = program
+
+    # ---- parts ----
+
+    @property
+    def graph_module(self):
+        if self._graph_module is None:
+            self._graph_module = graph_module_of(self._program)
+        return self._graph_module
+
+    @graph_module.setter
+    def graph_module(self, value):
+        raise RuntimeError("Unable to set ExportedProgram's graph_module attribute.")
+
+    @property
+    def graph(self):
+        return self.graph_module.graph
+
+    @graph.setter
+    def graph(self, value):
+        raise RuntimeError("Unable to set ExportedProgram's graph attribute.")
+
+    @property
+    def graph_signature(self):
+        return sig.from_program(self._program)
+
+    @graph_signature.setter
+    def graph_signature(self, value):
+        raise RuntimeError("Unable to set ExportedProgram's graph_signature attribute.")
+
+    @property
+    def state_dict(self):
+        """Parameters and persistent buffers by name."""
+        parameters = set(self.graph_signature.parameters)
+        return {n: _parameter(t) if n in parameters else t
+                for n, t in self._program._state().items()}
+
+    @state_dict.setter
+    def state_dict(self, value):
+        raise RuntimeError("Unable to set ExportedProgram's state_dict attribute.")
+
+    @property
+    def constants(self):
+        return self._program._constants()
+
+    tensor_constants = constants
+
+    def named_parameters(self):
+        state = self.state_dict
+        for name in self.graph_signature.parameters:
+            yield name, state[name]
+
+    def parameters(self):
+        for _, p in self.named_parameters():
+            yield p
+
+    def named_buffers(self):
+        state, constants = self.state_dict, self.constants
+        for name in self.graph_signature.buffers:
+            yield name, state[name] if name in state else constants[name]
+
+    def buffers(self):
+        for _, b in self.named_buffers():
+            yield b
+
+    @property
+    def range_constraints(self):
+        """Symbol to the range of the size that it stands for."""
+        from .._sym import _Expr
+
+        inf = float("inf")
+        return {_Expr(s): ValueRanges(0 if low is None else low, inf if high is None else high)
+                for s, (low, high) in self._program._ranges().items()}
+
+    @property
+    def call_spec(self):
+        in_spec, out_spec = self._program._specs()
+        return CallSpec(spec_from_c(in_spec), spec_from_c(out_spec))
+
+    @property
+    def module_call_graph(self):
+        spec = self.call_spec
+        s = self.graph_signature
+        inputs = [i.arg for i in s.input_specs if i.kind == sig.InputKind.USER_INPUT]
+        outputs = [o.arg for o in s.output_specs if o.kind == sig.OutputKind.USER_OUTPUT]
+        root = ModuleCallSignature(inputs, outputs, spec.in_spec, spec.out_spec)
+        return [ModuleCallEntry("", root)] + list(getattr(self, "_module_calls", ()))
+
+    @property
+    def example_inputs(self):
+        if self._example_inputs is None:
+            self._example_inputs = self._program._sample_inputs()
+        return self._example_inputs
+
+    @example_inputs.setter
+    def example_inputs(self, value):
+        self._example_inputs = value
+
+    @property
+    def dialect(self):
+        kinds = self._program._extra().get("verifiers") or ["TRAINING"]
+        return kinds[0]
+
+    # ---- using it ----
+
+    def __call__(self, *args, **kwargs):
+        raise RuntimeError("Unable to call ExportedProgram directly. You should use "
+                           "`exported_program.module()` instead.")
+
+    def module(self, check_guards=True):
+        """A GraphModule with parameters under their own names, called like the model."""
+        module = module_of(self._program, check_guards)
+        cls = type(module)
+        cls.train = _no_mode("train")
+        cls.eval = _no_mode("eval")
+        return module
+
+    def run_decompositions(self, decomp_table=None, decompose_custom_triton_ops=False):
+        """The program in Core ATen, or with what a table says taken apart."""
+        from .decomp_utils import decompose
+
+        other = ExportedProgram(decompose(self._program, decomp_table))
+        other._example_inputs = self._example_inputs
+        return other
+
+    def validate(self):
+        self._program._check()
+
+    _validate = validate
+
+    def __str__(self):
+        return self._program._str()
+
+    def _repr_html_(self):
+        return self._program._repr_html_()
+
+    def __deepcopy__(self, memo):
+        other = ExportedProgram(self._program._copy())
+        other._example_inputs = copy.deepcopy(self._example_inputs, memo)
+        return other
+
+    def __reduce__(self):
+        return (_loaded, (_bytes_of(self._program),))
+
+    def _get_flat_args_with_check(self, args, kwargs):
+        spec = self.call_spec.in_spec
+        flat, got = pytree.tree_flatten((args, kwargs or {}))
+        if got != spec:
+            raise ValueError(f"Trying to flatten user inputs with exported input tree spec: \n"
+                             f"{spec}\nbut actually got inputs with tree spec of: \n{got}")
+        return flat, got
+
+
+def _no_mode(name):
+    def method(self, mode=True):
+        raise NotImplementedError(f"Calling {name}() is not supported yet.")
+
+    return method
+
+
+def _parameter(t):
+    return t if isinstance(t, Parameter) else Parameter(t, t.requires_grad)
+
+
+def _bytes_of(program):
+    import os
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "program.pt2")
+        program.save(path)
+        with open(path, "rb") as f:
+            return f.read()
+
+
+def _loaded(data):
+    import os
+    import tempfile
+
+    handle, path = tempfile.mkstemp(suffix=".pt2")
+    try:
+        with os.fdopen(handle, "wb") as f:
+            f.write(data)
+        return ExportedProgram(cfx.open(path))
+    finally:
+        os.unlink(path)
+

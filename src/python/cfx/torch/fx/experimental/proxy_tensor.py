@@ -1,0 +1,246 @@
+"""make_fx: a function runs on tensors, and the ATen overloads that it calls become a graph."""
+import contextlib
+import functools
+import inspect
+
+import cfx
+from cfx import _cfx
+
+from ...nn import Module, Parameter
+from ...utils import _pytree as pytree
+from ...utils._python_dispatch import TorchDispatchMode
+from .._symbolic_trace import PH, Tracer
+from ..graph_module import _make_graph_module
+from ..passes.shape_prop import _extract_tensor_metadata
+from ..proxy import Proxy
+
+__all__ = ["make_fx", "PythonKeyTracer", "dispatch_trace", "get_proxy_mode",
+           "get_innermost_proxy_mode", "disable_proxy_modes_tracing", "decompose", "py_sym_types",
+           "wrapper_and_args_for_make_fx"]
+py_sym_types = (_cfx.Sym,)
+
+
+class PythonKeyTracer(Tracer):
+    """The tracer behind make_fx: modules are run through, parameters are constants."""
+
+    def __init__(self):
+        super().__init__(autowrap_modules=())
+
+    def call_module(self, m, forward, args, kwargs):
+        return forward(*args, **kwargs)
+
+    def getattr(self, attr, attr_val, parameter_proxy_cache):
+        return attr_val
+
+    def create_arg(self, a):
+        if isinstance(a, Parameter):
+            for name, p in self.root.named_parameters():
+                if a is p:
+                    return self.create_node("get_attr", name, (), {})
+            name = self.get_fresh_qualname("_param_constant")
+            setattr(self.root, name, a)
+            return self.create_node("get_attr", name, (), {})
+        return super().create_arg(a)
+
+
+class ProxyTorchDispatchMode(TorchDispatchMode):
+    """Writes down every overload that is called on tensors that stand for nodes, or beside them."""
+
+    def __init__(self, tracer, table=None, pre_dispatch=False):
+        super().__init__()
+        self.tracer = tracer
+        self.table = table or {}
+        self.proxies = {}
+        self.kept = []
+
+    def track(self, value, proxy):
+        """From now on a tensor stands for a proxy's node."""
+        if isinstance(value, cfx.Tensor):
+            self.proxies[id(value)] = (value, proxy)
+            _set_meta(proxy.node, value)
+        elif isinstance(value, (list, tuple)):
+            for i, item in enumerate(value):
+                if isinstance(item, cfx.Tensor):
+                    self.track(item, proxy[i])
+
+    def proxy_of(self, value):
+        found = self.proxies.get(id(value))
+        return found[1] if found is not None and found[0] is value else None
+
+    def argument(self, value):
+        if isinstance(value, cfx.Tensor):
+            proxy = self.proxy_of(value)
+            return value if proxy is None else proxy
+        return value
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        table = self.table
+        rule = table.get(func) if func in table else None
+        if rule is not None:
+            with self:
+                result = rule(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        result = func(*args, **kwargs)
+        flat = pytree.arg_tree_leaves(*args, **kwargs)
+        outs = pytree.tree_leaves(result)
+        known = any(self.proxy_of(a) is not None for a in flat if isinstance(a, cfx.Tensor))
+        if not known and not any(isinstance(o, cfx.Tensor) for o in outs):
+            return result
+        proxy_args, proxy_kwargs = pytree.tree_map(self.argument, (args, kwargs))
+        name = func.overloadpacket.__name__
+        proxy = self.tracer.create_proxy("call_function", func, proxy_args, proxy_kwargs,
+                                         name=name)
+        _set_meta(proxy.node, result)
+        self.track(result, proxy)
+        return result
+
+
+def _set_meta(node, value):
+    if isinstance(value, cfx.Tensor):
+        node.meta["val"] = _cfx.fake_like(value)
+        node.meta["tensor_meta"] = _extract_tensor_metadata(value)
+    elif isinstance(value, (list, tuple)):
+        node.meta["val"] = type(value)(_cfx.fake_like(v) if isinstance(v, cfx.Tensor) else v
+                                       for v in value) if type(value) in (list, tuple) else \
+            tuple(_cfx.fake_like(v) if isinstance(v, cfx.Tensor) else v for v in value)
+    elif isinstance(value, (int, float, bool)):
+        node.meta["val"] = value
+
+
+_modes = []
+
+
+def get_proxy_mode():
+    return _modes[-1] if _modes else None
+
+
+get_innermost_proxy_mode = get_proxy_mode
+
+
+@contextlib.contextmanager
+def disable_proxy_modes_tracing():
+    from ...utils._python_dispatch import _disable_current_modes
+
+    with _disable_current_modes():
+        yield
+
+
+maybe_disable_fake_tensor_mode = disable_proxy_modes_tracing
+
+
+def _wrapped(f, args, mode):
+    """f as a function of proxies, one for each tensor of the arguments."""
+
+    @functools.wraps(f)
+    def inner(*proxies):
+        flat_proxies = pytree.tree_leaves(proxies)
+        flat_args = pytree.tree_leaves(args)
+        for value, proxy in zip(flat_args, flat_proxies):
+            if isinstance(proxy, Proxy):
+                if isinstance(value, cfx.Tensor):
+                    mode.track(value, proxy)
+                else:
+                    _set_meta(proxy.node, value)
+        _modes.append(mode)
+        try:
+            with mode:
+                out = f(*args)
+        finally:
+            _modes.pop()
+
+        def proxied(o):
+            if not isinstance(o, cfx.Tensor):
+                return o
+            proxy = mode.proxy_of(o)
+            return o if proxy is None else proxy
+
+        return pytree.tree_map(proxied, out)
+
+    return inner
+
+
+def dispatch_trace(root, tracer, concrete_args=None):
+    """The GraphModule of a function that a tracer traces."""
+    graph = tracer.trace(root, concrete_args)
+    name = type(root).__name__ if isinstance(root, Module) else root.__name__
+    return _make_graph_module(tracer.root, graph, name)
+
+
+def make_fx(f, decomposition_table=None, tracing_mode="real", _allow_non_fake_inputs=False, *,
+            pre_dispatch=False, record_module_stack=False, _allow_fake_constant=False,
+            _error_on_data_dependent_ops=True, record_stack_traces=False, **options):
+    """make_fx(f)(*args): the GraphModule of what f calls for these arguments."""
+    if tracing_mode not in ("real", "fake", "symbolic"):
+        raise AssertionError(f"Unexpected tracing_mode: {tracing_mode}")
+
+    @functools.wraps(f.forward if isinstance(f, Module) else f)
+    def wrapped(*args):
+        tracer = PythonKeyTracer()
+        mode = ProxyTorchDispatchMode(tracer, _table(decomposition_table))
+        if tracing_mode != "real":
+            from ..._subclasses.fake_tensor import FakeTensorMode
+
+            fake = FakeTensorMode(allow_non_fake_inputs=True)
+            args = pytree.tree_map(
+                lambda a: fake.from_tensor(a) if isinstance(a, cfx.Tensor) else a, args)
+        else:
+            fake = contextlib.nullcontext()
+        inner = _wrapped(f, args, mode)
+        holes = pytree.tree_map(lambda _: PH, args)
+        with fake:
+            return dispatch_trace(_plain_function(inner, f, len(args)), tracer, tuple(holes))
+
+    wrapped.__wrapped_f__ = f
+    return wrapped
+
+
+def _table(table):
+    return {} if table is None else dict(table.items())
+
+
+def _plain_function(inner, f, n):
+    """A function whose parameters are those of f, where these can be told; else arg0, arg1, ..."""
+    target = f.forward if isinstance(f, Module) else f
+    try:
+        code = inspect.unwrap(target).__code__
+        names = list(code.co_varnames[:code.co_argcount])
+        if inspect.ismethod(target):
+            names = names[1:]
+        variadic = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    except AttributeError:
+        names, variadic = [], True
+    if variadic or len(names) < n:
+        names = [f"arg{i}" for i in range(n)]
+    names = names[:n]
+    scope = {"_inner": inner}
+    text = f"def forward({', '.join(names)}):\n    return _inner({', '.join(names)})\n"
+    exec(text, scope)
+    out = scope["forward"]
+    out.__name__ = getattr(target, "__name__", "forward")
+    return out
+
+
+@contextlib.contextmanager
+def decompose(decomposition_table):
+    yield decomposition_table
+
+
+def wrapper_and_args_for_make_fx(func, args, kwargs):
+    """A function of a flat list, and the list."""
+    flat, spec = pytree.tree_flatten((args, kwargs))
+
+    def wrapped(flat_args):
+        fn_args, fn_kwargs = pytree.tree_unflatten(flat_args, spec)
+        return func(*fn_args, **fn_kwargs)
+
+    return wrapped, flat
+
+
+def get_isolated_graphmodule(func, args, kwargs, tracing_mode="real"):
+    wrapped, flat = wrapper_and_args_for_make_fx(func, args, kwargs)
+    with disable_proxy_modes_tracing():
+        return make_fx(wrapped, tracing_mode=tracing_mode)(flat)
+
+

@@ -1,0 +1,1 @@
+"""Passes of torch.fx."""

@@ -1,0 +1,140 @@
+"""torch.nn.init: first values of parameters."""
+import math
+
+import cfx
+
+
+def _written(f):
+    """Functions that write to their argument, and the same without the underscore."""
+    import functools
+
+    @functools.wraps(f)
+    def inner(tensor, *args, **kwargs):
+        with cfx.no_grad():
+            f(tensor, *args, **kwargs)
+        return tensor
+
+    return inner
+
+
+def _fans(tensor):
+    if tensor.dim() < 2:
+        raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 "
+                         "dimensions")
+    field = 1
+    for n in tensor.shape[2:]:
+        field *= n
+    return tensor.size(1) * field, tensor.size(0) * field
+
+
+_calculate_fan_in_and_fan_out = _fans
+
+
+def calculate_gain(nonlinearity, param=None):
+    """How much larger values have to be before a nonlinearity."""
+    if nonlinearity == "tanh":
+        return 5.0 / 3
+    if nonlinearity == "relu":
+        return math.sqrt(2.0)
+    if nonlinearity == "leaky_relu":
+        return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
+    if nonlinearity == "selu":
+        return 3.0 / 4
+    if nonlinearity in ("linear", "sigmoid") or nonlinearity.startswith("conv"):
+        return 1
+    raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+
+
+def _kaiming_std(tensor, a, mode, nonlinearity):
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+    fan = _fans(tensor)[mode == "fan_out"]
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+
+
+@_written
+def uniform_(tensor, a=0.0, b=1.0, generator=None):
+    tensor.uniform_(a, b)
+
+
+@_written
+def normal_(tensor, mean=0.0, std=1.0, generator=None):
+    tensor.normal_(mean, std)
+
+
+@_written
+def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
+    def cdf(x):
+        return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
+
+    low, high = cdf((a - mean) / std), cdf((b - mean) / std)
+    tensor.uniform_(2 * low - 1, 2 * high - 1)
+    tensor.erfinv_()
+    tensor.mul_(std * math.sqrt(2.0))
+    tensor.add_(mean)
+    tensor.clamp_(min=a, max=b)
+
+
+@_written
+def constant_(tensor, val):
+    tensor.fill_(val)
+
+
+@_written
+def ones_(tensor):
+    tensor.fill_(1.0)
+
+
+@_written
+def zeros_(tensor):
+    tensor.zero_()
+
+
+@_written
+def eye_(tensor):
+    if tensor.dim() != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    tensor.copy_(cfx.eye(*tensor.shape))
+
+
+@_written
+def xavier_uniform_(tensor, gain=1.0, generator=None):
+    bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / sum(_fans(tensor)))
+    tensor.uniform_(-bound, bound)
+
+
+@_written
+def xavier_normal_(tensor, gain=1.0, generator=None):
+    tensor.normal_(0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))))
+
+
+@_written
+def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
+    if 0 not in tensor.shape:
+        bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
+        tensor.uniform_(-bound, bound)
+
+
+@_written
+def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
+    if 0 not in tensor.shape:
+        tensor.normal_(0, _kaiming_std(tensor, a, mode, nonlinearity))
+
+
+@_written
+def orthogonal_(tensor, gain=1, generator=None):
+    if tensor.dim() < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    rows, cols = tensor.size(0), tensor.numel() // tensor.size(0)
+    flat = cfx.randn(rows, cols)
+    q, r = cfx.qr(flat.t() if rows < cols else flat)
+    q = q * r.diagonal().sign()
+    tensor.copy_((q.t() if rows < cols else q).reshape(tensor.shape)).mul_(gain)
+
+
+@_written
+def sparse_(tensor, sparsity, std=0.01, generator=None):
+    rows, cols = tensor.shape
+    tensor.normal_(0, std)
+    for c in range(cols):
+        tensor[cfx.randperm(rows)[:math.ceil(sparsity * rows)], c] = 0

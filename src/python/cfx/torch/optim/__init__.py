@@ -1,0 +1,55 @@
+"""torch.optim: the optimisers of the C library under PyTorch's names. What is in `param_groups` is
+what counts: it is handed over before each step."""
+
+from cfx._tensor import Tensor
+
+from . import lr_scheduler
+from .optimizer import Optimizer
+
+
+def _optimizer(name, defaults, doc):
+    """The class for an optimiser of C's; `defaults` are the options of its constructor in order."""
+    names = list(defaults)
+    defaults = {**defaults, "foreach": None, "differentiable": False, "fused": None}
+
+    def __init__(self, params, *args, **kwargs):
+        if len(args) > len(names):
+            raise TypeError(f"{name}() takes at most {len(names) + 1} positional arguments "
+                            f"({len(args) + 1} given)")
+        options = dict(defaults, **dict(zip(names, args)))
+        for key, value in kwargs.items():
+            if key in options:
+                options[key] = value
+            elif key != "capturable":
+                raise TypeError(f"{name}.__init__() got an unexpected keyword argument '{key}'")
+        options = {k: v.item() if isinstance(v, Tensor) else v for k, v in options.items()}
+        Optimizer.__init__(self, params, options)
+
+    return type(name, (Optimizer,), {"__init__": __init__, "__doc__": doc, "_type": name,
+                                     "__module__": f"{__name__}.{name.lower()}"})
+
+
+SGD = _optimizer("SGD", {"lr": 1e-3, "momentum": 0, "dampening": 0, "weight_decay": 0,
+                         "nesterov": False, "maximize": False},
+                 "Steps against the gradient, with momentum where asked for.")
+Adam = _optimizer("Adam", {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0,
+                           "amsgrad": False, "maximize": False},
+                  "Steps scaled by running means of the gradient and of its square.")
+AdamW = _optimizer("AdamW", {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2,
+                             "amsgrad": False, "maximize": False},
+                   "Adam with decay of the weights themselves.")
+RMSprop = _optimizer("RMSprop", {"lr": 1e-2, "alpha": 0.99, "eps": 1e-8, "weight_decay": 0,
+                                 "momentum": 0, "centered": False, "maximize": False},
+                     "Steps scaled by a running mean of the squared gradient.")
+Adagrad = _optimizer("Adagrad", {"lr": 1e-2, "lr_decay": 0, "weight_decay": 0,
+                                 "initial_accumulator_value": 0, "eps": 1e-10, "maximize": False},
+                     "Steps scaled by the sum of squared gradients.")
+Adadelta = _optimizer("Adadelta", {"lr": 1.0, "rho": 0.9, "eps": 1e-6, "weight_decay": 0,
+                                   "maximize": False},
+                      "Steps scaled by running means of squared gradients and steps.")
+Adamax = _optimizer("Adamax", {"lr": 2e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0,
+                               "maximize": False},
+                    "Adam by the largest gradient.")
+
+__all__ = ["Optimizer", "SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax",
+           "lr_scheduler"]

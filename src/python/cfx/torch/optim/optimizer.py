@@ -1,0 +1,140 @@
+"""The class of all optimisers."""
+import collections
+
+from cfx import _cfx
+from cfx._tensor import Tensor, enable_grad
+
+required = object()
+
+
+def _group_of(params):
+    """A group's parameters as a list."""
+    if isinstance(params, Tensor):
+        return [params]
+    if isinstance(params, set):
+        raise TypeError("optimizer parameters need to be organized in ordered collections, but the "
+                        "ordering of tensors in sets will change between runs. Please use a list "
+                        "instead.")
+    params = list(params)
+    return [p[1] if isinstance(p, tuple) else p for p in params]
+
+
+class Optimizer:
+    """Changes parameters by their gradients. A subclass of Python's overrides step(); those of
+    torch.optim step in C."""
+
+    _type = None  # the optimiser of C's
+
+    def __init__(self, params, defaults):
+        if isinstance(params, Tensor):
+            raise TypeError("params argument given to the optimizer should be an iterable of "
+                            f"Tensors or dicts, but got {type(params).__name__}")
+        self.defaults = defaults
+        self.state = collections.defaultdict(dict)
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        self.param_groups = []
+        for group in groups:
+            self._add(dict(group))
+        self._made = None
+        if self._type:
+            self._make()
+
+    def _add(self, group):
+        group["params"] = _group_of(group["params"])
+        for p in group["params"]:
+            if not isinstance(p, Tensor):
+                raise TypeError("optimizer can only optimize Tensors, but one of the params is "
+                                f"{type(p).__name__}")
+            if not p.is_leaf:
+                raise ValueError("can't optimize a non-leaf Tensor")
+        for name, default in self.defaults.items():
+            if default is required and name not in group:
+                raise ValueError("parameter group didn't specify a value of required optimization "
+                                 f"parameter {name}")
+            group.setdefault(name, default)
+        seen = {id(p) for g in self.param_groups for p in g["params"]}
+        if any(id(p) in seen for p in group["params"]):
+            raise ValueError("some parameters appear in more than one parameter group")
+        self.param_groups.append(group)
+
+    def _make(self):
+        groups = [{"params": g["params"], **{k: g[k] for k in self.defaults}}
+                  for g in self.param_groups]
+        self._made = _cfx.OptimBase(self._type, [{"params": g["params"]} for g in groups],
+                                    groups[0])
+        for i, group in enumerate(groups):
+            self._made._set(i, group)
+
+    def add_param_group(self, param_group):
+        """Parameters that are optimised from now on; what is known of the others stays."""
+        state = self._made._state() if self._made else None
+        self._add(dict(param_group))
+        if self._made:
+            self._make()
+            count = sum(len(g["params"]) for g in self.param_groups)
+            fresh = self._made._state()
+            fresh["state"] = {i: s for i, s in state["state"].items() if i < count}
+            self._made._load(fresh)
+
+    def zero_grad(self, set_to_none=True):
+        """Forgets the gradients."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    p.grad = None if set_to_none else p.grad.detach().zero_()
+
+    def step(self, closure=None):
+        """One step; what the closure gives, where there is one."""
+        if self._made is None:
+            raise NotImplementedError
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        for i, group in enumerate(self.param_groups):
+            self._made._set(i, group)
+        self._made._step()
+        return loss
+
+    def state_dict(self):
+        """What is to be saved: the state of each parameter by its number, and the groups."""
+        numbers = {}
+        for group in self.param_groups:
+            for p in group["params"]:
+                numbers.setdefault(id(p), len(numbers))
+        groups = [{**{k: v for k, v in g.items() if k != "params"},
+                   "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
+        if self._made is None:
+            state = {numbers[id(p)]: s for p, s in self.state.items()}
+        else:
+            state = self._made._state()["state"]
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict):
+        """Takes over what state_dict() gave."""
+        groups = state_dict["param_groups"]
+        if len(groups) != len(self.param_groups):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if any(len(a["params"]) != len(b["params"]) for a, b in zip(groups, self.param_groups)):
+            raise ValueError("loaded state dict contains a parameter group that doesn't match the "
+                             "size of optimizer's group")
+        for own, new in zip(self.param_groups, groups):
+            own.update({k: v for k, v in new.items() if k != "params"})
+        if self._made is None:
+            flat = [p for g in self.param_groups for p in g["params"]]
+            self.state.update({flat[i]: dict(s) for i, s in state_dict["state"].items()})
+            return
+        known = self._made._state()
+        known["state"] = state_dict["state"]
+        self._made._load(known)
+
+    def __repr__(self):
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {k}: {group[k]}" for k in sorted(group) if k != "params"]
+        return "\n".join(lines + [")"])

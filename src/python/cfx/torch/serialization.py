@@ -1,0 +1,228 @@
+"""torch.save and torch.load: PyTorch's files, a ZIP of a pickle and the bytes of storages."""
+import io
+import os
+import pickle
+import sys
+import zipfile
+
+from cfx import _cfx
+from cfx._functions import torch as _torch
+from cfx._tensor import Tensor, frombuffer
+
+from .nn.parameter import Parameter
+
+_NAMES = {_cfx.float64: "DoubleStorage", _cfx.float32: "FloatStorage", _cfx.float16: "HalfStorage",
+          _cfx.bfloat16: "BFloat16Storage", _cfx.int64: "LongStorage", _cfx.int32: "IntStorage",
+          _cfx.int16: "ShortStorage", _cfx.int8: "CharStorage", _cfx.uint8: "ByteStorage",
+          _cfx.bool: "BoolStorage", _cfx.complex64: "ComplexFloatStorage",
+          _cfx.complex128: "ComplexDoubleStorage"}
+_DTYPES = {name: d for d, name in _NAMES.items()}
+
+
+class _StorageType:
+    """Stands in a pickle for torch.FloatStorage and the like."""
+
+    def __init__(self, name):
+        self.name = name
+
+
+class _Ref:
+    """What pickle is to write as a persistent id: a storage."""
+
+    def __init__(self, dtype, key, numel):
+        self.dtype, self.key, self.numel = dtype, key, numel
+
+
+# ---- writing -------------------------------------------------------------------------------------
+
+
+class _Pickler(pickle._Pickler):
+    """Writes tensors as PyTorch does: a call of torch._utils._rebuild_tensor_v2 on a storage."""
+
+    def __init__(self, file):
+        super().__init__(file, 2)
+        self.storages = []  # (a tensor over the whole, first byte, end)
+
+    def persistent_id(self, obj):
+        if not isinstance(obj, _Ref):
+            return None
+        return ("storage", _Global("torch", _NAMES[obj.dtype]), str(obj.key), "cpu", obj.numel)
+
+    def _place(self, t):
+        """(the number of the storage that t lies in, offset in elements, elements)"""
+        start = t.data_ptr() - t.storage_offset() * t.element_size()
+        last = t.storage_offset() + 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride())) \
+            if t.numel() else 0
+        for key, storage in enumerate(self.storages):
+            if storage[0]._shares(t) and storage[1] == start and storage[3] is t.dtype:
+                storage[2] = max(storage[2], last)
+                return key
+        self.storages.append([t, start, last, t.dtype])
+        return len(self.storages) - 1
+
+    def save(self, obj, save_persistent_id=True):
+        if isinstance(obj, _Global):
+            self.write(pickle.GLOBAL + f"{obj.module}\n{obj.name}\n".encode())
+            return
+        super().save(obj, save_persistent_id)
+
+    def save_tensor(self, t):
+        plain = t.detach()
+        key = self._place(plain)
+        build = (_Global("torch._utils", "_rebuild_tensor_v2"),
+                 (_Ref(plain.dtype, key, self.storages[key][2]), plain.storage_offset(),
+                  tuple(plain.shape), tuple(plain.stride()), t.requires_grad, _Ordered()))
+        if isinstance(t, Parameter):
+            build = (_Global("torch._utils", "_rebuild_parameter"),
+                     (_Call(*build), t.requires_grad, _Ordered()))
+        self.save_reduce(*build, obj=t)
+
+    def save_reduce(self, func, args, *rest, obj=None, **kwargs):
+        if not isinstance(func, _Global):
+            return super().save_reduce(func, args, *rest, obj=obj, **kwargs)
+        self.save(func)
+        self.save(args)
+        self.write(pickle.REDUCE)
+        if obj is not None:
+            self.memoize(obj)
+
+    dispatch = dict(pickle._Pickler.dispatch)
+
+
+class _Global:
+    """A name in a pickle that is nothing of this process."""
+
+    def __init__(self, module, name):
+        self.module, self.name = module, name
+
+
+class _Call:
+    """func(*args) in a pickle."""
+
+    def __init__(self, func, args):
+        self.func, self.args = func, args
+
+
+class _Ordered:
+    """An empty OrderedDict."""
+
+
+def _save_call(pickler, call):
+    pickler.save_reduce(call.func, call.args)
+
+
+def _save_ordered(pickler, empty):
+    pickler.save_reduce(_Global("collections", "OrderedDict"), ())
+
+
+def _save_dtype(pickler, d):
+    pickler.save(_Global("torch", repr(d).partition(".")[2]))
+
+
+def _save_size(pickler, size):
+    pickler.save_reduce(_Global("torch", "Size"), (tuple(size),))
+
+
+def _dispatch():
+    from cfx._types import Size
+
+    table = _Pickler.dispatch
+    table[Tensor] = table[Parameter] = _Pickler.save_tensor
+    table[_Call], table[_Ordered], table[_cfx.dtype] = _save_call, _save_ordered, _save_dtype
+    table[Size] = _save_size
+
+
+_dispatch()
+
+
+def _bytes(storage):
+    """The bytes of a storage up to its last element in use."""
+    t, _, count, _ = storage
+    if not count:
+        return b""
+    flat = t.as_strided((count,), (1,), 0)
+    return bytes(memoryview(flat.contiguous().view(_cfx.uint8)))
+
+
+def save(obj, f, pickle_module=None, pickle_protocol=2):
+    """Writes an object with tensors in it to a file."""
+    data = io.BytesIO()
+    pickler = _Pickler(data)
+    pickler.dump(obj)
+    named = isinstance(f, (str, os.PathLike))
+    base = os.path.splitext(os.path.basename(os.fspath(f)))[0] if named else "archive"
+    with zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as z:
+        z.writestr(f"{base}/data.pkl", data.getvalue())
+        z.writestr(f"{base}/byteorder", sys.byteorder)
+        for key, storage in enumerate(pickler.storages):
+            z.writestr(f"{base}/data/{key}", _bytes(storage))
+        z.writestr(f"{base}/version", "3\n")
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+def _rebuild_tensor(storage, offset, size, stride, requires_grad, hooks, metadata=None):
+    dtype, flat = storage
+    t = flat.as_strided(size, stride, offset) if flat.numel() else flat.reshape(size)
+    return t.requires_grad_() if requires_grad else t
+
+
+def _rebuild_parameter(data, requires_grad, hooks):
+    return Parameter(data, requires_grad)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads the pickle of such a file. With `safe`, nothing is called but what builds tensors and
+    plain containers."""
+
+    _BUILT = {("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor,
+              ("torch._utils", "_rebuild_parameter"): _rebuild_parameter}
+    _SAFE = {("collections", "OrderedDict"), ("collections", "defaultdict"),
+             ("collections", "Counter"), ("builtins", "set"), ("builtins", "dict"),
+             ("builtins", "complex"), ("builtins", "bytearray")}
+
+    def __init__(self, file, archive, base, safe):
+        super().__init__(file, encoding="utf-8")
+        self.archive, self.base, self.safe, self.storages = archive, base, safe, {}
+
+    def find_class(self, module, name):
+        if (module, name) in self._BUILT:
+            return self._BUILT[module, name]
+        if module == "torch" and (name in _DTYPES or name == "UntypedStorage"):
+            return _StorageType(name)
+        if module == "torch" and (name == "Size" or hasattr(_cfx, name)):
+            return getattr(_torch(), name)
+        if self.safe and (module, name) not in self._SAFE:
+            raise pickle.UnpicklingError(
+                f"Weights only load failed. Unsupported global: GLOBAL {module}.{name} was not an "
+                "allowed global by default. With weights_only=False anything is called that the "
+                "file names: only for files that you trust.")
+        return super().find_class(module, name)
+
+    def persistent_load(self, saved):
+        _, kind, key, _, numel = saved
+        if key not in self.storages:
+            dtype = _DTYPES.get(kind.name, _cfx.uint8)
+            data = bytearray(self.archive.read(f"{self.base}/data/{key}"))
+            if len(data) < numel * dtype.itemsize:
+                raise RuntimeError(f"storage {key} of the file has {len(data)} bytes; "
+                                   f"{numel * dtype.itemsize} are needed")
+            flat = frombuffer(data, dtype=dtype) if data else _torch().empty(0, dtype=dtype)
+            self.storages[key] = (dtype, flat)
+        return self.storages[key]
+
+
+def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=None):
+    """The object in a file that torch.save wrote."""
+    safe = True if weights_only is None else weights_only
+    try:
+        archive = zipfile.ZipFile(f)
+    except zipfile.BadZipFile as e:
+        raise RuntimeError(f"{f!r} is no file of torch.save's: {e}") from None
+    with archive:
+        names = [n for n in archive.namelist() if n.endswith("/data.pkl")]
+        if not names:
+            raise RuntimeError(f"{f!r} is no file of torch.save's: it has no data.pkl")
+        base = names[0].rpartition("/")[0]
+        return _Unpickler(io.BytesIO(archive.read(names[0])), archive, base, safe).load()

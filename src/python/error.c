@@ -1,0 +1,130 @@
+/* Errors both ways, and the interpreter's lock for what C calls back. */
+#include "python.h"
+
+/* Under this name the dict of the thread has the exception that a callback raised: (exception,
+ * message recorded in C). */
+static const char pending[] = "cfx.pending";
+
+static PyObject *take_pending(const char *message) {
+    PyObject *dict = PyThreadState_GetDict();
+    PyObject *pair = dict ? PyDict_GetItemString(dict, pending) : NULL;
+    if (!pair)
+        return NULL;
+    Py_INCREF(pair);
+    PyDict_DelItemString(dict, pending);
+    PyErr_Clear();
+    PyObject *value = PyTuple_GetItem(pair, 0);
+    const char *recorded = cfx__py_utf8(PyTuple_GetItem(pair, 1));
+    bool same = recorded && !strcmp(recorded, message);
+    PyErr_Clear();
+    Py_XINCREF(same ? value : NULL);
+    Py_DECREF(pair);
+    return same ? value : NULL;
+}
+
+static void keep_pending(PyObject *value, const char *message) {
+    PyObject *dict = PyThreadState_GetDict(), *text = PyUnicode_FromString(message);
+    PyObject *pair = text ? PyTuple_Pack(2, value, text) : NULL;
+    if (dict && pair)
+        PyDict_SetItemString(dict, pending, pair);
+    Py_XDECREF(pair);
+    Py_XDECREF(text);
+    PyErr_Clear();
+}
+
+/* What outer layers added to the error: "While executing %relu ...". */
+static void add_notes(PyObject *value, const char *notes) {
+    PyObject *text = notes ? cfx__py_text(notes) : NULL;
+    PyObject *done = text ? PyObject_CallMethod(value, "add_note", "O", text) : NULL;
+    Py_XDECREF(done);
+    Py_XDECREF(text);
+    PyErr_Clear();
+}
+
+static PyObject *message_of(const cfx_error *e) {
+    PyObject *message = cfx__py_text(e->message);
+    if (!message || !e->notes)
+        return message;
+    PyObject *notes = cfx__py_text(e->notes), *all = NULL;
+    if (notes)
+        all = PyUnicode_FromFormat("%U\n\n%U", message, notes);
+    Py_XDECREF(notes);
+    Py_DECREF(message);
+    return all;
+}
+
+bool cfx__py_raise(void) {
+    const cfx_error *e = cfx_error_last();
+    if (!e)
+        return true;
+    PyObject *value = take_pending(e->message);
+    if (value) {
+        add_notes(value, e->notes);
+        PyObject *type = (PyObject *)Py_TYPE(value);
+        Py_INCREF(type);
+        PyErr_Restore(type, value, PyException_GetTraceback(value));
+    } else {
+        PyObject *type = e->kind <= CFX_FILE_ERROR ? cfx__py.errors[e->kind] : NULL;
+        PyObject *message = message_of(e);
+        if (message)
+            PyErr_SetObject(type ? type : PyExc_RuntimeError, message);
+        Py_XDECREF(message);
+    }
+    cfx_clear();
+    return false;
+}
+
+PyObject *cfx__py_leave(size_t mark, PyObject *result) {
+    cfx_scope_close(mark);
+    bool raised = PyErr_Occurred();
+    if (cfx_ok() && !raised)
+        return result;
+    Py_XDECREF(result);
+    if (raised)
+        cfx_clear();
+    else
+        cfx__py_raise();
+    return NULL;
+}
+
+static cfx_error_kind kind_of(PyObject *value) {
+    for (int kind = CFX_FILE_ERROR; kind > CFX_RUNTIME_ERROR; kind--)
+        if (cfx__py.errors[kind] && PyObject_IsInstance(value, cfx__py.errors[kind]) == 1)
+            return (cfx_error_kind)kind;
+    PyErr_Clear();
+    return CFX_RUNTIME_ERROR;
+}
+
+void cfx__py_caught(void) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (!value) {
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "a call of Python failed without a word");
+        Py_XDECREF(type);
+        Py_XDECREF(traceback);
+        return;
+    }
+    if (traceback)
+        PyException_SetTraceback(value, traceback);
+    if (cfx_ok()) {
+        PyObject *text = PyObject_Str(value);
+        const char *message = text ? cfx__py_utf8(text) : NULL;
+        PyErr_Clear();
+        cfx_fail(kind_of(value), (cfx_site){0}, "%s", message ? message : "");
+        keep_pending(value, cfx_error_last()->message);
+        Py_XDECREF(text);
+    }
+    Py_DECREF(type);
+    Py_DECREF(value);
+    Py_XDECREF(traceback);
+}
+
+bool cfx__py_enter(cfx__py_lock *lock) {
+    if (cfx__py.closed || !Py_IsInitialized())
+        return false;
+    *lock = PyGILState_Ensure();
+    return true;
+}
+
+void cfx__py_exit(cfx__py_lock lock) { PyGILState_Release(lock); }

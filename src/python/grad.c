@@ -1,0 +1,90 @@
+/* Gradients: torch.autograd.grad, hooks of tensors, autocast. */
+#include "python.h"
+
+/* grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused) */
+static PyObject *grad(PyObject *unused, PyObject *args) {
+    PyObject *outputs, *inputs, *given, *result = NULL;
+    int retain, create, allow;
+    (void)unused;
+    if (!PyArg_ParseTuple(args, "OOOppp", &outputs, &inputs, &given, &retain, &create, &allow))
+        return NULL;
+    CFX__PY_CALL(result) {
+        cfx_value out, in, with;
+        if (!cfx__py_to_value(outputs, &out) || !cfx__py_to_value(inputs, &in) ||
+            !cfx__py_to_value(given, &with))
+            continue;
+        cfx_value v = cfx_grad_from((cfx_site){0}, out, in,
+                                    (cfx_grad_options){.grad_outputs = with,
+                                                       .retain_graph = retain,
+                                                       .create_graph = create,
+                                                       .allow_unused = allow});
+        result = cfx_is_bad(v) ? NULL : cfx__py_from_value(v);
+    }
+    return result;
+}
+
+/* hook(tensor, callable, leaf): the number to take it off with. */
+static PyObject *hook(PyObject *unused, PyObject *args) {
+    PyObject *tensor, *callable, *result = NULL;
+    int leaf;
+    (void)unused;
+    if (!PyArg_ParseTuple(args, "O!Op", cfx__py.tensor, &tensor, &callable, &leaf))
+        return NULL;
+    CFX__PY_CALL(result) {
+        int64_t id = cfx_tensor_hook_object(cfx__py_tensor_of(tensor),
+                                            cfx__py_object_value(callable), leaf);
+        result = id ? PyLong_FromLongLong(id) : NULL;
+    }
+    return result;
+}
+
+/* unhook(tensor, number) */
+static PyObject *unhook(PyObject *unused, PyObject *args) {
+    PyObject *tensor;
+    long long id;
+    (void)unused;
+    if (!PyArg_ParseTuple(args, "O!L", cfx__py.tensor, &tensor, &id))
+        return NULL;
+    cfx_tensor_unhook(cfx__py_tensor_of(tensor), id);
+    Py_RETURN_NONE;
+}
+
+/* autocast_begin(device, dtype or None, enabled) */
+static PyObject *autocast_begin(PyObject *unused, PyObject *args) {
+    const char *device;
+    PyObject *dtype, *result = NULL;
+    int enabled;
+    (void)unused;
+    if (!PyArg_ParseTuple(args, "sOp", &device, &dtype, &enabled))
+        return NULL;
+    CFX__PY_CALL(result) {
+        cfx_autocast_options o = {.device = device, .off = !enabled};
+        cfx_value d;
+        if (!cfx__py_to_value(dtype, &d))
+            continue;
+        if (!cfx_is_none(d))
+            o.dtype = cfx_as_dtype(d);
+        cfx_autocast_begin_from((cfx_site){0}, o);
+        result = Py_BuildValue("");
+    }
+    return result;
+}
+
+static PyObject *autocast_end(PyObject *unused, PyObject *none) {
+    PyObject *result = NULL;
+    (void)unused, (void)none;
+    CFX__PY_CALL(result) {
+        cfx_autocast_end_from((cfx_site){0});
+        result = Py_BuildValue("");
+    }
+    return result;
+}
+
+static PyMethodDef functions[] = {{"grad", grad, METH_VARARGS, NULL},
+                                  {"hook", hook, METH_VARARGS, NULL},
+                                  {"unhook", unhook, METH_VARARGS, NULL},
+                                  {"autocast_begin", autocast_begin, METH_VARARGS, NULL},
+                                  {"autocast_end", autocast_end, METH_NOARGS, NULL},
+                                  {0}};
+
+bool cfx__py_add_grad(PyObject *m) { return PyModule_AddFunctions(m, functions) == 0; }

@@ -1,0 +1,138 @@
+/* Python's operators on tensors. Each is a method of theirs by its name, so that overrides and
+ * modes see what they see in PyTorch. */
+#include "python.h"
+
+/* The functions that operators call, made at their first use: one for a tensor on the left side,
+ * one for a tensor on the right side alone. Borrowed. */
+static PyObject *function_at(int slot, int side, const char *path) {
+    PyObject **place = &cfx__py.operators[slot][side];
+    const char *dot = strrchr(path, '.');
+    if (*place)
+        return *place;
+    if (!strncmp(path, "Tensor.", 7))
+        *place = PyObject_CallMethod(cfx__py.module_object, "method", "s", dot + 1);
+    else
+        *place = PyObject_CallMethod(cfx__py.module_object, "function", "ssi", path, dot + 1, 1);
+    return *place;
+}
+
+/* A TypeError says that this side does not know the other: Python then asks that. */
+static PyObject *or_not_implemented(PyObject *result) {
+    if (result || !PyErr_ExceptionMatches(PyExc_TypeError))
+        return result;
+    PyErr_Clear();
+    Py_RETURN_NOTIMPLEMENTED;
+}
+
+static PyObject *call1(int slot, const char *path, PyObject *a) {
+    PyObject *f = function_at(slot, 0, path);
+    return f ? PyObject_CallFunctionObjArgs(f, a, NULL) : NULL;
+}
+
+static PyObject *call2(int slot, int side, const char *path, PyObject *a, PyObject *b) {
+    PyObject *f = function_at(slot, side, path);
+    return f ? PyObject_CallFunctionObjArgs(f, a, b, NULL) : NULL;
+}
+
+/* x + y by the method of x; 1 + y as Python's operator, which knows what numbers do. */
+static PyObject *binary(int slot, const char *method, const char *operator_, PyObject *a,
+                        PyObject *b) {
+    if (cfx__py_is_tensor(a))
+        return or_not_implemented(call2(slot, 0, method, a, b));
+    return or_not_implemented(call2(slot, 1, operator_, a, b));
+}
+
+#define UNARY(slot, method)                                                                        \
+    PyObject *cfx__py_##slot(PyObject *a) { return call1(CFX__PY_##slot, "Tensor." method, a); }
+#define BINARY(slot, method, operator_)                                                            \
+    PyObject *cfx__py_##slot(PyObject *a, PyObject *b) {                                           \
+        return binary(CFX__PY_##slot, "Tensor." method, "operator." operator_, a, b);              \
+    }
+#define POWER(slot, method, operator_)                                                             \
+    PyObject *cfx__py_##slot(PyObject *a, PyObject *b, PyObject *modulus) {                        \
+        if (modulus != Py_None)                                                                    \
+            Py_RETURN_NOTIMPLEMENTED;                                                              \
+        return binary(CFX__PY_##slot, "Tensor." method, "operator." operator_, a, b);              \
+    }
+CFX__PY_OPERATORS(UNARY, BINARY, POWER)
+
+PyObject *cfx__py_nb_positive(PyObject *a) {
+    Py_INCREF(a);
+    return a;
+}
+
+PyObject *cfx__py_compare(PyObject *a, PyObject *b, int op) {
+    static const char *const methods[] = {[Py_LT] = "Tensor.lt", [Py_LE] = "Tensor.le",
+                                          [Py_EQ] = "Tensor.eq", [Py_NE] = "Tensor.ne",
+                                          [Py_GT] = "Tensor.gt", [Py_GE] = "Tensor.ge"};
+    return or_not_implemented(call2(CFX__PY_compare + op, 0, methods[op], a, b));
+}
+
+/* ---- items ----------------------------------------------------------------------------------- */
+
+PyObject *cfx__py_getitem(PyObject *self, PyObject *key) {
+    return call2(CFX__PY_getitem, 0, "operator.getitem", self, key);
+}
+
+int cfx__py_setitem(PyObject *self, PyObject *key, PyObject *value) {
+    if (!value) {
+        PyErr_SetString(PyExc_TypeError, "Tensor does not support deleting items");
+        return -1;
+    }
+    PyObject *f = function_at(CFX__PY_setitem, 0, "operator.setitem");
+    PyObject *o = f ? PyObject_CallFunctionObjArgs(f, self, key, value, NULL) : NULL;
+    Py_XDECREF(o);
+    return o ? 0 : -1;
+}
+
+Py_ssize_t cfx__py_length(PyObject *self) {
+    const cfx_tensor *t = cfx__py_tensor_of(self);
+    if (cfx_tensor_ndim(t))
+        return (Py_ssize_t)cfx_tensor_shape(t)[0];
+    PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
+    return -1;
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static PyObject *item(PyObject *self) { return call1(CFX__PY_item, "Tensor.item", self); }
+
+int cfx__py_is_true(PyObject *self) {
+    const cfx_tensor *t = cfx__py_tensor_of(self);
+    int truth = -1;
+    if (cfx_tensor_numel(t) != 1) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        cfx_tensor_numel(t)
+                            ? "Boolean value of Tensor with more than one value is ambiguous"
+                            : "Boolean value of Tensor with no values is ambiguous");
+        return -1;
+    }
+    PyObject *number = item(self);
+    if (number)
+        truth = PyObject_IsTrue(number);
+    Py_XDECREF(number);
+    return truth;
+}
+
+PyObject *cfx__py_int(PyObject *self) {
+    PyObject *number = item(self), *whole = number ? PyNumber_Long(number) : NULL;
+    Py_XDECREF(number);
+    return whole;
+}
+
+PyObject *cfx__py_float(PyObject *self) {
+    PyObject *number = item(self), *real = number ? PyNumber_Float(number) : NULL;
+    Py_XDECREF(number);
+    return real;
+}
+
+PyObject *cfx__py_index(PyObject *self) {
+    cfx_dtype d = cfx_tensor_dtype(cfx__py_tensor_of(self));
+    bool whole = d <= CFX_I64 || d == CFX_BOOL || (d >= CFX_U16 && d <= CFX_U64);
+    if (!whole || cfx_tensor_numel(cfx__py_tensor_of(self)) != 1) {
+        PyErr_SetString(PyExc_TypeError,
+                        "only integer tensors of a single element can be converted to an index");
+        return NULL;
+    }
+    return cfx__py_int(self);
+}

@@ -1,0 +1,84 @@
+"""Scripts written for PyTorch, run by `python3 -m cfx`: they print what they print there."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scripts")
+
+
+def run(*args, cwd=HERE):
+    """(exit status, what was printed)"""
+    done = subprocess.run([sys.executable, "-m", "cfx", *args], cwd=cwd, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.returncode, done.stdout
+
+
+def plain(text):
+    """Without addresses and folders, and without the marks of where in a line an error is, which
+    versions of Python draw in their own ways."""
+    text = re.sub(r"0x[0-9a-f]+", "0x...", text)
+    text = re.sub(r'File ".*/', 'File "', text)
+    return re.sub(r"^ +[~^]+\n", "", text, flags=re.M)
+
+
+class Scripts(unittest.TestCase):
+    maxDiff = None
+
+    def check(self, name, status=0):
+        with open(os.path.join(HERE, f"{name}.out"), encoding="utf-8") as f:
+            want = f.read()
+        got_status, got = run(f"{name}.py")
+        self.assertEqual(plain(got), plain(want))
+        self.assertEqual(got_status, status)
+
+    def test_trace(self):
+        self.check("trace")
+
+    def test_modes(self):
+        self.check("modes")
+
+    def test_export(self):
+        self.check("export")
+
+    def test_train(self):
+        self.check("train")
+
+    def test_mistake(self):
+        self.check("mistake", status=1)
+
+
+    def test_notebook(self):
+        path = os.path.join(HERE, *[".."] * 4, "examples", "python", "notebook")
+        got = subprocess.run([sys.executable, f"{path}.py"], text=True, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT).stdout
+        with open(f"{path}.out", encoding="utf-8") as f:
+            self.assertEqual(got, f.read())
+
+
+class Command(unittest.TestCase):
+    def test_code_and_modules(self):
+        self.assertEqual(run("-c", "import torch, sys; print(torch.ones(2), sys.argv)", "a"),
+                         (0, "tensor([1., 1.]) ['-c', 'a']\n"))
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "own.py"), "w", encoding="utf-8") as f:
+                f.write("import torch\nprint(__name__, torch.__name__)\n")
+            self.assertEqual(run("-m", "own", cwd=folder), (0, "__main__ torch\n"))
+            self.assertEqual(run("own.py", cwd=folder), (0, "__main__ torch\n"))
+
+    def test_what_is_not_there_is_said(self):
+        status, text = run("-c", "import torch.distributed.rpc")
+        self.assertEqual(status, 1)
+        self.assertIn("ModuleNotFoundError: No module named 'torch.distributed': cfx plays torch "
+                      "here, and does not have that part of it", text)
+        status, text = run("nothing.py")
+        self.assertEqual((status, text), (2, "cfx: can't open file 'nothing.py': [Errno 2] No such "
+                                             "file or directory\n"))
+        self.assertEqual(run("--bad")[0], 2)
+        status, text = run("-c", "import torch; torch.nothing_like_it")
+        self.assertIn("AttributeError: module 'torch' has no attribute 'nothing_like_it'", text)
+
+    def test_exit_status(self):
+        self.assertEqual(run("-c", "import sys; sys.exit(7)"), (7, ""))

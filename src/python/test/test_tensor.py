@@ -1,0 +1,160 @@
+"""Tensors: what they are in Python, memory that is shared, errors, threads."""
+import copy
+import gc
+import pickle
+import threading
+import unittest
+
+import cfx
+from cfx import _cfx
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+
+class Tensors(unittest.TestCase):
+    def test_numbers_and_text(self):
+        x = cfx.tensor([[1.0, -2.0], [3.0, 4.5]])
+        self.assertEqual(repr(x), "tensor([[ 1.0000, -2.0000],\n        [ 3.0000,  4.5000]])")
+        self.assertEqual((x.shape, x.dtype, x.dim()), (cfx.Size([2, 2]), cfx.float32, 2))
+        self.assertEqual(cfx.relu(x).tolist(), [[1.0, 0.0], [3.0, 4.5]])
+        self.assertEqual((x + 1)[0, 0].item(), 2.0)
+        self.assertEqual(x[:, 1].tolist(), [-2.0, 4.5])
+        x[0] = 7
+        self.assertEqual(x.tolist(), [[7.0, 7.0], [3.0, 4.5]])
+        self.assertEqual(cfx.ones(2, requires_grad=True).requires_grad, True)
+
+    def test_one_tensor_is_one_object(self):
+        x = cfx.ones(2, 2)
+        self.assertIs(x.add_(1), x)
+        x.mark = "mine"
+        self.assertEqual(x.mul_(2).mark, "mine")
+
+    def test_copies_and_pickles(self):
+        for x in (cfx.arange(6).reshape(2, 3), cfx.tensor(3), cfx.empty(0, 2),
+                  cfx.tensor([True, False]), cfx.ones(2, dtype=cfx.bfloat16)):
+            y = pickle.loads(pickle.dumps(x))
+            self.assertEqual((y.dtype, y.shape), (x.dtype, x.shape))
+            self.assertTrue(bool((x == y).all()))
+        for x in (cfx.float16, cfx.device("cpu"), cfx.Size([1, 2]), cfx.strided):
+            self.assertEqual(pickle.loads(pickle.dumps(x)), x)
+            self.assertEqual(type(copy.copy(x)), type(x))
+        w = cfx.ones(2).requires_grad_()
+        v = copy.deepcopy(w)
+        self.assertTrue(v.requires_grad and v is not w and v.data_ptr() != w.data_ptr())
+
+    def test_errors_are_pythons(self):
+        x = cfx.ones(2, 3)
+        with self.assertRaisesRegex(RuntimeError, r"mat1 and mat2 shapes cannot be multiplied"):
+            x @ x
+        with self.assertRaisesRegex(TypeError, r"relu\(\)"):
+            cfx.relu("text")
+        with self.assertRaisesRegex(IndexError, "out of (range|bounds)"):
+            x[5]
+        with self.assertRaisesRegex(AttributeError, "no_such_method"):
+            x.no_such_method
+        with self.assertRaisesRegex(AttributeError, "module 'cfx' has no attribute 'nothing'"):
+            cfx.nothing
+        with self.assertRaisesRegex(RuntimeError, "a Tensor with 6 elements cannot be converted"):
+            x.item()
+
+    def test_gradients(self):
+        x = cfx.tensor([1.0, 2.0]).requires_grad_()
+        y = x * 3
+        y.register_hook(lambda g: g * 2)
+        seen = []
+        x.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.tolist()))
+        y.sum().backward()
+        self.assertEqual((x.grad.tolist(), seen), ([6.0, 6.0], [[6.0, 6.0]]))
+        with cfx.no_grad():
+            self.assertFalse((x * 2).requires_grad)
+        with self.assertRaisesRegex(ZeroDivisionError, "division"):
+            z = x * 2
+            z.register_hook(lambda g: 1 / 0)
+            z.sum().backward()
+
+
+class Memory(unittest.TestCase):
+    def test_buffers(self):
+        x = cfx.arange(6, dtype=cfx.float32).reshape(2, 3)
+        view = memoryview(x)
+        self.assertEqual((view.shape, view.format, view.readonly), ((2, 3), "f", False))
+        view[1, 2] = 50.0
+        self.assertEqual(x[1, 2].item(), 50.0)
+        self.assertEqual(memoryview(x.t()).strides, (4, 12))
+        data = bytearray(8)
+        y = cfx.frombuffer(data, dtype=cfx.int32)
+        y[1] = 258
+        self.assertEqual(bytes(data), b"\0\0\0\0\2\1\0\0")
+        with self.assertRaisesRegex(BufferError, "export"):
+            data.append(1)
+
+    def test_dlpack(self):
+        x = cfx.arange(4)
+        y = cfx.from_dlpack(x)
+        y[0] = 9
+        self.assertEqual(x[0].item(), 9)
+        capsule = x.__dlpack__()
+        cfx.from_dlpack(capsule)
+        with self.assertRaises(Exception):
+            cfx.from_dlpack(capsule)
+        with self.assertRaises(Exception):
+            cfx.from_dlpack(object())
+
+    @unittest.skipUnless(numpy, "no numpy here")
+    def test_numpy(self):
+        a = numpy.arange(6.0).reshape(2, 3)
+        x = cfx.from_numpy(a[:, 1:])
+        x[0, 0] = -1
+        self.assertEqual(a[0, 1], -1)
+        self.assertEqual(x.stride(), (3, 1))
+        b = x.numpy()
+        b[1, 1] = 8
+        self.assertEqual(a[1, 2], 8)
+        self.assertEqual(cfx.from_numpy(numpy.zeros((0, 3))).shape, (0, 3))
+        self.assertEqual(cfx.as_tensor(numpy.float32(2)).item(), 2.0)
+        with self.assertRaisesRegex(ValueError, "negative"):
+            cfx.from_numpy(a[::-1])
+        with self.assertRaises((TypeError, ValueError)):
+            cfx.from_numpy(a.astype(">f8"))
+
+    def test_objects_do_not_pile_up(self):
+        def rounds(n):
+            for _ in range(n):
+                x = cfx.ones(4, 4).requires_grad_()
+                h = x.register_hook(lambda g: g)
+                (cfx.relu(x) @ x).sum().backward()
+                h.remove()
+                try:
+                    x @ cfx.ones(3, 3)
+                except RuntimeError:
+                    pass
+                x.tolist(), repr(x), x[0], x.shape, memoryview(x.detach())
+
+        rounds(100)
+        gc.collect()
+        before, held = len(gc.get_objects()), _cfx.memory_held()
+        rounds(10000)
+        gc.collect()
+        self.assertLess(len(gc.get_objects()) - before, 50)
+        self.assertLess(_cfx.memory_held() - held, 65536)
+
+
+class Threads(unittest.TestCase):
+    def test_threads_run_beside_each_other(self):
+        wrong = []
+
+        def work(n):
+            x = cfx.full((64, 64), float(n))
+            for _ in range(50):
+                if (x @ x)[0, 0].item() != 64.0 * n * n:
+                    wrong.append(n)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(1, 5)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
