@@ -167,6 +167,10 @@ bool cfx__program_given(cfx_site at, const cfx_program *p);
  * signature is in line then. */
 bool cfx__program_whole(cfx_site at, const cfx_program *p);
 
+/* The number that a source in a guard stands for (cfx__guard_lookup), of a cfx_dict of inputs,
+ * tensors and numbers, by the names of their placeholders. */
+bool cfx__guard_source(const char *source, size_t len, void *inputs_by_name, int64_t *out);
+
 /* The row for a target, made when missing; target.fn and op are taken over by a new row. */
 cfx__target_row *cfx__graph_row(cfx_graph *g, cfx_opcode op, cfx_target target);
 /* The row for a target given as text, which is looked up in the registry the first time. */
