@@ -75,6 +75,8 @@ cfx__name *cfx__name_copy(cfx__namespace *ns, const cfx__name *name);
 /* Just this name, be it reserved, whether or not it was given out; NULL for no identifier. */
 cfx__name *cfx__name_take(cfx__namespace *ns, const char *text);
 cfx__name *cfx__name_find(const cfx__namespace *ns, const char *text);    /* NULL when missing */
+/* No name was given out. */
+void cfx__namespace_forget(cfx__namespace *ns);
 bool cfx__name_is_identifier(const char *text, size_t len);
 bool cfx__name_is_dotted(const char *text); /* identifiers with dots between them, or one alone */
 bool cfx__name_reserved(const char *text);
@@ -170,6 +172,11 @@ bool cfx__program_whole(cfx_site at, const cfx_program *p);
 /* The number that a source in a guard stands for (cfx__guard_lookup), of a cfx_dict of inputs,
  * tensors and numbers, by the names of their placeholders. */
 bool cfx__guard_source(const char *source, size_t len, void *inputs_by_name, int64_t *out);
+
+/* Names for all nodes anew: first all but inputs are without one (begin), then each is called as it
+ * was but for its number. */
+void cfx__graph_rename_begin(cfx_graph *g);
+void cfx__node_rename_again(cfx_node *n);
 
 /* The row for a target, made when missing; target.fn and op are taken over by a new row. */
 cfx__target_row *cfx__graph_row(cfx_graph *g, cfx_opcode op, cfx_target target);

@@ -119,6 +119,14 @@ cfx__name *cfx__name_find(const cfx__namespace *ns, const char *text) {
     return ns->cap ? slot_of(ns, text, len, cfx__text_key(text, len))->name : NULL;
 }
 
+void cfx__namespace_forget(cfx__namespace *ns) {
+    for (size_t i = 0; i < ns->cap; i++) {
+        cfx__name *r = ns->slots[i].name;
+        if (r)
+            r->used = false, r->node = NULL, r->count = r->skip = 0;
+    }
+}
+
 void cfx__namespace_release(cfx__namespace *ns) {
     cfx__free(ns->slots);
     cfx__arena_release(&ns->arena);

@@ -1,4 +1,4 @@
-/* Nodes: arguments, uses, replacement, names and metadata.
+/* Nodes: arguments, uses, replacement and metadata.
  *
  * Arguments change in one place, cfx__node_put_args: as in torch.fx, all uses of a node are taken
  * back and registered anew, so a user whose arguments were set is the last user of its inputs. One
@@ -504,40 +504,6 @@ void cfx_node_set_type(cfx_node *n, const char *type) {
         return;
     n->type = type ? cfx__arena_copy(&n->graph->arena, type, strlen(type)) : NULL;
     n->graph->version++;
-}
-
-static void set_name(cfx_node *n, cfx__name *name) {
-    cfx__node *own = cfx__node_of(n);
-    if (own->name->node == n)
-        own->name->node = NULL;
-    own->name = name;
-    name->node = n->erased ? NULL : n;
-    n->name = name->text;
-    n->graph->version++;
-}
-
-void cfx_node_rename(cfx_node *n, const char *name) {
-    if (cfx__node_given(n) && name && strcmp(name, n->name)) {
-        cfx__namespace *names = &n->graph->names;
-        set_name(n, cfx__name_give(names, cfx__name_candidate(names, name)));
-    }
-}
-
-bool cfx_node_set_name(cfx_node *n, const char *name) {
-    if (!cfx__node_given(n))
-        return false;
-    cfx__name *r = name ? cfx__name_take(&n->graph->names, name) : NULL;
-    if (!r) {
-        cfx_fail(CFX_NAME_ERROR, (cfx_site){0}, "'%s' cannot be the name of a node",
-                 name ? name : "");
-        return false;
-    }
-    if (r->node && r->node != n) {
-        cfx_fail(CFX_NAME_ERROR, (cfx_site){0}, "Node redefined name %s!", name);
-        return false;
-    }
-    set_name(n, r);
-    return true;
 }
 
 /* Metadata is shared by copies of a node until one of them changes its own. */

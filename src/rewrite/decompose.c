@@ -257,6 +257,7 @@ static void settle(const char *path, cfx_module *m, void *user) {
 /* The program in one world. */
 typedef struct {
     cfx__rerun run;
+    cfx__record_log log;
     cfx_value results, *written; /* nodes */
 } recording;
 
@@ -271,6 +272,7 @@ typedef struct {
 
 static void forget(recording *w) {
     cfx__rerun_done(&w->run);
+    cfx__record_log_free(&w->log);
     cfx__free(w->written);
     *w = (recording){0};
 }
@@ -295,6 +297,10 @@ static bool record(decomposing *d, int k) {
                                        .part_size = cfx__rerun_part_size,
                                        .varies = cfx__rerun_varies,
                                        .note = note}};
+    if (d->worlds.symbols.len) {
+        cfx__record_log_begin(&w->log);
+        w->run.recorder.log = &w->log;
+    }
     w->written = cfx__alloc0((size_t)(d->from->ninputs + 1) * sizeof *w->written);
     cfx_value result;
     cfx__record_begin(&w->run.recorder);
@@ -348,11 +354,14 @@ static bool record_all(decomposing *d) {
 }
 
 static bool merge(decomposing *d, bool *guessed) {
-    cfx__merge m = {.worlds = &d->worlds, .eager = true};
+    cfx__merge m = {.worlds = &d->worlds, .eager = true, .from = d->from->module->graph,
+                    .stays = d->whole ? cfx_node_is_impure : stays};
     for (int k = 0; k < d->worlds.n; k++) {
         m.graph[k] = d->world[k].run.recorder.graph;
         m.root[k] = d->world[k].run.to;
-        cfx__graph_sweep(m.graph[k], d->whole ? stays_whole : stays_for_now);
+        m.log[k] = d->world[k].run.recorder.log;
+        if (d->worlds.n < 2)
+            cfx__graph_sweep(m.graph[k], d->whole ? stays_whole : stays_for_now);
         cfx_module_walk(m.root[k], sweep, &d->whole);
     }
     bool fine = cfx__worlds_merge(&m);

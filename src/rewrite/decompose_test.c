@@ -313,9 +313,10 @@ TEST(decompose_sizes_that_are_symbols) {
         HEAD "    def forward(self, p_w: \"f32[3, 4]\", p_b: \"f32[3]\", x: \"f32[s0, s1, 4]\"):\n"
              "        linear = torch.ops.aten.linear.default(x, p_w, p_b)\n"
              "        return (linear,)\n");
-    HAS(code, "sym_size_int = torch.ops.aten.sym_size.int(x, 0)");
-    HAS(code, "sym_size_int_1 = torch.ops.aten.sym_size.int(x, 1)");
-    HAS(code, "view_1 = torch.ops.aten.view.default(addmm, [sym_size_int");
+    HAS(code, "    sym_size_int_4 = torch.ops.aten.sym_size.int(x, 0)\n"
+              "    sym_size_int_5 = torch.ops.aten.sym_size.int(x, 1)\n");
+    HAS(code, " = sym_size_int_4 * sym_size_int_5\n");
+    HAS(code, "view_1 = torch.ops.aten.view.default(addmm, [sym_size_int_4, sym_size_int_5, 3])");
 }
 
 TEST(decompose_mistakes) {
@@ -559,12 +560,12 @@ TEST(decompose_arithmetic_that_gives_a_number) {
              "        reshape: \"f32[s77, s27, 32]\" = torch.ops.aten.reshape.default(transpose, "
              "[sym_size_int, sym_size_int_1, -1])\n"
              "        return (reshape,)\n");
-    HAS(code, "    view = torch.ops.aten.view.default(clone, [sym_size_int, sym_size_int_1, 32])");
+    HAS(code, "view = torch.ops.aten.view.default(clone, [sym_size_int_2, sym_size_int_3, 32])");
     code = core_code(HEAD "    def forward(self, x: \"f32[4, s27]\"):\n"
                           "        roll: \"f32[4, s27]\" = torch.ops.aten.roll.default(x, [-2], "
                           "[1])\n"
                           "        return (roll,)\n");
-    HAS(code, "    sub = sym_size_int - -2\n"
-              "    mod = sub % sym_size_int;  sub = None\n");
+    HAS(code, "    sub = sym_size_int_1 - -2\n"
+              "    mod = sub % sym_size_int_1;  sub = None\n");
     HAS(code, "    add = torch.ops.aten.add.Tensor(arange, mod)");
 }

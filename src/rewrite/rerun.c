@@ -61,7 +61,8 @@ static cfx_value run_placeholder(cfx__rerun *run, const cfx_node *n) {
         return val;
     cfx_value like = val.tag == CFX_TAG_TENSOR ? val : cfx__worlds_tensor(run->worlds, run->k, val);
     if (like.tag != CFX_TAG_TENSOR)
-        return cfx__worlds_value(run->worlds, run->k, val);
+        return cfx__record_number(&run->recorder, made,
+                                  cfx__worlds_value(run->worlds, run->k, val));
     cfx_tensor *t = cfx__recorded_tensor(&run->recorder, made, cfx_as_tensor(like));
     if (!strncmp(n->name, "p_", 2))
         t->head.flags |= CFX__GRAD; /* which PyTorch's decompositions ask parameters about */
@@ -164,9 +165,10 @@ cfx_value cfx__rerun_copied(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     cfx_value v = cfx__record_results(r, (cfx_site){0}, made, like);
     r->inside = inside;
     cfx_node_set_meta(made, "val", cfx_node_get_meta(n, "val"));
-    cfx__record_asked(r, NULL);
+    cfx__record_log_result(r, v);
     if (v.tag == CFX_TAG_TENSOR)
         return cfx_tensor_value(cfx__functional_new(cfx_as_tensor(v)));
+    v = cfx__record_number(r, made, v);
     for (int64_t i = 0; v.tag == CFX_TAG_TUPLE && i < cfx_as_list(v)->len; i++)
         if (cfx_as_list(v)->items[i].tag == CFX_TAG_TENSOR) {
             cfx_value outer =
@@ -371,9 +373,6 @@ static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
         return cfx_at(a.v[0], cfx_integer(a.v[1]));
     if (cfx_node_higher_order(n))
         return cfx__rerun_higher(run, n, a);
-    cfx_value val = cfx_node_get_meta(n, "val");
-    if (op == &cfx_op_sym_size_int && val.tag == CFX_TAG_SYM && is_data(cfx_as_sym(val)))
-        cfx__name_create(&run->recorder.graph->names, "sym_size_int", false); /* read again below */
     if (op && !strcmp(cfx_op_name(op), "aten.item.default"))
         return run_item(run, n, a);
     if (!op && is_truth(n) && is_choice(n))
@@ -398,12 +397,32 @@ static cfx_value run_node(cfx__rerun *run, const cfx_node *n) {
     }
 }
 
+/* Whether a result has the sizes that the program notes for it. Where it has not, the program is
+ * not made for the sizes of this world. */
+static bool fits(const cfx__rerun *run, cfx_value val, cfx_value v) {
+    cfx_value shape =
+        val.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(val), "shape") : cfx_none();
+    const cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
+    int64_t now;
+    if (v.tag == CFX_TAG_INT && val.tag == CFX_TAG_SYM)
+        return !cfx__worlds_eval(run->worlds, run->k, val, &now) || now == cfx_integer(v);
+    bool noted = t && (shape.tag == CFX_TAG_TUPLE || shape.tag == CFX_TAG_LIST) &&
+                 cfx_as_list(shape)->len == t->ndim;
+    for (int i = 0; noted && i < t->ndim; i++)
+        if (cfx__worlds_eval(run->worlds, run->k, cfx_as_list(shape)->items[i], &now) &&
+            now != t->shape[i])
+            return false;
+    return true;
+}
+
 bool cfx__rerun_node(cfx__rerun *run, cfx_node *n) {
     size_t mark = cfx_scope_open();
     run->recorder.like = n;
     run->sizes_used = 0;
-    run->recorder.sized = run->worlds->symbols.len && has_symbols(results_of(n));
     cfx_value v = run_node(run, n);
+    if (cfx_ok() && run->k && !fits(run, cfx_node_get_meta(n, "val"), v))
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
+                 "%s has other sizes there than the program notes for it", n->name);
     if (cfx_ok() && !cfx_is_bad(v))
         cfx__rerun_set(run, n, v);
     cfx_scope_close(mark);
@@ -428,19 +447,6 @@ static bool run_placeholders(cfx__rerun *run) {
     }
     VEC_FREE(all);
     return fine;
-}
-
-/* Where the size of an input has an upper bound, PyTorch compares all such sizes with theirs. That
- * leaves no node but takes names. */
-static void take_bounds(cfx__rerun *run) {
-    int sizes = 0, bounded = 0;
-    for (size_t i = 0; i < run->worlds->symbols.len; i++) {
-        const cfx__symbol *s = &run->worlds->symbols.data[i];
-        sizes += *s->name == 's';
-        bounded += *s->name == 's' && s->most < INT64_MAX;
-    }
-    for (int i = 0; bounded && i < sizes; i++)
-        cfx__name_create(&run->recorder.graph->names, "le", false);
 }
 
 /* What a graph writes to is a result of the program where it is one of its inputs, and would be
@@ -471,7 +477,6 @@ bool cfx__rerun_graph(cfx__rerun *run, cfx_value *result) {
         cfx__alias_open(&run->alias, g);
     if (!run_placeholders(run))
         return false;
-    take_bounds(run);
     cfx_each_node(g, n) {
         if (n->op == CFX_OUTPUT)
             *result = cfx__rerun_filled(run, cfx_at(n->args, 0));

@@ -8,7 +8,8 @@ static bool rerun_child(cfx__rerun *run, const char *name, cfx_module *child, bo
     cfx__rerun sub = *run;
     memset(&sub.inputs, 0, sizeof sub.inputs);
     sub.recorder.graph = cfx_graph_new();
-    sub.recorder.inside = sub.recorder.asked = false;
+    sub.recorder.log = NULL;
+    sub.recorder.inside = false;
     sub.order = NULL;
     sub.values = NULL;
     sub.alias = (cfx__alias){0};
@@ -85,7 +86,6 @@ static cfx_value rerun_region(cfx__body *b, cfx_site at, cfx_args given) {
     run->values = before.values;
     run->alias = before.alias;
     run->recorder.like = before.recorder.like;
-    run->recorder.sized = before.recorder.sized;
     return cfx_ok() ? result : cfx_bad();
 }
 

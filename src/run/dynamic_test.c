@@ -9,6 +9,7 @@
 #include <ctype.h>
 #include <inttypes.h>
 
+#include "../graph/plain_test.h"
 #include "dynamic_test.h"
 #include "run.h"
 #include "test.h"
@@ -54,8 +55,6 @@ static void read_symbols(expected *e, const char *text) {
         e->symbols[e->nsymbols++] = s;
     }
 }
-
-static bool is_word(char c) { return c == '_' || isalnum((unsigned char)c); }
 
 /* One size of an input: a number, or an expression of symbols at their values. */
 static int64_t size_at(const expected *e, const int64_t *values, const char *text) {
@@ -113,45 +112,6 @@ static cfx_value inputs_at(const expected *e, const int64_t *values, cfx_dict *d
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
-
-/* Code with its values numbered in order, so that it does not count how names are counted. */
-static const char *plain(const char *code) {
-    cfx__text out = {0};
-    cfx_dict *seen = cfx_dict_new();
-    for (const char *at = code; *at;) {
-        bool starts = is_word(*at) && (at == code || (!is_word(at[-1]) && at[-1] != '.'));
-        size_t n = 0;
-        while (starts && is_word(at[n]))
-            n++;
-        if (!n) {
-            cfx__text_putc(&out, *at++);
-            continue;
-        }
-        cfx_value word = cfx_string_value_n(at, n);
-        bool defined =
-            at >= code + 5 && !strncmp(at - 5, "\n    ", 5) && !strncmp(at + n, " = ", 3);
-        if (defined && !cfx_dict_find(seen, word))
-            cfx_dict_put(seen, word, cfx_string_value(cfx__text_format("v%d", (int)seen->len)));
-        const cfx_value *known = cfx_dict_find(seen, word);
-        cfx__text_puts(&out, cfx_text(known ? *known : word));
-        at += n;
-    }
-    return cfx__text_take(&out);
-}
-
-/* The text without blanks at the ends of it and of its lines. */
-static const char *trimmed(const char *text) {
-    cfx__text out = {0};
-    text += strspn(text, "\n");
-    for (; *text; text++) {
-        while (*text == '\n' && out.len && out.data[out.len - 1] == ' ')
-            out.data[--out.len] = '\0';
-        cfx__text_putc(&out, *text);
-    }
-    while (out.len && (out.data[out.len - 1] == '\n' || out.data[out.len - 1] == ' '))
-        out.data[--out.len] = '\0';
-    return cfx__text_take(&out);
-}
 
 /* The sizes of all results as print_readable shows them. */
 static const char *shapes_of(cfx_program *p) {

@@ -25,6 +25,17 @@ static bool is_checked_equal(const cfx__worlds *w, const cfx__symbol *s) {
     return false;
 }
 
+/* Whether the program asserts that the symbol is another one. */
+static bool is_another(const cfx__worlds *w, const cfx__symbol *s) {
+    for (size_t i = 0; i < w->totals.len; i++) {
+        const struct cfx__total *t = &w->totals.data[i];
+        const cfx_sym *sum = cfx_as_sym(t->sum);
+        if (!t->at_most && sum->op == CFX__SYM_NAME && !strcmp(sum->name, s->name))
+            return true;
+    }
+    return false;
+}
+
 void cfx__exprs_begin(cfx__exprs *x, const cfx__worlds *w) {
     x->worlds = w;
     for (size_t i = 0; i < w->symbols.len; i++) {
@@ -34,7 +45,7 @@ void cfx__exprs_begin(cfx__exprs *x, const cfx__worlds *w) {
         size_t before = x->known.len;
         cfx__exprs_note(x, cfx__sym_name(s->name, s->hint > 0, s->hint));
         if (x->known.len == before && w->n > 1 && !is_constant(x, &s->size) &&
-            !is_checked_equal(w, s))
+            !is_checked_equal(w, s) && !is_another(w, s))
             cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                      "the size %s cannot be told from another in the ranges they have", s->name);
         if (*s->name == 'u' && s->least < s->most && w->n > 1 && is_constant(x, &s->size))

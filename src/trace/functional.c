@@ -24,6 +24,7 @@ typedef struct cfx__functional_step {
     cfx_op *op;
     cfx_value args;           /* a list, one for each of the schema's, the first unused; counted */
     int out;                  /* which of several results; -1: the only one */
+    uint32_t frame;           /* the decomposition that took it, which knows its numbers */
 } cfx__functional_step;
 
 static void base_free(void *p) { cfx_drop(((cfx__functional_base *)p)->value); }
@@ -103,7 +104,11 @@ static cfx_tensor *step_forward(cfx__recorder *r, cfx_site at, const cfx__functi
     cfx_value args[CFX_MAX_ARGS];
     memcpy(args, cfx_as_list(s->args)->items, (size_t)cfx_as_list(s->args)->len * sizeof *args);
     args[0] = cfx_tensor_value(t);
-    return call_inner(r, at, s->op, args, s->out);
+    uint32_t frame = cfx__record_frame_now(r);
+    cfx__record_frame_end(r, s->frame);
+    cfx_tensor *view = call_inner(r, at, s->op, args, s->out);
+    cfx__record_frame_end(r, frame);
+    return view;
 }
 
 static cfx_tensor *by_name(cfx__recorder *r, const char *name, cfx_args a) {
@@ -287,12 +292,16 @@ static cfx_tensor *put_back(cfx__recorder *r, cfx_site at, const cfx__functional
     }
     for (size_t i = 0; i < way.len && cfx_ok(); i++) {
         const cfx_value *a = cfx_as_list(way.data[i]->args)->items;
-        if (way.data[i]->op == &cfx_op_as_strided) { /* counts from the start of the base */
-            value = by_name(r, "aten.as_strided_scatter",
-                            CFX_ARGS(seen.data[0], value, a[1], a[2], a[3]));
+        bool strided = way.data[i]->op == &cfx_op_as_strided; /* counts from the base's start */
+        cfx_tensor *whole = strided ? seen.data[0] : seen.data[way.len - 1 - i];
+        cfx_value given[] = {cfx_tensor_value(whole), cfx_tensor_value(value)};
+        uint32_t frame = cfx__record_frame_begin(r, COUNT(given), given);
+        value = strided ? by_name(r, "aten.as_strided_scatter",
+                                  CFX_ARGS(whole, value, a[1], a[2], a[3]))
+                        : step_back(r, at, way.data[i], whole, value);
+        cfx__record_frame_end(r, frame);
+        if (strided)
             break;
-        }
-        value = step_back(r, at, way.data[i], seen.data[way.len - 1 - i], value);
     }
     VEC_FREE(way);
     VEC_FREE(seen);
@@ -341,14 +350,15 @@ cfx_value cfx__functional_wrapped(cfx_value v) {
     return out;
 }
 
-static cfx_value view_of(cfx_op *op, cfx_value *args, int nargs, const cfx__record_shadow *from,
-                         cfx_tensor *inner, int out) {
+static cfx_value view_of(cfx__recorder *r, cfx_op *op, cfx_value *args, int nargs,
+                         const cfx__record_shadow *from, cfx_tensor *inner, int out) {
     cfx_tensor *t = outer_of(inner);
     cfx__record_shadow *s = cfx__record_shadow_of(t);
     cfx__functional_step *step = cfx__obj_make(&step_type, sizeof *step);
     step->before = cfx_keep(from->view);
     step->op = op;
     step->out = out;
+    step->frame = cfx__record_frame_now(r);
     step->args = cfx_value_keep(cfx_list_value(nargs, args));
     cfx_value *own = cfx_as_list(step->args)->items;
     cfx_value_drop(own[0]);
@@ -361,17 +371,17 @@ static cfx_value view_of(cfx_op *op, cfx_value *args, int nargs, const cfx__reco
 }
 
 /* Results as views of the first argument. */
-static cfx_value viewed(cfx_op *op, cfx_value *args, int nargs, cfx_value v) {
+static cfx_value viewed(cfx__recorder *r, cfx_op *op, cfx_value *args, int nargs, cfx_value v) {
     const cfx__record_shadow *from =
         args[0].tag == CFX_TAG_TENSOR ? cfx__record_shadow_of(cfx_as_tensor(args[0])) : NULL;
     if (!from || !from->base)
         return cfx__functional_wrapped(v);
     if (v.tag == CFX_TAG_TENSOR)
-        return view_of(op, args, nargs, from, cfx_as_tensor(v), -1);
+        return view_of(r, op, args, nargs, from, cfx_as_tensor(v), -1);
     cfx_value out = cfx__value_like(v);
     for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-        cfx_list_append(cfx_as_list(out), view_of(op, args, nargs, from,
-                                                  cfx_as_tensor(cfx_as_list(v)->items[i]), (int)i));
+        cfx_list_append(cfx_as_list(out),
+                        view_of(r, op, args, nargs, from, cfx_tensor_at(v, i), (int)i));
     return out;
 }
 
@@ -444,7 +454,9 @@ static cfx_op *functional_form(const cfx__op_info *info, bool inplace) {
 static cfx_value call_composite(cfx__recorder *r, cfx_site at, cfx_op *f, cfx_value *args) {
     if (cfx__op_refuses(at, f, args, NULL))
         return cfx_bad();
+    uint32_t frame = cfx__record_frame_begin(r, cfx__op_info_of(f)->schema->nargs, args);
     cfx_value v = cfx__op_decompose(at, f, args);
+    cfx__record_frame_end(r, frame);
     if (v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v) != cfx_as_tensor(args[0]))
         assign(r, at, cfx_as_tensor(args[0]), cfx__functional_value(r, cfx_as_tensor(v)));
     return cfx_is_bad(v) ? v : args[0];
@@ -472,8 +484,12 @@ static cfx_value call_writing(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_val
     bool inplace = info->form == CFX__INPLACE || s->name[strlen(s->name) - 1] == '_';
     if (cfx__op_refuses(at, op, args, NULL))
         return cfx_bad();
-    if (!info->functional && op->decompose) /* what it is made of writes */
-        return cfx__op_decompose(at, op, args);
+    if (!info->functional && op->decompose) { /* what it is made of writes */
+        uint32_t frame = cfx__record_frame_begin(r, s->nargs, args);
+        cfx_value v = cfx__op_decompose(at, op, args);
+        cfx__record_frame_end(r, frame);
+        return v;
+    }
     cfx_op *f = functional_form(info, inplace);
     if (!f && cfx__functional_can_auto(op))
         return cfx__functional_auto(r, at, op, args);
@@ -487,6 +503,8 @@ static cfx_value call_writing(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_val
         return args[0];
     if (inplace && (f->effects & CFX_COMPOSITE) && f->decompose)
         return call_composite(r, at, f, args);
+    if (inplace)
+        cfx__record_log_write(r, args[0]);
     bool out = info->form == CFX__OUT;
     cfx_value own_args[CFX_MAX_ARGS];
     if (out)
@@ -522,5 +540,5 @@ cfx_value cfx__functional_call(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_va
     if (cfx_is_bad(v))
         return v;
     bool view = s->nrets == 1 && s->rets[0].alias && s->nargs;
-    return view ? viewed(op, args, s->nargs, v) : cfx__functional_wrapped(v);
+    return view ? viewed(r, op, args, s->nargs, v) : cfx__functional_wrapped(v);
 }

@@ -324,7 +324,7 @@ static void read_all(cfx_site at, const cfx__schema_arg *a, cfx_value v) {
 
 bool cfx__mark_settle(cfx__recorder *r, cfx_site at, const cfx__schema *s, cfx_value *args) {
     bool python = !strcmp(s->ns, "python");
-    for (int i = 0; i < s->nargs; i++) {
+    for (int i = 0; i < s->nargs && !r->log; i++) {
         if (!cfx__value_has_marks(args[i]))
             continue;
         if (r->marks && !python)

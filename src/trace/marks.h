@@ -59,8 +59,8 @@ const char *cfx__mark_text(const struct cfx__recorder *r, cfx_value v);
 const char *cfx__mark_shown(cfx_value v);
 /* An integer as an expression of symbols; None where it is none. Scope. */
 cfx_value cfx__mark_expr(const struct cfx__recorder *r, cfx_value v);
-/* The arguments of a call, plain; what is no size to the operator is looked at. False, with an
- * error. */
+/* The arguments of a call, plain, unless they are logged (record_log.h); what is no size to the
+ * operator is looked at. False, with an error. */
 bool cfx__mark_settle(struct cfx__recorder *r, cfx_site at, const cfx__schema *s, cfx_value *args);
 
 /* ---- what is known of data (checks.c) -------------------------------------------------------- */

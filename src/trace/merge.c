@@ -2,7 +2,7 @@
  * and metadata has expressions. Start at cfx__worlds_merge. Where sizes are read and in which order
  * expressions are computed follows PyTorch: symbols first, right after the inputs; everything else
  * once, where it is first needed. */
-#include "merge.h"
+#include "symints.h"
 
 static bool is_list(cfx_value v) { return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE; }
 
@@ -46,12 +46,25 @@ static bool same_subgraphs(const cfx_graph *a, const cfx_graph *b, const cfx_nod
     return true;
 }
 
+/* Whether dimensions that are arguments are the same: they can be no sizes. */
+static bool same_dims(const cfx_node *n, const cfx_node *m) {
+    const cfx__schema *s = n->op == CFX_CALL_FUNCTION && n->target.op && !n->target.fn
+                               ? cfx__op_info_of(n->target.op)->schema
+                               : NULL;
+    for (int i = 0; s && i < s->npositional && i < cfx_as_list(n->args)->len; i++)
+        if (s->args[i].type == CFX__T_INT && !strncmp(s->args[i].name, "dim", 3) &&
+            !cfx_equal_values(cfx_as_list(n->args)->items[i], cfx_as_list(m->args)->items[i]))
+            return false;
+    return true;
+}
+
 bool cfx__worlds_same(const cfx_graph *a, const cfx_graph *b, const cfx_node **where) {
     const cfx_node *m = cfx_graph_first(b);
     cfx_each_node((cfx_graph *)(uintptr_t)a, n) {
         *where = n;
         if (!m || n->op != m->op || strcmp(n->target.name, m->target.name) ||
-            !same_value(n->args, m->args) || !same_value(n->kwargs, m->kwargs))
+            !same_value(n->args, m->args) || !same_value(n->kwargs, m->kwargs) ||
+            !same_dims(n, m))
             return false;
         m = cfx_node_after(m);
     }
@@ -60,25 +73,6 @@ bool cfx__worlds_same(const cfx_graph *a, const cfx_graph *b, const cfx_node **w
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
-
-static const char *seen_text(const cfx__merging *g, const int64_t *at) {
-    cfx_value list = cfx_list_value(0, NULL);
-    for (int k = 0; k < g->m->worlds->n; k++)
-        cfx_list_append(cfx_as_list(list), cfx_int(at[k]));
-    return cfx_value_repr(list);
-}
-
-/* The expression of a number that was seen; bad, with an error. */
-static cfx_value expression(cfx__merging *g, const cfx__seen *seen, const char *what) {
-    cfx_value expr = cfx__exprs_fit(g->exprs, seen);
-    if (!cfx_is_none(expr))
-        return expr;
-    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
-             "%s of %s varies with the sizes of the inputs in a way that no expression was found "
-             "for: it is %s",
-             what, g->at[0]->name, seen_text(g, seen->at));
-    return cfx_bad();
-}
 
 /* What a tensor argument of the node is in world k; NULL for others. */
 static const cfx_tensor *tensor_in(const cfx__merging *g, cfx_value v, int k) {
@@ -138,6 +132,11 @@ static cfx_value merge_int(cfx__merging *g, const cfx_value *v) {
     cfx__seen seen = {0};
     for (int k = 0; k < g->m->worlds->n; k++)
         seen.at[k] = cfx_integer(v[k]);
+    if (g->symints) {
+        cfx_value size = cfx__symint_arg(g, v);
+        cfx_value expr = cfx_is_none(size) ? cfx__merge_expression(g, &seen, "an argument") : size;
+        return cfx_is_none(size) && !cfx_is_bad(expr) ? cfx__reify(g, expr, true) : expr;
+    }
     cfx_node *form = cfx__merge_own_form(g, &seen);
     if (form)
         return cfx_node_value(form);
@@ -150,7 +149,7 @@ static cfx_value merge_int(cfx__merging *g, const cfx_value *v) {
         if (!cfx_is_none(side))
             return side;
     }
-    expr = expression(g, &seen, "an argument");
+    expr = cfx__merge_expression(g, &seen, "an argument");
     return cfx_is_bad(expr) ? expr : cfx__reify(g, expr, true);
 }
 
@@ -205,177 +204,8 @@ static cfx_value merge_value(cfx__merging *g, const cfx_value *v) {
         }
         return cfx_dict_value(out);
     }
-    return v[0];
-}
-
-/* ---- metadata -------------------------------------------------------------------------------- */
-
-/* Strides are sizes times strides as a rule; `done` those that are found already. */
-static cfx_value stride_of(cfx__merging *g, const cfx_tensor *const *t, cfx_value shape,
-                           const cfx_value *done, int dim) {
-    cfx__seen seen = {0};
-    int n = g->m->worlds->n;
-    for (int k = 0; k < n; k++)
-        seen.at[k] = t[k]->stride[dim];
-    for (int i = 0; i < t[0]->ndim; i++) {
-        bool fits = i != dim && !cfx_is_none(done[i]);
-        for (int k = 0; k < n && fits; k++) {
-            int64_t all;
-            fits =
-                !__builtin_mul_overflow(t[k]->shape[i], t[k]->stride[i], &all) && all == seen.at[k];
-        }
-        if (fits)
-            return cfx__sym_binary(CFX__SYM_MUL, cfx_as_list(shape)->items[i], done[i]);
-    }
-    return expression(g, &seen, "a stride");
-}
-
-static cfx_value strides_of(cfx__merging *g, const cfx_tensor *const *t, cfx_value shape) {
-    cfx_value done[CFX_MAX_DIMS];
-    int ndim = t[0]->ndim;
-    for (int i = 0; i < ndim; i++)
-        done[i] = cfx_none();
-    for (int step = 0; step < ndim; step++) { /* the smallest first */
-        int next = -1;
-        for (int i = ndim; i-- > 0;)
-            if (cfx_is_none(done[i]) && (next < 0 || t[0]->stride[i] < t[0]->stride[next]))
-                next = i;
-        done[next] = stride_of(g, t, shape, done, next);
-        if (cfx_is_bad(done[next]))
-            return cfx_bad();
-    }
-    return cfx_tuple_value(ndim, done);
-}
-
-static cfx_value shape_of(cfx__merging *g, const cfx_tensor *const *t, int out) {
-    cfx_value shape = cfx_tuple_value(0, NULL), rule = cfx__sizes_rule(g->at[0], out);
-    bool ruled = is_list(rule) && cfx_as_list(rule)->len == t[0]->ndim;
-    for (int i = 0; i < t[0]->ndim; i++) {
-        cfx__seen seen = {0};
-        for (int k = 0; k < g->m->worlds->n; k++)
-            seen.at[k] = t[k]->shape[i];
-        cfx_value size = ruled ? cfx_as_list(rule)->items[i] : cfx_none();
-        if (!cfx__exprs_proves(g->exprs, size, &seen))
-            size = expression(g, &seen, "a size");
-        if (cfx_is_bad(size))
-            return size;
-        cfx__exprs_note(g->exprs, size);
-        cfx_list_append(cfx_as_list(shape), size);
-    }
-    return shape;
-}
-
-static bool varies(cfx_value list) {
-    for (int64_t i = 0; i < cfx_as_list(list)->len; i++)
-        if (cfx_as_list(list)->items[i].tag == CFX_TAG_SYM)
-            return true;
-    return false;
-}
-
-/* Metadata of a tensor, result `out` of the node. */
-static cfx_value merge_tensor(cfx__merging *g, const cfx_value *v, int out) {
-    const cfx_tensor *t[CFX__WORLDS];
-    for (int k = 0; k < g->m->worlds->n; k++)
-        t[k] = cfx_as_tensor(v[k]);
-    cfx_value shape = shape_of(g, t, out), stride = cfx_bad();
-    if (!cfx_is_bad(shape))
-        stride = strides_of(g, t, shape);
-    if (cfx_is_bad(stride))
-        return stride;
-    if (!varies(shape) && !varies(stride))
-        return cfx_tensor_value(cfx__tensor_faked(t[0]));
-    cfx_dict *d = cfx_dict_new();
-    cfx_dict_set(d, "shape", shape);
-    cfx_dict_set(d, "dtype", cfx_dtype_value((cfx_dtype)t[0]->dtype));
-    cfx_dict_set(d, "stride", stride);
-    cfx_dict_set(d, "device", cfx_device_value(t[0]->device));
-    return cfx_dict_value(d);
-}
-
-/* What a call on numbers gives, as an expression; None where there is none. */
-static cfx_value number_rule(const cfx_node *n) {
-    static const struct {
-        const char *name;
-        cfx__sym_op op;
-    } functions[] = {{"operator.add", CFX__SYM_ADD},           {"operator.mul", CFX__SYM_MUL},
-                     {"operator.floordiv", CFX__SYM_FLOORDIV}, {"operator.mod", CFX__SYM_MOD},
-                     {"operator.pow", CFX__SYM_POW},           {"torch.sym_min", CFX__SYM_MIN},
-                     {"torch.sym_max", CFX__SYM_MAX},          {"operator.sub", CFX__SYM_ADD}};
-    if (cfx_as_list(n->args)->len != 2)
-        return cfx_none();
-    cfx_value a = cfx__reify_meaning(cfx_as_list(n->args)->items[0]),
-              b = cfx__reify_meaning(cfx_as_list(n->args)->items[1]);
-    bool whole = (a.tag == CFX_TAG_INT || a.tag == CFX_TAG_SYM) &&
-                 (b.tag == CFX_TAG_INT || b.tag == CFX_TAG_SYM);
-    for (int i = 0; whole && i < COUNT(functions); i++)
-        if (!strcmp(functions[i].name, n->target.name)) {
-            bool minus = i == COUNT(functions) - 1;
-            return cfx__sym_binary(functions[i].op, a,
-                                   minus ? cfx__sym_binary(CFX__SYM_MUL, cfx_int(-1), b) : b);
-        }
-    return cfx_none();
-}
-
-static cfx_value merge_number(cfx__merging *g, const cfx_value *v) {
-    cfx__seen seen = {0};
-    for (int k = 0; k < g->m->worlds->n; k++)
-        seen.at[k] = cfx_integer(v[k]);
-    cfx_value expr = number_rule(g->at[0]);
-    if (!cfx__exprs_proves(g->exprs, expr, &seen))
-        expr = expression(g, &seen, "the result");
-    return expr;
-}
-
-/* Whether a result is of one kind in all worlds; an error where not. */
-static bool is_alike(const cfx__merging *g, const cfx_value *v) {
-    for (int k = 1; k < g->m->worlds->n; k++) {
-        bool same = v[k].tag == v[0].tag;
-        if (same && v[0].tag == CFX_TAG_TENSOR)
-            same = cfx_as_tensor(v[k])->ndim == cfx_as_tensor(v[0])->ndim &&
-                   cfx_as_tensor(v[k])->dtype == cfx_as_tensor(v[0])->dtype;
-        if (same && is_list(v[0]))
-            same = cfx_as_list(v[k])->len == cfx_as_list(v[0])->len;
-        if (same)
-            continue;
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
-                 "how many results or dimensions %s has depends on the sizes of the inputs",
-                 g->at[0]->name);
-        return false;
-    }
-    return true;
-}
-
-/* Metadata of all worlds as one; what has expressions already is as the program gave it. */
-static cfx_value merge_val(cfx__merging *g, const cfx_value *v, int out) {
-    if (!is_alike(g, v))
-        return cfx_bad();
-    if (v[0].tag == CFX_TAG_TENSOR)
-        return merge_tensor(g, v, out);
-    if (v[0].tag == CFX_TAG_INT)
-        return merge_number(g, v);
-    cfx_value truth = v[0].tag == CFX_TAG_BOOL ? cfx__merge_truth_text(g->at[0]) : cfx_none();
-    if (!is_list(v[0]))
-        return cfx_is_none(truth) ? v[0] : truth;
-    cfx_value list = cfx_tuple_value(0, NULL), part[CFX__WORLDS];
-    for (int64_t i = 0; i < cfx_as_list(v[0])->len && cfx_ok(); i++) {
-        for (int k = 0; k < g->m->worlds->n; k++)
-            part[k] = cfx_as_list(v[k])->items[i];
-        cfx_list_append(cfx_as_list(list), merge_val(g, part, (int)i));
-    }
-    return list;
-}
-
-static void note_sizes(cfx_node *n, void *user) {
-    cfx_value shape = cfx__merge_sizes(cfx_node_get_meta(n, "val"));
-    for (int64_t i = 0; is_list(shape) && i < cfx_as_list(shape)->len; i++)
-        cfx__exprs_note(user, cfx_as_list(shape)->items[i]);
-}
-
-cfx_value cfx__worlds_describe(cfx__exprs *x, const cfx_node *n, const cfx_value *v) {
-    cfx__merge m = {.worlds = x->worlds};
-    cfx__merging g = {.m = &m, .exprs = x, .at = {(cfx_node *)n}};
-    cfx__node_each(n->args, note_sizes, x);
-    return merge_val(&g, v, 0);
+    return v[0].tag == CFX_TAG_NODE && g->symints ? cfx__symint_node_arg(g, cfx_as_node(v[0]))
+                                                  : v[0];
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
@@ -422,6 +252,14 @@ static void note_real(cfx__merging *g, cfx_node *n, const cfx_value *val) {
     cfx__merge_note_real(g, val, n);
 }
 
+static void drop_claimed(cfx__merging *g, cfx_node *n) {
+    cfx_value asked = cfx__merge_claimed(g, n);
+    if (asked.tag != CFX_TAG_NODE)
+        return;
+    VEC_PUSH(g->claimed, cfx_as_node(asked));
+    VEC_PUSH(g->made, n);
+}
+
 static bool merge_node(cfx__merging *g) {
     cfx_node *n = g->at[0];
     cfx_value val[CFX__WORLDS];
@@ -431,12 +269,13 @@ static bool merge_node(cfx__merging *g) {
     if (!merge_args(g))
         return false;
     cfx__merge_give_lifted(g, n);
-    cfx__merge_drop_claimed(g, n);
+    if (!g->symints)
+        drop_claimed(g, n);
     for (int k = 0; k < g->m->worlds->n; k++)
         val[k] = cfx_node_get_meta(g->at[k], "val");
     if (cfx_is_none(val[0]))
         return true;
-    cfx_value all = merge_val(g, val, 0), symbol = cfx_node_get_meta(n, "data");
+    cfx_value all = cfx__merge_val(g, val, 0), symbol = cfx_node_get_meta(n, "data");
     if (!cfx_ok())
         return false;
     if (symbol.tag == CFX_TAG_STR && val[0].tag != CFX_TAG_INT) /* a float, or a truth */
@@ -453,6 +292,12 @@ static bool merge_node(cfx__merging *g) {
         cfx_node_remove_meta(n, "data"); /* which frees the text */
     }
     bool same = is_real(val[0]) && is_same_in_all(g, val);
+    if (g->symints) {
+        if (val[0].tag == CFX_TAG_FLOAT && !same)
+            note_real(g, n, val);
+        cfx__symint_made(g, n, all);
+        return cfx_ok();
+    }
     if (val[0].tag == CFX_TAG_FLOAT && same)
         cfx__merge_settle(g, n);
     else if (val[0].tag == CFX_TAG_FLOAT)
@@ -481,7 +326,7 @@ static bool describe_inputs(cfx__merging *g) {
             val[k] = cfx_node_get_meta(at[k], "val");
             at[k] = cfx_node_after(at[k]);
         }
-        cfx_value all = merge_val(g, val, 0);
+        cfx_value all = cfx__merge_val(g, val, 0);
         if (!cfx_is_bad(all))
             cfx_node_set_meta(g->at[0], "val", all);
     }
@@ -498,12 +343,12 @@ static bool merge_placeholders(cfx__merging *g) {
     g->first = first;
     if (first)
         cfx_graph_insert_before(graph, first);
-    for (int numbers = 1; numbers >= 0; numbers--) /* sizes that are inputs need not be read */
-        cfx_each_node(graph, n) {
-            cfx_value val = cfx_node_get_meta(n, "val");
-            if (n->op == CFX_PLACEHOLDER && (val.tag == CFX_TAG_SYM) == numbers)
-                cfx__merge_note(g, n, val);
-        }
+    if (!g->symints)
+        cfx__merge_note_inputs(g);
+    cfx_each_node(graph, n) if (g->symints && n->op == CFX_PLACEHOLDER)
+        cfx__symint_made(g, n, cfx_node_get_meta(n, "val"));
+    if (g->symints)
+        cfx__symint_guard_inputs(g);
     return cfx_ok();
 }
 
@@ -518,13 +363,37 @@ static bool merge_graphs(cfx__merging *g) {
         for (int k = 0; k < n; k++)
             g->at[k] = nodes[k].data[i];
         merge_node(g);
+        if (g->symints)
+            cfx__symint_wrapped(g);
         cfx_scope_close(mark);
     }
     for (int k = 0; k < n; k++)
         VEC_FREE(nodes[k]);
-    if (cfx_ok())
+    if (cfx_ok() && !g->symints)
         cfx__merge_drop_unused(g);
     return cfx_ok();
+}
+
+static void forget_places(cfx__merging *g) {
+    for (size_t i = 0; i < g->places.len; i++)
+        cfx_value_drop(g->places.data[i].expr);
+    g->places.len = 0;
+}
+
+/* The recordings of a program that is decomposed. */
+static bool trace_again(cfx__merging *g) {
+    cfx__symints s = {.log = g->m->log[0]};
+    g->symints = &s;
+    bool fine = merge_graphs(g);
+    g->symints = NULL;
+    cfx__symints_free(&s);
+    forget_places(g);
+    g->made.len = 0;
+    if (fine)
+        cfx__symints_name(g);
+    if (fine)
+        cfx__graph_sweep(g->m->graph[0], g->m->stays);
+    return fine && cfx__symints_cons(g);
 }
 
 bool cfx__worlds_merge(cfx__merge *m) {
@@ -538,10 +407,12 @@ bool cfx__worlds_merge(cfx__merge *m) {
     if (!m->exprs)
         cfx__exprs_begin(&own, m->worlds);
     cfx_insert before = cfx_graph_insert_before(m->graph[0], NULL);
-    merge_graphs(&g);
+    if (m->log[0])
+        trace_again(&g);
+    else
+        merge_graphs(&g);
     cfx_graph_set_insert(m->graph[0], before);
-    for (size_t i = 0; i < g.places.len; i++)
-        cfx_value_drop(g.places.data[i].expr);
+    forget_places(&g);
     VEC_FREE(g.places);
     VEC_FREE(g.reals);
     for (size_t i = 0; i < g.lifts.len; i++)

@@ -1,4 +1,4 @@
-/* One program of several recordings: what merge.c and reify.c share. */
+/* One program of several recordings: what merge.c, describe.c, reify.c and others share. */
 #ifndef CFX__MERGE_H
 #define CFX__MERGE_H
 
@@ -43,6 +43,7 @@ typedef struct cfx__merging {
     VEC(cfx_node *) forms; /* noted arithmetic that is known by another expression too */
     VEC(cfx_node *) settled; /* those that make of sizes that vary a number that does not */
     bool sized;              /* the argument at hand may be such a number, once */
+    struct cfx__symints *symints; /* while a decomposed program is traced (symints.h), else NULL */
 } cfx__merging;
 
 /* The node, or the dimension of a tensor, that gives an expression; NULL: none. */
@@ -63,6 +64,14 @@ cfx_value cfx__reify_apply(cfx__merging *g, cfx__sym_op op, cfx_value a, cfx_val
  * asking a tensor. `written` where it stands for arithmetic of the program's. Bad, with an error.
  */
 cfx_value cfx__reify(cfx__merging *g, cfx_value expr, bool written);
+
+/* ---- what a node gives (describe.c) ---------------------------------------------------------- */
+
+/* Metadata of all worlds as one, of result `out` of the node at hand; what has expressions already
+ * is as the program gave it. Bad, with an error. */
+cfx_value cfx__merge_val(cfx__merging *g, const cfx_value *v, int out);
+/* The expression of a number that was seen; `what` names it in the error, with which it is bad. */
+cfx_value cfx__merge_expression(cfx__merging *g, const cfx__seen *seen, const char *what);
 
 /* ---- sizes for sub-graphs (lifts.c) ---------------------------------------------------------- */
 
@@ -120,7 +129,12 @@ void cfx__merge_note(cfx__merging *g, cfx_node *n, cfx_value val);
 /* Asserts what n, a number that is data, must be by what forward checks, where that is one
  * number. */
 void cfx__merge_assert_fixed(cfx__merging *g, cfx_node *n, const char *symbol);
-/* Lets n go where it is an assertion that was made already. */
-void cfx__merge_drop_claimed(cfx__merging *g, cfx_node *n);
+/* The same for all inputs: numbers first, which need not be read then. */
+void cfx__merge_note_inputs(cfx__merging *g);
+/* Where n asserts what is asserted already, which gets its name: the node that it asks. Else None.
+ */
+cfx_value cfx__merge_claimed(cfx__merging *g, cfx_node *n);
+/* Whether v is a symbol that depends on data, and nothing gives it yet. */
+bool cfx__merge_is_fresh(const cfx__merging *g, cfx_value v);
 
 #endif

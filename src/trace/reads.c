@@ -167,19 +167,17 @@ static void take_name(cfx_node *n, cfx_node *from) {
 }
 
 /* What the program asserts itself is asserted here already, under the names that it has there. */
-void cfx__merge_drop_claimed(cfx__merging *g, cfx_node *n) {
+cfx_value cfx__merge_claimed(cfx__merging *g, cfx_node *n) {
     cfx_value cond =
         n->target.op == cfx_op_find("aten._assert_scalar") ? cfx_at(n->args, 0) : cfx_none();
     cfx_value claim = cond.tag == CFX_TAG_NODE ? cfx__reify_meaning(cond) : cfx_none();
     for (int64_t i = 0; claim.tag == CFX_TAG_STR && i < g->claims->len; i++)
         if (cfx_equal_values(g->claims->items[i], claim)) {
             cfx_node *mine = g->asserts.data[i], *asks = cfx_as_node(cfx_at(mine->args, 0));
-            VEC_PUSH(g->claimed, cfx_as_node(cond));
-            VEC_PUSH(g->made, n);
             if (g->m->eager)
                 take_name(mine, n);
             cfx_node_set_arg(mine, 1, cfx_string_value(told_of(cfx_as_text(claim), asks)));
-            return;
+            return cond;
         }
     if (claim.tag == CFX_TAG_STR && g->m->eager) { /* made anew as well */
         cfx_node *asks = cfx_as_node(cond);
@@ -187,6 +185,7 @@ void cfx__merge_drop_claimed(cfx__merging *g, cfx_node *n) {
         cfx_node_rename(asks, dot ? dot + 1 : asks->target.name);
         cfx_node_set_arg(n, 1, cfx_string_value(told_of(cfx_as_text(claim), asks)));
     }
+    return cfx_none();
 }
 
 static bool is_data_symbol(cfx_value v) {
@@ -194,7 +193,7 @@ static bool is_data_symbol(cfx_value v) {
            *cfx_as_sym(v)->name == 'u';
 }
 
-static bool is_fresh(const cfx__merging *g, cfx_value v) {
+bool cfx__merge_is_fresh(const cfx__merging *g, cfx_value v) {
     return is_data_symbol(v) && !cfx__place_find(g, v);
 }
 
@@ -225,7 +224,7 @@ static void note_tensor(cfx__merging *g, cfx_node *n, cfx_value val) {
 }
 
 static void note_number(cfx__merging *g, cfx_node *n, cfx_value val) {
-    bool fresh = is_fresh(g, val);
+    bool fresh = cfx__merge_is_fresh(g, val);
     cfx__place_add(g, val, n, NULL, 0);
     if (fresh)
         assert_range(g, val);
@@ -234,7 +233,7 @@ static void note_number(cfx__merging *g, cfx_node *n, cfx_value val) {
 /* Takes result i of n for a number that it is, or for its size number dim, where that is new. */
 static void take_fresh(cfx__merging *g, cfx_node *n, int64_t i, cfx_value v, int dim,
                        cfx_list *fresh) {
-    if (!is_fresh(g, v))
+    if (!cfx__merge_is_fresh(g, v))
         return;
     cfx_node *item = cfx__reify_node(g, "operator.getitem", cfx_tuple(n, i),
                                      dim < 0 ? v : cfx_none());
@@ -264,4 +263,13 @@ void cfx__merge_note(cfx__merging *g, cfx_node *n, cfx_value val) {
         note_results(g, n, val);
     else
         note_tensor(g, n, val);
+}
+
+void cfx__merge_note_inputs(cfx__merging *g) {
+    for (int numbers = 1; numbers >= 0; numbers--)
+        cfx_each_node(g->m->graph[0], n) {
+            cfx_value val = cfx_node_get_meta(n, "val");
+            if (n->op == CFX_PLACEHOLDER && (val.tag == CFX_TAG_SYM) == numbers)
+                cfx__merge_note(g, n, val);
+        }
 }

@@ -65,13 +65,18 @@ cfx_value cfx__record_arg(cfx__recorder *r, cfx_site at, cfx_value v) {
                                                 : NULL;
         return n ? cfx_node_value(n) : cfx__value_plain(v);
     }
-    default: return cfx__value_plain(v);
+    default: {
+        const cfx__record_mark *m = cfx__record_mark_of(r->log, v);
+        return m && m->dim == CFX__A_NUMBER ? cfx_node_value(m->node)
+               : m                          ? v
+                                            : cfx__value_plain(v);
+    }
     }
 }
 
 /* Whether v is what the schema says when nothing is given; one number stands for a list of it. */
-static bool is_default(const cfx__schema_arg *a, cfx_value v) {
-    if (!a->has_default)
+static bool is_default(const cfx__recorder *r, const cfx__schema_arg *a, cfx_value v) {
+    if (!a->has_default || cfx__record_is_marked(r->log, v))
         return false;
     cfx_value d = a->fallback;
     if (v.tag == CFX_TAG_LIST && d.tag != CFX_TAG_LIST && d.tag != CFX_TAG_NONE) {
@@ -90,12 +95,12 @@ static void node_args(cfx__recorder *r, cfx_site at, const cfx__schema *s, cfx_v
     cfx_value list = cfx_tuple_value(0, NULL);
     cfx_dict *kw = cfx_dict_new();
     int n = s->npositional;
-    while (n > 0 && is_default(&s->args[n - 1], bound[n - 1]))
+    while (n > 0 && is_default(r, &s->args[n - 1], bound[n - 1]))
         n--;
     for (int i = 0; i < n; i++)
         cfx_list_append(cfx_as_list(list), cfx__record_arg(r, at, bound[i]));
     for (int i = s->npositional; i < s->nargs; i++)
-        if (!is_default(&s->args[i], bound[i]))
+        if (!is_default(r, &s->args[i], bound[i]))
             cfx_dict_set(kw, s->args[i].name, cfx__record_arg(r, at, bound[i]));
     *args = list;
     *kwargs = kw->len ? cfx_dict_value(kw) : cfx_none();
@@ -111,6 +116,8 @@ cfx_node *cfx__record_node(cfx__recorder *r, cfx_site at, cfx_target target, cfx
         cfx_graph_create(r->graph, CFX_CALL_FUNCTION, target, args, kwargs, name, NULL);
     if (n->graph && r->like)
         cfx__node_of(n)->origin = cfx__node_of(r->like)->id + 1;
+    if (n->graph)
+        cfx__record_log_node(r, n);
     if (n->graph && r->note)
         r->note(r, at, n);
     return n;
@@ -173,6 +180,7 @@ cfx_value cfx__record_results(cfx__recorder *r, cfx_site at, cfx_node *n, cfx_va
             cfx_node *item = cfx__record_node(r, at, getitem, cfx_tuple(n, i), cfx_none(), NULL);
             if (item->graph)
                 cfx_node_set_meta(item, "val", cfx__value_plain(v));
+            v = cfx__record_number(r, item, v);
         }
         cfx_list_append(cfx_as_list(out), v);
         cfx_list_append(cfx_as_list(vals), cfx__value_plain(val));
@@ -238,6 +246,17 @@ static cfx_value run_inside(cfx_site at, cfx_op *op, cfx_value *args) {
     return result;
 }
 
+/* A size that is asked for says whose it is. */
+static bool record_size(cfx__recorder *r, cfx_op *op, const cfx_value *args, cfx_value *result) {
+    cfx_tensor *t = r->log && op == &cfx_op_sym_size_int ? cfx_as_tensor(args[0]) : NULL;
+    int64_t dim = t ? cfx_integer(args[1]) : 0;
+    dim = t && dim < 0 ? dim + t->ndim : dim;
+    if (!t || dim < 0 || dim >= t->ndim)
+        return false;
+    *result = cfx__record_size(r, t, (int)dim);
+    return true;
+}
+
 /* Runs the shape rule, and makes a node of the call. */
 static cfx_value record_leaf(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {
     const cfx__op_info *info = cfx__op_info_of(op);
@@ -254,8 +273,6 @@ static cfx_value record_leaf(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_valu
     node_args(r, at, s, own, &list, &kw);
     cfx_node *n = cfx__record_node(r, at, (cfx_target){.op = op, .name = cfx_op_name(op)}, list,
                                    kw, node_name(s));
-    if (op == &cfx_op_expand && r->sized)
-        cfx__name_take(&r->graph->names, "eq"); /* as in cfx__record_asked: sizes are compared */
     cfx_value made = cfx__record_results(r, at, n, result);
     bool tensor = info->form == CFX__INPLACE && args[0].tag == CFX_TAG_TENSOR;
     cfx__record_shadow *self =
@@ -316,7 +333,8 @@ static cfx_value record_number(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_va
                                    cfx_tuple_value(s->nargs, own), cfx_none(), NULL);
     if (n->graph)
         cfx_node_set_meta(n, "val", result);
-    return cfx__mark_result(r, name, given, result, n->graph ? n : NULL);
+    return cfx__record_number(
+        r, n, cfx__mark_result(r, name, given, result, n->graph ? n : NULL));
 }
 
 /* Questions about sizes and dtypes are answered, not recorded. */
@@ -357,16 +375,19 @@ static cfx_value record_parts(cfx_site at, cfx_op *op, cfx_op_fn *parts, cfx_val
     return c.nout == 0 ? c.result : c.nout == 1 ? out[0] : cfx_tuple_value(c.nout, out);
 }
 
-static cfx_value record_opened(cfx_site at, cfx_op *op, cfx_op_fn *parts, cfx_value *args) {
+static cfx_value record_opened(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_op_fn *parts,
+                               cfx_value *args) {
     cfx_dtype given[CFX_MAX_OUTS];
     bool made = parts == op->decompose;
+    int n = cfx__op_info_of(op)->schema->nargs;
     if (cfx__op_refuses(at, op, args, made ? NULL : given))
         return cfx_bad();
-    if (!made)
-        return record_parts(at, op, parts, args, given);
     cfx_value own[CFX_MAX_ARGS];
-    memcpy(own, args, (size_t)cfx__op_info_of(op)->schema->nargs * sizeof *own);
-    return cfx__op_decompose(at, op, own);
+    memcpy(own, args, (size_t)n * sizeof *own);
+    uint32_t frame = cfx__record_frame_begin(r, n, args);
+    cfx_value v = made ? cfx__op_decompose(at, op, own) : record_parts(at, op, parts, args, given);
+    cfx__record_frame_end(r, frame);
+    return v;
 }
 
 /* A write inside a decomposition: the tensor stands for the new value from then on. */
@@ -391,34 +412,15 @@ static bool is_no_call(const cfx__recorder *r, const cfx_op *op, const cfx_value
                                                : cfx__tensor_is_contiguous(t);
 }
 
-static void take_names(cfx__recorder *r, int n, const char *const *names) {
-    for (int i = 0; i < n; i++)
-        cfx__name_take(&r->graph->names, names[i]);
-}
-
-void cfx__record_asked(cfx__recorder *r, cfx_op *op) {
-    static const char *const made[] = {"add", "mul", "sub", "eq"};
-    static const char *const written[] = {"ge"}, *const product[] = {"gt", "lt", "ne"};
-    if (!r->sized)
-        return;
-    for (int i = 0; !r->asked && i < COUNT(made); i++)
-        cfx__name_create(&r->graph->names, made[i], false);
-    r->asked = true;
-    if (op && cfx__op_info_of(op)->writes)
-        take_names(r, COUNT(written), written);
-    if (op == &cfx_op_mm || op == &cfx_op_addmm || op == &cfx_op_bmm || op == &cfx_op_baddbmm)
-        take_names(r, COUNT(product), product);
-}
-
 /* The call of an operator: by its parts, as a value of what it would write to, or whole. */
 static cfx_value record_op(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {
     bool early = r->functional && !r->inside;
     cfx_op_fn *parts = r->decomposition_for(r, op, early);
     if (parts)
-        return record_opened(at, op, parts, args);
+        return record_opened(r, at, op, parts, args);
     if (early) {
         cfx_value v = cfx__functional_call(r, at, op, args);
-        cfx__record_asked(r, op);
+        cfx__record_log_result(r, v);
         return v;
     }
     return r->functional && cfx__op_info_of(op)->form == CFX__INPLACE &&
@@ -493,6 +495,8 @@ static bool record_call(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *res
         *result = cfx_bad();
         return true;
     }
+    if (r && record_size(r, op, args, result))
+        return true;
     if (!r || info->python || is_question(info))
         return r && record_question(r, at, op, args, result);
     if (record_item(r, at, op, args, result))

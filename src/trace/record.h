@@ -10,10 +10,12 @@
 
 #include "branch.h"
 #include "marks.h"
+#include "record_log.h"
 #include "trace.h"
 
 typedef struct cfx__recorder {
     cfx_graph *graph;     /* where nodes are made */
+    cfx__record_log *log; /* NULL: nobody asks */
     cfx__branch *branch;  /* not NULL: that is the graph of a sub-graph */
     bool functional;    /* writes become new values */
     bool numbers;       /* arithmetic of plain numbers becomes nodes too */
@@ -46,8 +48,6 @@ typedef struct cfx__recorder {
     cfx_node *like;     /* the node that is being run again, or NULL */
     void *user;
     cfx_op *asked_of;   /* the question that is being answered; NULL: none is */
-    bool sized;         /* sizes of tensors vary that the node gives */
-    bool asked;         /* such sizes were: see cfx__record_asked */
     bool inside;        /* below functionalisation */
     bool fake_before;
     cfx__modes modes_before;
@@ -78,10 +78,6 @@ cfx_value cfx__record_arg(cfx__recorder *r, cfx_site at, cfx_value v);
 /* A node for a call, called `name` by torch.fx's rules. */
 cfx_node *cfx__record_node(cfx__recorder *r, cfx_site at, cfx_target target, cfx_value args,
                            cfx_value kwargs, const char *name);
-/* PyTorch asks each tensor that an operator (NULL: one that is copied) gives how it lies in memory,
- * and compares the sizes of what is multiplied or written to. Where sizes vary that is arithmetic,
- * which leaves no node but takes names. */
-void cfx__record_asked(cfx__recorder *r, cfx_op *op);
 /* What a node gives, in the shape of `like`: each tensor in it becomes one that stands for the
  * node or for an item of it. Scope. */
 cfx_value cfx__record_results(cfx__recorder *r, cfx_site at, cfx_node *n, cfx_value like);

@@ -1,6 +1,6 @@
 /* Expressions of sizes become nodes: what gives each, and in which order it is computed where
  * nothing does. */
-#include "merge.h"
+#include "symints.h"
 
 struct cfx__place *cfx__place_find(const cfx__merging *g, cfx_value expr) {
     for (size_t i = 0; i < g->places.len; i++)
@@ -284,6 +284,9 @@ bool cfx__place_is_spent(const cfx__merging *g, const struct cfx__place *p) {
 cfx_value cfx__reify(cfx__merging *g, cfx_value expr, bool written) {
     if (expr.tag != CFX_TAG_SYM)
         return expr;
+    cfx_value known = g->symints ? cfx__symint_known(g, expr) : cfx_none();
+    if (!cfx_is_none(known))
+        return known;
     struct cfx__place *p = cfx__place_find(g, expr);
     if (p && cfx__place_is_spent(g, p))
         p->node = NULL;

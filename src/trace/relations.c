@@ -3,7 +3,7 @@
 
 static const struct {
     const char *function, *sign, *turned; /* the same with its sides changed */
-    cfx__relation_op not;
+    cfx__rel not;
 } forms[] = {[CFX__LT] = {"operator.lt", "<", ">", CFX__GE},
              [CFX__LE] = {"operator.le", "<=", ">=", CFX__GT},
              [CFX__GT] = {"operator.gt", ">", "<", CFX__LE},
@@ -11,12 +11,12 @@ static const struct {
              [CFX__EQ] = {"operator.eq", "==", "==", CFX__NE},
              [CFX__NE] = {"operator.ne", "!=", "!=", CFX__EQ}};
 
-const char *cfx__relation_function(cfx__relation_op op) { return forms[op].function; }
+const char *cfx__relation_function(cfx__rel op) { return forms[op].function; }
 
-bool cfx__relation_named(const char *function, cfx__relation_op *op) {
+bool cfx__relation_named(const char *function, cfx__rel *op) {
     for (int i = 0; function && i < COUNT(forms); i++)
         if (!strcmp(forms[i].function, function)) {
-            *op = (cfx__relation_op)i;
+            *op = (cfx__rel)i;
             return true;
         }
     return false;
@@ -52,7 +52,7 @@ const char *cfx__relation_text(const cfx__relation *r) {
 
 /* ---- in one world ---------------------------------------------------------------------------- */
 
-static bool compare(cfx__relation_op op, __int128 a, __int128 b) {
+static bool compare(cfx__rel op, __int128 a, __int128 b) {
     switch (op) {
     case CFX__LT: return a < b;
     case CFX__LE: return a <= b;
@@ -90,7 +90,7 @@ static bool gap(const cfx__worlds *w, int k, const cfx__relation *r, __int128 *o
 }
 
 /* By how much s must change so that `by` times it makes up for the gap. */
-static __int128 change(cfx__relation_op op, __int128 d, __int128 by, uint64_t salt) {
+static __int128 change(cfx__rel op, __int128 d, __int128 by, uint64_t salt) {
     __int128 exact = -d / by, away = (by > 0) == (d > 0) ? -1 : 1;
     switch (op) {
     case CFX__EQ: return exact;
@@ -196,6 +196,12 @@ bool cfx__relation_only(const cfx__worlds *w, cfx_value expr, int64_t *out) {
     range r = range_in(w, expr);
     *out = (int64_t)r.low;
     return r.low == r.high && r.low > -far && r.high < far;
+}
+
+bool cfx__relation_bounds(const cfx__worlds *w, cfx_value expr, bool below) {
+    enum { LEAST = 2 }; /* of all sizes that vary */
+    range r = range_in(w, expr);
+    return below ? r.low > LEAST : r.high < far;
 }
 
 const char *cfx__relation_range(const cfx__worlds *w, cfx_value expr, cfx_value min,
@@ -315,11 +321,11 @@ static void bound(cfx__symbol *s, __int128 least, __int128 most) {
 }
 
 /* scale * s + past ? 0 as bounds of s; false where it is none. */
-static bool narrow(cfx__symbol *s, cfx__relation_op op, __int128 scale, __int128 past) {
+static bool narrow(cfx__symbol *s, cfx__rel op, __int128 scale, __int128 past) {
     if (scale < 0) {
-        static const cfx__relation_op turned[] = {[CFX__LT] = CFX__GT, [CFX__LE] = CFX__GE,
-                                                  [CFX__GT] = CFX__LT, [CFX__GE] = CFX__LE,
-                                                  [CFX__EQ] = CFX__EQ, [CFX__NE] = CFX__NE};
+        static const cfx__rel turned[] = {[CFX__LT] = CFX__GT, [CFX__LE] = CFX__GE,
+                                          [CFX__GT] = CFX__LT, [CFX__GE] = CFX__LE,
+                                          [CFX__EQ] = CFX__EQ, [CFX__NE] = CFX__NE};
         op = turned[op], scale = -scale, past = -past;
     }
     __int128 down = floor_by(-past, scale), up = -floor_by(past, scale); /* of -past / scale */
@@ -332,6 +338,18 @@ static bool narrow(cfx__symbol *s, cfx__relation_op op, __int128 scale, __int128
     case CFX__NE: return false;
     }
     return false;
+}
+
+void cfx__relation_narrow(cfx__worlds *w, const cfx__relation *r) {
+    const cfx_sym *e = r->a.tag == CFX_TAG_SYM ? cfx_as_sym(r->a) : NULL;
+    cfx__symbol *s = e && e->op == CFX__SYM_NAME ? cfx__worlds_find(w, e->name) : NULL;
+    range other = range_in(w, r->b);
+    bool less = r->op == CFX__LT || r->op == CFX__LE || r->op == CFX__EQ;
+    bool more = r->op == CFX__GT || r->op == CFX__GE || r->op == CFX__EQ;
+    if (s && less)
+        bound(s, s->least, other.high - (r->op == CFX__LT));
+    if (s && more)
+        bound(s, other.low + (r->op == CFX__GT), s->most);
 }
 
 void cfx__relation_assume(cfx__worlds *w, const cfx__relation *r) {

@@ -11,8 +11,8 @@ const char *cfx__relation_python(const cfx__relation *r);
 cfx__relation cfx__relation_not(cfx__relation r);
 /* What Python's comparison is called: "operator.ge"; and the comparison called so, false where it
  * is none. */
-const char *cfx__relation_function(cfx__relation_op op);
-bool cfx__relation_named(const char *function, cfx__relation_op *op);
+const char *cfx__relation_function(cfx__rel op);
+bool cfx__relation_named(const char *function, cfx__rel *op);
 /* Whether an expression has the symbol. */
 bool cfx__relation_names(cfx_value expr, const char *symbol);
 /* Whether it holds in world k; false where it has no value there. */
@@ -28,9 +28,14 @@ const char *cfx__relation_range(const cfx__worlds *w, cfx_value expr, cfx_value 
 cfx_value cfx__relation_through(const cfx__worlds *w, int i, int64_t a, int k, int64_t b);
 /* The one number that an expression can be; false where there are more. */
 bool cfx__relation_only(const cfx__worlds *w, cfx_value expr, int64_t *out);
+/* Whether the sizes that an expression can have are bounded from below, more than all sizes are, or
+ * else from above. */
+bool cfx__relation_bounds(const cfx__worlds *w, cfx_value expr, bool below);
 /* Changes one symbol for data so that it holds in world k, where its range lets it; `salt` chooses
  * which one, and by how much. */
 void cfx__relation_mend(cfx__worlds *w, int k, const cfx__relation *r, uint64_t salt);
+/* Where a is a symbol, its range is narrowed to what b can be. */
+void cfx__relation_narrow(cfx__worlds *w, const cfx__relation *r);
 /* Assumes it from now on: the range of its symbol is narrowed, where it bounds just one; else it is
  * kept with the worlds. */
 void cfx__relation_assume(cfx__worlds *w, const cfx__relation *r);

@@ -140,9 +140,32 @@ static void collect_module(const char *path, cfx_module *m, void *user) {
         }
 }
 
+/* What depends on data is in the range that the program asserts of it. */
+static void refine(cfx__worlds *w, const cfx_node *n) {
+    cfx_value side[2];
+    cfx__relation r;
+    if (!is_asserted(n) || !cfx__relation_named(n->target.name, &r.op) ||
+        !is_comparison(n, n->target.name, side))
+        return;
+    r.a = side[0], r.b = side[1];
+    cfx__relation_narrow(w, &r);
+}
+
+static void refine_module(const char *path, cfx_module *m, void *user) {
+    (void)path;
+    if (m->graph)
+        cfx_each_node(m->graph, n) refine(user, n);
+}
+
 void cfx__worlds_of(cfx__worlds *w, const cfx_program *p) {
     collecting c = {w, p->ranges};
+    cfx_value guards = cfx_dict_get(p->extra, "guards");
+    if (guards.tag == CFX_TAG_LIST) {
+        w->guards = cfx_as_list(guards);
+        w->inputs = p->module->graph;
+    }
     cfx_module_walk(p->module, collect_module, &c);
+    cfx_module_walk(p->module, refine_module, w);
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
@@ -260,6 +283,8 @@ bool cfx__worlds_larger(cfx__worlds *w) {
 bool cfx__worlds_coarser(cfx__worlds *w) {
     enum { COARSEST = 64 };
     bool any = false;
+    if (w->guards && w->guards->len && !w->obeys)
+        return w->obeys = true;
     for (size_t i = 0; i < w->symbols.len; i++) {
         cfx__symbol *s = &w->symbols.data[i];
         bool fits = *s->name == 's' && s->by < COARSEST;
@@ -426,11 +451,36 @@ static void fit(cfx__worlds *w, int k) {
     }
 }
 
+/* A size around that of the example, `span` of them; every other one is the example's. Without one
+ * it is the smallest. */
+static int64_t choose_near(const cfx__worlds *w, const cfx__symbol *s, int k, int64_t span,
+                           int salt) {
+    uint64_t chosen =
+        scatter((uint64_t)(s - w->symbols.data) * 4099 + (uint64_t)k * 131 + (uint64_t)salt);
+    int64_t from = smallest(s), size = s->hint > 0 ? s->hint : from;
+    if (chosen & 1)
+        size += (int64_t)((chosen >> 1) % (uint64_t)span) - span / 2;
+    return stepped(s, size < from ? from : size > s->most ? s->most : size);
+}
+
+/* Sizes that the program is made for: those of inputs are taken closer to the example's, until its
+ * guards hold. */
+static void choose_allowed(cfx__worlds *w, int k, int attempt) {
+    enum { TRIES = 96, EACH = 16 };
+    for (int i = 0; i < TRIES && w->obeys && cfx_ok() && !cfx__worlds_allow(w, k); i++)
+        for (size_t j = 0; j < w->symbols.len; j++) {
+            cfx__symbol *s = &w->symbols.data[j];
+            if (*s->name == 's')
+                s->size.at[k] = choose_near(w, s, k, (2 * NEAR >> i / EACH) + 1, i + attempt * 997);
+        }
+}
+
 void cfx__worlds_choose(cfx__worlds *w, int k, int attempt) {
     for (size_t i = 0; i < w->symbols.len; i++) {
         cfx__symbol *s = &w->symbols.data[i];
         s->size.at[k] = choose(w, s, k, attempt);
     }
+    choose_allowed(w, k, attempt);
     for (size_t i = 0; i < w->totals.len; i++) {
         int64_t total, now;
         if (cfx__worlds_eval(w, k, w->totals.data[i].total, &total) &&

@@ -12,6 +12,7 @@
 
 #include <cfx/program.h>
 
+#include "../value/guard.h"
 #include "record.h"
 
 /* How many there are, and how many where numbers had to be guessed at: at most. */
@@ -33,18 +34,9 @@ typedef struct cfx__symbol {
     cfx__seen size;
 } cfx__symbol;
 
-typedef enum cfx__relation_op {
-    CFX__LT,
-    CFX__LE,
-    CFX__GT,
-    CFX__GE,
-    CFX__EQ,
-    CFX__NE
-} cfx__relation_op;
-
 /* What a program checks of numbers that are data (relations.h). */
 typedef struct cfx__relation {
-    cfx__relation_op op;
+    cfx__rel op;
     cfx_value a, b; /* expressions, or the texts of what is none */
 } cfx__relation;
 
@@ -54,6 +46,9 @@ typedef struct cfx__worlds {
     int near; /* how close to the first the numbers are that loops carry */
     bool bare; /* sizes that depend on data are 1 and 0 too */
     VEC(cfx__symbol) symbols;
+    const cfx_list *guards;  /* conditions on the sizes of inputs, as text; NULL: none */
+    const cfx_graph *inputs; /* whose inputs these are */
+    bool obeys;              /* sizes are chosen so that the guards hold */
     VEC(struct cfx__total {
         cfx_value sum;   /* of symbols that depend on data; counted */
         cfx_value total; /* what the program asserts that it is; counted */
@@ -72,6 +67,8 @@ void cfx__worlds_add(cfx__worlds *w, const char *name, int64_t least, int64_t mo
 void cfx__worlds_forget_unknown(cfx__worlds *w);
 /* All symbols in the graphs of p, with their ranges. */
 void cfx__worlds_of(cfx__worlds *w, const cfx_program *p);
+/* Whether the guards hold at the sizes of world k. */
+bool cfx__worlds_allow(const cfx__worlds *w, int k);
 /* How many worlds are to be recorded. */
 int cfx__worlds_count(const cfx__worlds *w);
 /* Whether all has to be recorded and merged once more, in more worlds, since in these few a number
@@ -80,8 +77,10 @@ bool cfx__worlds_again(cfx__worlds *w, bool guessed);
 /* Chooses numbers that loops carry closer to the first ones from now on; false where they are as
  * close as can be, or none is carried. */
 bool cfx__worlds_nearer(cfx__worlds *w);
-/* Takes sizes further apart from now on, counted from the hints: programs may be made for even
- * ones, or multiples of some power of two, alone. False where they are far enough apart already. */
+/* Chooses sizes with more care from now on: first such that the program's guards hold (they may
+ * make two sizes equal, which could not be told apart then), then further apart, counted from the
+ * hints: programs may be made for even ones, or multiples of some power of two, alone. False where
+ * nothing is left to try. */
 bool cfx__worlds_coarser(cfx__worlds *w);
 /* Chooses no sizes of 1 and 0 any more where data decides them; false where none is chosen. */
 bool cfx__worlds_larger(cfx__worlds *w);
@@ -107,6 +106,9 @@ typedef struct cfx__merge {
     cfx_graph *graph[CFX__WORLDS];
     cfx_module *root[CFX__WORLDS]; /* where their sub-graphs are; NULL: there are none */
     bool eager; /* sizes are read where a tensor is made, as PyTorch does when it decomposes */
+    const struct cfx__record_log *log[CFX__WORLDS]; /* where a program is decomposed; else NULL */
+    bool (*stays)(const cfx_node *n); /* with it: what is not dropped where nobody uses it */
+    const cfx_graph *from; /* with it: the graph that was run again */
     bool guessed; /* set where an expression was found that a few worlds may not tell from others */
     struct cfx__exprs *exprs; /* what is known of numbers; NULL: to be made */
     struct cfx__merging *outer; /* whose sub-graph this is; NULL: the whole */

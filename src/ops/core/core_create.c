@@ -87,7 +87,7 @@ CORE(empty_like) {
     cfx_value dtype = cfx_dtype_value(arg_dtype(c, 1, t->dtype));
     cfx_value layout = layout_or_strided(c->args[2]);
     cfx_value device = cfx_is_none(c->args[3]) ? cfx_device_value(t->device) : c->args[3];
-    cfx_value shape = cfx_ints_value(t->ndim, t->shape);
+    cfx_value shape = size_list(t);
     if (c->args[5].tag == CFX_TAG_MEMORY_FORMAT && cfx_integer(c->args[5]) != CFX_PRESERVE) {
         c->out[0] = DO(empty_memory_format, shape, CFX_KW(dtype, dtype), CFX_KW(layout, layout),
                        CFX_KW(device, device), CFX_KW(pin_memory, false_or(c->args[4])),

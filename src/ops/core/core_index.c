@@ -78,10 +78,10 @@ CORE(select_scatter) { /* self, src, dim, index */
     if (index < 0)
         index += t->shape[dim];
     cfx_tensor *range =
-        DO(arange, t->shape[dim], CFX_KW(device, cfx_device_value(t->device)));
+        DO(arange, size_of(t, dim), CFX_KW(device, cfx_device_value(t->device)));
     cfx_tensor *here = DO(eq_Scalar, DO(view, range, cfx_ints_value(t->ndim, shape)), index);
     cfx_tensor *src = DO(unsqueeze, arg_tensor(c, 1), dim);
-    src = DO(expand, src, cfx_ints_value(t->ndim, t->shape));
+    src = DO(expand, src, size_list(t));
     c->out[0] = DO(where_self, here, src, t);
 }
 
@@ -164,7 +164,7 @@ static void isin_unique(cfx_op_call *c, cfx_tensor *x, cfx_tensor *flat, cfx_ten
     twice = inverted(c, &cfx_op_logical_not, twice);
     cfx_tensor *mask = DO(index_copy, DO(empty_like, twice), 0, order, twice);
     mask = DO(slice_Tensor, mask, 0, 0, x->numel);
-    c->out[0] = DO(reshape, mask, cfx_ints_value(x->ndim, x->shape));
+    c->out[0] = DO(reshape, mask, size_list(x));
 }
 
 /* Where each element would stand among many others in order. */
@@ -176,7 +176,7 @@ static void isin_many(cfx_op_call *c, cfx_tensor *x, cfx_tensor *flat, cfx_tenso
     at = DO(where_ScalarOther, DO(lt_Scalar, at, row->numel), at, 0);
     cfx_tensor *same = DO(eq_Tensor, DO(index_Tensor, row, cfx_list(at)), flat);
     same = inverted(c, &cfx_op_logical_not, same);
-    c->out[0] = DO(reshape, same, cfx_ints_value(x->ndim, x->shape));
+    c->out[0] = DO(reshape, same, size_list(x));
 }
 
 /* The number that is looked for, as it is compared: in the dtype of both. PyTorch makes a float32
@@ -217,8 +217,8 @@ CORE(isin) { /* elements, test_elements, assume_unique, invert */
 /* ---- padding --------------------------------------------------------------------------------- */
 
 /* The places that the padded dimension is taken from. */
-static cfx_tensor *reflected(cfx_op_call *c, cfx_tensor *range, int64_t size) {
-    int64_t last = size_minus(size, 1);
+static cfx_tensor *reflected(cfx_op_call *c, cfx_tensor *range, cfx_value size) {
+    cfx_value last = size_minus(size, 1);
     cfx_tensor *inside = DO(rsub_Scalar, DO(abs, range), last);
     return DO(rsub_Scalar, DO(abs, inside), last);
 }
@@ -229,7 +229,8 @@ static void padded(cfx_op_call *c, bool reflect) {
     int n = arg_ints(c, 1, pad) / 2;
     for (int i = 0; i < n && !op_failed(); i++) {
         int dim = t->ndim - n + i;
-        int64_t size = t->shape[dim], left = pad[2 * (n - 1 - i)], right = pad[2 * (n - i) - 1];
+        cfx_value size = size_of(t, dim);
+        int64_t left = pad[2 * (n - 1 - i)], right = pad[2 * (n - i) - 1];
         cfx_tensor *range = DO(arange_start, -left, size_plus(size, right),
                                CFX_KW(device, cfx_device_value(t->device)));
         cfx_tensor *from = reflect ? reflected(c, range, size)
@@ -251,9 +252,7 @@ CORE(replication_pad) { padded(c, false); }
 
 static int64_t no_less(int64_t a) { return a > 0 ? a : 0; }
 
-static cfx_tensor *part_of(cfx_op_call *c, cfx_tensor *t, int dim, int64_t from, int64_t to) {
-    return DO(slice_Tensor, t, dim, from, to);
-}
+#define part_of(t, dim, from, to) DO(slice_Tensor, t, dim, from, to)
 
 static void copy_part(cfx_op_call *c, cfx_tensor *to, cfx_tensor *from) {
     if (!op_failed())
@@ -263,31 +262,34 @@ static void copy_part(cfx_op_call *c, cfx_tensor *to, cfx_tensor *from) {
 /* self, pad: written in place, first the middle, then the ends from what is there. */
 CORE(_pad_circular) {
     cfx_tensor *t = arg_tensor(c, 0);
-    int64_t pad[CFX_MAX_DIMS], shape[CFX_MAX_DIMS];
+    int64_t pad[CFX_MAX_DIMS];
+    cfx_value shape[CFX_MAX_DIMS];
     int n = arg_ints(c, 1, pad) / 2;
-    memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape);
+    for (int i = 0; i < t->ndim; i++)
+        shape[i] = size_of(t, i);
     for (int i = 0; i < n; i++)
         shape[t->ndim - 1 - i] =
             size_plus(size_plus(shape[t->ndim - 1 - i], pad[2 * i]), pad[2 * i + 1]);
-    cfx_tensor *out = DO(new_empty, t, cfx_ints_value(t->ndim, shape)), *to = out, *from = t;
+    cfx_tensor *out = DO(new_empty, t, cfx_list_value(t->ndim, shape)), *to = out, *from = t;
     for (int i = 0; i < n; i++) {
         int dim = t->ndim - 1 - i;
         int64_t l = pad[2 * i], r = pad[2 * i + 1];
-        to = part_of(c, to, dim, no_less(l), size_minus(shape[dim], no_less(r)));
-        from = part_of(c, from, dim, no_less(-l), size_minus(t->shape[dim], no_less(-r)));
+        to = part_of(to, dim, no_less(l), size_minus(shape[dim], no_less(r)));
+        from = part_of(from, dim, no_less(-l), size_minus(size_of(t, dim), no_less(-r)));
     }
     copy_part(c, to, from);
     for (int i = 0; i < n && !op_failed(); i++) {
         int dim = t->ndim - 1 - i;
-        int64_t l = pad[2 * i], r = pad[2 * i + 1], end = shape[dim];
+        int64_t l = pad[2 * i], r = pad[2 * i + 1];
+        cfx_value end = shape[dim];
         if (l > 0) {
-            int64_t first = size_minus(size_minus(end, l), no_less(r));
-            to = part_of(c, out, dim, 0, l);
-            copy_part(c, to, part_of(c, out, dim, first, size_minus(end, no_less(r))));
+            cfx_value first = size_minus(size_minus(end, l), no_less(r));
+            to = part_of(out, dim, 0, l);
+            copy_part(c, to, part_of(out, dim, first, size_minus(end, no_less(r))));
         }
         if (r > 0) {
-            to = part_of(c, out, dim, size_minus(end, r), end);
-            copy_part(c, to, part_of(c, out, dim, no_less(l), no_less(l) + r));
+            to = part_of(out, dim, size_minus(end, r), end);
+            copy_part(c, to, part_of(out, dim, no_less(l), no_less(l) + r));
         }
     }
     c->out[0] = out;
@@ -296,10 +298,10 @@ CORE(_pad_circular) {
 /* ---- columns of an image --------------------------------------------------------------------- */
 
 /* Where each place of the kernel finds its element in each block along one dimension. */
-static cfx_tensor *block_places(cfx_op_call *c, int64_t size, int64_t kernel, int64_t dilation,
+static cfx_tensor *block_places(cfx_op_call *c, cfx_value size, int64_t kernel, int64_t dilation,
                                 int64_t pad, int64_t stride) {
     cfx_value where = cfx_device_value(T->device), i64 = cfx_dtype_value(CFX_I64);
-    int64_t blocks = size_minus(size_plus(size, pad * 2), dilation * (kernel - 1));
+    cfx_value blocks = size_minus(size_plus(size, pad * 2), dilation * (kernel - 1));
     cfx_tensor *start = DO(arange_start_step, 0, blocks, stride, CFX_KW(dtype, i64),
                            CFX_KW(device, where), CFX_KW(pin_memory, false));
     start = DO(unsqueeze, start, 0);
@@ -326,13 +328,13 @@ CORE(im2col) {
         x = DO(unsqueeze, x, 0);
     if (op_failed())
         return;
-    cfx_tensor *row = block_places(c, x->shape[2], w[0][0], w[1][0], w[2][0], w[3][0]);
-    cfx_tensor *col = block_places(c, x->shape[3], w[0][1], w[1][1], w[2][1], w[3][1]);
+    cfx_tensor *row = block_places(c, size_of(x, 2), w[0][0], w[1][0], w[2][0], w[3][0]);
+    cfx_tensor *col = block_places(c, size_of(x, 3), w[0][1], w[1][1], w[2][1], w[3][1]);
     cfx_tensor *padded_x =
         DO(constant_pad_nd, x, cfx_list(w[2][1], w[2][1], w[2][0], w[2][0]), 0.0);
     if (op_failed())
         return;
-    int64_t rows = row->shape[1];
+    cfx_value rows = size_of(row, 1);
     row = DO(unsqueeze, DO(unsqueeze, row, -1), -1);
     for (int i = 0; i < 2; i++) /* [:, :, of which those are calls that may be less than all */
         if (size_varies(x->shape[i]))
@@ -340,8 +342,8 @@ CORE(im2col) {
     cfx_value at = at_dim(2, row);
     cfx_list_append(cfx_as_list(at), cfx_tensor_value(col));
     cfx_tensor *y = DO(permute, DO(index_Tensor, padded_x, at), cfx_list(0, 1, 2, 4, 3, 5));
-    int64_t blocks = op_failed() ? 0 : size_times(rows, col->shape[1]);
-    y = DO(reshape, y, cfx_list(x->shape[0], x->shape[1] * w[0][0] * w[0][1], blocks));
+    cfx_value blocks = op_failed() ? cfx_int(0) : size_times(rows, size_of(col, 1));
+    y = DO(reshape, y, cfx_list(size_of(x, 0), x->shape[1] * w[0][0] * w[0][1], blocks));
     c->out[0] = single ? DO(squeeze_dim, y, 0) : y;
 }
 
@@ -362,11 +364,12 @@ CORE(col2im) {
     cfx_tensor *y =
         DO(reshape, x, cfx_list(x->shape[0], channels, w[0][0], w[0][1], col[0], col[1]));
     y = DO(permute, y, cfx_list(0, 1, 2, 4, 3, 5));
-    cfx_tensor *row = block_places(c, size[0], w[0][0], w[1][0], w[2][0], w[3][0]);
+    cfx_tensor *row = block_places(c, cfx_int(size[0]), w[0][0], w[1][0], w[2][0], w[3][0]);
     row = DO(unsqueeze, DO(unsqueeze, row, -1), -1);
     cfx_value at = at_dim(2, row);
     cfx_list_append(cfx_as_list(at),
-                    cfx_tensor_value(block_places(c, size[1], w[0][1], w[1][1], w[2][1], w[3][1])));
+                    cfx_tensor_value(block_places(c, cfx_int(size[1]), w[0][1], w[1][1], w[2][1],
+                                                  w[3][1])));
     cfx_tensor *sum =
         DO(new_zeros, x,
            cfx_list(x->shape[0], channels, size[0] + 2 * w[2][0], size[1] + 2 * w[2][1]));

@@ -3,6 +3,8 @@
 
 #include <cfx/ops.h>
 
+#include "../sizes.h"
+
 #define T arg_tensor(c, 0)
 
 /* Argument i says how a loss is reduced. */
@@ -89,7 +91,7 @@ CORE(nll_loss_forward) {
         return;
     }
     if (w) {
-        cfx_tensor *all = DO(expand, w, cfx_ints_value(x->ndim, x->shape));
+        cfx_tensor *all = DO(expand, w, size_list(x));
         all = DO(squeeze_dim, DO(gather, all, dim, safe), dim);
         c->out[1] = DO(sum, DO(where_ScalarOther, DO(ne_Scalar, y, ignored), all, 0));
     } else {
@@ -108,7 +110,7 @@ CORE(soft_margin_loss) {
 }
 
 /* 0, 1, … n - 1 on the device of t. */
-static cfx_tensor *counted(cfx_op_call *c, int64_t n, const cfx_tensor *t) {
+static cfx_tensor *counted(cfx_op_call *c, cfx_value n, const cfx_tensor *t) {
     return DO(arange, n, CFX_KW(device, cfx_device_value(t->device)), CFX_KW(pin_memory, false));
 }
 
@@ -126,9 +128,9 @@ CORE(multi_margin_loss) {
         z = DO(mul_Tensor, z, DO(index_Tensor, DO(atleast_1d, w), cfx_list(y)));
     if (op_failed())
         return;
-    z = DO(where_ScalarOther, DO(ne_Tensor, counted(c, x->shape[1], x), y), z, 0);
+    z = DO(where_ScalarOther, DO(ne_Tensor, counted(c, size_of(x, 1), x), y), z, 0);
     c->out[0] = how == 1   ? DO(mean, z)
-                : how == 2 ? DO(div_Scalar, DO(sum, z), x->shape[1])
+                : how == 2 ? DO(div_Scalar, DO(sum, z), size_of(x, 1))
                            : DO(mean_dim, z, cfx_list(1));
 }
 
@@ -138,7 +140,7 @@ CORE(multilabel_margin_loss_forward) {
     int64_t how = arg_int(c, 2), last = -1;
     if (op_failed())
         return;
-    int64_t n = x->shape[1];
+    cfx_value n = size_of(x, 1);
     cfx_tensor *index = counted(c, n, y);
     cfx_tensor *end = DO(where_ScalarOther, DO(eq_Scalar, y, -1), index, n);
     end = DO(amin, end, cfx_list(last), true);
@@ -152,5 +154,5 @@ CORE(multilabel_margin_loss_forward) {
     z = DO(where_ScalarOther, DO(unsqueeze, DO(t, label), -1), z, 0);
     z = how == 2 ? DO(sum, z) : DO(sum_dim_IntList, z, cfx_list(0, last));
     c->out[0] = how == 1 ? DO(mean, z) : z;
-    c->out[1] = DO(reshape, core_to(c, is, t->dtype), cfx_ints_value(t->ndim, t->shape));
+    c->out[1] = DO(reshape, core_to(c, is, t->dtype), size_list(t));
 }

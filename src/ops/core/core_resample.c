@@ -67,8 +67,8 @@ static void nearest(cfx_op_call *c, double offset) {
         return;
     for (int d = 0; d < r.dims; d++) {
         double in = (double)r.image->shape[d + 2];
-        double scale = r.scale[d] ? in / (in * r.scale[d])
-                                  : size_ratio(r.image->shape[d + 2], r.size[d]);
+        cfx_value scale = r.scale[d] ? cfx_float(in / (in * r.scale[d]))
+                                     : size_ratio(r.image->shape[d + 2], r.size[d]);
         cfx_tensor *to = DO(arange, r.size[d], CFX_KW(dtype, cfx_f32),
                             CFX_KW(device, cfx_device_value(r.image->device)));
         at[d] = core_to(c, DO(mul_Tensor, DO(add_Tensor, to, offset), scale), CFX_I64);
@@ -108,7 +108,8 @@ CORE(linear_resample) {
         int64_t shape[3] = {r.size[d], 1, 1};
         place[d] = DO(reshape, place[d], cfx_ints_value(r.dims - d, shape));
         low[d] = core_to(c, place[d], CFX_I64);
-        high[d] = DO(clamp, DO(add_Tensor, low[d], 1), CFX_KW(max, r.image->shape[d + 2] - 1));
+        high[d] = DO(clamp, DO(add_Tensor, low[d], 1),
+                     CFX_KW(max, size_minus(size_of(r.image, d + 2), 1)));
     }
     int n = 1 << r.dims;
     for (int k = 0; k < n; k++) {
@@ -180,8 +181,8 @@ CORE(cubic) {
     cubic_weights(c, ty, wy);
     for (int k = 0; k < 4 && !op_failed(); k++) {
         for (int l = 0; l < 4; l++) {
-            cfx_tensor *at[2] = {DO(clamp, ys[k], 0, r.image->shape[2] - 1)};
-            at[1] = DO(clamp, xs[l], 0, r.image->shape[3] - 1);
+            cfx_tensor *at[2] = {DO(clamp, ys[k], 0, size_minus(size_of(r.image, 2), 1))};
+            at[1] = DO(clamp, xs[l], 0, size_minus(size_of(r.image, 3), 1));
             row[l] = taken(c, &r, at);
         }
         rows[k] = weighed(c, row, wx);

@@ -7,8 +7,6 @@
 
 #define T arg_tensor(c, 0)
 
-static cfx_value shape_of(const cfx_tensor *t) { return cfx_ints_value(t->ndim, t->shape); }
-
 /* ---- order of dimensions --------------------------------------------------------------------- */
 
 static void swapped(cfx_op_call *c, int64_t a, int64_t b) {
@@ -56,10 +54,11 @@ CORE(split_Tensor) {
     size = size < INT64_MAX / 2 ? size : INT64_MAX / 2;
     cfx_value sizes = cfx_list_value(0, NULL);
     int64_t n = t->shape[dim] ? (t->shape[dim] + size - 1) / size : 1; /* no size: a number */
-    int64_t beyond = size_minus(size_times(size, n), t->shape[dim]);
-    int64_t last = size_minus(size, beyond);
+    cfx_value each = size == arg_int(c, 1) ? c->args[1] : cfx_int(size);
+    cfx_value beyond = size_minus(size_times(each, n), size_of(t, dim));
+    cfx_value last = size_minus(each, beyond);
     for (int64_t i = 0; i < n && !op_failed(); i++)
-        cfx_list_append(cfx_as_list(sizes), cfx_int(i < n - 1 ? size : last));
+        cfx_list_append(cfx_as_list(sizes), i < n - 1 ? each : last);
     c->result = DO_ALL(split_with_sizes, T, sizes, c->args[2]);
 }
 CORE(unsafe_split_Tensor) { c->result = DO_ALL(split_Tensor, T, c->args[1], c->args[2]); }
@@ -106,9 +105,9 @@ CORE(stack) {
 /* ---- moving elements about ------------------------------------------------------------------- */
 
 static cfx_tensor *rolled(cfx_op_call *c, cfx_tensor *t, int64_t shift, int dim) {
-    int64_t size = t->shape[dim];
-    shift = shift < -INT32_MAX || shift > INT32_MAX ? shift % size : shift;
-    int64_t start = size_modulo(size_minus(size, shift), size);
+    cfx_value size = size_of(t, dim);
+    shift = shift < -INT32_MAX || shift > INT32_MAX ? shift % t->shape[dim] : shift;
+    cfx_value start = size_modulo(size_minus(size, shift), size);
     cfx_tensor *range = DO(arange, size, CFX_KW(device, cfx_device_value(t->device)));
     cfx_tensor *from = DO(fmod_Scalar, DO(add_Tensor, range, start), size);
     return DO(index_select, t, dim, from);
@@ -127,7 +126,7 @@ CORE(roll) {
     if (!m && n == 1) {
         cfx_tensor *flat = DO(flatten_using_ints, t);
         if (!op_failed())
-            c->out[0] = DO(view, rolled(c, flat, shifts[0], 0), shape_of(t));
+            c->out[0] = DO(view, rolled(c, flat, shifts[0], 0), size_list(t));
         return;
     }
     for (int i = 0; i < n && i < m && !op_failed(); i++) {
@@ -155,28 +154,29 @@ CORE(rot90) {
 /* Channels to places in the image, or back: a view of two more dimensions, turned. */
 static void shuffled(cfx_op_call *c, bool unshuffle) {
     cfx_tensor *t = T;
-    int64_t f = arg_int(c, 1), wide[CFX_MAX_DIMS + 2], order[CFX_MAX_DIMS + 2],
-            shape[CFX_MAX_DIMS];
+    int64_t f = arg_int(c, 1), order[CFX_MAX_DIMS + 2];
+    cfx_value wide[CFX_MAX_DIMS + 2], shape[CFX_MAX_DIMS];
     int n = t->ndim - 3;
     if (n < 0 || f <= 0 || t->ndim + 2 > CFX_MAX_DIMS) {
         op_fail(c, "%s expects an image of channels and a positive factor", op_title(c));
         return;
     }
-    int64_t ch = t->shape[n], h = t->shape[n + 1], w = t->shape[n + 2];
+    cfx_value ch = size_of(t, n), h = size_of(t, n + 1), w = size_of(t, n + 2);
     for (int i = 0; i < n; i++)
-        wide[i] = shape[i] = t->shape[i], order[i] = i;
+        wide[i] = shape[i] = size_of(t, i), order[i] = i;
     shape[n] = unshuffle ? size_times(ch, f * f) : size_over(ch, f * f);
     shape[n + 1] = unshuffle ? size_over(h, f) : size_times(h, f);
     shape[n + 2] = unshuffle ? size_over(w, f) : size_times(w, f);
-    int64_t split[] = {shape[n], f, f, h, w}, join[] = {ch, shape[n + 1], f, shape[n + 2], f};
+    cfx_value by = cfx_int(f), split[] = {shape[n], by, by, h, w},
+              join[] = {ch, shape[n + 1], by, shape[n + 2], by};
     int spread[] = {0, 3, 1, 4, 2}, gather[] = {0, 2, 4, 1, 3};
     for (int i = 0; i < 5; i++) {
         wide[n + i] = unshuffle ? join[i] : split[i];
         order[n + i] = n + (unshuffle ? gather[i] : spread[i]);
     }
-    cfx_tensor *y = DO(permute, DO(view, t, cfx_ints_value(n + 5, wide)),
+    cfx_tensor *y = DO(permute, DO(view, t, cfx_list_value(n + 5, wide)),
                        cfx_ints_value(n + 5, order));
-    y = DO(reshape, y, cfx_ints_value(t->ndim, shape));
+    y = DO(reshape, y, cfx_list_value(t->ndim, shape));
     cfx_value format = cfx_memory_format_value(cfx__tensor_suggest_format(t));
     c->out[0] = DO(clone, y, CFX_KW(memory_format, format));
 }
@@ -194,7 +194,7 @@ CORE(channel_shuffle) {
     memcpy(wide + 3, t->shape + 2, (size_t)(t->ndim - 2) * sizeof *wide);
     cfx_tensor *y = DO(view, t, cfx_ints_value(t->ndim + 1, wide));
     y = DO(contiguous, DO(transpose_int, y, 1, 2));
-    c->out[0] = DO(view, y, shape_of(t));
+    c->out[0] = DO(view, y, size_list(t));
 }
 
 /* ---- copies of views ------------------------------------------------------------------------- */
@@ -224,9 +224,9 @@ static void triangle(cfx_op_call *c, cfx_op *compare) {
     }
     cfx_value device = cfx_device_value(t->device);
     cfx_tensor *cols =
-        DO(unsqueeze, DO(arange, t->shape[t->ndim - 1], CFX_KW(device, device)), -2);
+        DO(unsqueeze, DO(arange, size_of(t, t->ndim - 1), CFX_KW(device, device)), -2);
     cfx_tensor *rows =
-        DO(unsqueeze, DO(arange, t->shape[t->ndim - 2], CFX_KW(device, device)), -1);
+        DO(unsqueeze, DO(arange, size_of(t, t->ndim - 2), CFX_KW(device, device)), -1);
     cfx_tensor *inside =
         core_do(c, compare, CFX_ARGS(DO(sub_Tensor, cols, rows), c->args[1]));
     c->out[0] = DO(contiguous, t->dtype == CFX_BOOL ? DO(logical_and, inside, t)
@@ -247,7 +247,8 @@ CORE(diag_embed) {
         int other = a;
         a = b, b = other, offset = -offset;
     }
-    int64_t size = t->shape[t->ndim - 1], more = offset < 0 ? -offset : offset;
+    int64_t more = offset < 0 ? -offset : offset;
+    cfx_value size = size_of(t, t->ndim - 1);
     cfx_value device = cfx_device_value(t->device), i64 = cfx_dtype_value(CFX_I64);
     if (offset) {
         memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape);
@@ -264,10 +265,11 @@ CORE(diag_embed) {
     cfx_tensor *rows = DO(arange, size, CFX_KW(dtype, i64), CFX_KW(device, device));
     cfx_tensor *cols = DO(arange_start, offset, size_plus(size, offset), CFX_KW(dtype, i64),
                           CFX_KW(device, device));
+    cfx_value square = cfx_list_value(0, NULL);
     for (int i = 0; i < n; i++)
-        shape[i] = i == a || i == b ? size : 1;
+        cfx_list_append(cfx_as_list(square), i == a || i == b ? size : cfx_int(1));
     cfx_tensor *kept = DO(eq_Tensor, rows, DO(unsqueeze, cols, -1));
-    kept = DO(reshape, kept, cfx_ints_value(n, shape));
+    kept = DO(reshape, kept, square);
     c->out[0] = DO(contiguous, t->dtype == CFX_BOOL ? DO(logical_and, kept, t)
                                                     : DO(where_ScalarOther, kept, t, 0));
 }

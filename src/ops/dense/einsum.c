@@ -2,6 +2,7 @@
  * order of dims (results first, then sums) and contracted in pairs. */
 #include <cfx/ops.h>
 
+#include "../sizes.h"
 #include "products.h"
 
 CFX_FAMILY(LINEAR);
@@ -348,7 +349,10 @@ static void decompose_einsum(cfx_op_call *c) {
     if (op_failed())
         return;
     if (e->all > e->out && n > 1) {
-        y = cfx_view(y, cfx_ints_value(e->out, y->shape));
+        cfx_value sizes = cfx_list_value(0, NULL);
+        for (int i = 0; i < e->out; i++)
+            cfx_list_append(cfx_as_list(sizes), size_of(y, i));
+        y = cfx_view(y, sizes);
     } else if (e->all > e->out) {
         int64_t dims[CFX_MAX_DIMS];
         for (int i = e->out; i < e->all; i++)

@@ -174,50 +174,65 @@ static void kernel_matmul(cfx_op_call *c) {
 
 /* A product in its final shape. For fake tensors PyTorch makes it a view proper, which counts when
  * it is written to. */
-static cfx_tensor *in_shape(cfx_op_call *c, cfx_tensor *t, int n, const int64_t *shape) {
-    cfx_value size = cfx_ints_value(n, shape);
+static cfx_tensor *in_shape(cfx_op_call *c, cfx_tensor *t, int n, const cfx_value *shape) {
+    cfx_value size = cfx_list_value(n, shape);
     return c->fake ? cfx_view(t, size) : cfx_aten__unsafe_view(t, size);
 }
 
 static cfx_tensor *folded_product(cfx_op_call *c, cfx_tensor *a, cfx_tensor *b) {
     const bool swap = b->ndim > a->ndim;
     cfx_tensor *big = swap ? cfx_mT(b) : a, *small = !swap ? b : a->ndim == 2 ? cfx_t(a) : a;
-    int64_t shape[CFX_MAX_DIMS], rows = 1;
+    cfx_value shape[CFX_MAX_DIMS];
     if (op_failed())
         return &cfx__tensor_bad;
     int n = big->ndim;
-    for (int i = 0; i < n - 1; i++)
-        rows *= shape[i] = big->shape[i];
-    cfx_tensor *flat = cfx_reshape(big, cfx_list(rows, big->shape[n - 1]));
+    for (int i = 0; i < n; i++)
+        shape[i] = size_of(big, i);
+    cfx_value rows = size_all(n - 1, shape);
+    cfx_tensor *flat = cfx_reshape(big, cfx_list(rows, shape[n - 1]));
     if (small->ndim == 1)
         return in_shape(c, cfx_mv(flat, small), n - 1, shape);
-    shape[n - 1] = small->shape[1];
+    shape[n - 1] = size_of(small, 1);
     cfx_tensor *product = in_shape(c, cfx_mm(flat, small), n, shape);
     return swap ? cfx_contiguous(cfx_mT(product)) : product;
 }
 
-static cfx_tensor *batched_product(cfx_op_call *c, cfx_tensor *a, cfx_tensor *b) {
-    const int64_t n = a->ndim > 1 ? a->shape[a->ndim - 2] : 1, m1 = a->shape[a->ndim - 1];
-    const int64_t m2 = b->shape[b->ndim > 1 ? b->ndim - 2 : 0];
-    const int64_t p = b->ndim > 1 ? b->shape[b->ndim - 1] : 1;
-    int64_t shape[CFX_MAX_DIMS + 2], batches = 1;
+/* The dimensions before the last two, broadcast: how many; -1 with an error. */
+static int batch_shape(cfx_op_call *c, const cfx_tensor *a, const cfx_tensor *b,
+                       cfx_value *shape) {
+    int64_t sizes[CFX_MAX_DIMS];
     int ndim = 0;
-    if (a->ndim > 2 && !cfx__shape_broadcast(c->at, &ndim, shape, a->ndim - 2, a->shape))
+    if (a->ndim > 2 && !cfx__shape_broadcast(c->at, &ndim, sizes, a->ndim - 2, a->shape))
+        return -1;
+    if (b->ndim > 2 && !cfx__shape_broadcast(c->at, &ndim, sizes, b->ndim - 2, b->shape))
+        return -1;
+    for (int i = 0; i < ndim; i++) {
+        int j = i - ndim + a->ndim - 2, k = i - ndim + b->ndim - 2;
+        shape[i] = j >= 0 && (a->shape[j] != 1 || k < 0) ? size_of(a, j) : size_of(b, k);
+    }
+    return ndim;
+}
+
+static cfx_tensor *batched_product(cfx_op_call *c, cfx_tensor *a, cfx_tensor *b) {
+    const cfx_value one = cfx_int(1);
+    const cfx_value n = a->ndim > 1 ? size_of(a, a->ndim - 2) : one, m1 = size_of(a, a->ndim - 1);
+    const cfx_value m2 = size_of(b, b->ndim > 1 ? b->ndim - 2 : 0);
+    const cfx_value p = b->ndim > 1 ? size_of(b, b->ndim - 1) : one;
+    cfx_value shape[CFX_MAX_DIMS + 2];
+    int ndim = batch_shape(c, a, b, shape);
+    if (ndim < 0)
         return &cfx__tensor_bad;
-    if (b->ndim > 2 && !cfx__shape_broadcast(c->at, &ndim, shape, b->ndim - 2, b->shape))
-        return &cfx__tensor_bad;
-    for (int i = 0; i < ndim; i++)
-        batches = i ? size_times(batches, shape[i]) : shape[i];
+    cfx_value batches = size_all(ndim, shape);
     shape[ndim] = n, shape[ndim + 1] = m1;
     cfx_tensor *left =
-        cfx_reshape(cfx_expand(a, cfx_ints_value(ndim + 2, shape)), cfx_list(batches, n, m1));
+        cfx_reshape(cfx_expand(a, cfx_list_value(ndim + 2, shape)), cfx_list(batches, n, m1));
     cfx_tensor *right, *product;
     shape[ndim] = m2, shape[ndim + 1] = p;
     if (b->ndim == 1) {
-        right = cfx_expand(b, cfx_ints_value(ndim + 1, shape));
+        right = cfx_expand(b, cfx_list_value(ndim + 1, shape));
         right = cfx_unsqueeze(cfx_reshape(right, cfx_list(batches, m2)), 2);
     } else {
-        right = cfx_expand(b, cfx_ints_value(ndim + 2, shape));
+        right = cfx_expand(b, cfx_list_value(ndim + 2, shape));
         right = cfx_reshape(right, cfx_list(batches, m2, p));
     }
     product = cfx_bmm(left, right);
@@ -350,15 +365,16 @@ static void decompose_linear(cfx_op_call *c) {
         return;
     }
     if (b && cfx__tensor_is_contiguous(x) && (x->ndim == 3 || b->ndim == 1)) {
-        int64_t shape[CFX_MAX_DIMS], rows = 1;
-        for (int i = 0; i < x->ndim - 1; i++)
-            rows *= shape[i] = x->shape[i];
-        cfx_tensor *flat = cfx_reshape(x, cfx_list(rows, x->shape[x->ndim - 1]));
+        cfx_value shape[CFX_MAX_DIMS];
+        for (int i = 0; i < x->ndim; i++)
+            shape[i] = size_of(x, i);
+        cfx_value rows = size_all(x->ndim - 1, shape);
+        cfx_tensor *flat = cfx_reshape(x, cfx_list(rows, shape[x->ndim - 1]));
         cfx_tensor *y = cfx_addmm(b, flat, cfx_t(w));
         if (op_failed())
             return;
-        shape[x->ndim - 1] = y->shape[1];
-        c->out[0] = cfx_view(y, cfx_ints_value(x->ndim, shape));
+        shape[x->ndim - 1] = size_of(y, 1);
+        c->out[0] = cfx_view(y, cfx_list_value(x->ndim, shape));
         return;
     }
     cfx_tensor *y = cfx_matmul(x, cfx_t(w));

@@ -14,7 +14,7 @@ CFX_FAMILY(LINEAR);
 typedef struct {
     int64_t both[CFX_MAX_DIMS], left[CFX_MAX_DIMS], right[CFX_MAX_DIMS], sum[CFX_MAX_DIMS];
     int nboth, nleft, nright, nsum;
-    int64_t both_size, left_size, right_size, sum_size;
+    cfx_value both_size, left_size, right_size, sum_size;
 } roles;
 
 static int append(int64_t *to, int n, const int64_t *from, int more) {
@@ -31,7 +31,8 @@ cfx_tensor *sum_of_products(cfx_op_call *c, cfx_tensor *left, cfx_tensor *right,
     }
     if (!mask)
         return cfx_mul(left, right);
-    roles r = {.both_size = 1, .left_size = 1, .right_size = 1, .sum_size = 1};
+    const cfx_value one = cfx_int(1);
+    roles r = {.both_size = one, .left_size = one, .right_size = one, .sum_size = one};
     const int n = left->ndim;
     for (int i = 0; i < n; i++) {
         const int64_t a = left->shape[i], b = right->shape[i];
@@ -42,22 +43,24 @@ cfx_tensor *sum_of_products(cfx_op_call *c, cfx_tensor *left, cfx_tensor *right,
         if (mask >> i & 1) {
             r.sum[r.nsum++] = i;
             if (a != 1 && b != 1)
-                r.sum_size = size_times(r.sum_size, a);
+                r.sum_size = size_times(r.sum_size, size_of(left, i));
             else if (a != 1)
                 left = cfx_sum(left, cfx_list(i), cfx_bool(true));
             else if (b != 1)
                 right = cfx_sum(right, cfx_list(i), cfx_bool(true));
         } else if (a != 1 && b != 1) {
-            r.both[r.nboth++] = i, r.both_size = size_times(r.both_size, a);
+            r.both[r.nboth++] = i, r.both_size = size_times(r.both_size, size_of(left, i));
         } else if (a != 1) {
-            r.left[r.nleft++] = i, r.left_size = size_times(r.left_size, a);
+            r.left[r.nleft++] = i, r.left_size = size_times(r.left_size, size_of(left, i));
         } else {
-            r.right[r.nright++] = i, r.right_size = size_times(r.right_size, b);
+            r.right[r.nright++] = i;
+            r.right_size = size_times(r.right_size, size_of(right, i));
         }
         if (op_failed())
             return &cfx__tensor_bad;
     }
-    int64_t to_left[CFX_MAX_DIMS], to_right[CFX_MAX_DIMS], back[CFX_MAX_DIMS], shape[CFX_MAX_DIMS];
+    int64_t to_left[CFX_MAX_DIMS], to_right[CFX_MAX_DIMS], back[CFX_MAX_DIMS];
+    cfx_value shape[CFX_MAX_DIMS];
     int k = append(to_left, 0, r.both, r.nboth);
     k = append(to_left, k, r.left, r.nleft);
     k = append(to_left, k, r.sum, r.nsum);
@@ -69,13 +72,15 @@ cfx_tensor *sum_of_products(cfx_op_call *c, cfx_tensor *left, cfx_tensor *right,
     for (int i = 0; i < n; i++) { /* the result lies as the left operand is permuted */
         int64_t d = to_left[i];
         back[d] = i;
-        shape[i] = mask >> d & 1 ? 1 : left->shape[d] != 1 ? left->shape[d] : right->shape[d];
+        shape[i] = mask >> d & 1          ? one
+                   : left->shape[d] != 1 ? size_of(left, (int)d)
+                                         : size_of(right, (int)d);
     }
     left = cfx_reshape(cfx_permute(left, cfx_ints_value(n, to_left)),
                        cfx_list(r.both_size, r.left_size, r.sum_size));
     right = cfx_reshape(cfx_permute(right, cfx_ints_value(n, to_right)),
                         cfx_list(r.both_size, r.sum_size, r.right_size));
-    cfx_tensor *product = cfx_view(cfx_bmm(left, right), cfx_ints_value(n, shape));
+    cfx_tensor *product = cfx_view(cfx_bmm(left, right), cfx_list_value(n, shape));
     return cfx_permute(product, cfx_ints_value(n, back));
 }
 
@@ -207,8 +212,8 @@ CFX_OP(bilinear) = {
 
 static void decompose_tensordot(cfx_op_call *c) {
     cfx_tensor *t[2] = {arg_tensor(c, 0), arg_tensor(c, 1)};
-    int64_t dims[2][CFX_MAX_DIMS], order[2][CFX_MAX_DIMS], shape[2 * CFX_MAX_DIMS];
-    int64_t common = 1, own[2] = {1, 1};
+    int64_t dims[2][CFX_MAX_DIMS], order[2][CFX_MAX_DIMS];
+    cfx_value common = cfx_int(1), own[2] = {common, common}, shape[2 * CFX_MAX_DIMS];
     int n = arg_ints(c, 2, dims[0]), nshape = 0;
     const int other = arg_ints(c, 3, dims[1]);
     uint64_t mask[2] = {0, 0};
@@ -246,7 +251,7 @@ static void decompose_tensordot(cfx_op_call *c) {
         else if (a == 1)
             t[1] = cfx_sum(t[1], cfx_list(d[1]), cfx_bool(true));
         else if (a == b)
-            common *= a;
+            common = size_times(common, size_of(given[0], d[0]));
         else
             op_fail(c,
                     "contracted dimensions need to match, but first has size %lld in dim %d and "
@@ -260,7 +265,8 @@ static void decompose_tensordot(cfx_op_call *c) {
         for (int i = 0; i < given[k]->ndim; i++)
             if (!(mask[k] >> i & 1)) {
                 order[k][(k ? n : 0) + at++] = i;
-                own[k] *= shape[nshape++] = given[k]->shape[i];
+                shape[nshape] = size_of(t[k], i);
+                own[k] = size_times(own[k], shape[nshape++]);
             }
         for (int i = 0; i < n; i++)
             order[k][first + i] = dims[k][i];
@@ -273,7 +279,7 @@ static void decompose_tensordot(cfx_op_call *c) {
     a = cfx_reshape(a, cfx_list(own[0], common));
     cfx_tensor *b = cfx_permute(t[1], cfx_ints_value(t[1]->ndim, order[1]));
     b = cfx_reshape(b, cfx_list(common, own[1]));
-    c->out[0] = cfx_reshape(cfx_mm(a, b), cfx_ints_value(nshape, shape));
+    c->out[0] = cfx_reshape(cfx_mm(a, b), cfx_list_value(nshape, shape));
 }
 
 static void decompose_inner(cfx_op_call *c) {
@@ -295,26 +301,27 @@ static void decompose_inner(cfx_op_call *c) {
 static void decompose_kron(cfx_op_call *c) {
     cfx_tensor *t[2] = {arg_tensor(c, 0), arg_tensor(c, 1)};
     const int n = t[0]->ndim > t[1]->ndim ? t[0]->ndim : t[1]->ndim;
-    int64_t wide[2][CFX_MAX_DIMS], shape[CFX_MAX_DIMS];
+    cfx_value wide[2][CFX_MAX_DIMS], shape[CFX_MAX_DIMS];
     if (2 * n > CFX_MAX_DIMS) {
         op_fail(c, "tensor has too many (>%d) dims", CFX_MAX_DIMS);
         return;
     }
     for (int i = 0; i < n; i++) {
-        shape[i] = 1;
+        shape[i] = cfx_int(1);
         for (int k = 0; k < 2; k++) {
             int from = i - (n - t[k]->ndim);
-            wide[k][2 * i + k] = from >= 0 ? t[k]->shape[from] : 1;
-            wide[k][2 * i + 1 - k] = 1;
-            if (__builtin_mul_overflow(shape[i], wide[k][2 * i + k], &shape[i])) {
-                op_fail(c, "kron: the result is too large");
-                return;
-            }
+            wide[k][2 * i + k] = from >= 0 ? size_of(t[k], from) : cfx_int(1);
+            wide[k][2 * i + 1 - k] = cfx_int(1);
+            shape[i] = size_times(shape[i], wide[k][2 * i + k]);
+        }
+        if (cfx_integer(shape[i]) == INT64_MAX) {
+            op_fail(c, "kron: the result is too large");
+            return;
         }
     }
-    cfx_tensor *a = cfx_aten__unsafe_view(t[0], cfx_ints_value(2 * n, wide[0]));
-    cfx_tensor *b = cfx_aten__unsafe_view(t[1], cfx_ints_value(2 * n, wide[1]));
-    c->out[0] = cfx_reshape(cfx_mul(a, b), cfx_ints_value(n, shape));
+    cfx_tensor *a = cfx_aten__unsafe_view(t[0], cfx_list_value(2 * n, wide[0]));
+    cfx_tensor *b = cfx_aten__unsafe_view(t[1], cfx_list_value(2 * n, wide[1]));
+    c->out[0] = cfx_reshape(cfx_mul(a, b), cfx_list_value(n, shape));
 }
 
 CFX_OP(tensordot) = {

@@ -2,7 +2,7 @@
  * at, so indices there may be anything), along a dimension with broadcasting, where not zero. */
 #include <cfx/ops.h>
 
-#include "../ops.h"
+#include "../sizes.h"
 
 CFX_FAMILY(INDEX);
 
@@ -33,7 +33,7 @@ static void decompose_masked_index(cfx_op_call *c) {
     if (op_failed())
         return;
     if (self->numel == 0) {
-        c->out[0] = cfx_full(cfx_ints_value(mask->ndim, mask->shape), c->args[3],
+        c->out[0] = cfx_full(size_list(mask), c->args[3],
                              CFX_KW(dtype, cfx_dtype_value(self->dtype)));
         return;
     }

@@ -4,6 +4,7 @@
  * Running statistics are written in place by the operators whose schema says so, and by
  * native_batch_norm, whose schema does not but which does. */
 #include "../back.h"
+#include "../sizes.h"
 #include "norm.h"
 
 #include <math.h>
@@ -337,10 +338,11 @@ static void decompose_instance_norm(cfx_op_call *c) {
                 cfx__shape_text(x->ndim, x->shape));
         return;
     }
-    int64_t b = x->shape[0], n = x->shape[1], shape[CFX_MAX_DIMS];
-    memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
-    shape[0] = 1;
-    if (__builtin_mul_overflow(b, n, &shape[1])) {
+    cfx_value b = size_of(x, 0), n = size_of(x, 1), all = size_times(b, n);
+    cfx_value shape = cfx_list(1, all);
+    for (int i = 2; i < x->ndim; i++)
+        cfx_list_append(cfx_as_list(shape), size_of(x, i));
+    if (cfx_integer(all) == INT64_MAX) {
         op_fail(c, "integer out of range");
         return;
     }
@@ -349,7 +351,7 @@ static void decompose_instance_norm(cfx_op_call *c) {
         cfx_tensor *t = arg_tensor(c, i + 1);
         p[i] = t ? CFX_V(cfx_repeat(t, cfx_list(b))) : CFX_NONE;
     }
-    cfx_tensor *seen = cfx_view(cfx_contiguous(x), cfx_ints_value(x->ndim, shape));
+    cfx_tensor *seen = cfx_view(cfx_contiguous(x), shape);
     cfx_tensor *y = cfx_batch_norm(seen, p[0], p[1], p[2], p[3], c->args[5], c->args[6], c->args[7],
                                    c->args[8]);
     cfx_tensor *kept[2] = {mean, var};
@@ -357,7 +359,7 @@ static void decompose_instance_norm(cfx_op_call *c) {
         if (kept[i])
             cfx_copy_(kept[i],
                       cfx_mean(cfx_view(p[2 + i], cfx_list(b, n)), cfx_list(0), cfx_bool(false)));
-    c->out[0] = cfx_view(y, cfx_ints_value(x->ndim, x->shape));
+    c->out[0] = cfx_view(y, size_list(x));
 }
 
 CFX_OP(instance_norm) = {

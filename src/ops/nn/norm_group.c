@@ -1,5 +1,6 @@
 /* Group normalisation: channels of a group share their moments. */
 #include "../back.h"
+#include "../sizes.h"
 #include "norm.h"
 
 #include <math.h>
@@ -177,14 +178,15 @@ static void decompose_group_norm(cfx_op_call *c) {
         op_fail(c, "Expected at least 2 dimensions for input tensor but received %d", x->ndim);
         return;
     }
-    int64_t n = x->shape[0], channels = x->shape[1], hw = 1;
-    if (!group_fits(c, x, arg_tensor(c, 2), arg_tensor(c, 3), channels, arg_int(c, 1)))
+    if (!group_fits(c, x, arg_tensor(c, 2), arg_tensor(c, 3), x->shape[1], arg_int(c, 1)))
         return;
+    cfx_value n = size_of(x, 0), channels = size_of(x, 1), hw = cfx_int(1);
     for (int d = 2; d < x->ndim; d++)
-        if (__builtin_mul_overflow(hw, x->shape[d], &hw)) {
-            op_fail(c, "integer out of range");
-            return;
-        }
+        hw = size_times(hw, size_of(x, d));
+    if (cfx_integer(hw) == INT64_MAX) {
+        op_fail(c, "integer out of range");
+        return;
+    }
     cfx_tensor *seen = cfx__tensor_suggest_format(x) == CFX_CONTIGUOUS ? cfx_contiguous(x) : x;
     cfx_value r = cfx_native_group_norm(seen, c->args[2], c->args[3], n, channels, hw, c->args[1],
                                         c->args[4]);

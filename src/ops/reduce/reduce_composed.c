@@ -1,5 +1,6 @@
 /* Reductions made of other operators: trace, nanmean, equal, allclose, diff, quantile. */
 #include "../back.h"
+#include "../sizes.h"
 
 #include <math.h>
 
@@ -127,14 +128,15 @@ static void decompose_diff(cfx_op_call *c) {
         }
         x = cfx_cat(i ? cfx_list(x, ends[i]) : cfx_list(ends[i], x), c->args[2]);
     }
-    for (; n > 0 && !op_failed(); n--) {
+    for (cfx_value rest = cfx_int(x->shape[dim]); n > 0 && !op_failed(); n--) {
         size_t mark = cfx_scope_open();
-        int64_t size = x->shape[dim], rest = size > 0 ? size - 1 : 0;
+        bool some = x->shape[dim] > 0;
+        rest = some ? size_minus(rest, 1) : cfx_int(0);
         cfx_tensor *low = cfx_narrow(x, c->args[2], 0, rest);
-        cfx_tensor *high = cfx_narrow(x, c->args[2], size > 0 ? 1 : 0, rest);
+        cfx_tensor *high = cfx_narrow(x, c->args[2], some ? 1 : 0, rest);
         x = x->dtype == CFX_BOOL ? cfx_logical_xor(high, low) : cfx_sub(high, low);
         x = cfx_scope_return(mark, x);
-        if (rest == 0)
+        if (cfx_integer(rest) == 0)
             break;
     }
     c->out[0] = x;

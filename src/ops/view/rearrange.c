@@ -1,5 +1,6 @@
 /* Elements in another order or number: repeat, roll, flip, triangles, diagonals. */
 #include "../back.h"
+#include "../sizes.h"
 #include "../views.h"
 
 CFX_FAMILY(VIEW);
@@ -229,7 +230,7 @@ static void decompose_roll(cfx_op_call *c) {
         cfx_tensor *flat = cfx_view(cfx_contiguous(t), cfx_list(t->numel));
         flat =
             op_failed() ? flat : rolled(c, flat, cfx_integer(cfx_as_list(c->args[1])->items[0]), 0);
-        c->out[0] = cfx_view(flat, cfx_ints_value(t->ndim, t->shape));
+        c->out[0] = cfx_view(flat, size_list(t));
         return;
     }
     if (n != m) {

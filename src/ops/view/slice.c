@@ -113,7 +113,7 @@ static void decompose_narrow(cfx_op_call *c) {
     int64_t start = arg_int(c, 2);
     int dim;
     if (narrow_place(c, &dim, &start))
-        c->out[0] = cfx_slice(arg_tensor(c, 0), c->args[1], start, size_plus(start, arg_int(c, 3)),
+        c->out[0] = cfx_slice(arg_tensor(c, 0), c->args[1], start, size_plus(start, c->args[3]),
                               1);
 }
 
@@ -253,36 +253,36 @@ CFX_OP(unsafe_split_with_sizes) = {
 /* ---- chunk ----------------------------------------------------------------------------------- */
 
 /* The size of each piece of chunk(chunks, dim). With none to share out, *zeros is a list of as many
- * zeros, since split could not tell how many pieces are wanted. -1 with an error. */
-static int64_t chunk_size(cfx_op_call *c, cfx_value *zeros) {
+ * zeros, since split could not tell how many pieces are wanted. None with an error. */
+static cfx_value chunk_size(cfx_op_call *c, cfx_value *zeros) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t chunks = arg_int(c, 1);
     *zeros = CFX_NONE;
     if (t->ndim && chunks <= 0) {
         op_fail(c, "chunk expects `chunks` to be greater than 0, got: %lld", (long long)chunks);
-        return -1;
+        return cfx_none();
     }
     int d = split_dim(c, 2, "chunk");
     if (d < 0)
-        return -1;
+        return cfx_none();
     int64_t size = t->shape[d];
     if (size && chunks > INT64_MAX - size)
-        return 1;
+        return cfx_int(1);
     if (size)
         return size_over(size_minus(size_plus(size, chunks), 1), chunks);
     if (too_many(c, chunks))
-        return -1;
+        return cfx_none();
     *zeros = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < chunks && !op_failed(); i++)
         cfx_list_append(cfx_as_list(*zeros), cfx_int(0));
-    return 0;
+    return cfx_int(0);
 }
 
 static void decompose_chunk(cfx_op_call *c) {
     cfx_value zeros;
     cfx_tensor *t = arg_tensor(c, 0);
-    int64_t size = chunk_size(c, &zeros);
-    if (size < 0)
+    cfx_value size = chunk_size(c, &zeros);
+    if (cfx_is_none(size))
         return;
     c->result = cfx_is_none(zeros) ? cfx_split(t, size, c->args[2])
                                    : cfx_split_with_sizes(t, zeros, c->args[2]);
@@ -291,8 +291,8 @@ static void decompose_chunk(cfx_op_call *c) {
 static void decompose_unsafe_chunk(cfx_op_call *c) {
     cfx_value zeros;
     cfx_tensor *t = arg_tensor(c, 0);
-    int64_t size = chunk_size(c, &zeros);
-    if (size < 0)
+    cfx_value size = chunk_size(c, &zeros);
+    if (cfx_is_none(size))
         return;
     c->result = cfx_is_none(zeros) ? cfx_unsafe_split(t, size, c->args[2])
                                    : cfx_unsafe_split_with_sizes(t, zeros, c->args[2]);

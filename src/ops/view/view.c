@@ -240,54 +240,63 @@ static void view_reshape_as(cfx_op_call *c) {
     reshape_to(c, other->ndim, shape);
 }
 
-/* What -1 stands for, computed as PyTorch does. */
-static void infer_in_order(const cfx_tensor *t, int n, const int64_t *size, int64_t *shape) {
-    int64_t all = 1, rest = 0;
+/* A list of n sizes that is argument i, as it was given where it was a list. */
+static cfx_value given_sizes(const cfx_op_call *c, int i, int n, const int64_t *sizes) {
+    cfx_value v = c->args[i];
+    bool list = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
+    return list && cfx_as_list(v)->len == n ? v : cfx_ints_value(n, sizes);
+}
+
+/* Sizes with what -1 stands for, computed as PyTorch does. */
+static cfx_value infer_in_order(const cfx_tensor *t, cfx_value size) {
+    cfx_value shape = cfx_list_value(0, NULL);
     int open = 0;
-    while (open < n && size[open] != -1)
+    while (open < cfx_as_list(size)->len && cfx_integer(cfx_at(size, open)) != -1)
         open++;
-    if (open == n)
-        return;
-    for (int i = 0; i < t->ndim; i++)
-        all = i ? size_times(all, t->shape[i]) : t->shape[i];
-    for (int i = 0; i < n; i++)
-        if (i != open)
-            rest = rest ? size_times(rest, size[i]) : size[i];
-    shape[open] = rest ? size_over(all, rest) : all;
+    cfx_value rest = cfx_none();
+    if (open < cfx_as_list(size)->len) {
+        cfx_value all = size_but(size_list(t), -1);
+        rest = size_over(all, size_but(size, open));
+    }
+    for (int i = 0; i < cfx_as_list(size)->len; i++)
+        cfx_list_append(cfx_as_list(shape), i == open ? rest : cfx_at(size, i));
+    return shape;
 }
 
 /* As PyTorch does: a view where there can be one, else a copy seen in the new shape. Of a
  * contiguous tensor the size is handed on as it was given. */
-static void reshape_by_views(cfx_op_call *c, int n, const int64_t *size) {
+static void reshape_by_views(cfx_op_call *c, cfx_value size) {
     cfx_tensor *t = arg_tensor(c, 0);
     int64_t stride[CFX_MAX_DIMS], shape[CFX_MAX_DIMS];
-    memcpy(shape, size, (size_t)n * sizeof *shape);
+    int n = (int)cfx_as_list(size)->len;
+    for (int i = 0; i < n; i++)
+        shape[i] = cfx_integer(cfx_at(size, i));
     if (op_failed() || !infer_shape(c, t->numel, n, shape))
         return;
-    if (!cfx__tensor_is_contiguous(t) && t->numel)
-        infer_in_order(t, n, size, shape);
+    bool dense = cfx__tensor_is_contiguous(t);
+    if (!dense)
+        size = t->numel ? infer_in_order(t, size) : cfx_ints_value(n, shape);
     cfx_value args[] = {cfx_tensor_value(t), cfx_contiguous_format};
     bool viewed = view_strides(t, n, shape, stride);
     if (!viewed)
         args[0] = cfx_tensor_value(call_bound(c, &cfx_op_clone, args));
-    args[1] = cfx_ints_value(n, cfx__tensor_is_contiguous(t) ? size : shape);
+    args[1] = size;
     c->out[0] = call_bound(c, viewed ? &cfx_op_view : &cfx_op__unsafe_view, args);
 }
 
 static void decompose_reshape(cfx_op_call *c) {
     int64_t shape[CFX_MAX_DIMS];
     int n = arg_ints(c, 1, shape);
-    reshape_by_views(c, n, shape);
+    if (!op_failed())
+        reshape_by_views(c, given_sizes(c, 1, n, shape));
 }
 
 static void decompose_reshape_as(cfx_op_call *c) {
-    const cfx_tensor *other = arg_tensor(c, 1);
-    c->out[0] = cfx_reshape(arg_tensor(c, 0), cfx_ints_value(other->ndim, other->shape));
+    c->out[0] = cfx_reshape(arg_tensor(c, 0), size_list(arg_tensor(c, 1)));
 }
 
 static void decompose_view_as(cfx_op_call *c) {
-    const cfx_tensor *other = arg_tensor(c, 1);
-    c->out[0] = cfx_view(arg_tensor(c, 0), cfx_ints_value(other->ndim, other->shape));
+    c->out[0] = cfx_view(arg_tensor(c, 0), size_list(arg_tensor(c, 1)));
 }
 
 CFX_OP(view) = {"aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)", "Tensor.view",
@@ -307,67 +316,67 @@ CFX_OP(reshape_as) = {"aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(
 /* ---- flatten and unflatten ------------------------------------------------------------------- */
 
 /* The shape of t with dims first..last made one. */
-static int flat_shape(const cfx_tensor *t, int first, int last, int64_t *shape) {
-    int n = 0;
+static cfx_value flat_shape(const cfx_tensor *t, int first, int last) {
+    cfx_value shape = cfx_list_value(0, NULL);
     for (int d = 0; d < t->ndim; d++) {
-        if (d > first && d <= last)
-            shape[n - 1] = (int64_t)((uint64_t)shape[n - 1] * (uint64_t)t->shape[d]);
-        else
-            shape[n++] = t->shape[d];
+        cfx_value size = size_of(t, d);
+        for (int i = first + 1; d == first && i <= last; i++)
+            size = size_times(size, size_of(t, i));
+        if (d <= first || d > last)
+            cfx_list_append(cfx_as_list(shape), size);
     }
-    return n;
+    return shape;
 }
 
-/* The new shape; -1 where the tensor stays as it is, or failed. */
-static int flatten_shape(cfx_op_call *c, int64_t *shape) {
+/* The new shape; None where the tensor stays as it is, or failed. */
+static cfx_value flatten_shape(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int first = arg_dim(c, 1, t->ndim), last = first < 0 ? -1 : arg_dim(c, 2, t->ndim);
     if (last < 0)
-        return -1;
+        return cfx_none();
     if (first > last) {
         op_fail(c, "flatten() has invalid args: start_dim cannot come after end_dim");
-        return -1;
+        return cfx_none();
     }
-    if (t->ndim == 0) {
-        shape[0] = 1;
-        return 1;
-    }
-    return first == last ? -1 : flat_shape(t, first, last, shape);
+    if (t->ndim == 0)
+        return cfx_list(1);
+    return first == last ? cfx_none() : flat_shape(t, first, last);
 }
 
 static void view_flatten(cfx_op_call *c) {
     int64_t shape[CFX_MAX_DIMS];
-    int n = flatten_shape(c, shape);
+    cfx_value sizes = flatten_shape(c);
     c->out[0] = arg_tensor(c, 0);
-    if (n >= 0)
-        c->out[0] = reshaped(c, arg_tensor(c, 0), n, shape);
+    for (int i = 0; !cfx_is_none(sizes) && i < cfx_as_list(sizes)->len; i++)
+        shape[i] = cfx_integer(cfx_at(sizes, i));
+    if (!cfx_is_none(sizes))
+        c->out[0] = reshaped(c, arg_tensor(c, 0), (int)cfx_as_list(sizes)->len, shape);
 }
 
 static void decompose_flatten(cfx_op_call *c) {
-    int64_t shape[CFX_MAX_DIMS];
-    int n = flatten_shape(c, shape);
+    cfx_value sizes = flatten_shape(c);
     c->out[0] = arg_tensor(c, 0);
-    if (n >= 0)
-        reshape_by_views(c, n, shape);
+    if (!cfx_is_none(sizes))
+        reshape_by_views(c, sizes);
 }
 
 static void decompose_ravel(cfx_op_call *c) {
     c->out[0] = cfx_reshape(cfx_contiguous(arg_tensor(c, 0)), cfx_list(-1));
 }
 
-/* The new shape of unflatten(dim, sizes), -1 filled in; false with PyTorch's message. */
-static bool unflatten_shape(cfx_op_call *c, int *n, int64_t *shape) {
+/* The new shape of unflatten(dim, sizes), -1 filled in; None with PyTorch's message. */
+static cfx_value unflatten_shape(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t sizes[CFX_MAX_DIMS];
     int k = arg_ints(c, 2, sizes), dim = op_failed() ? -1 : arg_dim(c, 1, t->ndim);
     if (dim < 0)
-        return false;
+        return cfx_none();
     if (!k || !t->ndim) {
         if (!k)
             op_fail(c, "unflatten: sizes must be non-empty");
         else
             op_fail_as(INDEX, c, "Dimension specified as 0 but tensor has no dimensions");
-        return false;
+        return cfx_none();
     }
     int64_t product = 1;
     int inferred = -1;
@@ -375,7 +384,7 @@ static bool unflatten_shape(cfx_op_call *c, int *n, int64_t *shape) {
     for (int i = 0; i < k; i++) {
         if (sizes[i] == -1 && inferred >= 0) {
             op_fail(c, "only one dimension can be inferred");
-            return false;
+            return cfx_none();
         }
         if (sizes[i] == -1)
             inferred = i;
@@ -390,36 +399,37 @@ static bool unflatten_shape(cfx_op_call *c, int *n, int64_t *shape) {
             "unflatten: Provided sizes %s don't multiply up to the size of dim %d (%lld) in the "
             "input tensor",
             cfx__shape_text(k, sizes), dim, (long long)t->shape[dim]);
-        return false;
+        return cfx_none();
     }
-    if (filled)
-        sizes[inferred] = t->shape[dim] / product;
     if (t->ndim + k - 1 > CFX_MAX_DIMS) {
         op_fail(c, "tensor has too many (>%d) dims", CFX_MAX_DIMS);
-        return false;
+        return cfx_none();
     }
-    *n = 0;
+    cfx_value given = given_sizes(c, 2, k, sizes);
+    cfx_value rest = filled ? size_over(size_of(t, dim), size_but(given, inferred)) : cfx_none();
+    cfx_value shape = cfx_list_value(0, NULL);
     for (int d = 0; d < t->ndim; d++) {
         if (d != dim)
-            shape[(*n)++] = t->shape[d];
+            cfx_list_append(cfx_as_list(shape), size_of(t, d));
         for (int i = 0; d == dim && i < k; i++)
-            shape[(*n)++] = sizes[i];
+            cfx_list_append(cfx_as_list(shape), i == inferred ? rest : cfx_at(given, i));
     }
-    return true;
+    return shape;
 }
 
 static void view_unflatten(cfx_op_call *c) {
     int64_t shape[CFX_MAX_DIMS];
-    int n;
-    if (unflatten_shape(c, &n, shape))
-        view_as_shape(c, arg_tensor(c, 0), n, shape);
+    cfx_value sizes = unflatten_shape(c);
+    for (int i = 0; !cfx_is_none(sizes) && i < cfx_as_list(sizes)->len; i++)
+        shape[i] = cfx_integer(cfx_at(sizes, i));
+    if (!cfx_is_none(sizes))
+        view_as_shape(c, arg_tensor(c, 0), (int)cfx_as_list(sizes)->len, shape);
 }
 
 static void decompose_unflatten(cfx_op_call *c) {
-    int64_t shape[CFX_MAX_DIMS];
-    int n;
-    if (unflatten_shape(c, &n, shape))
-        c->out[0] = cfx_view(arg_tensor(c, 0), cfx_ints_value(n, shape));
+    cfx_value sizes = unflatten_shape(c);
+    if (!cfx_is_none(sizes))
+        c->out[0] = cfx_view(arg_tensor(c, 0), sizes);
 }
 
 CFX_OP(flatten_using_ints) = {
@@ -488,8 +498,7 @@ static void view_expand_as(cfx_op_call *c) {
 }
 
 static void decompose_expand_as(cfx_op_call *c) {
-    const cfx_tensor *other = arg_tensor(c, 1);
-    c->out[0] = cfx_expand(arg_tensor(c, 0), cfx_ints_value(other->ndim, other->shape));
+    c->out[0] = cfx_expand(arg_tensor(c, 0), size_list(arg_tensor(c, 1)));
 }
 
 static void decompose_broadcast_to(cfx_op_call *c) {

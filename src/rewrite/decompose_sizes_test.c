@@ -1,0 +1,126 @@
+/* Core ATen where sizes vary: which sizes are read and computed, where, and what is left unused.
+ * The programs and what PyTorch makes of each are in tests/data/decomposed.txt. */
+#include "../graph/plain_test.h"
+#include "decompose_test.h"
+
+/* Code without the words on which values are not needed any more. */
+static const char *without_ends(const char *code) {
+    cfx__text out = {0};
+    for (; *code; code++) {
+        if (!strncmp(code, ";  ", 3))
+            code += strcspn(code, "\n");
+        cfx__text_putc(&out, *code);
+    }
+    return cfx__text_take(&out);
+}
+
+static const char *numbered(const char *code) { return trimmed(without_ends(plain(code))); }
+
+static void check_program(const char *name, const char *text, const char *core) {
+    cfx_program *d = cfx_decompose(program_of(text), CFX_NONE);
+    const char *got = cfx_failed(d) ? cfx_error_last()->message : cfx_module_code(d->module);
+    CHECK_OK();
+    if (strcmp(numbered(got), trimmed(core)))
+        test_fail(CFX_HERE, "%s is\n%s\n---- not ----\n%s", name, numbered(got), trimmed(core));
+}
+
+TEST(decompose_sizes_as_pytorch_does) {
+    FILE *f = fopen(CFX_TEST_DATA "/decomposed.txt", "rb");
+    cfx__text all = {0};
+    char block[4096];
+    int seen = 0;
+    CHECK(f != NULL);
+    for (size_t n; f && (n = fread(block, 1, sizeof block, f)) > 0;)
+        cfx__text_add(&all, block, n);
+    fclose(f);
+    for (char *at = all.data, *next; at && !strncmp(at, "== ", 3); at = next, seen++) {
+        size_t mark = cfx_scope_open();
+        char *text = strchr(at, '\n'), *core = strstr(text, "\n-- core\n");
+        next = strstr(core, "\n== ");
+        *text++ = '\0', *core = '\0';
+        if (next)
+            *next++ = '\0';
+        check_program(at + 3, text, core + strlen("\n-- core\n"));
+        cfx_scope_close(mark);
+    }
+    cfx__text_release(&all);
+    CHECK(seen > 30);
+}
+
+/* An expression that is one number at all sizes, but not for PyTorch, stays an argument. */
+TEST(decompose_expressions_of_one_value) {
+    const char *code = core_code(
+        HEAD "    def forward(self, x: \"f32[8, s27]\"):\n"
+             "        n: \"Sym(s27)\" = torch.ops.aten.sym_size.int(x, 1)\n"
+             "        sub: \"Sym(1 - s27)\" = 1 - n\n"
+             "        sym_max: \"Sym(Max(0, 1 - s27))\" = torch.sym_max(sub, 0)\n"
+             "        s: \"f32[8, s27]\" = torch.ops.aten.slice.Tensor(x, 0, sym_max)\n"
+             "        return (s,)\n");
+    HAS(code, "    sym_max = torch.sym_max(sub, 0)");
+    HAS(code, "torch.ops.aten.slice.Tensor(x, 0, sym_max)");
+    code = core_code(
+        HEAD "    def forward(self, x: \"f32[s27, 8]\"):\n"
+             "        n: \"Sym(s27)\" = torch.ops.aten.sym_size.int(x, 0)\n"
+             "        m: \"Sym(s27//4)\" = n // 4\n"
+             "        v: \"f32[s27//4, s27//(s27//4), 8]\" = torch.ops.aten.view.default(x, [m, 4, "
+             "8])\n"
+             "        w: \"f32[s27//4, s27//(s27//4), s27//(s27//4)]\" = "
+             "torch.ops.aten.einsum.default('bij,bkj->bik', [v, v])\n"
+             "        return (w,)\n");
+    HAS(code, "    view = torch.ops.aten.view.default(x, [floordiv, 4, 8])");
+    HAS(code, " = sym_size_int_3 // floordiv");
+}
+
+/* What the program asserts of data bounds it: by the largest size that it is compared with. */
+TEST(decompose_data_is_bounded_by_sizes) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, x: \"i64[s27]\"):\n"
+             "        n: \"Sym(s27)\" = torch.ops.aten.sym_size.int(x, 0)\n"
+             "        most: \"i64[]\" = torch.ops.aten.max.default(x)\n"
+             "        item: \"Sym(u0)\" = torch.ops.aten.item.default(most)\n"
+             "        le: \"Sym(u0 <= s27)\" = item <= n\n"
+             "        _assert_scalar_default = torch.ops.aten._assert_scalar.default(le, \"Runtime "
+             "assertion failed for expression u0 <= s27 on node 'le'\")\n"
+             "        return (x,)\n");
+    cfx_dict_set(p->ranges, "s27", cfx_tuple(2, 64));
+    cfx_dict_set(p->ranges, "u0", cfx_tuple(CFX_NONE, CFX_NONE));
+    const char *code = cfx_module_code(cfx_decompose(p, CFX_NONE)->module);
+    CHECK_OK();
+    HAS(code, "for expression u0 <= 64 on node 'le");
+    HAS(code, "for expression u0 <= s27 on node 'le");
+}
+
+/* Of two sizes that the program asserts to be one each is read where it appears. */
+TEST(decompose_data_that_is_equal) {
+    const char *code = core_code(
+        HEAD "    def forward(self, x: \"f32[6, 4]\", m: \"b8[6]\"):\n"
+             "        a: \"f32[u0, 4]\" = torch.ops.aten.index.Tensor(x, [m])\n"
+             "        i: \"Sym(u0)\" = torch.ops.aten.sym_size.int(a, 0)\n"
+             "        b: \"f32[u1, 4]\" = torch.ops.aten.index.Tensor(x, [m])\n"
+             "        k: \"Sym(u1)\" = torch.ops.aten.sym_size.int(b, 0)\n"
+             "        eq: \"Sym(Eq(u1, u0))\" = k == i\n"
+             "        _assert_scalar_default = torch.ops.aten._assert_scalar.default(eq, \"Runtime "
+             "assertion failed for expression Eq(u1, u0) on node 'eq'\")\n"
+             "        add: \"f32[u1, 4]\" = torch.ops.aten.add.Tensor(b, a)\n"
+             "        return (add,)\n");
+    HAS(code, "torch.ops.aten.sym_size.int(index, 0)\n");
+    HAS(code, "torch.ops.aten.sym_size.int(index_1, 0)\n");
+    HAS(code, "for expression Eq(u1, u0) on node 'eq");
+}
+
+/* A program that holds at few sizes says at which: those are tried then. */
+TEST(decompose_under_guards) {
+    const char *text =
+        HEAD "    def forward(self, x: \"f32[s27, 4]\"):\n"
+             "        n: \"Sym(s27)\" = torch.ops.aten.sym_size.int(x, 0)\n"
+             "        a: \"f32[s27, 4]\" = torch.ops.aten.slice.Tensor(x, 0, 0, 65)\n"
+             "        v: \"f32[s27, 2, 2]\" = torch.ops.aten.view.default(a, [n, 2, 2])\n"
+             "        return (v,)\n";
+    cfx_program *p = program_of(text);
+    cfx_value few = cfx_list("L['x'].size()[0] <= 65 and not (L['x'].size()[0] == 3)",
+                             "(L['x'].size()[0] + 2*min(4, L['x'].size()[0])) // 1 >= -1",
+                             "unheard_of(L['x'])");
+    cfx_dict_set(p->extra, "guards", few);
+    HAS(cfx_module_code(cfx_decompose(p, CFX_NONE)->module), "view.default(slice_1, [sym_size_int");
+    CHECK_OK();
+}
