@@ -204,6 +204,8 @@ static cfx_tensor *step_back(cfx__recorder *r, cfx_site at, const cfx__functiona
         int64_t end = start + view->shape[dim < 0 ? dim + view->ndim : dim];
         return by_name(r, "aten.slice_scatter", CFX_ARGS(base, view, dim, start, end));
     }
+    if (s->op == &cfx_op_view_dtype && !base->numel)
+        return base; /* strides of nothing need not be those that a wider dtype takes */
     if (s->op == &cfx_op_view_dtype)
         return by_name(r, "aten.view.dtype",
                        CFX_ARGS(view, cfx_dtype_value((cfx_dtype)base->dtype)));

@@ -253,13 +253,14 @@ static void take_three(cfx_op_call *c, cfx_value r) {
 
 static void decompose_native(cfx_op_call *c) {
     cfx_value *a = c->args;
-    bool some = !cfx_is_none(a[3]) || !cfx_is_none(a[4]);
-    if (!some)
+    const bool mean = !cfx_is_none(a[3]), var = !cfx_is_none(a[4]);
+    if (!mean && !var)
         take_three(c, cfx_op_do(&cfx_op__native_batch_norm_legit_no_stats, a[0], a[1], a[2], a[5],
                                 a[6], a[7]));
-    else if (arg_bool(c, 5))
-        take_three(c, cfx_op_do(&cfx_op__native_batch_norm_legit, a[0], a[1], a[2], a[3], a[4],
-                                a[5], a[6], a[7]));
+    else if (arg_bool(c, 5)) /* one alone is updated alone: nobody looks at the other */
+        take_three(c, cfx_op_do(&cfx_op__native_batch_norm_legit, a[0], a[1], a[2],
+                                mean ? a[3] : CFX_V(cfx_zeros_like(a[4])),
+                                var ? a[4] : CFX_V(cfx_zeros_like(a[3])), a[5], a[6], a[7]));
     else
         take_three(c, cfx_op_do(&cfx_op__native_batch_norm_legit_no_training, a[0], a[1], a[2],
                                 a[3], a[4], a[6], a[7]));
