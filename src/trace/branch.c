@@ -104,7 +104,7 @@ static void rename_inputs(cfx_graph *g, const cfx_list *operands) {
         const char *name = free_name(&u, cfx_text(were->items[i]));
         if (n->op == CFX_PLACEHOLDER) {
             bool named = operands && i < operands->len && operands->items[i].tag == CFX_TAG_NODE;
-            name = named ? cfx_as_node(operands->items[i])->name
+            name = named ? free_name(&u, cfx_as_node(operands->items[i])->name) /* given twice? */
                          : cfx__text_format("arg%lld_1", (long long)i);
             cfx_node_set_target(n, (cfx_target){.name = name});
         }

@@ -83,6 +83,32 @@ static cfx_value plus_outer(cfx_module *self, cfx_args a) {
     return cfx_tensor_value(cfx_add(a.v[0], *(cfx_value *)self->user));
 }
 
+static cfx_value difference(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tensor_value(cfx_sub(cfx_mul(a.v[0], 3), a.v[1]));
+}
+
+static cfx_value sum_of_both(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tensor_value(cfx_add(a.v[0], a.v[1]));
+}
+
+static cfx_value choose_of_one(cfx_module *self, cfx_args a) {
+    return cfx_cond(self, cfx_gt(cfx_sum(a.v[0]), 0), difference, sum_of_both, a.v[0], a.v[0]);
+}
+
+TEST(export_cond_of_one_tensor_twice) {
+    cfx_program *p = EXPORT(cfx_module_new("Twice", choose_of_one, "x"), cfx_ones(2));
+    if (!CHECK_OK())
+        return;
+    const cfx_graph *yes = cfx_module_find(p->module, "true_graph_0")->graph;
+    CHECK(cfx_graph_find(yes, "x") && cfx_graph_find(yes, "x_1"));
+    CHECK_STR(cfx_str(cfx_program_run(p, cfx_ones(2))), "tensor([2., 2.])");
+    CHECK_STR(cfx_str(cfx_program_run(p, cfx_neg(cfx_ones(2)))), "tensor([-2., -2.])");
+    cfx_program *core = cfx_decompose(p, CFX_NONE);
+    CHECK_STR(cfx_str(cfx_program_run(core, cfx_ones(2))), "tensor([2., 2.])");
+}
+
 static cfx_value times_weight(cfx_module *self, cfx_args a) {
     return cfx_tensor_value(cfx_mul(a.v[0], cfx_attr(self, "weight")));
 }
