@@ -14,18 +14,14 @@ typedef struct {
 } small;
 
 static cfx_program *program_of(const small *s) {
-    cfx_value calls = cfx_list_value(0, NULL);
-    const char *at = s->calls;
-    for (size_t n; *at; at += n + (at[n] == '|')) {
-        n = strcspn(at, "|");
-        const char *text = cfx__text_format("%.*s", (int)n, at), *op = strstr(text, "aten.");
-        cfx_list_append(cfx_as_list(calls),
-                        cfx_string_value(cfx__text_format("        %.*storch.ops.%s\n",
-                                                          (int)(op - text), text, op)));
-    }
     const char *body = "";
-    for (int64_t i = 0; i < cfx_as_list(calls)->len; i++)
-        body = cfx__text_format("%s%s", body, cfx_text(cfx_as_list(calls)->items[i]));
+    for (const char *at = s->calls, *end; *at; at = *end ? end + 1 : end) {
+        end = at + strcspn(at, "|");
+        const char *text = cfx__text_format("%.*s", (int)(end - at), at);
+        const char *op = strstr(text, "aten.");
+        body = cfx__text_format("%s        %.*s%s%s\n", body, (int)(op ? op - text : 0), text,
+                                op ? "torch.ops." : "", op ? op : text);
+    }
     return cfx_program_parse(cfx__text_format("class GraphModule(torch.nn.Module):\n"
                                               "    def forward(self, %s):\n"
                                               "%s        return (%s,)\n",
@@ -57,6 +53,9 @@ static void in_every_way(const small *s) {
     compare(s, p, in, &first, "as it is");
     compare(s, cfx_decompose(p, CFX_NONE), in, &first, "decomposed");
     compare(s, cfx_optimize(p), in, &first, "optimised");
+    cfx_value copies = use_copies(in);
+    cfx_value args = cfx_tuple_value(cfx_as_list(copies)->len, cfx_as_list(copies)->items);
+    compare(s, cfx_export(p->module, args, CFX_NONE, CFX_NONE), in, &first, "exported again");
 }
 
 #define ALL(table)                                                                                 \
@@ -67,6 +66,28 @@ TEST(writes_to_views_of_other_dtypes_are_put_back) {
     static const small all[] = {
         {"x: \"i64[3, 0]\"",
          "v = aten.view.dtype(x, torch.float16)|f = aten.fill_.Scalar(v, 0.125)", "f, x"},
+        {"x: \"f32[3, 3]\"",
+         "v = aten.view.dtype(x, torch.float16)|f = aten.fill_diagonal_.default(v, 1.0)", "f, x"},
+    };
+    ALL(all);
+}
+
+TEST(reshape_copies_what_is_no_view) {
+    static const small all[] = {
+        {"x: \"f32[3, 4]\"",
+         "a = aten.as_strided.default(x, [2, 1, 4], [2, 2, 3], 0)|"
+         "r = aten.reshape.default(a, [1, 8])",
+         "r"},
+    };
+    ALL(all);
+}
+
+TEST(strides_reach_all_of_the_storage_of_a_view) {
+    static const small all[] = {
+        {"x: \"f32[3]\"",
+         "u = aten.unbind.int(x)|g = u[1]|t = aten.to.dtype(g, torch.float32)|"
+         "a = aten.as_strided.default(t, [1, 1, 2], [1, 4, 1])",
+         "a"},
     };
     ALL(all);
 }
@@ -79,4 +100,27 @@ TEST(batch_norm_updates_one_statistic_alone) {
          "y = aten.batch_norm.default(x, None, None, None, v, True, 0.25, 1e-05, False)", "y, v"},
     };
     ALL(all);
+}
+
+TEST(nothing_has_a_logarithm_of_its_sum) {
+    static const small all[] = {
+        {"x: \"f32[0, 3]\"", "y = aten.logsumexp.default(x, [])", "y"},
+        {"x: \"f32[2, 0]\"", "y = aten.logsumexp.default(x, [1], True)", "y"},
+    };
+    ALL(all);
+}
+
+TEST(negative_numbers_wrap_around_among_bytes) {
+    static const small all[] = {
+        {"x: \"u8[4]\"", "y = aten.threshold.default(x, -2, -3)", "y"},
+        {"x: \"u8[4]\"", "y = aten.clamp.default(x, -2)", "y"},
+    };
+    ALL(all);
+    cfx_tensor *x = cfx_ones(cfx_list(2), CFX_KW(dtype, cfx_u8));
+    CHECK_STR(cfx_str(cfx_threshold(x, -2, -3)), "tensor([253, 253], dtype=torch.uint8)");
+    CHECK_STR(cfx_str(cfx_clamp(x, -2)), "tensor([254, 254], dtype=torch.uint8)");
+    cfx_clamp(x, -300);
+    CHECK_ERROR("value cannot be converted to type uint8_t without overflow");
+    cfx_clamp(cfx_ones(cfx_list(2), CFX_KW(dtype, cfx_f16)), 1e10);
+    CHECK_ERROR("value cannot be converted to type at::Half without overflow");
 }

@@ -116,6 +116,11 @@ bool number_fits(cfx_op_call *c, cfx_value v, cfx_dtype d) {
     return fits;
 }
 
+int64_t number_in(cfx_value v, cfx_dtype d) {
+    const int64_t i = cfx_integer(v);
+    return d == CFX_U8 ? (uint8_t)i : d == CFX_U16 ? (uint16_t)i : d == CFX_U32 ? (uint32_t)i : i;
+}
+
 bool is_writable(cfx_op_call *c, const cfx_tensor *t) {
     if (cfx__tensor_overlaps_itself(t))
         op_fail(c,

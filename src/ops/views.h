@@ -46,6 +46,8 @@ bool options_fit(cfx_op_call *c, int layout, int device, int pin_memory);
 /* The value as dtype can hold it, or PyTorch's error: value cannot be converted to type uint8_t
  * without overflow. */
 bool number_fits(cfx_op_call *c, cfx_value number, cfx_dtype dtype);
+/* The integer that a kernel of that dtype makes of a number that fits: among bytes -2 is 254. */
+int64_t number_in(cfx_value number, cfx_dtype dtype);
 
 /* The dtype of floats that nobody chose. */
 static inline cfx_dtype default_dtype(void) { return cfx__dtype_of_number(cfx_float(0)); }

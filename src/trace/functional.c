@@ -62,10 +62,7 @@ bool cfx__recorded_written(const cfx_tensor *t) {
 }
 
 static cfx_tensor *outer_of(cfx_tensor *inner) {
-    cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, inner->dtype, true, inner->ndim, inner->shape,
-                                      inner->stride);
-    t->offset = inner->offset;
-    t->device = inner->device;
+    cfx_tensor *t = cfx__record_outline(inner);
     cfx__record_shadow_new(t)->value = cfx_keep(inner);
     return t;
 }
@@ -187,6 +184,22 @@ static cfx_tensor *unfold_back(cfx__recorder *r, cfx_site at, const cfx_value *a
                             cfx_ints_value(view->ndim, stride), base->offset));
 }
 
+static cfx_tensor *with_dtype(cfx__recorder *r, cfx_tensor *t, uint8_t dtype) {
+    return t->dtype == dtype
+               ? t
+               : by_name(r, "aten.view.dtype", CFX_ARGS(t, cfx_dtype_value((cfx_dtype)dtype)));
+}
+
+/* The numbers of an as_strided, which may come after a view of another dtype: the base is seen in
+ * that dtype then. */
+static cfx_tensor *strided_back(cfx__recorder *r, const cfx__functional_step *s, cfx_tensor *base,
+                                cfx_tensor *view) {
+    const cfx_value *a = cfx_as_list(s->args)->items;
+    cfx_tensor *all = by_name(r, "aten.as_strided_scatter",
+                              CFX_ARGS(with_dtype(r, base, view->dtype), view, a[1], a[2], a[3]));
+    return with_dtype(r, all, base->dtype);
+}
+
 /* base with `view`, which was taken from it by step s, put back. */
 static cfx_tensor *step_back(cfx__recorder *r, cfx_site at, const cfx__functional_step *s,
                              cfx_tensor *base, cfx_tensor *view) {
@@ -207,8 +220,7 @@ static cfx_tensor *step_back(cfx__recorder *r, cfx_site at, const cfx__functiona
     if (s->op == &cfx_op_view_dtype && !base->numel)
         return base; /* strides of nothing need not be those that a wider dtype takes */
     if (s->op == &cfx_op_view_dtype)
-        return by_name(r, "aten.view.dtype",
-                       CFX_ARGS(view, cfx_dtype_value((cfx_dtype)base->dtype)));
+        return with_dtype(r, view, base->dtype);
     if (!strcmp(name, "view") || !strcmp(name, "_reshape_alias") || !strcmp(name, "reshape"))
         return by_name(r, cfx__tensor_is_contiguous(view) ? "aten.view" : "aten.reshape",
                        CFX_ARGS(view, cfx_ints_value(base->ndim, base->shape)));
@@ -293,13 +305,11 @@ static cfx_tensor *put_back(cfx__recorder *r, cfx_site at, const cfx__functional
         VEC_PUSH(seen, base);
     }
     for (size_t i = 0; i < way.len && cfx_ok(); i++) {
-        const cfx_value *a = cfx_as_list(way.data[i]->args)->items;
-        bool strided = way.data[i]->op == &cfx_op_as_strided; /* counts from the base's start */
+        const bool strided = way.data[i]->op == &cfx_op_as_strided; /* counts from the base's start */
         cfx_tensor *whole = strided ? seen.data[0] : seen.data[way.len - 1 - i];
         cfx_value given[] = {cfx_tensor_value(whole), cfx_tensor_value(value)};
         uint32_t frame = cfx__record_frame_begin(r, COUNT(given), given);
-        value = strided ? by_name(r, "aten.as_strided_scatter",
-                                  CFX_ARGS(whole, value, a[1], a[2], a[3]))
+        value = strided ? strided_back(r, way.data[i], whole, value)
                         : step_back(r, at, way.data[i], whole, value);
         cfx__record_frame_end(r, frame);
         if (strided)

@@ -6,15 +6,23 @@
 
 /* ---- shadows --------------------------------------------------------------------------------- */
 
-cfx_tensor *cfx__recorded_tensor(cfx__recorder *r, cfx_node *n, const cfx_tensor *like) {
-    if (!n->graph)
-        return &cfx__tensor_bad;
+cfx_tensor *cfx__record_outline(const cfx_tensor *like) {
     cfx_tensor *t =
         cfx__tensor_empty((cfx_site){0}, like->dtype, true, like->ndim, like->shape, like->stride);
     if (cfx__obj_is_bad(t))
         return t;
+    t->storage->size = like->storage->size;
     t->offset = like->offset;
     t->device = like->device;
+    return t;
+}
+
+cfx_tensor *cfx__recorded_tensor(cfx__recorder *r, cfx_node *n, const cfx_tensor *like) {
+    if (!n->graph)
+        return &cfx__tensor_bad;
+    cfx_tensor *t = cfx__record_outline(like);
+    if (cfx__obj_is_bad(t))
+        return t;
     cfx__record_shadow_new(t)->node = n;
     return r->functional && !r->inside ? cfx__functional_new(t) : t;
 }
@@ -138,12 +146,9 @@ static void describe(cfx_node *n, cfx_value v) {
 static cfx_value stand_for(cfx_node *n, cfx_value v) {
     cfx_tensor *t = cfx_as_tensor(v);
     if (t->proxy || t->data)
-        t = cfx__tensor_empty((cfx_site){0}, t->dtype, true, t->ndim, t->shape, t->stride);
-    if (!cfx__obj_is_bad(t)) {
-        t->offset = cfx_as_tensor(v)->offset;
-        t->device = cfx_as_tensor(v)->device;
+        t = cfx__record_outline(t);
+    if (!cfx__obj_is_bad(t))
         cfx__record_shadow_new(t)->node = n;
-    }
     return cfx_tensor_value(t);
 }
 

@@ -67,6 +67,9 @@ void cfx__record_branch_end(cfx__recorder *r);
 cfx__branch *cfx__record_leave(cfx__recorder *r);
 void cfx__record_return(cfx__recorder *r, cfx__branch *inside);
 
+/* A fake tensor that lies in memory as another does, in a storage as long as that one's:
+ * as_strided may reach all of it. Scope. */
+cfx_tensor *cfx__record_outline(const cfx_tensor *like);
 /* A fake tensor like t that stands for n: what a placeholder gives; scope. */
 cfx_tensor *cfx__recorded_tensor(cfx__recorder *r, cfx_node *n, const cfx_tensor *like);
 /* The node that v stands for now; NULL when v is no recorded tensor. Brings v up to date first. */

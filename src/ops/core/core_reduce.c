@@ -34,6 +34,10 @@ CORE(logsumexp) {
     cfx_tensor *x = core_wide(c, 0);
     if (cfx__dtype_is_integral(x->dtype) || x->dtype == CFX_BOOL)
         x = core_to(c, x, CFX_F32);
+    if (!x->numel) { /* which has no largest number */
+        c->out[0] = DO(log, DO(sum_dim_IntList, DO(exp, x), dims, c->args[2]));
+        return;
+    }
     cfx_tensor *most = DO(amax, cfx__dtype_is_complex(x->dtype) ? DO(real, x) : x, dims, true);
     cfx_tensor *endless = DO(eq_Scalar, DO(abs, most), INFINITY);
     most = DO(where_ScalarSelf, endless, 0.0, most);

@@ -176,18 +176,20 @@ static void shape_clamp(cfx_op_call *c) {
         op_fail_as(NOT_IMPLEMENTED, c, "clamp is not supported for complex types");
     else if (d == CFX_BOOL)
         op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for 'Bool'", row_clamp.name);
-    else
+    else if ((!is_given(c, b->low) || number_fits(c, c->args[b->low], d)) &&
+             (!is_given(c, b->high) || number_fits(c, c->args[b->high], d)))
         out_like(c, 0, d, arg_tensor(c, 0));
 }
 
 static void kernel_clamp(cfx_op_call *c) {
     const clamp_bounds *b = c->op->row;
     pointwise_params p = {.f = {-INFINITY, INFINITY}, .i = {INT64_MIN, INT64_MAX}};
+    const cfx_dtype d = clamp_dtype(c, b);
     if (is_given(c, b->low))
-        p.f[0] = arg_float(c, b->low), p.i[0] = arg_int(c, b->low);
+        p.f[0] = arg_float(c, b->low), p.i[0] = number_in(c->args[b->low], d);
     if (is_given(c, b->high))
-        p.f[1] = arg_float(c, b->high), p.i[1] = arg_int(c, b->high);
-    pointwise_run(c, &row_clamp, clamp_dtype(c, b), 1, c->args, &p);
+        p.f[1] = arg_float(c, b->high), p.i[1] = number_in(c->args[b->high], d);
+    pointwise_run(c, &row_clamp, d, 1, c->args, &p);
 }
 
 /* The operands and the row of a clamp by tensors; returns how many operands there are. */

@@ -187,8 +187,9 @@ static const cfx_tensor *narrowed(box *b, const cfx_tensor *t, cfx_dtype d) {
 }
 
 /* The params that the arguments of a call give. */
-static pointwise_params numbers_of(const cfx_op_call *c, const pointwise_row *r) {
-    pointwise_params p = {.text = NULL};
+static pointwise_params numbers_of(const cfx_op_call *c, const pointwise_row *r,
+                                   cfx_dtype compute) {
+    pointwise_params p = {.dtype = compute};
     int n = 0;
     for (int i = operand_count(c, r); i < c->nargs && n < COUNT(p.f); i++) {
         cfx_value v = c->args[i];
@@ -197,7 +198,7 @@ static pointwise_params numbers_of(const cfx_op_call *c, const pointwise_row *r)
             continue;
         }
         p.f[n] = cfx_number(v);
-        p.i[n] = cfx_integer(v);
+        p.i[n] = number_in(v, compute);
         p.im[n++] = v.tag == CFX_TAG_COMPLEX ? cfx_as_complex(v)->im : 0;
     }
     return p;
@@ -268,10 +269,11 @@ void pointwise_kernel(cfx_op_call *c, const pointwise_row *r, const pointwise_pa
 
 void kernel_pointwise(cfx_op_call *c) {
     const pointwise_row *r = c->op->row;
-    pointwise_params p = numbers_of(c, r);
-    cfx_dtype result;
-    if (pointwise_dtypes(c, r, &p.dtype, &result))
-        pointwise_run(c, r, p.dtype, operand_count(c, r), c->args, &p);
+    cfx_dtype compute, result;
+    if (!pointwise_dtypes(c, r, &compute, &result))
+        return;
+    const pointwise_params p = numbers_of(c, r, compute);
+    pointwise_run(c, r, compute, operand_count(c, r), c->args, &p);
 }
 
 /* ---- second names ---------------------------------------------------------------------------- */

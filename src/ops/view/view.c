@@ -49,16 +49,8 @@ static bool infer_shape(cfx_op_call *c, int64_t numel, int n, int64_t *shape) {
     return true;
 }
 
-bool view_strides(const cfx_tensor *t, int n, const int64_t *shape, int64_t *stride) {
-    int64_t numel = 1;
-    for (int i = 0; i < n; i++)
-        if (shape[i] < 0 || __builtin_mul_overflow(numel, shape[i], &numel))
-            return false;
-    if (numel != t->numel)
-        return false;
-    if ((t->head.flags & CFX__FAKE) && cfx__dispatcher()->recorder &&
-        view_traced_strides(t, n, shape, stride))
-        return true;
+/* The strides by which t is seen in a shape of as many elements, as PyTorch's kernels find them. */
+static bool kernel_strides(const cfx_tensor *t, int n, const int64_t *shape, int64_t *stride) {
     if (t->ndim == 0) {
         for (int i = 0; i < n; i++)
             stride[i] = 1;
@@ -92,6 +84,18 @@ bool view_strides(const cfx_tensor *t, int n, const int64_t *shape, int64_t *str
         }
     }
     return to < 0;
+}
+
+bool view_strides(const cfx_tensor *t, int n, const int64_t *shape, int64_t *stride) {
+    int64_t numel = 1;
+    for (int i = 0; i < n; i++)
+        if (shape[i] < 0 || __builtin_mul_overflow(numel, shape[i], &numel))
+            return false;
+    if (numel != t->numel || !kernel_strides(t, n, shape, stride))
+        return false;
+    if ((t->head.flags & CFX__FAKE) && cfx__dispatcher()->recorder)
+        (void)view_traced_strides(t, n, shape, stride);
+    return true;
 }
 
 /* A view of t in a shape of as many elements, or a contiguous copy where there is none; scope. */
