@@ -1,28 +1,12 @@
 /* Drawing programs: see programs.h. Start at programs_draw. */
-#include "programs.h"
+#include "drawing.h"
 
 #include <cfx/ops.h>
 
 #include <math.h>
 #include <string.h>
 
-#include "dispatch/dispatch.h"
-
-enum { VALUES = 64, TRIES = 12 };
-
-/* A tensor that calls can be given. */
-typedef struct {
-    cfx_node *node;
-    cfx_tensor *fake;
-} operand;
-
-typedef struct {
-    random_program p;
-    int n, weights;
-    operand values[VALUES];
-} drawing;
-
-static bool chance(uint32_t in) { return test_draw(in) == 0; }
+enum { TRIES = 12 };
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
@@ -39,8 +23,7 @@ static double any_number(bool special) {
     return (double)((int)test_draw(4001) - 2000) / 512;
 }
 
-/* A tensor of a shape: fractions, some of them special; whole numbers for integers. Scope. */
-static cfx_tensor *any_tensor_of(cfx_dtype dtype, int ndim, const int64_t *shape) {
+cfx_tensor *draw_tensor(cfx_dtype dtype, int ndim, const int64_t *shape) {
     const bool special = chance(5), floats = cfx__dtype_is_float(dtype);
     cfx_tensor *t = cfx__tensor_empty(CFX_HERE, dtype, false, ndim, shape, NULL);
     for (int64_t i = 0; cfx_ok() && i < t->numel; i++)
@@ -60,16 +43,15 @@ static int any_shape(int64_t *shape) {
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-static void add_value(drawing *d, cfx_node *n, cfx_value v) {
-    if (v.tag != CFX_TAG_TENSOR || d->n == VALUES)
+void draw_value(drawing *d, cfx_node *n, cfx_value v) {
+    if (v.tag != CFX_TAG_TENSOR || d->n == DRAWN_VALUES)
         return;
     d->values[d->n++] = (operand){n, cfx_as_tensor(v)};
 }
 
-/* A parameter or buffer, read by a node of its own. */
-static operand *add_weight(drawing *d, cfx_tensor *t, bool buffer) {
+operand *draw_weight(drawing *d, cfx_tensor *t, bool buffer) {
     char name[16];
-    if (d->n == VALUES)
+    if (d->n == DRAWN_VALUES)
         return &d->values[0];
     snprintf(name, sizeof name, "%s%d", buffer ? "b" : "w", d->weights++);
     cfx_dict_set(d->p.state, name, cfx_tensor_value(t));
@@ -77,12 +59,13 @@ static operand *add_weight(drawing *d, cfx_tensor *t, bool buffer) {
         cfx_nn_buffer(d->p.root, name, cfx_clone(t), true);
     else
         cfx_nn_parameter(d->p.root, name, cfx_clone(t));
-    add_value(d, cfx_graph_get_attr(d->p.graph, name), cfx__tensor_faked_in(cfx_tensor_value(t)));
+    draw_value(d, cfx_graph_get_attr(d->p.graph, name), cfx__tensor_faked_in(cfx_tensor_value(t)));
     return &d->values[d->n - 1];
 }
 
-static operand *new_weight(drawing *d, cfx_dtype dtype, int ndim, const int64_t *shape) {
-    return add_weight(d, any_tensor_of(dtype, ndim, shape), chance(2));
+operand *draw_new_weight(drawing *d, cfx_dtype dtype, int ndim, const int64_t *shape) {
+    return draw_weight(d, draw_tensor(dtype, ndim, shape),
+                       chance(2) || !cfx__dtype_is_float(dtype));
 }
 
 static bool broadcasts(const cfx_tensor *a, const cfx_tensor *b) {
@@ -94,9 +77,7 @@ static bool broadcasts(const cfx_tensor *a, const cfx_tensor *b) {
     return true;
 }
 
-/* An operand; later ones more often. `like`: one that broadcasts with it, where there is one;
- * want: of that dtype, CFX_DTYPE_COUNT for any. */
-static operand *any_operand(drawing *d, const cfx_tensor *like, int want) {
+operand *draw_operand(drawing *d, const cfx_tensor *like, int want) {
     operand *found = NULL;
     uint32_t seen = 0;
     for (int i = 0; i < d->n; i++) {
@@ -145,45 +126,47 @@ static bool changes_shape(cfx_op *op) {
     return false;
 }
 
+/* Whether an operator may give its first argument as it is: x.add_(1), x.to(dtype), and what is
+ * made of views, as flatten is. */
+static bool may_give_itself(cfx_op *op) {
+    return op->view ? op->effects & CFX_COMPOSITE
+                    : cfx__op_info_of(op)->writes || cfx__op_shares(op, 0);
+}
+
 /* Whether a node is an input or an attribute, or may give one as it is. */
 static bool is_outside(const cfx_node *n) {
     while (n->op == CFX_CALL_FUNCTION && n->inputs && n->target.op &&
-           (cfx__op_info_of(n->target.op)->writes || cfx__op_shares(n->target.op, 0)) &&
-           !n->target.op->view)
-        n = cfx_as_node(cfx_as_list(n->args)->items[0]);
+           may_give_itself(n->target.op)) {
+        const cfx_value first = cfx_as_list(n->args)->items[0];
+        if (first.tag != CFX_TAG_NODE)
+            return true;
+        n = cfx_as_node(first);
+    }
     return n->op != CFX_CALL_FUNCTION;
 }
 
-/* A call of an overload on values and nodes, where its shape rule takes them: a node, and a value
- * for each tensor that it gives. */
-static bool add_call(drawing *d, cfx_op *op, int n, const cfx_value *args) {
+bool draw_call(drawing *d, cfx_op *op, int n, const cfx_value *args) {
     cfx_value given[CFX_MAX_ARGS], list = cfx_tuple_value(n, args);
     if (changes_shape(op) && (args[0].tag != CFX_TAG_NODE || is_outside(cfx_as_node(args[0]))))
         return false;
     for (int i = 0; i < n; i++)
         given[i] = faked(d, args[i]);
     cfx_value v = cfx_op_do_from(CFX_HERE, op, (cfx_args){n, given, NULL});
-    if (!cfx_ok() || d->n >= VALUES - 8)
+    if (!cfx_ok() || d->n >= DRAWN_VALUES - 8)
         return fine() && false;
     if (v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->numel > 4096)
         return false;
     cfx_node *call = cfx_graph_create(d->p.graph, CFX_CALL_FUNCTION, cfx_target_op(op), list,
                                       CFX_NONE, NULL, NULL);
     d->p.random |= (op->effects & CFX_RANDOM) != 0;
-    add_value(d, call, v);
+    draw_value(d, call, v);
     if (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST)
         for (int64_t i = 0; i < cfx_as_list(v)->len && i < 3; i++)
             if (cfx_as_list(v)->items[i].tag == CFX_TAG_TENSOR && !chance(4))
-                add_value(d, cfx_graph_call(d->p.graph, "operator.getitem", call, i),
+                draw_value(d, cfx_graph_call(d->p.graph, "operator.getitem", call, i),
                           cfx_as_list(v)->items[i]);
     return fine();
 }
-
-#define CALL(d, op, ...)                                                                           \
-    add_call(d, op, (int)(sizeof((cfx_value[]){__VA_ARGS__}) / sizeof(cfx_value)),                 \
-             (cfx_value[]){__VA_ARGS__})
-
-static cfx_value node(const operand *o) { return cfx_node_value(o->node); }
 
 /* ---- arguments by their types ---------------------------------------------------------------- */
 
@@ -263,7 +246,7 @@ static cfx_value any_argument(drawing *d, const cfx__schema *s, const cfx__schem
     if (a->type == CFX__T_TENSOR && !a->list) {
         const bool index = !strcmp(name, "index") || !strcmp(name, "indices"),
                    mask = !strcmp(name, "mask") || !strcmp(name, "condition");
-        operand *o = any_operand(d, self,
+        operand *o = draw_operand(d, self,
                                  index  ? CFX_I64
                                  : mask ? CFX_BOOL
                                  : self && !chance(6) ? (int)self->dtype
@@ -273,14 +256,14 @@ static cfx_value any_argument(drawing *d, const cfx__schema *s, const cfx__schem
     if (a->type == CFX__T_TENSOR) {
         const bool index = !strcmp(name, "indices");
         cfx_value list = cfx_list_value(0, NULL);
-        operand *first = any_operand(d, NULL, index ? (chance(4) ? CFX_BOOL : CFX_I64)
+        operand *first = draw_operand(d, NULL, index ? (chance(4) ? CFX_BOOL : CFX_I64)
                                                     : CFX_DTYPE_COUNT);
         for (uint32_t i = 1 + test_draw(3); i > 0; i--)
             cfx_list_append(cfx_as_list(list),
                             index && chance(3)
                                 ? cfx_none()
                                 : node(chance(2) ? first
-                                                 : any_operand(d, first->fake,
+                                                 : draw_operand(d, first->fake,
                                                                (int)first->fake->dtype)));
         return list;
     }
@@ -306,7 +289,7 @@ static cfx_value any_argument(drawing *d, const cfx__schema *s, const cfx__schem
     }
 }
 
-static bool add_drawn(drawing *d, cfx_op *op) {
+bool draw_op(drawing *d, cfx_op *op) {
     const cfx__op_info *info = cfx__op_info_of(op);
     const cfx__schema *s = info->schema;
     cfx_value args[CFX_MAX_ARGS];
@@ -319,7 +302,7 @@ static bool add_drawn(drawing *d, cfx_op *op) {
         if (!self && first.tag == CFX_TAG_NODE)
             self = cfx_as_tensor(faked(d, first));
     }
-    return fine() && add_call(d, op, s->nargs, args);
+    return fine() && draw_call(d, op, s->nargs, args);
 }
 
 /* ---- which operators ------------------------------------------------------------------------- */
@@ -391,155 +374,49 @@ static cfx_op *any_op(void) {
     return found;
 }
 
-/* The in-place form, where there is one; else the operator. */
-static cfx_op *written(cfx_op *op) {
+cfx_op *draw_written(cfx_op *op) {
     cfx_op *other = op && op->effects & CFX_POINTWISE ? cfx__op_inplace(op) : NULL;
     return fine() && other ? other : op;
 }
 
-/* ---- what models are made of ----------------------------------------------------------------- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
-/* A view with sizes, strides and an offset of its own, overlapping too. */
-static bool add_strided(drawing *d) {
-    operand *x = any_operand(d, NULL, CFX_DTYPE_COUNT);
-    int64_t left = x->fake->numel;
-    if (left < 1)
-        return false;
-    cfx_value sizes = cfx_list_value(0, NULL), strides = cfx_list_value(0, NULL);
-    int64_t offset = test_draw((uint32_t)left), most = left - 1 - offset;
-    for (uint32_t i = 1 + test_draw(3); i > 0; i--) {
-        const int64_t size = 1 + test_draw(4), stride = test_draw(5);
-        const bool fits = (size - 1) * stride <= most;
-        cfx_list_append(cfx_as_list(sizes), cfx_int(fits ? size : 1));
-        cfx_list_append(cfx_as_list(strides), cfx_int(stride));
-        most -= fits ? (size - 1) * stride : 0;
-    }
-    return CALL(d, &cfx_op_as_strided, node(x), sizes, strides,
-                chance(3) ? cfx_none() : cfx_int(offset));
-}
-
-static bool add_linear(drawing *d) {
-    operand *x = any_operand(d, NULL, CFX_F32);
-    if (!x->fake->ndim)
-        return false;
-    const cfx_dtype dtype = (cfx_dtype)x->fake->dtype;
-    const int64_t in = x->fake->shape[x->fake->ndim - 1], out = 1 + test_draw(9);
-    cfx_value first = node(x), weight = node(new_weight(d, dtype, 2, (int64_t[]){out, in}));
-    cfx_value bias = chance(3) ? cfx_none() : node(new_weight(d, dtype, 1, &out));
-    return CALL(d, &cfx_op_linear, first, weight, bias);
-}
-
-static bool add_conv(drawing *d) {
-    operand *x = any_operand(d, NULL, CFX_F32);
-    if (x->fake->ndim != 4) {
-        int64_t shape[] = {1 + test_draw(2), 1 + test_draw(4), 3 + test_draw(6), 3 + test_draw(6)};
-        x = new_weight(d, CFX_F32, 4, shape);
-    }
-    const int64_t in = x->fake->shape[1], out = 1 + test_draw(8), k = chance(3) ? 3 : 1;
-    const bool single = chance(4);
-    cfx_value first = node(x);
-    cfx_value weight = node(new_weight(d, (cfx_dtype)x->fake->dtype, 4,
-                                       (int64_t[]){single ? in : out, single ? 1 : in, k, k}));
-    cfx_value bias = chance(2) ? cfx_none()
-                               : node(new_weight(d, (cfx_dtype)x->fake->dtype, 1,
-                                                 (int64_t[]){single ? in : out}));
-    return CALL(d, &cfx_op_conv2d, first, weight, bias, cfx_list(1 + (int)test_draw(2)),
-                cfx_list((int)test_draw(2)), cfx_list(1), cfx_int(single ? in : 1));
-}
-
-/* Normalisation by channel, in training mode too: then its statistics are written. */
-static bool add_batch_norm(drawing *d) {
-    operand *x = any_operand(d, NULL, CFX_F32);
-    if (x->fake->ndim < 2)
-        return false;
-    const int64_t c = x->fake->shape[1];
-    cfx_value first = node(x), mean = node(add_weight(d, any_tensor_of(CFX_F32, 1, &c), true));
-    cfx_tensor *spread = cfx_add(cfx_abs(any_tensor_of(CFX_F32, 1, &c)), 0.5);
-    cfx_value var = node(add_weight(d, spread, true));
-    cfx_value w = chance(3) ? cfx_none() : node(new_weight(d, CFX_F32, 1, &c));
-    cfx_value b = chance(3) ? cfx_none() : node(new_weight(d, CFX_F32, 1, &c));
-    return CALL(d, &cfx_op_batch_norm, first, w, b, mean, var, cfx_bool(chance(2)), cfx_float(0.1),
-                cfx_float(1e-5), cfx_bool(false));
-}
-
-static bool add_layer_norm(drawing *d) {
-    operand *x = any_operand(d, NULL, CFX_F32);
-    if (!x->fake->ndim)
-        return false;
-    const int64_t n = x->fake->shape[x->fake->ndim - 1];
-    cfx_value first = node(x);
-    cfx_value w = chance(3) ? cfx_none() : node(new_weight(d, (cfx_dtype)x->fake->dtype, 1, &n));
-    return CALL(d, &cfx_op_layer_norm, first, cfx_list(n), w, cfx_none(), cfx_float(1e-5),
-                cfx_bool(false));
-}
-
-static bool add_attention(drawing *d) {
-    const int64_t shape[] = {1, 1 + test_draw(3), 2 + test_draw(4), 4};
-    cfx_value q = node(new_weight(d, CFX_F32, 4, shape));
-    cfx_value k = node(new_weight(d, CFX_F32, 4, shape));
-    cfx_value v = node(any_operand(d, d->values[d->n - 1].fake, CFX_F32));
-    return CALL(d, &cfx_op_scaled_dot_product_attention, q, k, v, cfx_none(), cfx_float(0),
-                cfx_bool(chance(2)), cfx_none(), cfx_bool(false));
-}
-
-static bool add_embedding(drawing *d) {
-    cfx_value rows = node(any_operand(d, NULL, CFX_I64));
-    cfx_value table = node(new_weight(d, chance(3) ? CFX_BF16 : CFX_F32, 2, (int64_t[]){5, 4}));
-    return CALL(d, &cfx_op_embedding, table, rows);
-}
-
-/* A cache that is written at a position which is counted, read before or after. */
-static bool add_cache(drawing *d) {
-    const int64_t shape[] = {1 + test_draw(2), 6, 3}, one = 1;
-    operand *cache = add_weight(d, any_tensor_of(CFX_F32, 3, shape), true);
-    operand *place = add_weight(d, any_tensor_of(CFX_I64, 1, &one), true);
-    cfx_value c = node(cache), at = node(place);
-    cfx_value row = node(new_weight(d, CFX_F32, 3, (int64_t[]){shape[0], 1, 3}));
-    if (chance(2))
-        CALL(d, &cfx_op_slice_Tensor, c, cfx_int(1), cfx_int(0), cfx_int(2 + (int)test_draw(4)));
-    if (chance(2) && CALL(d, &cfx_op_neg, row))
-        row = node(&d->values[d->n - 1]);
-    bool done = CALL(d, cfx__op_inplace(&cfx_op_index_copy), c, cfx_int(1), at, row);
-    if (chance(2))
-        CALL(d, &cfx_op_mul_Tensor, c, cfx_node_value(any_operand(d, cache->fake, CFX_F32)->node));
-    return CALL(d, written(&cfx_op_add_Tensor), at, cfx_int(1)) && done;
-}
+bool draw_plain(drawing *d) { return draw_op(d, chance(3) ? ONE_OF(views) : ONE_OF(common)); }
 
 static bool add_something(drawing *d) {
-    switch (test_draw(28)) {
-    case 0: return add_linear(d);
-    case 1: return add_conv(d) && (chance(2) || add_batch_norm(d));
-    case 2: return add_batch_norm(d);
-    case 3: return add_layer_norm(d);
-    case 4: return chance(2) ? add_attention(d) : add_embedding(d);
-    case 5: return add_cache(d);
-    case 6: return add_strided(d);
+    switch (test_draw(29)) {
+    case 0: return draw_linear(d);
+    case 1: return draw_conv(d) && (chance(2) || draw_batch_norm(d));
+    case 2: return draw_batch_norm(d);
+    case 3: return draw_layer_norm(d);
+    case 4: return chance(2) ? draw_attention(d) : draw_embedding(d);
+    case 5: return draw_cache(d);
+    case 6: return draw_strided(d);
     case 7:
-    case 8: return add_drawn(d, any_op());
-    case 9: return add_drawn(d, written(any_op()));
+    case 8: return draw_op(d, any_op());
+    case 9: return draw_op(d, draw_written(any_op()));
     case 10:
     case 11:
     case 12:
     case 13:
-    case 14: return add_drawn(d, ONE_OF(views));
+    case 14: return draw_op(d, ONE_OF(views));
     case 15:
     case 16:
     case 17:
-    case 18: return add_drawn(d, ONE_OF(writers));
-    case 19: return add_drawn(d, written(ONE_OF(common)));
-    default: return add_drawn(d, ONE_OF(common));
+    case 18: return draw_op(d, ONE_OF(writers));
+    case 19: return draw_op(d, draw_written(ONE_OF(common)));
+    case 20: return draw_control(d);
+    default: return draw_op(d, ONE_OF(common));
     }
 }
-
-/* ---- programs -------------------------------------------------------------------------------- */
 
 static void add_input(drawing *d, cfx_dtype dtype, int ndim, const int64_t *shape) {
     char name[8];
     snprintf(name, sizeof name, "x%d", (int)cfx_as_list(d->p.inputs)->len);
-    cfx_tensor *t = any_tensor_of(dtype, ndim, shape);
+    cfx_tensor *t = draw_tensor(dtype, ndim, shape);
     cfx_list_append(cfx_as_list(d->p.inputs), cfx_tensor_value(t));
-    add_value(d, cfx_graph_placeholder(d->p.graph, name, NULL, false, CFX_NONE),
-              cfx__tensor_faked_in(cfx_tensor_value(t)));
+    draw_value(d, cfx_graph_placeholder(d->p.graph, name, NULL, false, CFX_NONE),
+               cfx__tensor_faked_in(cfx_tensor_value(t)));
 }
 
 static cfx_tensor *nothing(cfx_module *self, cfx_tensor *x) {
@@ -563,12 +440,12 @@ random_program programs_draw(uint64_t seed) {
     if (chance(3))
         add_input(&d, CFX_F32, any_shape(shape), shape);
     if (chance(3))
-        new_weight(&d, any_dtype(), any_shape(shape), shape);
+        draw_new_weight(&d, any_dtype(), any_shape(shape), shape);
     for (uint32_t left = 2 + test_draw(14), tries = left * TRIES; left > 0 && tries > 0; tries--)
         left -= add_something(&d);
     cfx_value results = cfx_tuple_value(0, NULL);
     for (uint32_t i = 1 + test_draw(4); i > 0; i--)
-        cfx_list_append(cfx_as_list(results), node(any_operand(&d, NULL, CFX_DTYPE_COUNT)));
+        cfx_list_append(cfx_as_list(results), node(draw_operand(&d, NULL, CFX_DTYPE_COUNT)));
     cfx_list_append(cfx_as_list(results), node(&d.values[d.n - 1]));
     cfx_graph_output(d.p.graph, results);
     cfx_clear();

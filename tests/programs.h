@@ -3,9 +3,9 @@
  * A program is drawn from a seed call by call: operators with arguments that their schemas and
  * shape rules take, over views of every kind (strided, overlapping, of views, of weights), writes
  * in place to whatever may be written, several outputs, halves, integers, bools, empty and 0-d
- * tensors, NaN, infinities, denormals, normalisation in training mode, random numbers, and caches
- * with a position counter. programs_check then runs it in every way there is and compares results,
- * what is left in inputs and buffers, and the value of every node. */
+ * tensors, NaN, infinities, denormals, normalisation in training mode, random numbers, caches with
+ * a position counter, branches and loops. programs_check then runs it in every way there is and
+ * compares results, what is left in inputs and buffers, and the value of every node. */
 #ifndef CFX_TEST_PROGRAMS_H
 #define CFX_TEST_PROGRAMS_H
 

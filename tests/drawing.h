@@ -1,0 +1,61 @@
+/* A program that is being drawn: between programs.c, which has single calls, and what is made of
+ * several (drawn_layers.c, drawn_control.c). */
+#ifndef CFX_TEST_DRAWING_H
+#define CFX_TEST_DRAWING_H
+
+#include "programs.h"
+
+#include "dispatch/dispatch.h"
+
+enum { DRAWN_VALUES = 64 };
+
+/* A tensor that calls can be given. */
+typedef struct {
+    cfx_node *node;
+    cfx_tensor *fake;
+} operand;
+
+typedef struct {
+    random_program p;
+    int n, weights, bodies;
+    operand values[DRAWN_VALUES];
+} drawing;
+
+static inline bool chance(uint32_t in) { return test_draw(in) == 0; }
+static inline cfx_value node(const operand *o) { return cfx_node_value(o->node); }
+
+/* A tensor of a shape: fractions, some of them special; whole numbers for integers. Scope. */
+cfx_tensor *draw_tensor(cfx_dtype dtype, int ndim, const int64_t *shape);
+/* What a node gives can be given to calls from now on, where it is a tensor. */
+void draw_value(drawing *d, cfx_node *n, cfx_value v);
+/* A parameter or buffer, read by a node of its own. Parameters are floats. */
+operand *draw_weight(drawing *d, cfx_tensor *t, bool buffer);
+operand *draw_new_weight(drawing *d, cfx_dtype dtype, int ndim, const int64_t *shape);
+/* An operand; later ones more often. `like`: one that broadcasts with it, where there is one;
+ * want: of that dtype, CFX_DTYPE_COUNT for any. */
+operand *draw_operand(drawing *d, const cfx_tensor *like, int want);
+/* A call of an overload on values and nodes, where its shape rule takes them: a node, and a value
+ * for each tensor that it gives. Whether it was taken. */
+bool draw_call(drawing *d, cfx_op *op, int n, const cfx_value *args);
+#define CALL(d, op, ...)                                                                           \
+    draw_call(d, op, (int)(sizeof((cfx_value[]){__VA_ARGS__}) / sizeof(cfx_value)),                \
+              (cfx_value[]){__VA_ARGS__})
+/* The same with arguments that are drawn by the types in its schema. */
+bool draw_op(drawing *d, cfx_op *op);
+/* A view, or an operator that is seen often; nothing is written to. */
+bool draw_plain(drawing *d);
+/* The in-place form, where there is one; else the operator. */
+cfx_op *draw_written(cfx_op *op);
+
+/* Each adds some calls; whether it could. */
+bool draw_strided(drawing *d); /* a view by sizes, strides and an offset, overlapping too */
+bool draw_linear(drawing *d);
+bool draw_conv(drawing *d);
+bool draw_batch_norm(drawing *d);
+bool draw_layer_norm(drawing *d);
+bool draw_attention(drawing *d);
+bool draw_embedding(drawing *d);
+bool draw_cache(drawing *d);   /* written at a position which is counted */
+bool draw_control(drawing *d); /* a branch or a loop */
+
+#endif

@@ -1,0 +1,178 @@
+/* Programs run eagerly: each call by the dispatcher, control flow by plain loops. Nothing here is
+ * shared with the executors. See agree.h. */
+#include "agree.h"
+
+#include <cfx/ops.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "dispatch/dispatch.h"
+
+cfx_value eager_copy(cfx_value v) {
+    return v.tag == CFX_TAG_TENSOR ? cfx_tensor_value(cfx_clone(v)) : v;
+}
+
+cfx_value eager_copies(cfx_value list) {
+    cfx_value out = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < cfx_as_list(list)->len; i++)
+        cfx_list_append(cfx_as_list(out), eager_copy(cfx_as_list(list)->items[i]));
+    return out;
+}
+
+cfx_args eager_args(cfx_value list) {
+    return (cfx_args){(int)cfx_as_list(list)->len, cfx_as_list(list)->items, NULL};
+}
+
+outcome eager_outcome(cfx_value result, cfx_value inputs, const cfx_dict *state) {
+    outcome o = {.ran = cfx_ok(), .leaves = cfx_as_list(cfx_list_value(0, NULL))};
+    if (!o.ran) {
+        const cfx_error *e = cfx_error_last();
+        o.limited = e->kind == CFX_MEMORY_ERROR || e->kind == CFX_LIMIT_ERROR;
+        snprintf(o.why, sizeof o.why, "%s", e->message);
+        cfx_clear();
+        return o;
+    }
+    cfx_value flat = cfx_list_value(0, NULL);
+    cfx_tree_flatten(result, cfx_as_list(flat));
+    for (int64_t i = 0; i < cfx_as_list(flat)->len; i++)
+        cfx_list_append(o.leaves, eager_copy(cfx_as_list(flat)->items[i]));
+    for (int64_t i = 0; i < cfx_as_list(inputs)->len; i++)
+        cfx_list_append(o.leaves, eager_copy(cfx_as_list(inputs)->items[i]));
+    for (int64_t i = 0; i < state->len; i++)
+        cfx_list_append(o.leaves, eager_copy(state->entries[i].value));
+    return o;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* A run that goes on: what the program reads, and how its numbers are disturbed. */
+typedef struct {
+    const random_program *p;
+    cfx_dict *state;
+    uint64_t noise;
+    cfx_node *refused;
+} eager;
+
+/* Changes the last digits of a float result in place, as another order of a sum would. */
+static void disturb(cfx_value v, uint64_t *lot) {
+    cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
+    if (!t || !cfx__dtype_is_float((cfx_dtype)t->dtype))
+        return;
+    const double part = t->dtype == CFX_F64 ? 1e-15 : t->dtype == CFX_F32 ? 4e-7 : 4e-3;
+    for (int64_t i = 0; cfx_ok() && i < t->numel; i++) {
+        *lot = *lot * 6364136223846793005u + 1442695040888963407u;
+        const double by = (double)(*lot >> 62) - 1.5, x = cfx_tensor_get(t, i);
+        if (isfinite(x))
+            cfx__tensor_set(t, i, cfx_float(x * (1 + by * part)));
+    }
+}
+
+static cfx_value filled(const cfx_dict *values, cfx_value v) {
+    if (v.tag == CFX_TAG_NODE)
+        return *cfx_dict_find(values, cfx_string_value(cfx_as_node(v)->name));
+    if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
+        return v;
+    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out), filled(values, cfx_as_list(v)->items[i]));
+    return out;
+}
+
+static cfx_value run_graph(eager *e, cfx_graph *g, cfx_value inputs);
+
+/* ---- control flow ---------------------------------------------------------------------------- */
+
+static cfx_value joined(cfx_value a, cfx_value b) {
+    cfx_value out = cfx_list_value(cfx_as_list(a)->len, cfx_as_list(a)->items);
+    for (int64_t i = 0; i < cfx_as_list(b)->len; i++)
+        cfx_list_append(cfx_as_list(out), cfx_as_list(b)->items[i]);
+    return out;
+}
+
+static cfx_value run_body(eager *e, cfx_value body, cfx_value inputs) {
+    return run_graph(e, cfx_as_module(body)->graph, inputs);
+}
+
+static cfx_value run_while(eager *e, const cfx_value *a) {
+    cfx_value carried = a[2];
+    while (cfx_ok() && cfx_is_true(run_body(e, a[0], joined(carried, a[3]))))
+        carried = run_body(e, a[1], joined(carried, a[3]));
+    return carried;
+}
+
+/* body(carried, a row, rest) for each row of the only tensor in xs: what is carried in the end, and
+ * the rows of the last result. */
+static cfx_value run_rows(eager *e, cfx_value body, cfx_value carried, cfx_value xs,
+                          cfx_value rest) {
+    const cfx_tensor *x = cfx_tensor_at(xs, 0);
+    const int64_t kept = cfx_as_list(carried)->len;
+    cfx_value rows = cfx_list_value(0, NULL);
+    for (int64_t i = 0; cfx_ok() && i < x->shape[0]; i++) {
+        cfx_value row = cfx_list(cfx_select(x, 0, i));
+        cfx_value given = run_body(e, body, joined(joined(carried, row), rest));
+        if (!cfx_ok())
+            return cfx_bad();
+        carried = cfx_list_value(kept, cfx_as_list(given)->items);
+        cfx_list_append(cfx_as_list(rows), cfx_at(given, kept));
+    }
+    return joined(carried, cfx_list(cfx_stack(rows)));
+}
+
+static cfx_value run_higher(eager *e, const char *name, cfx_value args) {
+    const cfx_value *a = cfx_as_list(args)->items;
+    if (strstr(name, "cond"))
+        return run_body(e, cfx_is_true(a[0]) ? a[1] : a[2], a[3]);
+    if (strstr(name, "while_loop"))
+        return run_while(e, a);
+    if (strstr(name, "scan"))
+        return run_rows(e, a[0], a[1], a[2], a[3]);
+    return run_rows(e, a[0], cfx_list_value(0, NULL), a[1], a[2]);
+}
+
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
+static cfx_value run_node(eager *e, cfx_node *n, const cfx_dict *values) {
+    if (n->op == CFX_GET_ATTR) {
+        const cfx_value *own = cfx_dict_find(e->state, cfx_string_value(n->target.name));
+        return own ? *own : cfx_module_attr(e->p->root, n->target.name);
+    }
+    cfx_value args = filled(values, n->args);
+    if (cfx_node_is_getitem(n))
+        return cfx_at(cfx_as_list(args)->items[0], cfx_integer(cfx_as_list(args)->items[1]));
+    return n->target.op ? cfx_op_do_from(CFX_HERE, n->target.op, eager_args(args))
+                        : run_higher(e, n->target.name, args);
+}
+
+static cfx_value run_graph(eager *e, cfx_graph *g, cfx_value inputs) {
+    cfx_dict *values = cfx_dict_new();
+    int64_t next = 0;
+    cfx_each_node(g, n) {
+        if (n->op == CFX_OUTPUT)
+            return filled(values, cfx_as_list(n->args)->items[0]);
+        cfx_value v = n->op == CFX_PLACEHOLDER ? cfx_as_list(inputs)->items[next++]
+                                               : run_node(e, n, values);
+        if (!cfx_ok()) {
+            e->refused = n; /* of several graphs the outermost, which is left last */
+            return cfx_bad();
+        }
+        if (e->noise && n->op == CFX_CALL_FUNCTION)
+            disturb(v, &e->noise);
+        cfx_dict_set(values, n->name, v);
+    }
+    return cfx_bad();
+}
+
+outcome eager_run(const random_program *p, uint64_t noise) {
+    eager e = {.p = p, .state = cfx_dict_new(), .noise = noise};
+    cfx_value inputs = eager_copies(p->inputs);
+    for (int64_t i = 0; i < p->state->len; i++)
+        cfx_dict_put(e.state, p->state->entries[i].key, eager_copy(p->state->entries[i].value));
+    cfx_grad_mode mode = cfx_set_grad_mode(CFX_NO_GRAD);
+    cfx_manual_seed(7);
+    cfx_value result = run_graph(&e, p->graph, inputs);
+    outcome o = eager_outcome(result, inputs, e.state);
+    o.refused = e.refused;
+    cfx_set_grad_mode(mode);
+    return o;
+}
