@@ -83,7 +83,16 @@ static cfx_result result_of(const inference *f, const cfx_node *n) {
     return t ? cfx_result_of(cfx_tensor_value(t)) : r;
 }
 
-/* The value of an input; hands over a count. */
+/* Whether what a node computes may be a part of what another one did. */
+static bool is_view(const cfx_node *n) {
+    if (cfx_node_is_getitem(n) && n->inputs)
+        n = cfx_node_input(n, 0);
+    cfx_op *op = n->op == CFX_CALL_FUNCTION ? n->target.op : NULL;
+    return op && (op->view || cfx__op_shares(op, 0));
+}
+
+/* The value of an input; hands over a count. Of a view it is not noted how long its storage is:
+ * as_strided is to find out when it runs. */
 static cfx_value input(cfx_node *n, void *user) {
     inference *f = user;
     size_t mark = cfx_scope_open();
@@ -92,6 +101,8 @@ static cfx_value input(cfx_node *n, void *user) {
     if (cfx_is_bad(v) && cfx_ok())
         cfx__fail_unknown((cfx_site){0}, "nothing is known of what node %s computes; "
                           "cfx_shape_prop finds it out", n->name);
+    if (v.tag == CFX_TAG_TENSOR && cfx_tensor_is_fake(cfx_as_tensor(v)) && is_view(n))
+        cfx_as_tensor(v)->storage->size = SIZE_MAX;
     cfx_value_keep(v);
     cfx_scope_close(mark);
     return v;

@@ -305,7 +305,7 @@ static cfx_tensor *put_back(cfx__recorder *r, cfx_site at, const cfx__functional
         VEC_PUSH(seen, base);
     }
     for (size_t i = 0; i < way.len && cfx_ok(); i++) {
-        const bool strided = way.data[i]->op == &cfx_op_as_strided; /* counts from the base's start */
+        const bool strided = way.data[i]->op == &cfx_op_as_strided; /* counts from the base */
         cfx_tensor *whole = strided ? seen.data[0] : seen.data[way.len - 1 - i];
         cfx_value given[] = {cfx_tensor_value(whole), cfx_tensor_value(value)};
         uint32_t frame = cfx__record_frame_begin(r, COUNT(given), given);

@@ -1,5 +1,4 @@
-/* Recording: operators that run on fake tensors become the nodes of an ATen graph. Start at
- * record_call, which the dispatcher asks before every call of an overload. */
+/* Recording: calls on fake tensors become nodes of an ATen graph. Start at record_call. */
 #include <cfx/ops.h>
 
 #include "record.h"
