@@ -8,7 +8,7 @@ CFX_FAMILY(RECURRENT);
 
 /* The places of a permutation, turned around. */
 static cfx_tensor *inverse_of(cfx_tensor *order) {
-    return cfx_scatter(cfx_empty_like(order), 0, order, cfx_arange(order->shape[0]));
+    return cfx_scatter(cfx_empty_like(order), 0, order, cfx_arange(order->numel));
 }
 
 static void functional_pack_padded_sequence(cfx_op_call *c) {
@@ -30,8 +30,14 @@ static void functional_pack_padded_sequence(cfx_op_call *c) {
 
 static void functional_pack_sequence(cfx_op_call *c) {
     cfx_value lengths = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < arg_count(c, 0); i++)
-        cfx_list_append(cfx_as_list(lengths), cfx_int(arg_item(c, 0, i)->shape[0]));
+    for (int64_t i = 0; i < arg_count(c, 0); i++) {
+        const cfx_tensor *t = arg_item(c, 0, i);
+        if (!t->ndim) {
+            op_fail_as(INDEX, c, "Dimension specified as 0 but tensor has no dimensions");
+            return;
+        }
+        cfx_list_append(cfx_as_list(lengths), cfx_int(t->shape[0]));
+    }
     cfx_tensor *padded = cfx_pad_sequence(c->args[0]);
     if (!op_failed())
         c->result = cfx_py("torch.nn.utils.rnn.pack_padded_sequence", padded, lengths,

@@ -188,3 +188,8 @@ TEST(operators_with_a_number_on_the_left_are_the_tensors_own) {
     CHECK_STR(cfx_str(cfx_py("operator.lt", 1, cfx_ones(1))), "tensor([False])");
     CHECK_OK();
 }
+
+TEST(numbers_are_no_sequences_to_pack) {
+    cfx_py("torch.nn.utils.rnn.pack_sequence", cfx_list(cfx_ones(2), cfx_sum(cfx_ones(2))));
+    CHECK_ERROR("Dimension specified as 0 but tensor has no dimensions");
+}
