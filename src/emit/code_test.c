@@ -146,6 +146,10 @@ TEST(code_types) {
     }
     CHECK_STR(written("typing.Tuple[()]"), "typing_Tuple"); /* these say less in code */
     CHECK_STR(written("typing.Literal['a']"), "typing_Literal[_a_]");
+    CHECK_STR(written("m.f.<locals>.A"), "m_f__locals__A");
+    CHECK_STR(written("typing.List[ForwardRef('m.A')]"), "typing_List[ForwardRef_m_A_]");
+    CHECK_STR(written("typing.List['List[m.A]']"), "typing_List[_List_m_A_]");
+    CHECK_STR(written("'A"), "_A");
     cfx__text deep = {0};
     for (int i = 0; i < 100000; i++)
         cfx__text_putc(&deep, '[');

@@ -55,8 +55,11 @@ static void write_name(scan *s, const char *name, size_t n) {
             cfx__text_puts(s->out, "collections_abc_");
             name += 7, n -= 7;
         }
-        for (size_t i = 0; i < n; i++) /* a text in quotes is no name: underscores again */
-            cfx__text_putc(s->out, (name[i] == '.' && !torch) || name[i] == '\'' ? '_' : name[i]);
+        for (size_t i = 0; i < n; i++) /* "f.<locals>.A" and 'A' are no names: underscores again */
+            if (cfx__emit_is_word(name[i]) || (name[i] == '.' && torch))
+                cfx__text_putc(s->out, name[i]);
+            else if (name[i] == '.' || !i || name[i - 1] == '.' || cfx__emit_is_word(name[i - 1]))
+                cfx__text_putc(s->out, '_');
     }
 }
 
@@ -113,7 +116,10 @@ static void make_optional(scan *s, size_t start, size_t last) {
 static void one_type(scan *s) {
     blanks(s);
     const char *name = s->at;
-    if (s->at < s->end && *s->at == '(') /* typing.Tuple[()] */
+    if (s->at < s->end && *s->at == '\'' && !s->read) /* 'List[A]', a text: one name */
+        for (s->at++; s->at < s->end && *s->at++ != '\'';)
+            ;
+    else if (s->at < s->end && *s->at == '(') /* typing.Tuple[()] */
         while (s->at < s->end && *s->at++ != ')')
             ;
     else
