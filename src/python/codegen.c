@@ -5,7 +5,7 @@
 /* The method of the codegen with one argument; NULL where it failed, and C has the error. */
 static PyObject *ask(const cfx_codegen *self, const char *method, PyObject *argument) {
     PyObject *result =
-        argument ? PyObject_CallMethod((PyObject *)self->user, method, "O", argument) : NULL;
+        argument ? PyObject_CallMethod((PyObject *)self->user, method, "(O)", argument) : NULL;
     Py_XDECREF(argument);
     if (!result)
         cfx__py_caught();

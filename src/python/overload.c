@@ -112,6 +112,7 @@ static int overload_traverse(PyObject *self, visitproc visit, void *arg) {
 static PyGetSetDef gets[] = {{"__name__", get_name, NULL, NULL, NULL},
                              {"__module__", get_module, NULL, NULL, NULL},
                              {"__doc__", get_schema_text, NULL, NULL, NULL},
+                             {"__dict__", PyObject_GenericGetDict, NULL, NULL, NULL},
                              {"_schema_text", get_schema_text, NULL, NULL, NULL},
                              {"_effects", get_effects, NULL, NULL, NULL},
                              {"_decomposes", get_decomposes, NULL, NULL, NULL},

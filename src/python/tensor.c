@@ -222,6 +222,22 @@ static PyGetSetDef gets[] = {
     {"_is_fake", get_is_fake, NULL, "Whether it has no numbers.", NULL},
     {0}};
 
+/* The method called so asks who overrides it, where somebody does: *out is what they give. */
+static bool is_overridden(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n,
+                          PyObject *kwnames, PyObject **out) {
+    if (!cfx__py_is_overridden(&self, 1))
+        return false;
+    PyObject *all[4] = {self}, *f = PyObject_GetAttrString(cfx__py.tensor_class, name);
+    Py_ssize_t total = n + (kwnames ? PyTuple_Size(kwnames) : 0);
+    for (Py_ssize_t i = 0; i < total && i < 3; i++)
+        all[i + 1] = args[i];
+    if (total > 3)
+        PyErr_Format(PyExc_TypeError, "%s() takes one argument at most", name);
+    *out = f && total <= 3 ? cfx__py_override(f, all, n + 1, kwnames) : NULL;
+    Py_XDECREF(f);
+    return true;
+}
+
 /* ---- methods that are no operators ----------------------------------------------------------- */
 
 /* A dimension given by position or as dim=; -1 with an exception, or *given false. */
@@ -250,8 +266,11 @@ static PyObject *one_of(const cfx_tensor *t, const int64_t *of, long dim) {
 static PyObject *method_size(PyObject *self, PyObject *const *args, Py_ssize_t n,
                              PyObject *kwnames) {
     const cfx_tensor *t = cfx__py_tensor_of(self);
+    PyObject *result;
     bool given;
     long dim = 0;
+    if (is_overridden("size", self, args, n, kwnames, &result))
+        return result;
     if (!take_dim(args, n, kwnames, &given, &dim))
         return NULL;
     return given ? one_of(t, cfx_tensor_shape(t), dim) : get_shape(self, NULL);
@@ -260,8 +279,11 @@ static PyObject *method_size(PyObject *self, PyObject *const *args, Py_ssize_t n
 static PyObject *method_stride(PyObject *self, PyObject *const *args, Py_ssize_t n,
                                PyObject *kwnames) {
     const cfx_tensor *t = cfx__py_tensor_of(self);
+    PyObject *result;
     bool given;
     long dim = 0;
+    if (is_overridden("stride", self, args, n, kwnames, &result))
+        return result;
     if (!take_dim(args, n, kwnames, &given, &dim))
         return NULL;
     if (given)
@@ -274,22 +296,37 @@ static PyObject *method_stride(PyObject *self, PyObject *const *args, Py_ssize_t
 
 static PyObject *method_numel(PyObject *self, PyObject *unused) {
     (void)unused;
+    PyObject *result;
+    if (is_overridden("numel", self, NULL, 0, NULL, &result))
+        return result;
     return PyLong_FromLongLong(cfx_tensor_numel(cfx__py_tensor_of(self)));
 }
 static PyObject *method_dim(PyObject *self, PyObject *unused) {
     (void)unused;
+    PyObject *result;
+    if (is_overridden("dim", self, NULL, 0, NULL, &result))
+        return result;
     return get_ndim(self, NULL);
 }
 static PyObject *method_element_size(PyObject *self, PyObject *unused) {
     (void)unused;
+    PyObject *result;
+    if (is_overridden("element_size", self, NULL, 0, NULL, &result))
+        return result;
     return get_itemsize(self, NULL);
 }
 static PyObject *method_storage_offset(PyObject *self, PyObject *unused) {
     (void)unused;
+    PyObject *result;
+    if (is_overridden("storage_offset", self, NULL, 0, NULL, &result))
+        return result;
     return PyLong_FromLongLong(cfx_tensor_offset(cfx__py_tensor_of(self)));
 }
 static PyObject *method_data_ptr(PyObject *self, PyObject *unused) {
     (void)unused;
+    PyObject *result;
+    if (is_overridden("data_ptr", self, NULL, 0, NULL, &result))
+        return result;
     return PyLong_FromVoidPtr(cfx_tensor_data(cfx__py_tensor_of(self)));
 }
 static PyObject *method_shares(PyObject *self, PyObject *other) {

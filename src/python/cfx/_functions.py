@@ -203,5 +203,29 @@ def function(path, module):
     return f
 
 
+def namespace(module, *prefixes):
+    """(__getattr__, __dir__) of a module whose functions are those of the registry below a path, or
+    the next where the first has none."""
+    import sys
+
+    def get(name):
+        if not name.startswith("__"):
+            for prefix in prefixes:
+                try:
+                    value = function(f"{prefix}.{name}", module)
+                except AttributeError:
+                    continue
+                setattr(sys.modules[module], name, value)
+                return value
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    def names():
+        start = prefixes[0] + "."
+        found = {s[len(start):] for s in _cfx.spellings() if s.startswith(start)}
+        return sorted({*vars(sys.modules[module]), *(n for n in found if "." not in n)})
+
+    return get, names
+
+
 _cfx.adopt("callable", find)
 _cfx.adopt("target_of", target_of)

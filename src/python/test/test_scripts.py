@@ -46,6 +46,9 @@ class Scripts(unittest.TestCase):
     def test_train(self):
         self.check("train")
 
+    def test_layers(self):
+        self.check("layers")
+
     def test_mistake(self):
         self.check("mistake", status=1)
 
@@ -69,9 +72,9 @@ class Command(unittest.TestCase):
             self.assertEqual(run("own.py", cwd=folder), (0, "__main__ torch\n"))
 
     def test_what_is_not_there_is_said(self):
-        status, text = run("-c", "import torch.distributed.rpc")
+        status, text = run("-c", "import torch.package.importer")
         self.assertEqual(status, 1)
-        self.assertIn("ModuleNotFoundError: No module named 'torch.distributed': cfx plays torch "
+        self.assertIn("ModuleNotFoundError: No module named 'torch.package': cfx plays torch "
                       "here, and does not have that part of it", text)
         status, text = run("nothing.py")
         self.assertEqual((status, text), (2, "cfx: can't open file 'nothing.py': [Errno 2] No such "

@@ -4,6 +4,7 @@
 name of torch's stands for that is not here is an AttributeError or ImportError that says so.
 """
 import importlib
+import math
 import sys
 
 from cfx import _cfx
@@ -19,8 +20,7 @@ from ._basics import *  # noqa: F401,F403
 from ._basics import _assert, _check, _check_is_size, _check_value  # noqa: F401
 from ._sym import (SymBool, SymFloat, SymInt, sym_float, sym_int, sym_ite, sym_max,  # noqa: F401
                    sym_min, sym_not)
-
-__version__ = "2.11.0+cfx"
+from .version import __version__  # noqa: F401
 
 for _d in ("float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz "
            "float8_e5m2fnuz float8_e8m0fnu int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool "
@@ -29,6 +29,8 @@ for _d in ("float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e4
 double, float, half = _cfx.float64, _cfx.float32, _cfx.float16
 long, int, short = _cfx.int64, _cfx.int32, _cfx.int16
 cfloat, cdouble, chalf = _cfx.complex64, _cfx.complex128, _cfx.complex32
+e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
+newaxis = None
 strided, sparse_coo = _cfx.strided, _cfx.sparse_coo
 contiguous_format, preserve_format = _cfx.contiguous_format, _cfx.preserve_format
 channels_last, channels_last_3d = _cfx.channels_last, _cfx.channels_last_3d
@@ -37,16 +39,13 @@ channels_last, channels_last_3d = _cfx.channels_last, _cfx.channels_last_3d
 from . import _tensor, overrides, utils  # noqa: E402,F401
 from . import nn  # noqa: E402,F401
 from . import _ops  # noqa: E402,F401
+from ._C import Tag  # noqa: E402,F401
 from ._ops import ops  # noqa: E402,F401
 
 _SUBMODULES = {"fx", "export", "autograd", "optim", "jit", "cuda", "_C", "linalg", "special", "fft",
                "functional", "testing", "backends", "amp", "random", "serialization", "types",
-               "ao", "quantization", "distributed", "multiprocessing", "package", "library",
-               "compiler", "_dynamo", "_export", "_subclasses", "_decomp", "_higher_order_ops",
-               "_inductor", "_functorch", "func", "cpu", "profiler", "hub", "masked", "sparse",
-               "futures", "distributions", "version", "return_types", "_utils", "_jit_internal",
-               "_prims", "_prims_common", "_refs", "_logging", "_meta_registrations", "mps", "xpu",
-               "onnx", "accelerator", "_library", "_guards", "_lowrank", "_sources", "classes"}
+               "distributed", "multiprocessing", "compiler", "_subclasses", "_higher_order_ops",
+               "func", "version"}
 
 
 def __getattr__(name):

@@ -137,9 +137,10 @@ def typename(obj, /):
     """The type of an object with its module."""
     if isinstance(obj, Tensor):
         return obj.type()
-    cls = obj if isinstance(obj, type) else type(obj)
-    module = getattr(cls, "__module__", "") or ""
-    return cls.__qualname__ if module in ("builtins", "") else f"{module}.{cls.__qualname__}"
+    named = obj if hasattr(obj, "__qualname__") or hasattr(obj, "__name__") else type(obj)
+    name = getattr(named, "__qualname__", None) or named.__name__
+    module = getattr(named, "__module__", None) or ""
+    return name if module in ("builtins", "") else f"{module}.{name}"
 
 
 def is_floating_point(input):

@@ -62,7 +62,7 @@ def _graph_module(made, class_name):
     root = Module()
     _fill(root, made)
     gm = GraphModule(root, made.graph, class_name or made.type)
-    gm._cfx_module = made  # the graph belongs to it
+    gm.graph._made_by = made  # which the graph belongs to
     gm.training = made.training
     for name, child in root._modules.items():
         if name not in gm._modules:
@@ -70,7 +70,7 @@ def _graph_module(made, class_name):
     return gm
 
 
-def module_of(program, check_guards):
+def module_of(program):
     """program.module()"""
     return from_c(program._callable(), class_name="GraphModule")
 

@@ -1,13 +1,8 @@
 """Exporting: a model of Python runs on tensors without numbers, and what it calls is recorded."""
-import inspect
-
-import cfx
 from cfx import _cfx
 
-from ..nn.modules import _layers
-from ..nn.modules._hooks import global_hooks
+from ..nn.modules._mirror import signature
 from ..nn.modules.module import Module, watched
-from ..utils import _pytree as pytree
 from . import dynamic_shapes as dims
 from ._errors import UserError, UserErrorType
 from .exported_program import ExportedProgram
@@ -51,7 +46,7 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, **options):
 
 def capture(mod, args, kwargs, dynamic):
     """The program that C records while the model runs."""
-    root, mirrors = _cfx.mirror_tree(mod, _signature(mod))
+    root, mirrors = _cfx.mirror_tree(mod, signature(mod))
 
     def call(module, forward, a, kw):
         mirror = mirrors.get(id(module))
@@ -59,66 +54,3 @@ def capture(mod, args, kwargs, dynamic):
 
     with watched(call, lambda name, value: value):
         return _cfx.export_program(root, args, kwargs, dynamic)
-
-
-# ---- what C asks about modules of Python ---------------------------------------------------------
-
-
-def _literal(value):
-    return value is None or isinstance(value, (bool, int, float, str)) or \
-        isinstance(value, (tuple, list)) and all(map(_literal, value))
-
-
-def _signature(module):
-    """The parameters of a module's forward, as C reads signatures; a default that C has no literal
-    for is None there."""
-    parts, star = [], False
-    for p in inspect.signature(module.forward).parameters.values():
-        if p.kind is p.KEYWORD_ONLY and not star:
-            parts.append("*")
-        star = star or p.kind in (p.VAR_POSITIONAL, p.KEYWORD_ONLY)
-        text = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "") + p.name
-        if p.default is not p.empty:
-            text += f"={p.default!r}" if _literal(p.default) else "=None"
-        parts.append(text)
-    return ", ".join(parts)
-
-
-def call_bound(module, values):
-    """Calls a module with a value for each parameter of its forward."""
-    args, kwargs = [], {}
-    for p, value in zip(inspect.signature(module.forward).parameters.values(), values):
-        if p.default is not p.empty and value is None and not _literal(p.default):
-            value = p.default
-        if p.kind is p.VAR_POSITIONAL:
-            args += value
-        elif p.kind is p.VAR_KEYWORD:
-            kwargs.update(value)
-        elif p.kind is p.KEYWORD_ONLY:
-            kwargs[p.name] = value
-        else:
-            args.append(value)
-    return module._call_impl(*args, **kwargs)
-
-
-def mirror_kind(module):
-    """The layer of C's that a module is; None where Python has changed what it does."""
-    cls = type(module)
-    name = cls.__dict__.get("_layer")
-    if name is None or "forward" in module.__dict__ or module._forward_hooks \
-            or module._forward_pre_hooks or global_hooks.any \
-            or cls.forward is not _layers.layer(name).forward:
-        return None
-    return name
-
-
-def plain_attrs(module):
-    """The attributes of a layer that C has too."""
-    return {k: v for k, v in module.__dict__.items()
-            if not k.startswith("_") and k != "training"}
-
-
-_cfx.adopt("mirror_kind", mirror_kind)
-_cfx.adopt("plain_attrs", plain_attrs)
-_cfx.adopt("call_bound", call_bound)
-_ = (cfx, pytree)

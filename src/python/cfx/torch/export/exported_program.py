@@ -9,6 +9,7 @@ import cfx._program
 from ..nn import Parameter
 from ..utils import _pytree as pytree
 from . import graph_signature as sig
+from ._guards import add_guards
 from ._modules import graph_module_of, module_of, spec_from_c
 
 __all__ = ["ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "default_decompositions"]
@@ -187,7 +188,11 @@ class ExportedProgram:
 
     def module(self, check_guards=True):
         """A GraphModule with parameters under their own names, called like the model."""
-        module = module_of(self._program, check_guards)
+        module = module_of(self._program)
+        if check_guards:
+            ranges = {str(s): r for s, r in self.range_constraints.items()}
+            add_guards(module, self.example_inputs, ranges,
+                       self._program._extra().get("guards") or [])
         cls = type(module)
         cls.train = _no_mode("train")
         cls.eval = _no_mode("eval")

@@ -4,6 +4,7 @@ import collections.abc
 import dataclasses
 import inspect
 import math
+import re
 import types
 import typing
 
@@ -141,6 +142,11 @@ class _PyTreeCodeGen(CodeGen):
             out = [out]
         return pytree.tree_unflatten(out, self.pytree_info.out_spec)
 
+    def _writes_head(self):
+        info = self.pytree_info  # of a function's arguments self is none
+        return super()._writes_head() or info.in_spec is not None and not self._by_name() and \
+            info.orig_args[:1] != ["self"]
+
     def _by_name(self):
         spec = self.pytree_info.in_spec
         return (spec.type is tuple and spec.num_children == 2 and spec.child(0).type is tuple
@@ -240,6 +246,11 @@ def globals_of(graph, names, codegen):
     return found
 
 
+def _spelled(name):
+    """A name that code can have, as C's emitter makes it."""
+    return re.sub(r"[^0-9a-zA-Z_]+", "_", name.replace(".", "_"))
+
+
 def type_globals(annotation, found):
     """Adds the names by which code spells an annotation."""
     if annotation is ...:
@@ -247,8 +258,7 @@ def type_globals(annotation, found):
     elif isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
         module = annotation.__module__
         if module != "builtins" and module.partition(".")[0] not in ("torch", "cfx"):
-            name = f"{module}.{annotation.__qualname__}"
-            found[name.replace(".", "_").replace("'", "_")] = annotation
+            found[_spelled(f"{module}.{annotation.__qualname__}")] = annotation
     elif typing.get_origin(annotation) is not None:
         head = repr(annotation).split("[")[0]
         name = head.rpartition(".")[2]
@@ -261,8 +271,8 @@ def type_globals(annotation, found):
         for argument in typing.get_args(annotation):
             for part in argument if isinstance(argument, list) else [argument]:
                 type_globals(part, found)
-    elif isinstance(annotation, str):
-        pass
+    elif isinstance(annotation, (str, typing.ForwardRef)):
+        found[_spelled(repr(annotation))] = annotation
     elif hasattr(typing, getattr(annotation, "_name", None) or ""):
         found[f"typing_{annotation._name}"] = annotation
     elif isinstance(annotation, typing.TypeVar) or hasattr(annotation, "__name__"):

@@ -306,7 +306,8 @@ class Graph(_cfx.GraphBase):
                 self.erase_node(node)
                 changed = True
         if self._owning_module is not None:
-            for child in self._owning_module.children():
+            read = {n.target for n in self.find_nodes(op="get_attr")}
+            for child in (c for n, c in self._owning_module.named_children() if n in read):
                 if isinstance(child, GraphModule):
                     changed |= child.graph.eliminate_dead_code()
         return changed

@@ -1,6 +1,8 @@
 """Lists and dicts that cannot be changed: what the arguments of nodes are made of."""
 from cfx import _cfx
 
+from ..utils import _pytree as pytree
+
 _ADVICE = ("If you are attempting to modify the kwargs or args of a torch.fx.Node object,\n"
            "instead create a new copy of it and assign the copy to the node:\n"
            "    new_args = ... # copy and mutate args\n"
@@ -53,5 +55,15 @@ class immutable_dict(_Dict):
         return (type(self), (list(self.items()),))
 
 
+pytree._register_pytree_node(immutable_list, lambda x: (list(x), None),
+                             lambda items, _: immutable_list(items),
+                             serialized_type_name="torch.fx.immutable_collections.immutable_list",
+                             flatten_with_keys_fn=lambda x: (
+                                 [(pytree.SequenceKey(i), v) for i, v in enumerate(x)], None))
+pytree._register_pytree_node(immutable_dict, lambda x: (list(x.values()), list(x)),
+                             lambda items, keys: immutable_dict(zip(keys, items)),
+                             serialized_type_name="torch.fx.immutable_collections.immutable_dict",
+                             flatten_with_keys_fn=lambda x: (
+                                 [(pytree.MappingKey(k), v) for k, v in x.items()], list(x)))
 _cfx.adopt("immutable_list", immutable_list)
 _cfx.adopt("immutable_dict", immutable_dict)

@@ -1,5 +1,6 @@
 """Nodes: one step of a graph. What a node is lies in the C library; this class adds what torch.fx
 does with it in Python."""
+import copy
 import operator
 import types
 import typing
@@ -67,6 +68,19 @@ def _format_arg(arg, max_list_len=float("inf")):
 class Node(_cfx.NodeBase):
     """One step of a graph: a placeholder, a get_attr, a call of a function, method or module, or
     the output."""
+
+    def __new__(cls, graph, name, op, target, args, kwargs, return_type=None):
+        """Nodes are made by their graph; what could be none is a ValueError first."""
+        wanted = "Callable" if op == "call_function" else "str"
+        if not (callable(target) if op == "call_function" else isinstance(target, str)):
+            raise ValueError(f"Node [graph = {graph}, name = '{name}'] target {target} has type "
+                             f"{type(target)} but a {wanted} is expected")
+        raise TypeError("a Node is made by Graph.create_node")
+
+    def __deepcopy__(self, memo):
+        """The same node of a copy of its graph."""
+        graph = copy.deepcopy(self.graph, memo)
+        return memo[id(self)] if id(self) in memo else graph._find(self.name)
 
     # ---- arguments ----
 

@@ -94,6 +94,10 @@ def get_signature_for_torch_op(op, return_schemas=False):
 @compatibility(is_backward_compatible=False)
 def check_for_mutable_operation(target, args, kwargs):
     """A RuntimeError where a call writes to an operand."""
+    if kwargs.get("out") is not None:
+        path = getattr(target, "_path", "").rpartition(".")[2]
+        op = _cfx.overload(f"aten.{path}.out")
+        _refuse(op._schema if op is not None else f"{path}.out")
     signatures, schemas = get_signature_for_torch_op(target, return_schemas=True)
     if not signatures or not schemas:
         return
@@ -103,10 +107,14 @@ def check_for_mutable_operation(target, args, kwargs):
         except TypeError:
             continue
         if schema.is_mutable:
-            raise RuntimeError(f"Tried to trace mutable operation {schema}. FX only supports "
-                               "functional code, so operations that mutate operands in-place "
-                               "(e.g. via `out` arguments) are not supported")
+            _refuse(schema)
         return
+
+
+def _refuse(schema):
+    raise RuntimeError(f"Tried to trace mutable operation {schema}. FX only supports functional "
+                       "code, so operations that mutate operands in-place (e.g. via `out` "
+                       "arguments) are not supported")
 
 
 @compatibility(is_backward_compatible=False)

@@ -8,6 +8,8 @@ import cfx
 from cfx import _cfx
 
 from .. import functional as F
+from ..utils.rnn import PackedSequence
+from . import _mirror  # noqa: F401
 from .module import Module, Parameter
 
 ROWS = {row["name"]: row for row in _cfx.layers()}
@@ -190,8 +192,12 @@ def _adaptive(self, input):
     return getattr(F, name)(input, self.output_size)
 
 
-def _rnn(self, input, hx=None):
-    return self._in_c(input, hx)
+def _recurrent(self, input, hx=None):
+    """Sequences of different lengths are packed in a tuple, and come out so."""
+    if not isinstance(input, PackedSequence):
+        return self._in_c(input, hx)
+    output, *rest = self._in_c(tuple(input), hx)
+    return (PackedSequence(*output), *rest)
 
 
 def _forward_of(name):
@@ -203,7 +209,7 @@ def _forward_of(name):
             return forward
     if name.endswith("Linear"):
         return _linear
-    return None
+    return _recurrent if name in ("RNN", "LSTM", "GRU") else None
 
 
 _EXTRAS = {
@@ -214,6 +220,23 @@ _EXTRAS = {
     "BatchNorm": {"_check_input_dim": _check_input_dim},
     "InstanceNorm": {"_check_input_dim": _check_input_dim},
 }
+
+
+def _make_stack(self, args, kwargs, device=None, dtype=None):
+    """TransformerEncoder and TransformerDecoder: copies of a layer one behind the other."""
+    import copy
+
+    from .container import ModuleList
+
+    Module.__init__(self)
+    options = dict(kwargs)
+    like = options.pop("encoder_layer", None) or options.pop("decoder_layer")
+    self.layers = ModuleList([copy.deepcopy(like) for _ in range(options["num_layers"])])
+    for name, value in options.items():
+        setattr(self, name, value)
+
+
+_STACKS = ("TransformerEncoder", "TransformerDecoder")
 
 
 # ---- classes from rows ---------------------------------------------------------------------------
@@ -269,6 +292,8 @@ def layer(name):
     for start, extra in _EXTRAS.items():
         if name.startswith(start):
             members.update(extra)
+    if name in _STACKS:
+        members["_make"] = _make_stack
     cls = type(name, (base,), members)
     for f in (cls.__init__, cls.forward):
         f.__qualname__ = f"{name}.{f.__name__}"

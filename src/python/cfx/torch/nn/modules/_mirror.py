@@ -1,0 +1,67 @@
+"""What C asks about modules of Python: it calls them, and mirrors them by modules of its own."""
+import inspect
+
+from cfx import _cfx
+
+from ._hooks import global_hooks
+
+
+def _literal(value):
+    return value is None or isinstance(value, (bool, int, float, str)) or \
+        isinstance(value, (tuple, list)) and all(map(_literal, value))
+
+
+def signature(module):
+    """The parameters of a module's forward, as C reads signatures; a default that C has no literal
+    for is None there."""
+    parts, star = [], False
+    for p in inspect.signature(module.forward).parameters.values():
+        if p.kind is p.KEYWORD_ONLY and not star:
+            parts.append("*")
+        star = star or p.kind in (p.VAR_POSITIONAL, p.KEYWORD_ONLY)
+        text = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "") + p.name
+        if p.default is not p.empty:
+            text += f"={p.default!r}" if _literal(p.default) else "=None"
+        parts.append(text)
+    return ", ".join(parts)
+
+
+def call_bound(module, values):
+    """Calls a module with a value for each parameter of its forward."""
+    args, kwargs = [], {}
+    for p, value in zip(inspect.signature(module.forward).parameters.values(), values):
+        if p.default is not p.empty and value is None and not _literal(p.default):
+            value = p.default
+        if p.kind is p.VAR_POSITIONAL:
+            args += value
+        elif p.kind is p.VAR_KEYWORD:
+            kwargs.update(value)
+        elif p.kind is p.KEYWORD_ONLY:
+            kwargs[p.name] = value
+        else:
+            args.append(value)
+    return module._call_impl(*args, **kwargs)
+
+
+def mirror_kind(module):
+    """The layer of C's that a module is; None where Python has changed what it does."""
+    from ._layers import layer
+
+    cls = type(module)
+    name = cls.__dict__.get("_layer")
+    if name is None or "forward" in module.__dict__ or module._forward_hooks \
+            or module._forward_pre_hooks or global_hooks.any \
+            or cls.forward is not layer(name).forward:
+        return None
+    return name
+
+
+def plain_attrs(module):
+    """The attributes of a layer that C has too."""
+    return {k: v for k, v in module.__dict__.items()
+            if not k.startswith("_") and k != "training"}
+
+
+_cfx.adopt("mirror_kind", mirror_kind)
+_cfx.adopt("plain_attrs", plain_attrs)
+_cfx.adopt("call_bound", call_bound)
