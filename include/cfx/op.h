@@ -75,8 +75,10 @@ typedef enum cfx_effect {
     CFX_COMMUTES = 256, /* the first two arguments may change places */
     CFX_LOOPS = 512,  /* the kernel fills in a note where it is given one; see src/ops/loop.h */
     CFX_SHARES = 1024, /* a result may lie in an argument's memory, unmarked by the schema */
-    CFX_STORAGE = 2048 /* looks at the storage behind an argument, not at its elements alone:
+    CFX_STORAGE = 2048, /* looks at the storage behind an argument, not at its elements alone:
                           strides and offsets from its start */
+    CFX_FOREIGN = 4096 /* another framework's: a program has an ATen form once its decomposition
+                          stands in its place; reads the numbers of small tensors to say shapes */
 } cfx_effect;
 
 /* What becomes of the floats that a call inside an autocast region is given; doubles stay. */

@@ -21,6 +21,8 @@ static const char help[] =
     "each failure and 'N passed, M failed' last.\n"
     "  --grad          compares gradients instead, second ones too, where the file has them\n"
     "  --op PATTERN    only operators whose name matches (aten.softmax*)\n"
+    "Where the folders in DIR are test cases of ONNX (model.onnx, test_data_set_0/input_0.pb, and\n"
+    "so on), each model is run and its results compared; PATTERN is for their names then.\n"
     "\n"
     "Exit: 0 fine, 1 a check failed, 2 trouble.\n";
 
@@ -120,6 +122,8 @@ static int run(int argc, char **argv) {
         return CLI_TROUBLE;
     if (check && !dir)
         return cli_usage(&cli_ops, "check needs a folder");
+    if (check && cli_has_onnx_cases(dir))
+        return cli_check_onnx(dir, pattern);
     if (check)
         return cli_check(dir, pattern, grad);
     if (name)

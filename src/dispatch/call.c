@@ -175,7 +175,8 @@ static void run_decomposition(cfx_op_call *c) {
     d->below++;
     c->op->decompose(c);
     d->below--;
-    has_result(c);
+    if (has_result(c) && unlikely(c->op->effects & CFX_FOREIGN) && c->fake && cfx_ok())
+        cfx__op_note_known(c);
 }
 
 void cfx__op_needs_data(const cfx_op_call *c) {

@@ -219,6 +219,9 @@ bool cfx__op_knows_quantized(const cfx_op *op);
 void cfx__op_run_quantized(cfx_op_call *c, cfx__op_info *info);
 /* Records that the shape of a result depends on data. */
 void cfx__op_needs_data(const cfx_op_call *c);
+/* After a foreign operator ran on fake tensors: notes the numbers of its results, where those of
+ * its arguments are known and there are few of them (known.c). */
+void cfx__op_note_known(cfx_op_call *c);
 /* The functional part of a call: shape (or decomposition), then kernel unless fake. */
 void cfx__op_run_functional(cfx_op_call *c);
 /* Whether no argument is a symbol, or has one in it: where something is computed, sizes are

@@ -1,4 +1,5 @@
 /* The formats that programs are kept in: a table, by the end of a file's name. */
+#include "../onnx/onnx.h"
 #include "pt2.h"
 
 typedef struct format {
@@ -10,6 +11,7 @@ typedef struct format {
 static const format formats[] = {
     {".fx", cfx__fx_open, cfx__fx_save},
     {".pt2", cfx__pt2_open_file, cfx__pt2_save},
+    {".onnx", cfx__onnx_open, NULL},
     {"", cfx__pt2_open_file, cfx__pt2_save}, /* whatever it is called */
 };
 
@@ -53,7 +55,13 @@ static bool is_writable(const cfx_program *p, const char *path) {
 }
 
 bool cfx_save(const cfx_program *p, const char *path) {
-    return is_writable(p, path) && format_of(path)->save(p, path);
+    if (!is_writable(p, path))
+        return false;
+    const format *f = format_of(path);
+    if (!f->save)
+        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_site){0},
+                 "cannot write '%s': %s files are read, not written", path, f->suffix);
+    return f->save && f->save(p, path);
 }
 
 /* Whether a program may have this name beside those before it; else an error. */

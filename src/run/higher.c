@@ -110,6 +110,21 @@ static cfx_value associative_scan(cfx_site at, cfx_args a) {
     return cfx_ok() ? cfx__control_associative_scan(at, &body, xs, rest) : cfx_bad();
 }
 
+/* onnx_loop(body, most, condition, carried, rest) */
+static cfx_value onnx_loop(cfx_site at, cfx_args a) {
+    cfx__body body = body_arg(at, "onnx_loop", a, 0);
+    cfx_value carried = list_arg(at, "onnx_loop", a, 3), rest = list_arg(at, "onnx_loop", a, 4);
+    return cfx_ok() ? cfx__loop_onnx(at, &body, arg(a, 1), arg(a, 2), carried, rest) : cfx_bad();
+}
+
+/* onnx_sequence_map(body, sequences, rest) */
+static cfx_value onnx_sequence_map(cfx_site at, cfx_args a) {
+    cfx__body body = body_arg(at, "onnx_sequence_map", a, 0);
+    cfx_value xs = list_arg(at, "onnx_sequence_map", a, 1);
+    cfx_value rest = list_arg(at, "onnx_sequence_map", a, 2);
+    return cfx_ok() ? cfx__loop_sequences(at, &body, xs, rest) : cfx_bad();
+}
+
 /* ---- regions --------------------------------------------------------------------------------- */
 
 /* The graph of a region, argument number i, on the arguments after it. */
@@ -189,6 +204,8 @@ static const struct {
     {"wrap", wrap},
     {"strict_mode", strict_mode},
     {"hints_wrapper", strict_mode},
+    {"onnx_loop", onnx_loop},
+    {"onnx_sequence_map", onnx_sequence_map},
     {"print", cfx__higher_print},
     {"auto_functionalized", cfx__higher_auto_functionalized},
     {"auto_functionalized_v2", cfx__higher_auto_functionalized_v2},

@@ -12,6 +12,7 @@ typedef struct inference {
     cfx__worlds worlds;
     cfx__exprs exprs;
     int k;         /* the world in which shape rules run */
+    bool foreign;  /* the node is of a foreign operator, or takes a result of one */
     bool begun;    /* symbols have sizes */
     bool *changed; /* by id of the node: its result is not what it was */
     cfx_module *module;
@@ -91,6 +92,24 @@ static bool is_view(const cfx_node *n) {
     return op && (op->view || cfx__op_shares(op, 0));
 }
 
+/* What the tensor of a program holds that an input stands for and nothing writes to; NULL: that is
+ * not known. */
+static cfx_tensor *held_by(const inference *f, const cfx_node *n) {
+    bool top = n->op == CFX_PLACEHOLDER && n->graph == f->program->module->graph;
+    const cfx_input_spec *s = top ? cfx_program_input(f->program, n) : NULL;
+    bool fixed = s && (s->kind == CFX_IN_CONSTANT || s->kind == CFX_IN_PARAMETER);
+    return fixed ? cfx_program_tensor(f->program, s) : NULL;
+}
+
+/* Foreign operators look at what small tensors hold. */
+static void note_known(inference *f, const cfx_node *n, cfx_value v) {
+    cfx_tensor *held = f->foreign ? held_by(f, n) : NULL;
+    if (held && v.tag == CFX_TAG_TENSOR)
+        cfx__tensor_know(cfx_as_tensor(v), held);
+    else if (f->foreign)
+        cfx__contents_know(&f->worlds, f->k, cfx_node_get_meta(n, "contents"), v);
+}
+
 /* The value of an input; hands over a count. Of a view it is not noted how long its storage is:
  * as_strided is to find out when it runs. */
 static cfx_value input(cfx_node *n, void *user) {
@@ -98,6 +117,7 @@ static cfx_value input(cfx_node *n, void *user) {
     size_t mark = cfx_scope_open();
     cfx_result r = result_of(f, n);
     cfx_value v = n->op == CFX_GET_ATTR ? attribute(f, n) : value_of(f, &r);
+    note_known(f, n, v);
     if (cfx_is_bad(v) && cfx_ok())
         cfx__fail_unknown((cfx_site){0}, "nothing is known of what node %s computes; "
                           "cfx_shape_prop finds it out", n->name);
@@ -126,6 +146,8 @@ static cfx_value call(inference *f, const cfx_node *n, cfx_args a) {
     cfx_op *op = t.fn ? NULL : t.op ? t.op : cfx__run_late_op(n);
     if (op)
         return cfx_op_do_from((cfx_site){0}, op, a);
+    if (f->foreign)
+        return cfx_bad();
     return cfx_py_from((cfx_site){0}, t.name, a);
 }
 
@@ -139,7 +161,11 @@ static cfx_value taken(inference *f, const cfx_node *n) {
     if (several.kind != CFX_RESULT_SEVERAL || i < 0 || i >= cfx_result_count(&several))
         return cfx_bad();
     cfx_result one = cfx_result_item(&several, i);
-    return value_of(f, &one);
+    cfx_value v = value_of(f, &one);
+    cfx_value contents = cfx_node_get_meta(cfx_as_node(args[0]), "contents");
+    if (contents.tag == CFX_TAG_TUPLE && i < cfx_as_list(contents)->len)
+        cfx__contents_know(&f->worlds, f->k, cfx_as_list(contents)->items[i], v);
+    return v;
 }
 
 /* The result of a node by its shape rule, in world f->k; scope. */
@@ -229,6 +255,17 @@ static int computed_in_worlds(inference *f, cfx_node *n, cfx_value *v) {
     return done;
 }
 
+/* Whether a node is of a foreign operator, of one that takes sub-graphs or is not in the registry,
+ * or takes one of the results of such. */
+static bool is_foreign(const cfx_node *n) {
+    if (cfx_node_takes_result(n))
+        n = cfx_as_node(cfx_as_list(n->args)->items[0]);
+    if (n->op != CFX_CALL_FUNCTION || n->target.call || n->target.fn)
+        return false;
+    return n->target.op ? (n->target.op->effects & CFX_FOREIGN) != 0
+                        : !cfx__run_late_op(n);
+}
+
 /* The result of a node in all worlds, as metadata has it; scope. Bad, with or without an error.
  * Where it fails at some sizes it may do at even ones, say, alone. */
 static cfx_value computed_everywhere(inference *f, cfx_node *n) {
@@ -240,12 +277,32 @@ static cfx_value computed_everywhere(inference *f, cfx_node *n) {
         choose_sizes(f);
         done = computed_in_worlds(f, n, v);
     }
-    return done == f->worlds.n ? cfx__worlds_describe(&f->exprs, n, v) : cfx_bad();
+    if (done < f->worlds.n)
+        return cfx_bad();
+    cfx_value contents = f->foreign ? cfx__contents_of(&f->exprs, v) : cfx_none();
+    if (!cfx_is_none(contents))
+        cfx_node_set_meta(n, "contents", contents);
+    else
+        cfx_node_remove_meta(n, "contents");
+    return cfx__worlds_describe(&f->exprs, n, v);
+}
+
+/* Whether what a foreign operator computes is only known when it runs: it depends on numbers that
+ * nobody knows, or on operators that nobody knows. Where sizes vary it is not known either for what
+ * sizes a program is made: that it fails at some proves nothing. */
+static bool is_unknown(const inference *f) {
+    return f->foreign && (f->worlds.n > 1 || cfx_ok() || cfx__error_unknown()) &&
+           cfx__error_forgive();
 }
 
 static bool infer_node(inference *f, cfx_node *n) {
     size_t mark = cfx_scope_open();
+    f->foreign = is_foreign(n);
     cfx_value val = computed_everywhere(f, n);
+    if ((!cfx_ok() || cfx_is_bad(val)) && is_unknown(f)) {
+        cfx_scope_close(mark);
+        return true;
+    }
     if (!cfx_ok() || cfx_is_bad(val)) {
         if (cfx_ok())
             cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "what %s computes cannot be told", n->name);

@@ -74,6 +74,13 @@ cfx__steps *cfx__steps_of(cfx_graph *g);
 int cfx__steps_slot(const cfx__steps *p, const cfx_node *n);
 /* A template with its slots filled in; scope. */
 cfx_value cfx__run_fill(const cfx__run *r, cfx_value v);
+/* What tensors of v, a result in each world, are known to hold, as the metadata "contents" has it;
+ * None: that is not known. Scope. And back: notes it of the tensors of v, in world k. */
+struct cfx__exprs;
+struct cfx__worlds;
+cfx_value cfx__contents_of(struct cfx__exprs *x, const cfx_value *v);
+void cfx__contents_know(const struct cfx__worlds *w, int k, cfx_value contents, cfx_value v);
+
 /* What runs the higher-order operator called so (torch.ops.higher_order.cond); NULL: none does. Its
  * arguments hold sub-graphs as modules. */
 typedef cfx_value cfx__higher_fn(cfx_site at, cfx_args a);

@@ -30,6 +30,8 @@ static void tensor_free(void *p) {
         cfx_drop(t->base);
     if (unlikely(t->quantizer != NULL))
         cfx_drop(t->quantizer);
+    if (unlikely(t->known != NULL))
+        cfx_drop(t->known);
     cfx__spare_free(CFX__SPARE_TENSOR, t);
 }
 
@@ -183,6 +185,13 @@ cfx_tensor *cfx__tensor_alias(const cfx_tensor *t, int ndim, const int64_t *shap
     if (t->data) /* the offset of an empty view may be absurd */
         v->data = (char *)t->storage->data + (numel ? offset * cfx_dtype_size(t->dtype) : 0);
     return cfx__scope_own(v);
+}
+
+void cfx__tensor_know(cfx_tensor *t, cfx_tensor *numbers) {
+    if (t->known || !(t->head.flags & CFX__FAKE) || numbers->numel > CFX__KNOWN_MOST ||
+        (!numbers->data && numbers->numel) || t->numel != numbers->numel)
+        return;
+    t->known = cfx_keep(numbers);
 }
 
 bool cfx__tensor_in_limit(cfx_site at, const cfx_tensor *t) {

@@ -78,6 +78,7 @@ struct cfx_tensor {
     cfx_tensor *base;        /* what this is a view of, itself no view; counted; NULL: no view */
     cfx__quantizer *quantizer; /* of a quantized tensor; counted */
     void *user;              /* the caller's own */
+    cfx_tensor *known;       /* what a fake tensor is known to hold; counted; NULL: nobody knows */
     int64_t dims[2 * CFX__INLINE_DIMS];
 };
 
@@ -130,6 +131,15 @@ cfx_tensor *cfx__tensor_empty(cfx_site at, cfx_dtype dtype, bool fake, int ndim,
  * the place of its tensors, in lists and tuples too. */
 cfx_tensor *cfx__tensor_faked(const cfx_tensor *t);
 cfx_value cfx__tensor_faked_in(cfx_value v);
+/* Numbers of fake tensors are kept where there are no more of them than this: those that others
+ * take for sizes, axes, scales. */
+enum { CFX__KNOWN_MOST = 4096 };
+/* A tensor with the numbers of t: t itself, or what it is known to hold; NULL: nobody knows. */
+static inline cfx_tensor *cfx__tensor_known(const cfx_tensor *t) {
+    return t->data || (t->numel == 0 && !(t->head.flags & CFX__FAKE)) ? (cfx_tensor *)t : t->known;
+}
+/* Notes what a fake tensor holds, unless that is too much or known already. */
+void cfx__tensor_know(cfx_tensor *t, cfx_tensor *numbers);
 /* Whether t, which may repeat its elements, stands for no more bytes than the memory limit: an
  * operator takes time for each. False, with an error. */
 bool cfx__tensor_in_limit(cfx_site at, const cfx_tensor *t);

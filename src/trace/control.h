@@ -35,6 +35,10 @@ cfx_value cfx__loop_map(cfx_site at, cfx__body *body, cfx_value xs, cfx_value re
 /* (carry, row) = body(carry, row of each xs, rest): the last carry, then the rows stacked. */
 cfx_value cfx__loop_scan(cfx_site at, cfx__body *body, cfx_value init, cfx_value xs,
                          cfx_value rest);
+/* Loop and SequenceMap of ONNX: see loops.c. */
+cfx_value cfx__loop_onnx(cfx_site at, cfx__body *body, cfx_value most, cfx_value held,
+                         cfx_value carried, cfx_value rest);
+cfx_value cfx__loop_sequences(cfx_site at, cfx__body *body, cfx_value xs, cfx_value rest);
 /* Row k of the results is body(row k - 1 of them, row k of xs, rest). */
 cfx_value cfx__loop_associative_scan(cfx_site at, cfx__body *body, cfx_value xs, cfx_value rest);
 

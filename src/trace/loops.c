@@ -83,6 +83,12 @@ static cfx_value tied(cfx_value results, cfx_value operands) {
 
 /* ---- branches and loops ---------------------------------------------------------------------- */
 
+/* A truth as it is known to be, where that is known of a fake tensor. */
+static cfx_value settled(cfx_value v) {
+    cfx_tensor *known = v.tag == CFX_TAG_TENSOR ? cfx__tensor_known(cfx_as_tensor(v)) : NULL;
+    return known ? cfx_tensor_value(known) : v;
+}
+
 /* Whether a truth is data that is not there. */
 static bool is_unknown(cfx_value v) {
     return v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->head.flags & CFX__FAKE;
@@ -121,6 +127,7 @@ static cfx_value call_either(cfx_site at, cfx__body *yes, cfx__body *no, cfx_val
 cfx_value cfx__loop_cond(cfx_site at, cfx_value pred, cfx__body *yes, cfx__body *no,
                          cfx_value operands) {
     cfx_value v = cfx_bad();
+    pred = settled(pred);
     if (is_unknown(pred)) {
         v = call_either(at, yes, no, operands);
     } else {
@@ -276,6 +283,92 @@ cfx_value cfx__loop_scan(cfx_site at, cfx__body *body, cfx_value init, cfx_value
     stack_rows(&made, out);
     return cfx_ok() ? tied(out, joined(3, all)) : cfx_bad();
 }
+
+/* ---- as ONNX has it -------------------------------------------------------------------------- */
+
+/* A number as a tensor that a body is given: known also where everything made is fake. */
+static cfx_value known_tensor(cfx_value number) {
+    cfx_dtype d = cfx__dtype_of_number(number);
+    cfx_tensor *known = cfx__tensor_scalar(number, d);
+    if (!cfx__dispatcher()->fake)
+        return cfx_tensor_value(known);
+    cfx_tensor *t = cfx_full(no_list(), number, CFX_KW(dtype, cfx_dtype_value(d)));
+    if (cfx_ok())
+        cfx__tensor_know(t, known);
+    return cfx_tensor_value(t);
+}
+
+/* Whether a loop of at most `most` rounds (None: any number) goes on; *unknown where only data can
+ * tell. */
+static bool goes_on(cfx_site at, int64_t k, cfx_value most, cfx_value held, bool *unknown) {
+    most = settled(most), held = settled(held);
+    *unknown = is_unknown(most) || is_unknown(held);
+    if (*unknown)
+        return false;
+    int64_t n = most.tag == CFX_TAG_TENSOR && cfx_as_tensor(most)->numel
+                    ? cfx_integer(cfx__tensor_get(cfx_as_tensor(most), 0))
+                    : INT64_MAX;
+    return k < n && (cfx_is_none(held) || cfx_is_true_from(at, held)) && cfx_ok();
+}
+
+/* The body takes the number of the round, whether it was to go on, what is carried and the rest; it
+ * gives whether to go on, what is carried, and a row of results. */
+cfx_value cfx__loop_onnx(cfx_site at, cfx__body *body, cfx_value most, cfx_value held,
+                         cfx_value carried, cfx_value rest) {
+    cfx_value out = cfx_tuple_value(0, NULL), now = cfx_value_keep(carried);
+    rows made = {.columns = no_list()};
+    bool unknown = false;
+    int64_t n = cfx_len(carried);
+    cfx_value_keep(held);
+    for (int64_t k = 0; goes_on(at, k, most, held, &unknown); k++)
+        CFX_SCOPE
+    {
+        cfx_value go = cfx_is_none(held) ? known_tensor(cfx_bool(true)) : held;
+        cfx_value first = cfx_list(known_tensor(cfx_int(k)), go);
+        cfx_value lists[] = {first, now, rest}, y = call(at, body, k, 3, lists);
+        if (!cfx_is_bad(y) && cfx_len(y) > n) {
+            cfx_value_drop(held);
+            held = cfx_value_keep(cfx_at(y, 0));
+            cfx_value_drop(now);
+            now = cfx_value_keep(cfx_tuple_value(n, cfx_as_list(y)->items + 1));
+            add_row(&made, y, n + 1);
+        } else if (cfx_ok()) {
+            cfx_fail(CFX_RUNTIME_ERROR, at, "%sonnx_loop: the body gave %lld values, not %lld",
+                     prefix, (long long)cfx_len(y), (long long)n + 1);
+        }
+    }
+    if (unknown)
+        needs_data(at, "onnx_loop");
+    for (int64_t i = 0; i < n; i++)
+        cfx_list_append(cfx_as_list(out), cfx_at(now, i));
+    cfx_value_drop(now);
+    cfx_value_drop(held);
+    stack_rows(&made, out);
+    return cfx_ok() ? out : cfx_bad();
+}
+
+/* Over the items of lists; what is no list is the same for all. Each result is a list. */
+cfx_value cfx__loop_sequences(cfx_site at, cfx__body *body, cfx_value xs, cfx_value rest) {
+    rows made = {.columns = no_list()};
+    int64_t n = cfx_len(xs) ? cfx_len(cfx_at(xs, 0)) : 0;
+    for (int64_t k = 0; k < n && cfx_ok(); k++)
+        CFX_SCOPE
+    {
+        cfx_value row = no_list();
+        for (int64_t i = 0; i < cfx_len(xs); i++) {
+            cfx_value x = cfx_at(xs, i);
+            bool list = x.tag == CFX_TAG_LIST && k < cfx_len(x);
+            cfx_list_append(cfx_as_list(row), list ? cfx_at(x, k) : x);
+        }
+        cfx_value lists[] = {row, rest}, y = call(at, body, k, 2, lists);
+        if (!cfx_is_bad(y))
+            add_row(&made, y, 0);
+    }
+    return cfx_ok() ? cfx_tuple_value(cfx_len(made.columns), cfx_as_list(made.columns)->items)
+                    : cfx_bad();
+}
+
+/* ---- associative ----------------------------------------------------------------------------- */
 
 /* The body is written for one row, so one at a time it gets. */
 cfx_value cfx__loop_associative_scan(cfx_site at, cfx__body *body, cfx_value xs, cfx_value rest) {

@@ -1,0 +1,361 @@
+/* Nodes of an ONNX file as nodes of a graph: each finds the row of its operator in the version that
+ * the file is of, and its inputs and attributes become arguments. Start at cfx__onnx_nodes. */
+#include "onnx.h"
+
+#include <ctype.h>
+
+#include "../dispatch/dispatch.h"
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* "/block/Add_output_0" is block_Add_output_0. */
+const char *cfx__onnx_identifier(const char *name) {
+    cfx__text t = {0};
+    while (*name && !isalnum((unsigned char)*name) && *name != '_')
+        name++;
+    if (!isalpha((unsigned char)*name) && *name != '_')
+        cfx__text_putc(&t, '_');
+    for (; *name; name++)
+        cfx__text_putc(&t, isalnum((unsigned char)*name) ? *name : '_');
+    return cfx__text_take(&t);
+}
+
+cfx_node *cfx__onnx_capture(cfx__onnx_scope *s, cfx_node *outer) {
+    cfx_node *n = cfx__map_get(&s->lifted, outer->name);
+    if (n)
+        return n;
+    cfx_insert point = s->last ? cfx_graph_insert_after(s->graph, s->last)
+                               : cfx_graph_insert_before(s->graph, NULL);
+    n = cfx_graph_placeholder(s->graph, outer->name, NULL, false, cfx_none());
+    cfx_graph_set_insert(s->graph, point);
+    s->last = n;
+    cfx_list_append(s->captured, cfx_node_value(outer));
+    cfx__map_set(&s->lifted, outer->name, n);
+    return n;
+}
+
+cfx_node *cfx__onnx_lift(cfx__onnx_scope *s, cfx_node *of_whole) {
+    while (s->caller)
+        s = s->caller;
+    return s->outer ? cfx__onnx_capture(s, cfx__onnx_lift(s->outer, of_whole)) : of_whole;
+}
+
+/* The node of this graph that a value of it, or of one around it, is; NULL where there is none. */
+static cfx_node *find(cfx__onnx_scope *s, const char *name) {
+    cfx_node *n = cfx__map_get(&s->values, name);
+    cfx_node *outer = !n && s->outer ? find(s->outer, name) : NULL;
+    return outer ? cfx__onnx_capture(s, outer) : n;
+}
+
+void cfx__onnx_scope_close(cfx__onnx_scope *s) {
+    cfx__map_release(&s->values);
+    cfx__map_release(&s->lifted);
+}
+
+cfx_node *cfx__onnx_value(cfx__onnx_scope *s, const char *name) {
+    cfx_node *n = find(s, name);
+    if (!n)
+        cfx__onnx_bad(s->r, "it uses the value '%s', which nothing before it gives", name);
+    return n;
+}
+
+bool cfx__onnx_define(cfx__onnx_scope *s, const char *name, cfx_node *n) {
+    if (cfx__map_get(&s->values, name))
+        return cfx__onnx_bad(s->r, "the value '%s' is given twice", name);
+    cfx__map_set(&s->values, name, n);
+    return true;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* Operator sets by the namespace that their rows are in. */
+static const struct {
+    const char *domain, *ns;
+} domains[] = {
+    {"", "onnx"},
+    {"ai.onnx.ml", "onnx_ml"},
+    {"ai.onnx.preview.training", "onnx_training"},
+    {"com.microsoft", "onnx_microsoft"},
+};
+
+static const char *namespace_of(const char *domain) {
+    for (int i = 0; i < COUNT(domains); i++)
+        if (!strcmp(domains[i].domain, domain))
+            return domains[i].ns;
+    return NULL;
+}
+
+static int64_t version_of(const cfx__onnx_scope *s, const char *domain) {
+    for (size_t i = 0; i < s->nopsets; i++)
+        if (!strcmp(s->opsets[i].domain, domain))
+            return s->opsets[i].version;
+    return 1;
+}
+
+/* How many results of a node are asked for: up to the last that has a name. */
+static size_t count_results(const cfx__onnx_node *n) {
+    size_t count = n->noutputs;
+    while (count && !*n->outputs[count - 1])
+        count--;
+    return count;
+}
+
+static const cfx__foreign_row *row_of(const cfx_op *op) { return op->row; }
+
+/* Whether the results of a row are taken one by one, and how many there are: of a list any
+ * number. */
+static bool gives_several(cfx_op *op) {
+    return row_of(op)->several || cfx__op_info_of(op)->nout > 1;
+}
+
+static int result_count(cfx_op *op) {
+    return row_of(op)->several ? INT32_MAX : gives_several(op) ? cfx__op_info_of(op)->nout : 1;
+}
+
+/* The row for a node: of those with enough results that with the fewest, of these the newest that
+ * is not newer than the file. *known is whether there is any of that name. */
+static cfx_op *find_row(const cfx__onnx_scope *s, const cfx__onnx_node *n, bool *known) {
+    const char *ns = namespace_of(n->domain);
+    const cfx_fn *fn = ns ? cfx_fn_find(cfx__text_format("%s::%s", ns, n->op)) : NULL;
+    int64_t version = version_of(s, n->domain);
+    cfx_op *best = NULL;
+    for (int i = 0; fn && i < fn->n; i++) {
+        cfx_op *op = fn->ops[i];
+        bool fits = row_of(op)->since <= version &&
+                    (uint64_t)result_count(op) >= count_results(n);
+        if (fits && (!best || result_count(op) < result_count(best) ||
+                     (result_count(op) == result_count(best) &&
+                      row_of(op)->since > row_of(best)->since)))
+            best = op;
+    }
+    *known = fn != NULL;
+    return best;
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+static cfx_value input(cfx__onnx_scope *s, const char *name) {
+    if (!*name)
+        return cfx_none();
+    cfx_node *n = cfx__onnx_value(s, name);
+    return n ? cfx_node_value(n) : cfx_bad();
+}
+
+/* The rest of the inputs as a list. */
+static cfx_value rest(cfx__onnx_scope *s, const cfx__onnx_node *n, size_t from) {
+    cfx_value list = cfx_list_value(0, NULL);
+    for (size_t i = from; i < n->ninputs; i++) {
+        cfx_value v = input(s, n->inputs[i]);
+        if (cfx_is_bad(v))
+            return v;
+        cfx_list_append(cfx_as_list(list), v);
+    }
+    return list;
+}
+
+/* Whether an argument takes all inputs that are left; a list that is one input is a sequence, and
+ * called so. */
+static bool takes_rest(const cfx__schema_arg *a) {
+    return a->list && a->type == CFX__T_TENSOR && strcmp(a->name, "input_sequence") != 0;
+}
+
+/* The inputs of a node as positional arguments. */
+static bool read_inputs(cfx__onnx_scope *s, const cfx__onnx_node *n, const cfx__schema *schema,
+                        cfx_list *args) {
+    size_t i = 0;
+    for (int k = 0; k < schema->npositional; k++) {
+        const cfx__schema_arg *a = &schema->args[k];
+        cfx_value v = takes_rest(a)    ? rest(s, n, i)
+                      : i < n->ninputs ? input(s, n->inputs[i])
+                                       : cfx_none();
+        i = takes_rest(a) ? n->ninputs : i + 1;
+        if (cfx_is_bad(v))
+            return false;
+        if (cfx_is_none(v) && !a->has_default && !a->optional)
+            return cfx__onnx_bad(s->r, "its input '%s' is missing", a->name);
+        cfx_list_append(args, v);
+    }
+    return i >= n->ninputs || cfx__onnx_bad(s->r, "it has %zu inputs, and takes %d", n->ninputs,
+                                            schema->npositional);
+}
+
+static const cfx__schema_arg *keyword(const cfx__schema *schema, const char *name) {
+    for (int i = schema->npositional; i < schema->nargs; i++)
+        if (!strcmp(schema->args[i].name, name))
+            return &schema->args[i];
+    return NULL;
+}
+
+/* Attributes that say nothing of what a node computes: how results may lie in the memory of inputs,
+ * in the first versions of the operator set, and the types of values. */
+static bool is_needless(const cfx__onnx_attr *a) {
+    return !strcmp(a->name, "consumed_inputs") || a->type == CFX__ONNX_TYPE;
+}
+
+static bool read_attrs(cfx__onnx_scope *s, const cfx__onnx_node *n, const cfx__schema *schema,
+                       cfx_dict *kwargs) {
+    for (size_t i = 0; i < n->nattrs; i++) {
+        const cfx__onnx_attr *a = &n->attrs[i];
+        const cfx__schema_arg *arg = schema ? keyword(schema, a->name) : NULL;
+        if (schema && is_needless(a))
+            continue;
+        if (schema && !arg)
+            return cfx__onnx_bad(s->r, "the operator has no attribute '%s'", a->name);
+        if (a->ref)
+            return cfx__onnx_bad(s->r, "attribute '%s' stands for one of a function, and there is "
+                                 "none around it", a->name);
+        if (!cfx_is_none(cfx_dict_get(kwargs, a->name)))
+            return cfx__onnx_bad(s->r, "attribute '%s' is given twice", a->name);
+        cfx_value v = cfx__onnx_attr_value(s, a, arg);
+        if (cfx_is_bad(v))
+            return false;
+        if (arg && v.tag != CFX_TAG_NODE && !cfx__bind_takes(arg, v, 0))
+            return cfx__onnx_bad(s->r, "attribute '%s' is %s, and should be %s", a->name,
+                                 cfx_value_type_name(v), arg->type_text);
+        if (!cfx_is_none(v))
+            cfx_dict_set(kwargs, a->name, v);
+    }
+    for (int i = schema ? schema->npositional : 0; schema && i < schema->nargs; i++)
+        if (!schema->args[i].has_default && !schema->args[i].optional &&
+            cfx_is_none(cfx_dict_get(kwargs, schema->args[i].name)))
+            return cfx__onnx_bad(s->r, "its attribute '%s' is missing", schema->args[i].name);
+    return true;
+}
+
+/* Parts of equal size are as many as the node has results, where nothing else says it. */
+static void count_parts(const cfx__onnx_node *n, const cfx__schema *schema, cfx_dict *kwargs) {
+    bool counts = keyword(schema, "num_outputs") &&
+                  cfx_is_none(cfx_dict_get(kwargs, "num_outputs")) &&
+                  cfx_is_none(cfx_dict_get(kwargs, "split"));
+    if (counts)
+        cfx_dict_set(kwargs, "num_outputs", cfx_int((int64_t)n->noutputs));
+}
+
+/* Numbers are quantized to the type of their zero point, also where that has few bits. */
+static void note_bits(const cfx__schema *schema, const cfx_list *args, cfx_dict *kwargs) {
+    if (strcmp(schema->name, "QuantizeLinear") || args->len < 3 ||
+        args->items[2].tag != CFX_TAG_NODE ||
+        !cfx_is_none(cfx_dict_get(kwargs, "output_dtype")))
+        return;
+    cfx_value type = cfx_node_get_meta(cfx_as_node(args->items[2]), "onnx_type");
+    if (!cfx_is_none(type))
+        cfx_dict_set(kwargs, "output_dtype", type);
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+/* Where a node comes from, as PyTorch's exporter notes it: the modules around it, and the line. */
+static void note_origin(const cfx__onnx_scope *s, const cfx__onnx_node *n, cfx_node *made) {
+    const char *scopes = NULL, *classes = NULL;
+    (void)s;
+    for (size_t i = 0; i < n->nprops; i++) {
+        if (!strcmp(n->props[i].key, "pkg.torch.onnx.name_scopes"))
+            scopes = n->props[i].value;
+        else if (!strcmp(n->props[i].key, "pkg.torch.onnx.class_hierarchy"))
+            classes = n->props[i].value;
+        else if (!strcmp(n->props[i].key, "pkg.torch.onnx.stack_trace"))
+            cfx_node_set_meta(made, "stack_trace", cfx_string_value(n->props[i].value));
+    }
+    if (scopes && classes)
+        cfx__onnx_note_modules(made, scopes, classes);
+}
+
+bool cfx__onnx_name_results(cfx__onnx_scope *s, const cfx__onnx_node *n, cfx_node *made,
+                            bool several) {
+    if (!several)
+        return !n->noutputs || cfx__onnx_define(s, n->outputs[0], made);
+    for (size_t i = 0; i < n->noutputs; i++) {
+        if (!*n->outputs[i])
+            continue;
+        cfx_node *item = cfx_graph_create(
+            s->graph, CFX_CALL_FUNCTION, cfx_graph_target(s->graph, "operator.getitem"),
+            cfx_tuple(made, (int64_t)i), cfx_none(), cfx__onnx_identifier(n->outputs[i]), NULL);
+        if (!item->graph || !cfx__onnx_define(s, n->outputs[i], item))
+            return false;
+        cfx_node_set_meta(item, "nn_module_stack", cfx_node_get_meta(made, "nn_module_stack"));
+    }
+    return true;
+}
+
+/* A tuple of arguments without what is left out at its end. */
+static cfx_value trimmed(const cfx_list *args) {
+    int64_t n = args->len;
+    while (n && cfx_is_none(args->items[n - 1]))
+        n--;
+    return cfx_tuple_value(n, args->items);
+}
+
+/* "torch.ops.onnx.Reshape.default", or what an operator that is not known is called. Scope. */
+static const char *target_of(const cfx__onnx_node *n, cfx_op *op) {
+    if (op)
+        return cfx__text_format("torch.ops.%s", cfx_op_name(op));
+    const char *ns = namespace_of(n->domain);
+    return cfx__text_format("torch.ops.%s.%s.default",
+                            ns ? ns : cfx__onnx_identifier(n->domain), cfx__onnx_identifier(n->op));
+}
+
+static bool make_call(cfx__onnx_scope *s, const cfx__onnx_node *n) {
+    bool known, several;
+    cfx_op *op = find_row(s, n, &known);
+    const cfx__schema *schema = op ? cfx__op_info_of(op)->schema : NULL;
+    if (known && !op)
+        return cfx__onnx_bad(s->r, "version %lld of the operator set has no such operator with "
+                             "%zu results", (long long)version_of(s, n->domain), count_results(n));
+    cfx_value args = cfx_list_value(0, NULL);
+    cfx_dict *kwargs = cfx_dict_new();
+    if (schema) {
+        if (!read_inputs(s, n, schema, cfx_as_list(args)))
+            return false;
+    } else if (cfx_is_bad(args = rest(s, n, 0))) {
+        return false;
+    }
+    if (!read_attrs(s, n, schema, kwargs))
+        return false;
+    if (schema) {
+        count_parts(n, schema, kwargs);
+        note_bits(schema, cfx_as_list(args), kwargs);
+    }
+    several = op ? gives_several(op) : n->noutputs > 1;
+    const char *name = several || !n->noutputs ? (*n->name ? n->name : n->op) : n->outputs[0];
+    cfx_node *made = cfx_graph_create(s->graph, CFX_CALL_FUNCTION,
+                                      cfx_graph_target(s->graph, target_of(n, op)),
+                                      trimmed(cfx_as_list(args)),
+                                      kwargs->len ? cfx_dict_value(kwargs) : cfx_none(),
+                                      cfx__onnx_identifier(name), NULL);
+    if (!made->graph)
+        return false;
+    note_origin(s, n, made);
+    return cfx__onnx_name_results(s, n, made, several);
+}
+
+/* A constant is an input of the program, as a tensor of the graph is. */
+static bool make_constant(cfx__onnx_scope *s, const cfx__onnx_node *n) {
+    cfx_tensor *t = cfx__onnx_constant(s, n);
+    if (cfx__obj_is_bad(t) || n->noutputs != 1)
+        return cfx_ok() && cfx__onnx_bad(s->r, "it has %zu results", n->noutputs);
+    cfx_node *made = cfx__onnx_add_tensor(s, t, n->outputs[0]);
+    return made && cfx__onnx_define(s, n->outputs[0], made);
+}
+
+static bool make_node(cfx__onnx_scope *s, const cfx__onnx_node *n) {
+    const cfx__onnx_function *f = cfx__onnx_find_function(s->r, n);
+    if (f)
+        return cfx__onnx_inline(s, n, f);
+    if (!*n->domain && !strcmp(n->op, "Constant"))
+        return make_constant(s, n);
+    bool made;
+    return cfx__onnx_control(s, n, &made) && (made || make_call(s, n));
+}
+
+bool cfx__onnx_nodes(cfx__onnx_scope *s, const cfx__onnx_node *nodes, size_t n) {
+    const cfx__onnx_node *around = s->r->node;
+    bool fine = true;
+    for (size_t i = 0; i < n && fine; i++) {
+        size_t mark = cfx_scope_open();
+        s->r->node = &nodes[i];
+        fine = make_node(s, &nodes[i]);
+        cfx_scope_close(mark);
+    }
+    s->r->node = around;
+    return fine;
+}
