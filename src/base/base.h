@@ -174,6 +174,9 @@ void cfx__text_vprintf(cfx__text *t, const char *fmt, va_list ap);
 /* The same to a buffer, and from text: snprintf and strtod as they are in the C locale. */
 int cfx__number_print(char *buffer, size_t size, const char *fmt, ...) CFX_PRINTF(3, 4);
 double cfx__number_read(const char *text, char **end);
+/* The double of fewest digits that a float is nearest to: 0.1, where its own is
+ * 0.10000000149011612. */
+double cfx__number_shortest(float f);
 void cfx__text_release(cfx__text *t);
 const char *cfx__text_take(cfx__text *t); /* the text as a scope string; t becomes empty */
 

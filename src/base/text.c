@@ -102,6 +102,17 @@ double cfx__number_read(const char *text, char **end) {
     return number;
 }
 
+double cfx__number_shortest(float f) {
+    char text[32];
+    for (int digits = 6; digits < 10 && f == f; digits++) {
+        cfx__number_print(text, sizeof text, "%.*g", digits, (double)f);
+        double d = cfx__number_read(text, NULL);
+        if ((float)d == f)
+            return d;
+    }
+    return (double)f;
+}
+
 void cfx__text_vprintf(cfx__text *t, const char *fmt, va_list ap) {
     va_list again;
     va_copy(again, ap);

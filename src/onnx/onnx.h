@@ -155,7 +155,7 @@ const cfx__onnx_type *cfx__onnx_tensor_elements(cfx__slice proto);
 bool cfx__onnx_val(cfx__onnx_reader *r, cfx__slice type, const char *name, cfx__onnx_dims *dims,
                    cfx_value *val);
 
-/* ---- graphs (read_graph.c, read_value.c) ------------------------------------------------------ */
+/* ---- graphs (read_graph.c, read_value.c) ----------------------------------------------------- */
 
 /* Names that tensors have in a program. */
 typedef struct cfx__onnx_names {

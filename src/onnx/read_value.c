@@ -5,19 +5,6 @@
 
 #include "../tensor/tensor.h"
 
-/* A float as the shortest decimal number that reads as it: 0.1, where its double is
- * 0.10000000149011612. */
-static double shortest(float f) {
-    char text[32];
-    for (int digits = 6; digits < 10 && f == f; digits++) {
-        cfx__number_print(text, sizeof text, "%.*g", digits, (double)f);
-        double d = cfx__number_read(text, NULL);
-        if ((float)d == f)
-            return d;
-    }
-    return (double)f;
-}
-
 static cfx_value text_value(cfx__onnx_reader *r, cfx__slice s) {
     if (memchr(s.at ? s.at : "", 0, s.len)) {
         cfx__onnx_bad(r, "there is a zero byte in a text");
@@ -53,7 +40,7 @@ static cfx_value list_value(cfx__onnx_reader *r, const cfx__onnx_attr *a) {
     for (size_t i = 0; i < a->n && cfx_ok(); i++)
         cfx_list_append(cfx_as_list(out), a->type == CFX__ONNX_INTS     ? cfx_int(a->ints[i])
                                           : a->type == CFX__ONNX_FLOATS
-                                              ? cfx_float(shortest(a->floats[i]))
+                                              ? cfx_float(cfx__number_shortest(a->floats[i]))
                                               : text_value(r, a->strings[i]));
     return cfx_ok() ? out : cfx_bad();
 }
@@ -73,7 +60,7 @@ cfx_value cfx__onnx_attr_value(cfx__onnx_scope *s, const cfx__onnx_attr *a,
     cfx__onnx_reader *r = s->r;
     switch (a->type) {
     case CFX__ONNX_FLOAT:
-        return cfx_float(shortest(a->f));
+        return cfx_float(cfx__number_shortest(a->f));
     case CFX__ONNX_INT:
         return arg && arg->type == CFX__T_STR ? type_name(r, a) : cfx_int(a->i);
     case CFX__ONNX_STRING: {

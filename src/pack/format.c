@@ -1,4 +1,6 @@
 /* The formats that programs are kept in: a table, by the end of a file's name. */
+#include <cfx/rewrite.h>
+
 #include "../onnx/onnx.h"
 #include "pt2.h"
 
@@ -6,13 +8,14 @@ typedef struct format {
     const char *suffix;
     cfx_program *(*open)(const char *path);
     bool (*save)(const cfx_program *p, const char *path);
+    bool aten; /* foreign operators have no form in it */
 } format;
 
 static const format formats[] = {
-    {".fx", cfx__fx_open, cfx__fx_save},
-    {".pt2", cfx__pt2_open_file, cfx__pt2_save},
-    {".onnx", cfx__onnx_open, NULL},
-    {"", cfx__pt2_open_file, cfx__pt2_save}, /* whatever it is called */
+    {".fx", cfx__fx_open, cfx__fx_save, false},
+    {".pt2", cfx__pt2_open_file, cfx__pt2_save, true},
+    {".onnx", cfx__onnx_open, NULL, false},
+    {"", cfx__pt2_open_file, cfx__pt2_save, true}, /* whatever it is called */
 };
 
 static const format *format_of(const char *path) {
@@ -42,26 +45,32 @@ static bool is_held(const cfx_program *p) {
     return !s;
 }
 
-static bool is_writable(const cfx_program *p, const char *path) {
+/* The program as a file has it, in ATen where that has no other operators; scope. NULL, with an
+ * error, where it cannot be written. */
+static const cfx_program *writable(const cfx_program *p, const char *path, bool aten) {
     if (!path) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no path");
-        return false;
+        return NULL;
     }
-    if (!cfx__program_whole((cfx_site){0}, p) || !cfx_program_infer(p) || !is_held(p)) {
-        cfx_note("cannot write '%s'", path);
-        return false;
-    }
-    return true;
+    bool fine = cfx__program_whole((cfx_site){0}, p);
+    if (fine && aten)
+        p = cfx_to_aten(p);
+    if (fine && !cfx_failed(p) && cfx_program_infer(p) && is_held(p))
+        return p;
+    cfx_note("cannot write '%s'", path);
+    return NULL;
 }
 
 bool cfx_save(const cfx_program *p, const char *path) {
-    if (!is_writable(p, path))
-        return false;
-    const format *f = format_of(path);
-    if (!f->save)
+    size_t mark = cfx_scope_open();
+    const format *f = format_of(path ? path : "");
+    p = writable(p, path, f->aten);
+    if (p && !f->save)
         cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_site){0},
                  "cannot write '%s': %s files are read, not written", path, f->suffix);
-    return f->save && f->save(p, path);
+    bool fine = p && f->save && f->save(p, path);
+    cfx_scope_close(mark);
+    return fine;
 }
 
 /* Whether a program may have this name beside those before it; else an error. */
@@ -84,13 +93,15 @@ bool cfx_save_archive(const char *path, int n, const char *const *names,
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "there is no program to write");
         return false;
     }
+    size_t mark = cfx_scope_open();
     cfx__pt2_entry *all = cfx__alloc0((size_t)n * sizeof *all);
     bool fine = true;
     for (int i = 0; fine && i < n; i++) {
-        fine = is_writable(programs[i], path) && is_name(all, i, names[i]);
-        all[i] = (cfx__pt2_entry){names[i], programs[i]};
+        all[i] = (cfx__pt2_entry){names[i], writable(programs[i], path, true)};
+        fine = all[i].program && is_name(all, i, names[i]);
     }
     fine = fine && cfx__pt2_save_all(path, n, all);
     cfx__free(all);
+    cfx_scope_close(mark);
     return fine;
 }

@@ -4,6 +4,7 @@
 #include <cfx/ops.h>
 #include <cfx/optim.h>
 
+#include "../rewrite/rewrite.h"
 #include "plan.h"
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -400,6 +401,7 @@ static void plan_free(void *obj) {
     for (size_t i = 0; i < p->weights.len; i++)
         cfx_drop(p->weights.data[i].tensor);
     VEC_FREE(p->weights);
+    cfx_drop(p->lowered);
     cfx_drop(p->rooms);
     cfx_drop(p->steps);
     cfx__arena_release(&p->arena);
@@ -488,7 +490,7 @@ static void lowering_free(cfx__lowering *l) {
     cfx__free(l->taken);
 }
 
-cfx__plan *cfx__plan_make(const cfx_execution *e) {
+static cfx__plan *make(const cfx_execution *e) {
     size_t mark = cfx_scope_open();
     cfx__steps *steps = cfx__steps_make(e->graph);
     cfx__plan *p = steps ? plan_new(steps) : NULL;
@@ -517,4 +519,30 @@ cfx__plan *cfx__plan_make(const cfx_execution *e) {
         return p;
     cfx_drop(p);
     return NULL;
+}
+
+/* A plan of what foreign operators are made of for such inputs. Who looks at values wants those of
+ * the nodes there are. */
+static cfx__plan *make_foreign(const cfx_execution *e) {
+    if (e->watcher && e->watcher->see)
+        return NULL;
+    size_t mark = cfx_scope_open();
+    cfx_module *lowered = cfx__lower_execution(e);
+    cfx__plan *p = NULL;
+    if (lowered) {
+        cfx_execution inside = *e;
+        inside.module = lowered;
+        inside.graph = lowered->graph;
+        p = make(&inside);
+    }
+    if (p) {
+        p->lowered = cfx_keep(lowered);
+        p->source = e->graph;
+    }
+    cfx_scope_close(mark);
+    return p;
+}
+
+cfx__plan *cfx__plan_make(const cfx_execution *e) {
+    return cfx__is_foreign(e->module) ? make_foreign(e) : make(e);
 }

@@ -357,6 +357,13 @@ static void run_slot(frame *f, int slot) {
                 release(f, k->frees[i]);
 }
 
+/* The node of the caller's graph that one of the plan's was made for. */
+static const cfx_node *source_of(const cfx__plan *p, const cfx_node *n) {
+    uint32_t origin = cfx__node_of(n)->origin;
+    bool known = p->source && origin && origin <= p->source->made.len;
+    return known ? &p->source->made.data[origin - 1]->pub : n;
+}
+
 static double now(void) { return (double)cfx__clock_ns() * 1e-9; }
 
 static void time_slot(frame *f, int slot) {
@@ -366,9 +373,9 @@ static void time_slot(frame *f, int slot) {
     cfx_ran r = {cfx__plan_kernel_name(f->plan, k), k->nchain ? k->nchain : 1, NULL,
                  f->have[slot] ? f->values[slot] : f->plan->given[slot], now() - start};
     const cfx_node **nodes = cfx__alloc((size_t)r.nnodes * sizeof *nodes);
-    nodes[0] = k->step->node;
+    nodes[0] = source_of(f->plan, k->step->node);
     for (int i = 0; i < k->nchain; i++)
-        nodes[i] = f->plan->kernels[k->chain[i]].step->node;
+        nodes[i] = source_of(f->plan, f->plan->kernels[k->chain[i]].step->node);
     r.nodes = nodes;
     if (*r.kernel && cfx_ok())
         f->e->watcher->ran(f->e->watcher, &r);
@@ -398,7 +405,7 @@ static cfx_value run(void *form, const cfx_execution *e) {
         else
             run_slot(&f, k);
         if (!cfx_ok())
-            cfx__run_note(p->kernels[k].step->node);
+            cfx__run_note(source_of(p, p->kernels[k].step->node));
         else if (p->kernels[k].kind == CFX__PLAN_OUTPUT)
             result = f.values[k];
     }

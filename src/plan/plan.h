@@ -68,6 +68,8 @@ typedef struct cfx__plan_room {
 typedef struct cfx__plan {
     cfx_obj head;
     cfx__steps *steps; /* counted */
+    cfx_module *lowered; /* the graph in ATen that it was made of; counted; NULL: the run's own */
+    const cfx_graph *source; /* the graph that one was made of; borrowed */
     int n;
     cfx__plan_kernel *kernels; /* by slot */
     cfx_value *constants;      /* by slot, counted; bad where it is none */

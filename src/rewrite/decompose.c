@@ -6,89 +6,6 @@
 
 #include "../base/given.h"
 
-/* ---- what the recorder asks ------------------------------------------------------------------ */
-
-static bool is_named(cfx_op *op, const char *text) {
-    cfx_op *named = cfx_op_find(text);
-    if (named)
-        return named == op;
-    const cfx_fn *fn = cfx_fn_find(text);
-    for (int i = 0; fn && i < fn->n; i++)
-        if (fn->ops[i] == op)
-            return true;
-    return false;
-}
-
-static bool is_kept(const cfx__rerun *run, cfx_op *op) {
-    cfx_value keep = run->options.keep;
-    for (int64_t i = 0; keep.tag == CFX_TAG_LIST && i < cfx_as_list(keep)->len; i++) {
-        const char *text = cfx_text(cfx_as_list(keep)->items[i]);
-        if (text && is_named(op, text))
-            return true;
-    }
-    return false;
-}
-
-/* The caller's decomposition of an operator, or NULL. One that calls the operator itself never
- * ends. */
-static cfx_op_fn *own_for(const cfx__rerun *run, cfx_op *op) {
-    enum { DEEPEST = 100 };
-    const cfx_decompose_options *o = &run->options;
-    for (int i = 0; i < o->nown; i++)
-        if (is_named(op, o->own[i].op)) {
-            if (cfx__dispatcher()->below < DEEPEST)
-                return o->own[i].fn;
-            cfx_fail(CFX_LIMIT_ERROR, (cfx_site){0},
-                     "the decomposition of %s given for it is made of %s itself", o->own[i].op,
-                     cfx_op_name(op));
-            return NULL;
-        }
-    return NULL;
-}
-
-/* The caller's first, then PyTorch's table, then what composite operators are made of. Where
- * operators stay whole, a composite that may be a view of what is written to does not: the views it
- * is made of are what a write can be put back through, and through reshape. */
-static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
-    const cfx__rerun *run = (const cfx__rerun *)r;
-    cfx_op_fn *fn = op->effects & CFX_COMPOSITE ? op->decompose : NULL;
-    cfx_op_fn *own = !early || fn || cfx__op_info_of(op)->writes ? own_for(run, op) : NULL;
-    if (own)
-        return own;
-    if (run->whole)
-        return fn && early && op != &cfx_op_reshape && cfx__alias_views(op) && r->like &&
-                       cfx__alias_written(&run->alias, r->like)
-                   ? fn
-                   : NULL;
-    if (op->core)
-        fn = op->core_early || fn || !early ? op->core : NULL;
-    return fn && !is_kept(run, op) ? fn : NULL;
-}
-
-static void note(cfx__recorder *r, cfx_site at, cfx_node *n) {
-    (void)at;
-    if (r->like)
-        cfx__node_set_origin(n, r->like);
-}
-
-static cfx_value unknown_tensor(cfx__recorder *r, cfx_site at, cfx_tensor *t) {
-    (void)t;
-    cfx_fail(CFX_RUNTIME_ERROR, at, "a constant that %s is made of cannot be part of a graph",
-             r->like ? r->like->name : "an operator");
-    return cfx_bad();
-}
-
-/* A truth that only a node knows is called after it; other symbols nobody knows. */
-static cfx_value scalar(cfx__recorder *r, cfx_value v) {
-    cfx_node *n =
-        cfx_as_sym(v)->op == CFX__SYM_NAME ? cfx_graph_find(r->graph, cfx_as_sym(v)->name) : NULL;
-    if (n)
-        return cfx_node_value(n);
-    cfx__fail_unknown((cfx_site){0}, "%s: the size %s has no value",
-                      r->like ? r->like->name : "a node", cfx_value_repr(v));
-    return cfx_bad();
-}
-
 /* ---- the order of inputs --------------------------------------------------------------------- */
 
 /* PyTorch makes a module of the program first, and the order of its inputs is then that of the
@@ -266,7 +183,7 @@ typedef struct {
     cfx__worlds worlds;
     const int *order;
     cfx_decompose_options options;
-    bool whole;
+    bool whole, foreign;
     recording world[CFX__WORLDS];
 } decomposing;
 
@@ -287,16 +204,8 @@ static bool record(decomposing *d, int k) {
                           .order = d->order,
                           .options = d->options,
                           .whole = d->whole,
-                          .recorder = {.graph = cfx_graph_new(),
-                                       .functional = true,
-                                       .numbers = d->worlds.symbols.len > 0,
-                                       .decomposition_for = decomposition_for,
-                                       .unknown_tensor = unknown_tensor,
-                                       .scalar = scalar,
-                                       .data_size = cfx__rerun_data_size,
-                                       .part_size = cfx__rerun_part_size,
-                                       .varies = cfx__rerun_varies,
-                                       .note = note}};
+                          .foreign = d->foreign};
+    cfx__rerun_record(&w->run, cfx_graph_new());
     if (d->worlds.symbols.len) {
         cfx__record_log_begin(&w->log);
         w->run.recorder.log = &w->log;
@@ -354,15 +263,16 @@ static bool record_all(decomposing *d) {
 }
 
 static bool merge(decomposing *d, bool *guessed) {
+    bool whole = d->whole || d->foreign;
     cfx__merge m = {.worlds = &d->worlds, .eager = true, .from = d->from->module->graph,
-                    .stays = d->whole ? cfx_node_is_impure : stays};
+                    .stays = whole ? cfx_node_is_impure : stays};
     for (int k = 0; k < d->worlds.n; k++) {
         m.graph[k] = d->world[k].run.recorder.graph;
         m.root[k] = d->world[k].run.to;
         m.log[k] = d->world[k].run.recorder.log;
         if (d->worlds.n < 2)
-            cfx__graph_sweep(m.graph[k], d->whole ? stays_whole : stays_for_now);
-        cfx_module_walk(m.root[k], sweep, &d->whole);
+            cfx__graph_sweep(m.graph[k], whole ? stays_whole : stays_for_now);
+        cfx_module_walk(m.root[k], sweep, &whole);
     }
     bool fine = cfx__worlds_merge(&m);
     *guessed = m.guessed;
@@ -460,14 +370,15 @@ static bool are_known(const cfx_decompose_options *o) {
     return true;
 }
 
-static cfx_program *decompose(const cfx_program *p, cfx_decompose_options o, bool whole) {
+static cfx_program *decompose(const cfx_program *p, cfx_decompose_options o, bool whole,
+                              bool foreign) {
     if (!cfx__program_whole((cfx_site){0}, p) || !cfx__program_binds(p) || !are_known(&o) ||
         !cfx_program_infer(p))
         return &cfx__program_bad;
     size_t mark = cfx_scope_open();
     int *order = input_order(p);
     decomposing d = {.from = p, .order = order, .options = o, .whole = whole,
-                     .worlds = {.bare = true}};
+                     .foreign = foreign, .worlds = {.bare = true}};
     cfx__worlds_of(&d.worlds, p);
     cfx_program *out = decomposed(&d);
     for (int k = 0; k < CFX__WORLDS; k++)
@@ -478,13 +389,17 @@ static cfx_program *decompose(const cfx_program *p, cfx_decompose_options o, boo
 }
 
 cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep) {
-    return decompose(p, (cfx_decompose_options){.keep = keep}, false);
+    return decompose(p, (cfx_decompose_options){.keep = keep}, false, false);
 }
 
 cfx_program *cfx_decompose_by(const cfx_program *p, cfx_decompose_options options) {
-    return decompose(p, options, options.only_own);
+    return decompose(p, options, options.only_own, false);
 }
 
 cfx_program *cfx_functionalize(const cfx_program *p) {
-    return decompose(p, (cfx_decompose_options){0}, true);
+    return decompose(p, (cfx_decompose_options){0}, true, false);
+}
+
+cfx_program *cfx__open_foreign(const cfx_program *p) {
+    return decompose(p, (cfx_decompose_options){0}, false, true);
 }

@@ -102,4 +102,8 @@ extern const cfx_pass cfx__pass_dead_code, cfx__pass_remove_noops, cfx__pass_com
     cfx__pass_channels_last, cfx__pass_tie_weights, cfx__pass_untie_weights,
     cfx__pass_annotate_types;
 
+/* The rules of simplify and of recognize; scope. */
+cfx_rules *cfx__rules_simplifying(void);
+cfx_rules *cfx__rules_recognizing(void);
+
 #endif

@@ -36,6 +36,34 @@ static bool is_norm(const cfx_found *f, void *user) {
     return true;
 }
 
+static cfx_result result_of(const cfx_found *f, const char *name) {
+    cfx_value v = cfx_found_get(f, name);
+    return cfx_node_result(v.tag == CFX_TAG_NODE ? cfx_as_node(v) : NULL);
+}
+
+/* Sizes of y with the last two in the other order; None where one of them is no number. */
+static cfx_value turned_sizes(const cfx_result *y) {
+    cfx_value out = cfx_list_value(0, NULL);
+    for (int i = 0; i < y->ndim; i++) {
+        int k = i == y->ndim - 1 ? i - 1 : i == y->ndim - 2 ? i + 1 : i;
+        cfx_value size = cfx_result_size(y, k);
+        if (size.tag != CFX_TAG_INT)
+            return cfx_none();
+        cfx_list_append(cfx_as_list(out), size);
+    }
+    return out;
+}
+
+/* Whether the matrices of the whole are those of r, turned: they were put in one row for it. */
+static bool is_turned(const cfx_found *f, void *user) {
+    cfx_result y = cfx_node_result(f->anchor), row = result_of(f, "r");
+    (void)user;
+    return y.kind == CFX_RESULT_TENSOR && row.kind == CFX_RESULT_TENSOR && row.ndim == 3 &&
+           y.ndim > 2 && !cfx_is_none(turned_sizes(&y)) &&
+           cfx_equal_values(cfx_result_size(&row, 1), cfx_result_size(&y, -1)) &&
+           cfx_equal_values(cfx_result_size(&row, 2), cfx_result_size(&y, -2));
+}
+
 /* ---- results --------------------------------------------------------------------------------- */
 
 static cfx_value call(cfx_graph *g, const char *op, cfx_value args, cfx_value kwargs) {
@@ -67,12 +95,28 @@ static cfx_value rms_norm(const cfx_found *f, cfx_graph *g, void *user) {
                 cfx_none());
 }
 
-/* The result in one piece, as the product of matrices that it replaces gives it. */
+/* x as matrices, then turned. */
+static cfx_value turned(const cfx_found *f, cfx_graph *g, void *user) {
+    cfx_result x = result_of(f, "x"), y = cfx_node_result(f->anchor);
+    cfx_value sizes = turned_sizes(&y), from = cfx_found_get(f, "x");
+    bool same = x.kind == CFX_RESULT_TENSOR && x.ndim == y.ndim;
+    (void)user;
+    for (int i = 0; same && i < y.ndim; i++)
+        same = cfx_equal_values(cfx_result_size(&x, i), cfx_at(sizes, i));
+    if (!same)
+        from = call(g, "aten.reshape.default", cfx_tuple(from, sizes), cfx_none());
+    return call(g, "aten.transpose.int", cfx_tuple(from, -2, -1), cfx_none());
+}
+
+/* The result in one piece, as the product of matrices that it replaces gives it. Queries and keys
+ * may have a scale each. */
 static cfx_value attention(const cfx_found *f, cfx_graph *g, void *user) {
-    cfx_value scale = cfx_found_get(f, "s"), mask = cfx_found_get(f, "m");
+    cfx_value scale = cfx_found_get(f, "s"), other = cfx_found_get(f, "s2");
+    cfx_value mask = cfx_found_get(f, "m");
     cfx_dict *kw = cfx_dict_new();
     bool divided = user != NULL;
     double s = cfx_is_none(scale) ? 1 : cfx_number(scale);
+    s *= cfx_is_none(other) ? 1 : cfx_number(other);
     cfx_dict_set(kw, "scale", cfx_float(divided ? 1 / s : s));
     cfx_value q = cfx_found_get(f, "q"), k = cfx_found_get(f, "k"), v = cfx_found_get(f, "v");
     cfx_value args = cfx_is_none(mask) ? cfx_tuple(q, k, v) : cfx_tuple(q, k, v, mask);
@@ -111,6 +155,9 @@ static const cfx_rule simplifying[] = {
      .where = "int(d) and " FLOATS("x")},
 };
 
+#define HEADS "rank(q) == 4 and rank(k) == 4 and rank(v) == 4"
+#define MASK "rank(m) >= 2 and dtype(m) == dtype(q)"
+
 static const cfx_rule recognizing[] = {
     {.name = "silu", .pattern = "x * sigmoid(x)", .replacement = "silu(x)", .where = FLOATS("x")},
     {.name = "gelu", .pattern = "x * 0.5 * (1 + erf(x * 0.7071067811865475))",
@@ -146,29 +193,66 @@ static const cfx_rule recognizing[] = {
     {.name = "layer_norm_rsqrt",
      .pattern = "(c := x - mean(x, [-1], True)) * rsqrt(mean(c * c, [-1], True) + eps) * w + b",
      .where = "number(eps) and dtype(x) == f32", .when = is_norm, .then = layer_norm},
+    {.name = "t", .pattern = "permute(w, [1, 0])", .replacement = "t(w)"},
+    {.name = "transpose_last", .pattern = "permute(x, [0, 1, 3, 2])",
+     .replacement = "transpose(x, -2, -1)"},
+    {.name = "transpose_rows", .pattern = "reshape(permute(r := reshape(x, a), [0, 2, 1]), b)",
+     .when = is_turned, .then = turned},
+    {.name = "transpose_heads", .pattern = "matmul(q, permute(k, [0, 2, 3, 1]))",
+     .replacement = "matmul(q, transpose(permute(k, [0, 2, 1, 3]), -2, -1))"},
+    {.name = "linear", .pattern = "matmul(x, t(w))", .replacement = "linear(x, w)",
+     .where = FLOATS("x")},
+    {.name = "linear_constant", .pattern = "matmul(x, w)", .replacement = "linear(x, t(w))",
+     .where = "constant(w) and rank(w) == 2 and rank(x) >= 2 and " FLOATS("x")},
+    {.name = "linear_bias", .pattern = "linear(x, w) + b", .replacement = "linear(x, w, b)",
+     .where = "rank(b) == 1 and shape(b)[0] == shape(w)[0] and dtype(b) == dtype(x)"},
+    {.name = "safe_softmax", .pattern = "where(isnan(p := softmax(x, -1)), 0.0, p)",
+     .replacement = "_safe_softmax(x, -1)", .where = FLOATS("x")},
+    {.name = "attention_both",
+     .pattern = "matmul(softmax(matmul(q * s, transpose(k, -2, -1) * s2), -1), v)",
+     .where = HEADS " and number(s) and number(s2)", .then = attention},
+    {.name = "attention_both_masked",
+     .pattern = "matmul(softmax(matmul(q * s, transpose(k, -2, -1) * s2) + m, -1), v)",
+     .where = HEADS " and number(s) and number(s2) and " MASK, .then = attention},
+    {.name = "attention_safe_both",
+     .pattern = "matmul(_safe_softmax(matmul(q * s, transpose(k, -2, -1) * s2), -1), v)",
+     .where = HEADS " and number(s) and number(s2)", .then = attention},
+    {.name = "attention_safe_both_masked",
+     .pattern = "matmul(_safe_softmax(matmul(q * s, transpose(k, -2, -1) * s2) + m, -1), v)",
+     .where = HEADS " and number(s) and number(s2) and " MASK, .then = attention},
+    {.name = "attention_first",
+     .pattern = "matmul(softmax(matmul(q * s, transpose(k, -2, -1)), -1), v)",
+     .where = HEADS " and number(s)", .then = attention},
+    {.name = "attention_first_masked",
+     .pattern = "matmul(softmax(matmul(q * s, transpose(k, -2, -1)) + m, -1), v)",
+     .where = HEADS " and number(s) and " MASK, .then = attention},
     {.name = "attention", .pattern = "matmul(softmax(matmul(q, transpose(k, -2, -1)) * s, -1), v)",
-     .where = "rank(q) == 4 and rank(k) == 4 and rank(v) == 4 and number(s)", .then = attention},
+     .where = HEADS " and number(s)", .then = attention},
     {.name = "attention_divided",
      .pattern = "matmul(softmax(matmul(q, transpose(k, -2, -1)) / s, -1), v)",
-     .where = "rank(q) == 4 and rank(k) == 4 and rank(v) == 4 and number(s)", .then = attention,
+     .where = HEADS " and number(s)", .then = attention,
      .user = (void *)"divided"},
     {.name = "attention_masked",
      .pattern = "matmul(softmax(matmul(q, transpose(k, -2, -1)) * s + m, -1), v)",
-     .where = "rank(q) == 4 and rank(k) == 4 and rank(v) == 4 and number(s) and rank(m) >= 2 and "
-              "dtype(m) == dtype(q)",
-     .then = attention},
+     .where = HEADS " and number(s) and " MASK, .then = attention},
     {.name = "attention_divided_masked",
      .pattern = "matmul(softmax(matmul(q, transpose(k, -2, -1)) / s + m, -1), v)",
-     .where = "rank(q) == 4 and rank(k) == 4 and rank(v) == 4 and number(s) and rank(m) >= 2 and "
-              "dtype(m) == dtype(q)",
-     .then = attention, .user = (void *)"divided"},
+     .where = HEADS " and number(s) and " MASK, .then = attention, .user = (void *)"divided"},
 };
 
 /* ---- the passes ------------------------------------------------------------------------------ */
 
-static int apply(cfx_program *p, const cfx_rule *rows, int n) {
+cfx_rules *cfx__rules_simplifying(void) {
+    return cfx_rules_table(simplifying, COUNT(simplifying));
+}
+
+cfx_rules *cfx__rules_recognizing(void) {
+    return cfx_rules_table(recognizing, COUNT(recognizing));
+}
+
+static int apply(cfx_program *p, cfx_rules *(*table)(void)) {
     size_t mark = cfx_scope_open();
-    cfx_rules *rules = cfx_rules_table(rows, n);
+    cfx_rules *rules = table();
     int changes = cfx_failed(rules) ? -1 : cfx_rewrite_in_place(p, rules);
     cfx_scope_close(mark);
     return changes;
@@ -176,12 +260,12 @@ static int apply(cfx_program *p, const cfx_rule *rows, int n) {
 
 static int run_simplify(cfx_program *p, const cfx_dict *options) {
     (void)options;
-    return apply(p, simplifying, COUNT(simplifying));
+    return apply(p, cfx__rules_simplifying);
 }
 
 static int run_recognize(cfx_program *p, const cfx_dict *options) {
     (void)options;
-    return apply(p, recognizing, COUNT(recognizing));
+    return apply(p, cfx__rules_recognizing);
 }
 
 const cfx_pass cfx__pass_simplify = {

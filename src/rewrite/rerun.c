@@ -30,16 +30,38 @@ static void copy_meta(cfx_node *to, const cfx_node *from) {
         cfx_node_set_meta(to, cfx_text(from->meta->entries[i].key), from->meta->entries[i].value);
 }
 
+static bool is_top(const cfx__rerun *run) {
+    return run->from == (run->given ? run->given->module : run->program->module);
+}
+
+static const cfx_input_spec *spec_of(const cfx__rerun *run, const cfx_node *n) {
+    return run->program && is_top(run) ? cfx_program_input(run->program, n) : NULL;
+}
+
+/* The tensor that an input is in every run, whose numbers foreign operators may look at; NULL: it
+ * is none. */
+static cfx_tensor *fixed_input(const cfx__rerun *run, const cfx_node *n) {
+    const cfx_input_spec *s = spec_of(run, n);
+    if (s)
+        return s->kind == CFX_IN_PARAMETER || s->kind == CFX_IN_CONSTANT
+                   ? cfx_program_tensor(run->program, s)
+                   : NULL;
+    bool fixed = run->given && is_top(run) && run->given->constant &&
+                 run->given->constant[run->placed];
+    cfx_value v = fixed ? run->given->inputs.v[run->placed] : cfx_none();
+    return v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
+}
+
 /* Metadata of an input: what is noted, or what the program has for it. Bad, with an error, where
  * nothing says what it is and it is used. */
 static cfx_value input_meta(const cfx__rerun *run, const cfx_node *n) {
     cfx_value val = cfx_node_get_meta(n, "val");
-    const cfx_input_spec *s = cfx_is_none(val) && run->from == run->program->module
-                                  ? cfx_program_input(run->program, n)
-                                  : NULL;
-    cfx_tensor *held = s ? cfx_program_tensor(run->program, s) : NULL;
+    const cfx_input_spec *s = spec_of(run, n);
+    cfx_tensor *held = s && cfx_is_none(val) ? cfx_program_tensor(run->program, s) : NULL;
     if (held)
         return cfx_tensor_value(held);
+    if (run->given && is_top(run))
+        return run->given->inputs.v[run->placed];
     bool given = !cfx_is_none(val) || (s && (s->constant || s->kind != CFX_IN_USER));
     if (given || !n->num_users)
         return val;
@@ -60,12 +82,18 @@ static cfx_value run_placeholder(cfx__rerun *run, const cfx_node *n) {
     if (cfx_is_bad(val))
         return val;
     cfx_value like = val.tag == CFX_TAG_TENSOR ? val : cfx__worlds_tensor(run->worlds, run->k, val);
-    if (like.tag != CFX_TAG_TENSOR)
+    if (like.tag != CFX_TAG_TENSOR) {
+        run->placed++;
         return cfx__record_number(&run->recorder, made,
                                   cfx__worlds_value(run->worlds, run->k, val));
+    }
     cfx_tensor *t = cfx__recorded_tensor(&run->recorder, made, cfx_as_tensor(like));
     if (!strncmp(n->name, "p_", 2))
         t->head.flags |= CFX__GRAD; /* which PyTorch's decompositions ask parameters about */
+    cfx_tensor *fixed = fixed_input(run, n);
+    if (fixed)
+        cfx__tensor_know(t, fixed);
+    run->placed++;
     return cfx_tensor_value(t);
 }
 
@@ -452,7 +480,7 @@ static bool run_placeholders(cfx__rerun *run) {
 /* What a graph writes to is a result of the program where it is one of its inputs, and would be
  * lost otherwise: that is refused, as PyTorch does. */
 static bool loses_writes(const cfx__rerun *run) {
-    bool sub = run->from != run->program->module;
+    bool sub = !is_top(run);
     cfx_each_node(run->from->graph, n) {
         cfx_value v = run->values[cfx__node_of(n)->id];
         bool attr = n->op == CFX_GET_ATTR, held = attr || (sub && n->op == CFX_PLACEHOLDER);

@@ -99,7 +99,21 @@ static const char *free_name(const cfx__rerun *run, const char *name) {
     return name;
 }
 
+static bool is_known(cfx_value v) {
+    return v.tag != CFX_TAG_TENSOR || cfx__tensor_known(cfx_as_tensor(v)) != NULL;
+}
+
+/* Whether it is known already which branch is taken, or how often a loop of ONNX's goes round. */
+static bool is_settled(const cfx_node *n, cfx_args a) {
+    const char *name = cfx_node_higher_order(n);
+    return (!strcmp(name, "cond") && a.n && a.v[0].tag == CFX_TAG_TENSOR && is_known(a.v[0])) ||
+           (!strcmp(name, "onnx_loop") && a.n > 2 && is_known(a.v[1]) && is_known(a.v[2])) ||
+           !strcmp(name, "onnx_sequence_map");
+}
+
 cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a) {
+    if (is_settled(n, a))
+        return cfx__higher_find(n->target.name)((cfx_site){0}, a);
     if (is_region(n))
         return cfx__higher_region((cfx_site){0}, cfx_node_higher_order(n), a,
                                   &(region){{.call = rerun_region}, run}.body);

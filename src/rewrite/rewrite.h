@@ -37,7 +37,8 @@ bool cfx__alias_views(cfx_op *op);
 
 typedef struct cfx__rerun {
     cfx__recorder recorder; /* first */
-    const cfx_program *program;
+    const cfx_program *program; /* NULL: an execution is run again */
+    const cfx_execution *given; /* whose inputs the placeholders are; NULL: what is noted of them */
     cfx_module *from, *to;  /* a GraphModule of it, and what receives children and constants */
     const cfx__worlds *worlds; /* whose sizes are those of world k */
     int k;
@@ -45,6 +46,8 @@ typedef struct cfx__rerun {
     cfx_value *values;      /* by id of the node of the old graph; counted */
     cfx_decompose_options options;
     bool whole;             /* operators stay as they are, but views of what is written to */
+    bool foreign;           /* so do all but foreign ones */
+    int placed;             /* placeholders so far */
     cfx__alias alias;       /* where whole: of the old graph */
     const int *order;       /* placeholder number order[i] comes i-th; NULL: as they are */
     VEC(cfx_tensor *) inputs; /* what placeholders gave, NULL where no tensor; by old number */
@@ -61,12 +64,28 @@ void cfx__rerun_set(cfx__rerun *run, const cfx_node *n, cfx_value v);
 cfx_value cfx__rerun_filled(cfx__rerun *run, cfx_value v);
 /* A copy of the node with its arguments as they are now; its results from its metadata. */
 cfx_value cfx__rerun_copied(cfx__rerun *run, const cfx_node *n, cfx_args a);
-/* A higher-order operator: sub-graphs are rewritten too, regions that change a mode written out. */
+/* Makes run->recorder one that makes nodes in g (asked.c). */
+void cfx__rerun_record(cfx__rerun *run, cfx_graph *g);
+/* A higher-order operator: sub-graphs are rewritten too, or written out where nothing is left to
+ * decide (rerun_higher.c). */
 cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a);
 /* What the recorder is told of sizes that depend on data. */
 int64_t cfx__rerun_data_size(cfx__recorder *r);
 int64_t cfx__rerun_part_size(cfx__recorder *r, int64_t n);
 /* And of numbers: whether the node that is run again is given a size that varies and is n now. */
 bool cfx__rerun_varies(cfx__recorder *r, int64_t n);
+
+/* ---- foreign operators (lower.c) ------------------------------------------------------------- */
+
+/* Whether a GraphModule or a sub-graph of it calls a foreign operator, or one that only foreign
+ * programs have. */
+bool cfx__is_foreign(const cfx_module *m);
+/* A program with its foreign operators replaced by what they are made of, all others left whole;
+ * scope. Bad, with an error. */
+cfx_program *cfx__open_foreign(const cfx_program *p);
+/* The graph of an execution with its foreign operators replaced by what they are made of at the
+ * sizes of its inputs, as a GraphModule with the same placeholders; scope. NULL, with or without an
+ * error, where that cannot be told before it runs. */
+cfx_module *cfx__lower_execution(const cfx_execution *e);
 
 #endif

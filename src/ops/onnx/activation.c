@@ -109,7 +109,12 @@ static cfx_tensor *hardmax(cfx_tensor *x, int64_t axis) {
     return cfx_scatter(cfx_zeros_like(x), axis, at, 1);
 }
 
-ONNX_OP(Softmax) { OUT(0) = cfx_softmax(T(0), arg_int(c, 1)); }
+/* The last dimension is the one that counts from the end, as PyTorch's programs have it. */
+static int64_t from_end(const cfx_tensor *x, int64_t axis) {
+    return axis == x->ndim - 1 ? -1 : axis;
+}
+
+ONNX_OP(Softmax) { OUT(0) = cfx_softmax(T(0), from_end(T(0), arg_int(c, 1))); }
 ONNX_OP(LogSoftmax) { OUT(0) = cfx_log_softmax(T(0), arg_int(c, 1)); }
 ONNX_OP(Hardmax) { OUT(0) = hardmax(T(0), arg_int(c, 1)); }
 
@@ -129,7 +134,9 @@ static void call_flat(cfx_op_call *c, cfx_tensor *(*call)(cfx_tensor *x, int64_t
     OUT(0) = cfx_reshape(call(flat, axis), cfx_ints_value(x->ndim, x->shape));
 }
 
-static cfx_tensor *softmax(cfx_tensor *x, int64_t axis) { return cfx_softmax(x, axis); }
+static cfx_tensor *softmax(cfx_tensor *x, int64_t axis) {
+    return cfx_softmax(x, from_end(x, axis));
+}
 static cfx_tensor *log_softmax(cfx_tensor *x, int64_t axis) { return cfx_log_softmax(x, axis); }
 
 ONNX_OP(Softmax_v1) { call_flat(c, softmax); }

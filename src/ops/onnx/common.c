@@ -61,7 +61,10 @@ cfx_value onnx_operand(const cfx_tensor *t, const cfx_tensor *partner) {
     const cfx_tensor *known = t->numel == 1 && t->ndim <= partner->ndim ? cfx__tensor_known(t)
                                                                        : NULL;
     bool plain = known && cfx__dtype_is_computed((cfx_dtype)t->dtype) && t->dtype == partner->dtype;
-    return plain ? cfx__tensor_get(known, 0) : cfx_tensor_value((cfx_tensor *)t);
+    if (!plain)
+        return cfx_tensor_value((cfx_tensor *)t);
+    cfx_value v = cfx__tensor_get(known, 0);
+    return t->dtype == CFX_F32 ? cfx_float(cfx__number_shortest((float)cfx_number(v))) : v;
 }
 
 /* ---- axes ------------------------------------------------------------------------------------ */

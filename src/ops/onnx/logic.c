@@ -61,10 +61,13 @@ CFX_OP(onnx_IsInf) = {
     "onnx::IsInf(Tensor X, *, int detect_negative=1, int detect_positive=1) -> Tensor",
     ONNX(IsInf, 10)};
 
-/* The choices have one dtype. */
+/* The choices have one dtype. One of them may be a number, which then is no larger than the other
+ * or the condition. */
 ONNX_OP(Where) {
-    cfx_dtype d = (cfx_dtype)T(1)->dtype;
-    OUT(0) = onnx_to(cfx_where(T(0), onnx_wide(T(1)), onnx_wide(T(2))), d);
+    cfx_tensor *x = onnx_wide(T(1)), *y = onnx_wide(T(2));
+    cfx_value b = onnx_operand(y, x), a = cfx_is_number(b) ? cfx_tensor_value(x)
+                                                          : onnx_operand(x, y);
+    OUT(0) = onnx_to(cfx_where(T(0), a, b), (cfx_dtype)T(1)->dtype);
 }
 
 CFX_OP(onnx_Where) = {

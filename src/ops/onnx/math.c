@@ -67,9 +67,14 @@ ONNX_OP(Cast) {
     OUT(0) = onnx_cast(c, T(0), onnx_type_named(c, arg_text(c, 1)), arg_bool(c, 2));
 }
 
+/* A cast to the type of another: that one's numbers need not be known. */
 ONNX_OP(CastLike) {
-    cfx_dtype d = (cfx_dtype)T(1)->dtype;
-    OUT(0) = onnx_cast(c, T(0), cfx__onnx_type_of(d), arg_bool(c, 2));
+    const cfx__onnx_type *to = cfx__onnx_type_of((cfx_dtype)T(1)->dtype);
+    cfx_value v = cfx_op_do_from(c->at, &cfx_op_onnx_Cast,
+                                 CFX_ARGS(T(0), CFX_KW(to, to->name),
+                                          CFX_KW(saturate, c->args[2])));
+    if (!cfx_is_bad(v))
+        OUT(0) = cfx_as_tensor(v);
 }
 
 ONNX_OP(BitCast) {

@@ -71,9 +71,11 @@ static cfx_tensor *folded(cfx_tensor *x, fold *by, int n, const int64_t *axes) {
     bool none = false, extremes = by == fold_Max || by == fold_Min;
     for (int i = 0; i < n; i++)
         none |= x->shape[axes[i]] == 0;
+    int64_t last = -1; /* counted from the end where it is alone, as PyTorch's programs have it */
+    bool alone = n == 1 && axes[0] == x->ndim - 1;
     return extremes && none ? fold_none(x, n, axes, by == fold_Max)
-           : n              ? by(x, cfx_ints_value(n, axes), n, axes)
-                            : by(x, cfx_ints_value(0, NULL), 0, axes);
+                            : by(x, cfx_ints_value(n, alone ? &last : axes), n,
+                                 alone ? &last : axes);
 }
 
 /* Arguments: data, axes, keepdims, noop_with_empty_axes (-1: is none of the row's). */

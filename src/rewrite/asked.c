@@ -1,0 +1,104 @@
+/* What the recorder of a rerun asks: what an operator is made of, where a node comes from, what a
+ * value that is no node stands for. */
+#include "rewrite.h"
+
+#include <cfx/ops.h>
+
+static bool is_named(cfx_op *op, const char *text) {
+    cfx_op *named = cfx_op_find(text);
+    if (named)
+        return named == op;
+    const cfx_fn *fn = cfx_fn_find(text);
+    for (int i = 0; fn && i < fn->n; i++)
+        if (fn->ops[i] == op)
+            return true;
+    return false;
+}
+
+static bool is_kept(const cfx__rerun *run, cfx_op *op) {
+    cfx_value keep = run->options.keep;
+    for (int64_t i = 0; keep.tag == CFX_TAG_LIST && i < cfx_as_list(keep)->len; i++) {
+        const char *text = cfx_text(cfx_as_list(keep)->items[i]);
+        if (text && is_named(op, text))
+            return true;
+    }
+    return false;
+}
+
+/* The caller's decomposition of an operator, or NULL. One that calls the operator itself never
+ * ends. */
+static cfx_op_fn *own_for(const cfx__rerun *run, cfx_op *op) {
+    enum { DEEPEST = 100 };
+    const cfx_decompose_options *o = &run->options;
+    for (int i = 0; i < o->nown; i++)
+        if (is_named(op, o->own[i].op)) {
+            if (cfx__dispatcher()->below < DEEPEST)
+                return o->own[i].fn;
+            cfx_fail(CFX_LIMIT_ERROR, (cfx_site){0},
+                     "the decomposition of %s given for it is made of %s itself", o->own[i].op,
+                     cfx_op_name(op));
+            return NULL;
+        }
+    return NULL;
+}
+
+/* Foreign operators have no other form. The caller's decomposition first, then PyTorch's table, then
+ * what composite operators are made of. Where operators stay whole, a composite that may be a view
+ * of what is written to does not: the views it is made of are what a write can be put back through,
+ * and through reshape. */
+static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
+    const cfx__rerun *run = (const cfx__rerun *)r;
+    cfx_op_fn *fn = op->effects & CFX_COMPOSITE ? op->decompose : NULL;
+    cfx_op_fn *own = !early || fn || cfx__op_info_of(op)->writes ? own_for(run, op) : NULL;
+    if (own)
+        return own;
+    if (op->effects & CFX_FOREIGN)
+        return op->decompose;
+    if (run->foreign)
+        return NULL;
+    if (run->whole)
+        return fn && early && op != &cfx_op_reshape && cfx__alias_views(op) && r->like &&
+                       cfx__alias_written(&run->alias, r->like)
+                   ? fn
+                   : NULL;
+    if (op->core)
+        fn = op->core_early || fn || !early ? op->core : NULL;
+    return fn && !is_kept(run, op) ? fn : NULL;
+}
+
+static void note(cfx__recorder *r, cfx_site at, cfx_node *n) {
+    (void)at;
+    if (r->like)
+        cfx__node_set_origin(n, r->like);
+}
+
+static cfx_value unknown_tensor(cfx__recorder *r, cfx_site at, cfx_tensor *t) {
+    (void)t;
+    cfx_fail(CFX_RUNTIME_ERROR, at, "a constant that %s is made of cannot be part of a graph",
+             r->like ? r->like->name : "an operator");
+    return cfx_bad();
+}
+
+/* A truth that only a node knows is called after it; other symbols nobody knows. */
+static cfx_value scalar(cfx__recorder *r, cfx_value v) {
+    cfx_node *n =
+        cfx_as_sym(v)->op == CFX__SYM_NAME ? cfx_graph_find(r->graph, cfx_as_sym(v)->name) : NULL;
+    if (n)
+        return cfx_node_value(n);
+    cfx__fail_unknown((cfx_site){0}, "%s: the size %s has no value",
+                      r->like ? r->like->name : "a node", cfx_value_repr(v));
+    return cfx_bad();
+}
+
+void cfx__rerun_record(cfx__rerun *run, cfx_graph *g) {
+    run->recorder = (cfx__recorder){.graph = g,
+                                    .functional = true,
+                                    .numbers = run->worlds->symbols.len > 0,
+                                    .decomposition_for = decomposition_for,
+                                    .unknown_tensor = unknown_tensor,
+                                    .scalar = scalar,
+                                    .data_size = cfx__rerun_data_size,
+                                    .part_size = cfx__rerun_part_size,
+                                    .varies = cfx__rerun_varies,
+                                    .note = note};
+}
