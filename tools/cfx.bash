@@ -24,7 +24,7 @@ _cfx_nodes() {
     for model in "${COMP_WORDS[@]}"; do
         model=${model//[\\\'\"]/}
         case $model in
-        *.pt2 | *.fx)
+        *.pt2 | *.fx | *.onnx)
             test -f "./$model" && model=./$model
             test -f "$model" && cfx show "$model" --as names --max-seconds 2 2>/dev/null |
                 LC_ALL=C grep -x -E '[A-Za-z_][A-Za-z0-9_.]*'

@@ -4,7 +4,7 @@
 function __cfx_nodes
     for word in (commandline -opc)
         string match -q -- '-*' $word; and set word ./$word
-        string match -qr '\.(pt2|fx)$' -- $word; and test -f $word; or continue
+        string match -qr '\.(pt2|fx|onnx)$' -- $word; and test -f $word; or continue
         cfx show $word --as names --max-seconds 2 2>/dev/null |
             string match -r '^[A-Za-z_][A-Za-z0-9_.]*$'
         return

@@ -6,7 +6,7 @@ _cfx_nodes() {
     local word
     for word in ${(Q)words}; do
         [[ $word == -* ]] && word=./$word
-        [[ $word == *.(pt2|fx) && -f $word ]] || continue
+        [[ $word == *.(pt2|fx|onnx) && -f $word ]] || continue
         compadd -- ${(f)"$(cfx show $word --as names --max-seconds 2 2>/dev/null |
             LC_ALL=C grep -x -E '[A-Za-z_][A-Za-z0-9_.]*')"}
         return

@@ -37,8 +37,8 @@ typedef struct cfx_decompose_options {
  * others. An error names an operator that there is none of, and one that is made of itself. */
 CFX_API cfx_program *cfx_decompose_by(const cfx_program *p, cfx_decompose_options options);
 
-/* The program in ATen: foreign operators, as those of programs that .onnx files hold, are replaced by
- * what they are made of, and what they spelled out by the operators that PyTorch has for it. A
+/* The program in ATen: foreign operators, as those of programs that .onnx files hold, are replaced
+ * by what they are made of, and what they spelled out by the operators that PyTorch has for it. A
  * program without any is given back as it is; scope. Bad, with an error that names the node, where
  * it cannot be done: where what a node gives depends on numbers that only a run can tell. */
 CFX_API cfx_program *cfx_to_aten(const cfx_program *p);

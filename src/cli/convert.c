@@ -6,7 +6,8 @@ static const char help[] =
     "\n"
     "Writes a program to another file: a .pt2 of the current layout, which torch.export.load\n"
     "reads, or graph and signature as text (.fx), tensors in a .safetensors file beside it. MODEL\n"
-    "may be a .pt2 of any layout since PyTorch 2.1, or a .fx.\n"
+    "may be a .pt2 of any layout since PyTorch 2.1, a .fx, or a .onnx of any version, whose\n"
+    "operators are replaced by those of ATen that they are made of where OUT is a .pt2.\n"
     "\n"
     "Exit: 0 done, 2 trouble.\n";
 

@@ -211,7 +211,7 @@ static int bisect(const options *o, cfx_program *p) {
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static int opt(const options *o) {
-    cfx_program *p = cfx_open(o->model);
+    cfx_program *p = cfx_to_aten(cfx_open(o->model));
     if (cfx_failed(p))
         return cli_trouble();
     if (o->bisect)

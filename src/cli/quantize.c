@@ -235,7 +235,7 @@ static void print_summary(const cfx_quantized *q) {
 static int quantize(options *o) {
     const bool judged = o->report || o->target;
     const int kept = judged && o->ncalibrate > 1 ? 1 : 0;
-    cfx_program *p = cfx_open(o->model);
+    cfx_program *p = cfx_to_aten(cfx_open(o->model));
     if (cfx_failed(p))
         return cli_trouble();
     cfx_value batches = read_batches(p, o->calibrate, o->ncalibrate - kept);

@@ -53,7 +53,7 @@ static int run(int argc, char **argv) {
                                        : !rules ? "--rules which file?"
                                                 : "-o which file?");
     cfx_rules *r = cfx_rules_open(rules);
-    cfx_program *p = cfx_open(model), *q = cfx_program_copy(p);
+    cfx_program *p = cfx_to_aten(cfx_open(model)), *q = cfx_program_copy(p);
     if (!cfx_ok() || !apply(q, r, cfx_graph_len(p->module->graph)))
         return cli_trouble();
     int code = verify ? cli_verify(model, inputs, q, 0) : CLI_DONE;

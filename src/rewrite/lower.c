@@ -34,10 +34,12 @@ cfx_program *cfx_to_aten(const cfx_program *p) {
         return cfx__scope_own(cfx_keep((cfx_program *)p));
     if (!cfx__program_supported((cfx_site){0}, (cfx_program *)p))
         return &cfx__program_bad;
+    static const cfx_pass *const passes[] = {&cfx__pass_simplify, &cfx__pass_recognize,
+                                             &cfx__pass_prune};
     size_t mark = cfx_scope_open();
-    cfx_program *out = cfx__open_foreign(p);
-    for (int i = 0; i < 2 && !cfx_failed(out); i++)
-        (i ? &cfx__pass_recognize : &cfx__pass_simplify)->run(out, NULL);
+    cfx_program *out = cfx_program_copy(cfx__open_foreign(p));
+    for (int i = 0; i < COUNT(passes) && !cfx_failed(out); i++)
+        cfx_pass_apply(passes[i], out, NULL);
     return cfx_scope_return(mark, cfx_ok() ? out : &cfx__program_bad);
 }
 

@@ -38,6 +38,14 @@ static const cfx_input_spec *spec_of(const cfx__rerun *run, const cfx_node *n) {
     return run->program && is_top(run) ? cfx_program_input(run->program, n) : NULL;
 }
 
+/* What the next input of a sub-graph is given: its value now (i = 0), or what is noted of it (1).
+ * None where that is not known. */
+static cfx_value operand(const cfx__rerun *run, int i) {
+    bool known = !is_top(run) && run->operands.tag == CFX_TAG_LIST &&
+                 run->placed < cfx_as_list(run->operands)->len;
+    return known ? cfx_at(cfx_as_list(run->operands)->items[run->placed], i) : cfx_none();
+}
+
 /* The tensor that an input is in every run, whose numbers foreign operators may look at; NULL: it
  * is none. */
 static cfx_tensor *fixed_input(const cfx__rerun *run, const cfx_node *n) {
@@ -46,6 +54,9 @@ static cfx_tensor *fixed_input(const cfx__rerun *run, const cfx_node *n) {
         return s->kind == CFX_IN_PARAMETER || s->kind == CFX_IN_CONSTANT
                    ? cfx_program_tensor(run->program, s)
                    : NULL;
+    cfx_value given = operand(run, 0);
+    if (given.tag == CFX_TAG_TENSOR)
+        return cfx__tensor_known(cfx_as_tensor(given));
     bool fixed = run->given && is_top(run) && run->given->constant &&
                  run->given->constant[run->placed];
     cfx_value v = fixed ? run->given->inputs.v[run->placed] : cfx_none();
@@ -62,6 +73,8 @@ static cfx_value input_meta(const cfx__rerun *run, const cfx_node *n) {
         return cfx_tensor_value(held);
     if (run->given && is_top(run))
         return run->given->inputs.v[run->placed];
+    if (cfx_is_none(val))
+        val = operand(run, 1);
     bool given = !cfx_is_none(val) || (s && (s->constant || s->kind != CFX_IN_USER));
     if (given || !n->num_users)
         return val;
@@ -81,6 +94,8 @@ static cfx_value run_placeholder(cfx__rerun *run, const cfx_node *n) {
     cfx_value val = input_meta(run, n);
     if (cfx_is_bad(val))
         return val;
+    if (!is_top(run) && !cfx_is_none(val))
+        cfx_node_set_meta(made, "val", val);
     cfx_value like = val.tag == CFX_TAG_TENSOR ? val : cfx__worlds_tensor(run->worlds, run->k, val);
     if (like.tag != CFX_TAG_TENSOR) {
         run->placed++;

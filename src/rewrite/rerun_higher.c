@@ -4,8 +4,11 @@
 
 /* A sub-graph run again in a graph of its own, and put under its name in the new module. Its
  * results are in a list where PyTorch has them so. */
-static bool rerun_child(cfx__rerun *run, const char *name, cfx_module *child, bool list) {
+static bool rerun_child(cfx__rerun *run, const char *name, cfx_module *child, bool list,
+                        cfx_value operands) {
     cfx__rerun sub = *run;
+    sub.operands = operands;
+    sub.placed = 0;
     memset(&sub.inputs, 0, sizeof sub.inputs);
     sub.recorder.graph = cfx_graph_new();
     sub.recorder.log = NULL;
@@ -99,6 +102,51 @@ static const char *free_name(const cfx__rerun *run, const char *name) {
     return name;
 }
 
+/* What is noted of one row of a tensor of which `val` is noted; scope. */
+static cfx_value row_of(cfx_value val) {
+    cfx_result r = cfx_result_of(val);
+    if (r.kind != CFX_RESULT_TENSOR || !r.ndim)
+        return cfx_none();
+    if (r.shape)
+        return cfx_tensor_value(cfx_tensor_fake(r.dtype, r.ndim - 1, r.shape + 1, NULL));
+    const cfx_dict *all = cfx_as_dict(val);
+    cfx_dict *row = cfx_dict_new();
+    for (int64_t i = 0; i < all->len; i++) {
+        cfx_value v = all->entries[i].value; /* sizes and strides are tuples */
+        if (v.tag == CFX_TAG_TUPLE && cfx_as_list(v)->len == r.ndim)
+            v = cfx_tuple_value(r.ndim - 1, cfx_as_list(v)->items + 1);
+        cfx_dict_put(row, all->entries[i].key, v);
+    }
+    return cfx_dict_value(row);
+}
+
+/* Adds what a body is given of argument i, a list: its items or, where `rows`, one row of each.
+ * What changes from round to round has no value that stays. */
+static void add_operands(cfx_list *to, const cfx_node *n, cfx_args a, int i, bool changes,
+                         bool rows) {
+    const cfx_list *nodes = cfx_as_list(cfx_as_list(n->args)->items[i]);
+    for (int64_t k = 0; k < cfx_len(a.v[i]) && k < nodes->len; k++) {
+        cfx_value node = nodes->items[k], v = cfx_as_list(a.v[i])->items[k];
+        cfx_value val = node.tag == CFX_TAG_NODE ? cfx_node_get_meta(cfx_as_node(node), "val") : v;
+        cfx_list_append(to, cfx_tuple(changes ? cfx_none() : v, rows ? row_of(val) : val));
+    }
+}
+
+/* What the sub-graphs of a branch or a scan are given; None for others: of their inputs it is
+ * noted. */
+static cfx_value operands_of(const cfx_node *n, cfx_args a) {
+    const char *name = cfx_node_higher_order(n);
+    cfx_value out = cfx_list_value(0, NULL);
+    bool branch = !strcmp(name, "cond") && a.n > 3, scan = !strcmp(name, "scan") && a.n == 4;
+    if (branch || scan)
+        add_operands(cfx_as_list(out), n, a, branch ? 3 : 1, scan, false);
+    if (scan) {
+        add_operands(cfx_as_list(out), n, a, 2, true, true);
+        add_operands(cfx_as_list(out), n, a, 3, false, false);
+    }
+    return branch || scan ? out : cfx_none();
+}
+
 static bool is_known(cfx_value v) {
     return v.tag != CFX_TAG_TENSOR || cfx__tensor_known(cfx_as_tensor(v)) != NULL;
 }
@@ -114,16 +162,20 @@ static bool is_settled(const cfx_node *n, cfx_args a) {
 cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     if (is_settled(n, a))
         return cfx__higher_find(n->target.name)((cfx_site){0}, a);
+    if (!strcmp(cfx_node_higher_order(n), "onnx_loop")) {
+        cfx__fail_unknown((cfx_site){0}, "how often it goes round is known only when it runs");
+        return cfx_bad();
+    }
     if (is_region(n))
         return cfx__higher_region((cfx_site){0}, cfx_node_higher_order(n), a,
                                   &(region){{.call = rerun_region}, run}.body);
-    cfx_value args = cfx_tuple_value(0, NULL);
+    cfx_value args = cfx_tuple_value(0, NULL), operands = operands_of(n, a);
     for (int i = 0; i < a.n && cfx_ok(); i++) {
         cfx_value v = a.v[i];
         if (v.tag == CFX_TAG_MODULE) {
             const char *name = cfx_as_node(cfx_as_list(n->args)->items[i])->target.name;
             name = free_name(run, name);
-            if (!rerun_child(run, name, cfx_as_module(v), is_scan(n)))
+            if (!rerun_child(run, name, cfx_as_module(v), is_scan(n), operands))
                 return cfx_bad();
             cfx_node *made = cfx_graph_get_attr(run->recorder.graph, name);
             run->recorder.note(&run->recorder, (cfx_site){0}, made);

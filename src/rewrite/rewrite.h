@@ -47,6 +47,9 @@ typedef struct cfx__rerun {
     cfx_decompose_options options;
     bool whole;             /* operators stay as they are, but views of what is written to */
     bool foreign;           /* so do all but foreign ones */
+    cfx_value operands;     /* of a sub-graph: pairs for its inputs where nothing is noted of them:
+                               their values now, where they stay, and what is noted of the nodes
+                               that are given */
     int placed;             /* placeholders so far */
     cfx__alias alias;       /* where whole: of the old graph */
     const int *order;       /* placeholder number order[i] comes i-th; NULL: as they are */

@@ -260,7 +260,7 @@ static int computed_in_worlds(inference *f, cfx_node *n, cfx_value *v) {
 static bool is_foreign(const cfx_node *n) {
     if (cfx_node_takes_result(n))
         n = cfx_as_node(cfx_as_list(n->args)->items[0]);
-    if (n->op != CFX_CALL_FUNCTION || n->target.call || n->target.fn)
+    if (n->op != CFX_CALL_FUNCTION || n->target.object || n->target.fn)
         return false;
     return n->target.op ? (n->target.op->effects & CFX_FOREIGN) != 0
                         : !cfx__run_late_op(n);

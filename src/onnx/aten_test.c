@@ -1,0 +1,91 @@
+/* ONNX models as programs of ATen: what they compute stays the same, in memory and in a .pt2, and
+ * no operator of ONNX is left. The models are those of tests/data/onnx, with ONNX Runtime's
+ * results. */
+#include "onnx_test.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cfx/pack.h>
+#include <cfx/rewrite.h>
+
+static const char *const models[] = {"control", "conv", "dynamic", "function", "qdq", "rnn",
+                                     "sequence"};
+
+/* The files input_0.pb, ... of a model as a list. */
+static cfx_value samples(const char *model, const char *kind) {
+    cfx_value list = cfx_list_value(0, NULL);
+    for (int i = 0; cfx_ok(); i++) {
+        const char *path = cfx__text_format("tests/data/onnx/%s/test_data_set_0/%s_%d.pb", model,
+                                            kind, i);
+        if (access(path, F_OK))
+            break;
+        cfx_list_append(cfx_as_list(list), cfx__onnx_sample(path, CFX__ONNX_IS_TENSOR));
+    }
+    return list;
+}
+
+static bool gives_expected(cfx_program *p, const char *model) {
+    cfx_value in = samples(model, "input"), want = samples(model, "output");
+    cfx_value got = cfx_program_run_from(
+        (cfx_site){0}, p, (cfx_args){(int)cfx_as_list(in)->len, cfx_as_list(in)->items, NULL});
+    bool same = !cfx_is_bad(got), one = cfx_as_list(want)->len == 1;
+    for (int64_t i = 0; same && i < cfx_as_list(want)->len; i++) {
+        cfx_tensor *g = cfx_as_tensor(one ? got : cfx_at(got, i));
+        cfx_tensor *w = cfx_as_tensor(cfx_at(want, i));
+        same = g->dtype == w->dtype &&
+               cfx_is_true(cfx_allclose(g, w, CFX_KW(rtol, 1e-4), CFX_KW(atol, 1e-5)));
+    }
+    return same && cfx_ok();
+}
+
+static bool has_foreign(const cfx_program *p) {
+    return strstr(cfx_graph_str(p->module->graph), "torch.ops.onnx") != NULL;
+}
+
+TEST(onnx_models_compute_the_same_in_aten) {
+    for (int i = 0; i < COUNT(models); i++) {
+        cfx_program *p = cfx_open(cfx__text_format("tests/data/onnx/%s/model.onnx", models[i]));
+        CHECK(has_foreign(p));
+        CHECK(gives_expected(p, models[i]));
+        cfx_program *aten = cfx_to_aten(p);
+        CHECK(!has_foreign(aten));
+        CHECK(gives_expected(aten, models[i]));
+        CHECK_OK();
+    }
+}
+
+TEST(onnx_models_are_saved_as_pt2) {
+    for (int i = 0; i < COUNT(models); i++) {
+        cfx_program *p = cfx_open(cfx__text_format("tests/data/onnx/%s/model.onnx", models[i]));
+        CHECK(cfx_save(p, test_path("m.pt2")));
+        CHECK(gives_expected(cfx_open(test_path("m.pt2")), models[i]));
+        CHECK_OK();
+        test_unlink("m.pt2");
+    }
+    test_folder_done();
+}
+
+/* How often a loop goes round is a number of the caller's. */
+TEST(onnx_loop_that_data_ends_runs_and_has_no_form_in_aten) {
+    made g = {0}, body = {0};
+    put_value(&g, 11, "n", CFX_I64, "");
+    put_value(&g, 11, "x", CFX_F32, "2");
+    put_value(&body, 11, "i", CFX_I64, "");
+    put_value(&body, 11, "go", CFX_BOOL, "");
+    put_value(&body, 11, "v", CFX_F32, "2");
+    put_node(&body, "Identity", "go", "on", NULL);
+    put_node(&body, "Add", "v,x", "w", NULL);
+    put_value(&body, 12, "on", CFX_BOOL, "");
+    put_value(&body, 12, "w", CFX_F32, "2");
+    cfx__text n = node_begin("Loop", "n,,x", "y");
+    put_graph_attr(&n, "body", &body);
+    node_end(&g, 1, &n);
+    put_value(&g, 12, "y", CFX_F32, "2");
+    cfx_program *p = opened(&g, 18);
+    cfx_tensor *x = cfx_full(cfx_list(2), 1.0), *rounds = cfx_tensor_new(CFX_I64, 0, NULL,
+                                                                         (int64_t[]){3});
+    CHECK_STR(RUN(p, rounds, x), "tensor([4., 4.])");
+    CHECK(cfx_failed(cfx_to_aten(p)));
+    CHECK_ERROR("how often it goes round is known only when it runs");
+}
