@@ -122,9 +122,9 @@ static void check_case(tally *t, const char *dir) {
     t->failed += why || (!cfx_ok() && !refused);
     t->refused += refused;
     if (!cfx_ok())
-        printf("%s: %s: %s\n", refused ? "refused" : "failed", t->name, e->message);
+        cli_print("%s: %s: %s\n", refused ? "refused" : "failed", t->name, e->message);
     else if (why)
-        printf("failed: %s: %s\n", t->name, why);
+        cli_print("failed: %s: %s\n", t->name, why);
     cfx_clear();
 }
 
@@ -165,7 +165,7 @@ int cli_check_onnx(const char *dir, const char *pattern) {
     if (n > 0)
         free(names);
     if (t.refused)
-        printf("%d refused\n", t.refused);
-    printf("%d passed, %d failed\n", t.passed, t.failed);
+        cli_print("%d refused\n", t.refused);
+    cli_print("%d passed, %d failed\n", t.passed, t.failed);
     return t.failed ? CLI_DIFFERS : CLI_DONE;
 }

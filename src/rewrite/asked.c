@@ -42,10 +42,10 @@ static cfx_op_fn *own_for(const cfx__rerun *run, cfx_op *op) {
     return NULL;
 }
 
-/* Foreign operators have no other form. The caller's decomposition first, then PyTorch's table, then
- * what composite operators are made of. Where operators stay whole, a composite that may be a view
- * of what is written to does not: the views it is made of are what a write can be put back through,
- * and through reshape. */
+/* The caller's decomposition first, then, of foreign operators, the one form that they have, then
+ * PyTorch's table, then what composite operators are made of. Where operators stay whole, a
+ * composite that may be a view of what is written to does not: the views it is made of are what a
+ * write can be put back through, and through reshape. */
 static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
     const cfx__rerun *run = (const cfx__rerun *)r;
     cfx_op_fn *fn = op->effects & CFX_COMPOSITE ? op->decompose : NULL;
