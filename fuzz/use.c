@@ -337,7 +337,9 @@ static const char *untyped(const cfx_program *p) {
 static void save(cfx_program *p, const char *suffix) {
     cfx_program *once = reopened(p, suffix);
     cfx_program *twice = cfx_failed(once) ? NULL : reopened(once, suffix);
-    if (cfx_failed(twice))
+    if (!strcmp(suffix, "pt2")) /* which has no other operators than those of ATen */
+        p = cfx_to_aten(p);
+    if (!fuzz_fine() || cfx_failed(p) || cfx_failed(twice))
         return;
     if (!has_twins(p)) {
         same_text(untyped(p), untyped(once));

@@ -1,7 +1,9 @@
 /* Text: counted strings, growing text, formatted scope strings, hashing. */
 #include "base.h"
 
+#include <float.h>
 #include <locale.h>
+#include <math.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
 
@@ -107,7 +109,7 @@ double cfx__number_shortest(float f) {
     for (int digits = 6; digits < 10 && f == f; digits++) {
         cfx__number_print(text, sizeof text, "%.*g", digits, (double)f);
         double d = cfx__number_read(text, NULL);
-        if ((float)d == f)
+        if ((float)d == f && fabs(d) <= (double)FLT_MAX)
             return d;
     }
     return (double)f;

@@ -67,12 +67,14 @@ bool cfx__plan_bind(cfx__lowering *l) {
         size_t mark = cfx_scope_open();
         k->ready = k->layer->call.op->make(k->layer);
         cfx_scope_close(mark);
-        const int first = k->ready && k->ready->behind ? before(l, k) : -1;
+        if (!k->ready) /* there was no memory for it */
+            return false;
+        const int first = k->ready->behind ? before(l, k) : -1;
         cfx__ready *both =
             first >= 0 ? k->ready->behind(p->kernels[first].ready, k->ready) : NULL;
         if (both)
             join(l, first, k, both);
-        if (k->ready && k->ready->scratch > p->scratch)
+        if (k->ready->scratch > p->scratch)
             p->scratch = k->ready->scratch;
     }
     return cfx_ok();

@@ -209,8 +209,8 @@ int cfx__plan_fuse(cfx__lowering *l, int slot);
  * in order, of which the last has the result. */
 void cfx__plan_put_layer(cfx__lowering *l, const cfx__layer *layer, int x, int add, int n,
                          const int *slots);
-/* Makes the kernels of layers ready, two as one where there is such. False, with an error, without
- * memory. */
+/* Makes the kernels of layers ready, two as one where there is such. False, with or without an
+ * error, where there is no memory. */
 bool cfx__plan_bind(cfx__lowering *l);
 /* Makes step k, which calls op, part of a loop kernel; false where it cannot be. What it gives is
  * known already. */
