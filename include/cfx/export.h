@@ -39,9 +39,18 @@ typedef struct cfx_export_options {
  * are equal. forward then runs several times, at other sizes each time; in each it sees plain
  * integers and may compute with them as it likes.
  *
+ * What forward decides by a size is found out. Where it compares by an operator, cfx_py(
+ * "operator.lt", n, 4096), that is known exactly. An `if` of C is looked for: forward is tried at
+ * hundreds of sizes (the bounds, around the example, powers of two, multiples of up to 64, primes,
+ * random ones, each size alone and all together) for half a second of this thread's time, and for
+ * some of them in any case; where it does something else, the border is found. Which sizes these
+ * were is noted with the program: extra["probed"], {"s77": "2-71, 127-129"}.
+ *
  * Bad, with an error, when forward cannot be run so: where it decides by data, or by a size that
- * was to vary. What it asks of the size is told in PyTorch's words; of Dim.AUTO it is granted: the
- * size is a constant, equal to another or within bounds then.
+ * was to vary. What it asks of the size is told in PyTorch's words, with a Dim that would do; of
+ * Dim.AUTO it is granted: the size is a constant, equal to another or within bounds then. What is
+ * asked of several sizes at once, and of Dim.AUTO beyond bounds (a remainder), becomes a guard of
+ * the program, extra["guards"], which is checked when it runs.
  *
  *     cfx_export(m, cfx_tuple(x), CFX_NONE, cfx_dict_of("x", cfx_dict_of(0, "batch")))
  *

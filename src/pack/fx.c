@@ -117,6 +117,7 @@ static bool save_pair(const char *path, const char *text, const cfx_dict *tensor
 static const char *const extras[] = {
     "metadata",       "treespec_namedtuple_fields", "opset_version",
     "schema_version", "verifiers",                  "torch_version", "guards",
+    "probed",
 };
 
 static bool put_extra(cfx_dict *metadata, const cfx_program *p) {

@@ -47,6 +47,10 @@ static cfx_program *program_of(cfx__export *e) {
     cfx_drop(p->ranges), p->ranges = cfx_keep(e->ranges);
     p->in_spec = cfx_value_keep(e->in_spec);
     p->out_spec = cfx_value_keep(e->out_spec);
+    if (e->guards.tag == CFX_TAG_LIST && cfx_as_list(e->guards)->len)
+        cfx_dict_set(p->extra, "guards", e->guards);
+    if (!cfx_is_none(e->probed))
+        cfx_dict_set(p->extra, "probed", e->probed);
     note_learning(p);
     cfx_program_add_call(p, (cfx_module_call){.path = "", .names = e->names});
     add_calls(p, e, e->root, "");

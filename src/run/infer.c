@@ -28,7 +28,7 @@ static void begin(inference *f) {
     if (f->begun)
         return;
     cfx__worlds_of(&f->worlds, f->program);
-    f->worlds.n = f->worlds.symbols.len ? CFX__WORLDS : 1;
+    f->worlds.n = f->worlds.symbols.len ? CFX__MANY_WORLDS : 1;
     choose_sizes(f);
     f->begun = true;
 }

@@ -269,3 +269,39 @@ cfx_dict *cfx__dims_ranges(const cfx__dims *d) {
     }
     return ranges;
 }
+
+/* ---- guards ---------------------------------------------------------------------------------- */
+
+/* The first size that is a symbol, or the name itself. */
+static const char *source_of(const cfx__dims *d, const char *symbol) {
+    for (size_t i = 0; i < d->dims.len; i++) {
+        cfx_value e = d->dims.data[i].expr;
+        if (e.tag == CFX_TAG_SYM && cfx_as_sym(e)->op == CFX__SYM_NAME &&
+            !strcmp(cfx_as_sym(e)->name, symbol))
+            return d->dims.data[i].source;
+    }
+    return symbol;
+}
+
+static cfx_value sourced(const cfx__dims *d, const struct cfx_sym *e) {
+    if (e->op == CFX__SYM_INT)
+        return cfx_int(e->hint);
+    if (e->op == CFX__SYM_NAME)
+        return cfx__sym_name(source_of(d, e->name), false, 0);
+    cfx_value a = sourced(d, e->a);
+    return cfx__sym_binary(e->op, a, sourced(d, e->b));
+}
+
+const char *cfx__dims_guard(const cfx__dims *d, const cfx__relation *c) {
+    cfx_value a = c->a.tag == CFX_TAG_SYM ? sourced(d, cfx_as_sym(c->a)) : c->a,
+              b = c->b.tag == CFX_TAG_SYM ? sourced(d, cfx_as_sym(c->b)) : c->b;
+    return cfx__guard_text(a, c->op, b);
+}
+
+cfx_value cfx__dims_guards(const cfx__dims *d) {
+    cfx_value all = cfx_list_value(0, NULL);
+    for (size_t i = 0; i < d->worlds.conditions.len; i++)
+        cfx_list_append(cfx_as_list(all),
+                        cfx_string_value(cfx__dims_guard(d, &d->worlds.conditions.data[i])));
+    return all;
+}

@@ -35,16 +35,9 @@ bool cfx__dims_settle(cfx__dims *d);
 cfx_value cfx__dims_find(const cfx__dims *d, const char *source, int dim);
 /* Ranges as a program has them: expression to (least, most). Scope. */
 cfx_dict *cfx__dims_ranges(const cfx__dims *d);
-
-/* ---- where forward decides by a size (guards.c) ---------------------------------------------- */
-
-/* Whether the program is recorded as in world 0 at the sizes of world `CFX__TRIAL`. */
-enum { CFX__TRIAL = CFX__WORLDS - 1 };
-typedef bool cfx__trial(void *user);
-
-/* Finds out what the program asks of sizes. True where that is now so: sizes of Dim.AUTO gave way,
- * and it is to be recorded again. Else false, with an error in PyTorch's words; `why` is told where
- * nothing is found. */
-bool cfx__guards_settle(cfx__dims *d, cfx__trial *trial, void *user, const char *why);
+/* A condition as a guard: "(L['x'].size()[0] % 8) == 0". And all that holds of sizes, a list of
+ * them. Scope. */
+const char *cfx__dims_guard(const cfx__dims *d, const cfx__relation *c);
+cfx_value cfx__dims_guards(const cfx__dims *d);
 
 #endif

@@ -410,6 +410,8 @@ void cfx__export_end(cfx__export *e) {
     cfx__free(e->file.text);
     cfx_value_drop(e->in_spec);
     cfx_value_drop(e->out_spec);
+    cfx_value_drop(e->guards);
+    cfx_value_drop(e->probed);
     cfx__arena_release(&e->arena);
     cfx_drop(e->known), cfx_drop(e->held), cfx_drop(e->paths), cfx_drop(e->kept);
     cfx_drop(e->state);

@@ -5,7 +5,7 @@
 
 #include <cfx/export.h>
 
-#include "dims.h"
+#include "probe.h"
 
 /* Sizes and numbers that two branches give, in the order in which they are asked for. */
 typedef struct cfx__joints {
@@ -36,6 +36,8 @@ typedef struct cfx__export {
     cfx__arena arena;   /* texts of the signature */
     cfx_dict *state, *constants, *ranges; /* of the program; counted */
     cfx_value in_spec, out_spec;          /* counted */
+    cfx_value guards;                     /* a list of texts, or None; counted */
+    cfx_value probed;                     /* at which sizes forward was tried, or None; counted */
     cfx_value names;                      /* a list: what forward calls its arguments; counted */
     cfx_node *first_user; /* constants are put before it; NULL: there is none */
     int nconstants;       /* inputs before the user's */
@@ -67,6 +69,17 @@ typedef struct cfx__request {
     cfx__dims dims;
     cfx__joints joints;
     cfx__export *first, *other; /* worlds 0 and 1 to CFX__WORLDS - 1 */
+    bool merged;                /* first is the program of all worlds that were recorded */
+    bool renamed;               /* a trial found that checks are others than it seemed */
+    bool alike;                 /* what was tried last has the same calls */
+    int way;                    /* how sizes near the example are chosen: number of a way */
+    int first_way;              /* one that gave a program, counted from 1; 0: none yet */
+    bool guessed;               /* that program has expressions that were guessed at */
+    int64_t step;               /* the first step to try */
+    bool stuck;                 /* no expression explains more worlds */
+    const char *unexplained;    /* why recordings could not be merged, at last; scope. NULL: none */
+    cfx__relations compared;   /* what forward asked, as the program knows it */
+    cfx__probe probe;
 } cfx__request;
 
 /* What argument number i is called; scope. */

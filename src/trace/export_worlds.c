@@ -11,16 +11,26 @@ static void forget(cfx__request *r, int k) {
     r->other[k - 1] = (cfx__export){0};
 }
 
-static bool trial(void *user) {
+/* Whether forward does at the sizes of world CFX__TRIAL what its program says; where there is none
+ * yet, whether it calls what it calls at those of the example. */
+static cfx__trial_end trial(void *user) {
     cfx__request *r = user;
     const cfx_node *where;
+    cfx__export *e = &r->other[CFX__TRIAL - 1];
+    const cfx_graph *like = r->merged ? r->other[0].recorder.graph : r->first->recorder.graph;
     size_t mark = cfx_scope_open();
-    bool same = cfx__export_record(&r->other[CFX__TRIAL - 1], r, CFX__TRIAL) &&
-                is_same(r, CFX__TRIAL, &where);
+    bool recorded = cfx__export_record(e, r, CFX__TRIAL);
+    r->alike = recorded && cfx__worlds_same(like, e->recorder.graph, &where);
+    bool same = r->alike &&
+                (!r->merged || cfx__worlds_agree(&r->dims.worlds, CFX__TRIAL,
+                                                 r->first->recorder.graph, e->recorder.graph));
     cfx__error_forgive();
+    r->renamed |= e->renamed;
     forget(r, CFX__TRIAL);
     cfx_scope_close(mark);
-    return same;
+    if (same || r->joints.late || r->renamed) /* which is to be recorded again anyway */
+        return CFX__TRIAL_SAME;
+    return recorded ? CFX__TRIAL_OTHER : CFX__TRIAL_ERROR;
 }
 
 /* Why world k is not as world 0: its error, or the first line that is another. Scope. */
@@ -32,6 +42,117 @@ static const char *difference(const cfx__request *r, int k, bool fine) {
     cfx_value trace = where ? cfx_node_get_meta(where, "stack_trace") : cfx_none();
     return trace.tag == CFX_TAG_STR ? cfx_text(trace) : "what forward calls depends on them";
 }
+
+/* ---- sizes give way -------------------------------------------------------------------------- */
+
+/* Ways to choose sizes near the example: how far they are apart. With each symbol held in turn they
+ * are gone through again: the others vary. */
+static const int64_t steps[] = {1, -1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32, 60, 64};
+/* The first ways. 0: any sizes. 1: in the step that is asked for, if one is. */
+enum { ANY, STEPPED, RISING, FALLING, FIRST_STEPS };
+
+/* Sizes are chosen as usual again, with all that was granted. */
+static void begin_again(cfx__request *r) {
+    r->dims.worlds.step = r->dims.worlds.held = r->way = r->first_way = 0;
+    r->stuck = false;
+    r->unexplained = NULL;
+    cfx__worlds_forget_extra(&r->dims.worlds, true);
+}
+
+static int ways(const cfx__request *r) {
+    return FIRST_STEPS + COUNT(steps) * (1 + (int)cfx__probe_count(&r->probe));
+}
+
+static void set_way(cfx__request *r, int way) {
+    cfx__worlds *w = &r->dims.worlds;
+    r->way = way;
+    bool first = way < FIRST_STEPS;
+    w->step = way == ANY ? 0 : first ? r->step : steps[(way - FIRST_STEPS) % COUNT(steps)];
+    w->held = way == RISING    ? CFX__RISING
+              : way == FALLING ? CFX__FALLING
+              : first          ? 0
+                               : (way - FIRST_STEPS) / COUNT(steps);
+}
+
+/* In these worlds forward is not one program: the next way to choose some in which it is, so that
+ * the others can be told from them. False, with an error, where there is none. */
+static bool choose_nearer(cfx__request *r, const char *why) {
+    cfx__worlds *w = &r->dims.worlds;
+    bool again = false, refuted = w->extra.len > 0;
+    cfx__worlds_forget_extra(w, true);
+    if (refuted && !r->guessed) /* what it is made of holds nearby */
+        return r->stuck = true;
+    if (!r->way && !refuted && !cfx__guards_settle(&r->probe, &again, &r->step))
+        return false;
+    if (again) {
+        begin_again(r);
+        return true;
+    }
+    if (r->way + 1 < ways(r) && !r->stuck) {
+        set_way(r, r->way + 1);
+        return true;
+    }
+    if (r->stuck || !r->first_way)
+        return cfx__guards_grant(&r->probe, &(cfx__finding){.kind = CFX__FOUND_NOTHING}, why);
+    set_way(r, r->first_way - 1);
+    return r->stuck = true;
+}
+
+/* Grants what forward asked by comparisons that were noted. False with *again where something gave
+ * way, or with an error. */
+static bool grant_compared(cfx__request *r, bool *again) {
+    bool known = r->dims.worlds.held <= 0; /* sizes that do not vary are numbers in expressions */
+    for (size_t i = 0; i < r->compared.len && known; i++) {
+        size_t mark = cfx_scope_open();
+        cfx__finding f;
+        bool asks = cfx__compared_find(&r->probe, &r->compared.data[i], &f);
+        if (asks) {
+            *again = cfx__guards_grant(&r->probe, &f, "");
+            if (*again)
+                begin_again(r);
+        }
+        cfx_scope_close(mark);
+        if (asks)
+            return false;
+    }
+    return true;
+}
+
+/* Looks for sizes at which the program is not what forward does. True with *again where something
+ * was found and granted; false with an error. */
+static bool look_around(cfx__request *r, bool *again) {
+    cfx__worlds *w = &r->dims.worlds;
+    r->merged = true;
+    r->first_way = r->first_way ? r->first_way : r->way + 1;
+    bool differs = cfx__probe_look(&r->probe);
+    if (!differs || r->joints.late || r->renamed) {
+        if ((*again = r->joints.late || r->renamed))
+            cfx__worlds_forget_unknown(w);
+        r->joints.late = r->renamed = false;
+        return cfx_ok();
+    }
+    if (r->alike && !r->stuck && cfx__worlds_add_extra(w, CFX__TRIAL))
+        return *again = true; /* another expression may explain these numbers too */
+    if (r->alike && !r->stuck && r->guessed)
+        return *again = choose_nearer(r, "no expression explains its numbers");
+    size_t n = cfx__probe_count(&r->probe), mark = cfx_scope_open();
+    int64_t *sizes = cfx__alloc0((n + 1) * sizeof *sizes);
+    cfx__text why = {0};
+    for (size_t i = 0; i < n; i++) {
+        sizes[i] = w->symbols.data[i].size.at[CFX__TRIAL];
+        cfx__text_printf(&why, "%s%s = %lld", i ? ", " : "it is another one where ",
+                         w->symbols.data[i].name, (long long)sizes[i]);
+    }
+    cfx__finding found = cfx__probe_explain(&r->probe, sizes);
+    *again = cfx_ok() && cfx__guards_grant(&r->probe, &found, cfx__text_take(&why));
+    if (*again)
+        begin_again(r);
+    cfx__free(sizes);
+    cfx_scope_close(mark);
+    return *again;
+}
+
+/* ---- all worlds ------------------------------------------------------------------------------ */
 
 /* Records all worlds but the first; false with *again where sizes gave way. */
 static bool record_worlds(cfx__request *r, bool *again) {
@@ -53,8 +174,7 @@ static bool record_worlds(cfx__request *r, bool *again) {
         if (r->joints.late || renamed) /* there are more of them, and others */
             cfx__worlds_forget_unknown(&r->dims.worlds);
         *again = r->joints.late || renamed || cfx__worlds_larger(&r->dims.worlds) ||
-                 (!fine && cfx__worlds_nearer(&r->dims.worlds)) ||
-                 cfx__guards_settle(&r->dims, trial, r, why);
+                 (!fine && cfx__worlds_nearer(&r->dims.worlds)) || choose_nearer(r, why);
         r->joints.late = false;
         return false;
     }
@@ -75,7 +195,9 @@ static void name_outputs(cfx__export *e) {
 }
 
 static bool merge(cfx__request *r, bool *guessed) {
-    cfx__merge m = {.worlds = &r->dims.worlds, .graph = {r->first->recorder.graph}};
+    cfx__merge m = {.worlds = &r->dims.worlds, .graph = {r->first->recorder.graph},
+                    .asked = &r->compared};
+    cfx__relations_free(&r->compared);
     for (int k = 1; k < r->dims.worlds.n; k++)
         m.graph[k] = r->other[k - 1].recorder.graph;
     bool fine = cfx__worlds_merge(&m);
@@ -129,9 +251,31 @@ static bool is_blind(cfx__request *r, bool *again) {
     return blind;
 }
 
+/* All worlds as one program, which is what forward does at other sizes too. False with *again where
+ * something gave way, or with an error. */
+static bool make_program(cfx__request *r, bool *again) {
+    cfx__worlds *w = &r->dims.worlds;
+    bool guessed = false, fine = merge(r, &guessed);
+    if (cfx__worlds_again(w, guessed) || (!fine && cfx__worlds_larger(w))) {
+        *again = true;
+        return false;
+    }
+    if (fine) {
+        r->guessed = w->extra.len ? r->guessed : guessed;
+        return grant_compared(r, again) && look_around(r, again) && !*again;
+    }
+    r->unexplained = cfx__text_format("%s", cfx_error_last()->message);
+    if (!cfx__error_forgive())
+        return false;
+    cfx__export_end(r->first); /* which merging has begun to change */
+    *again = cfx__export_record(r->first, r, 0) && choose_nearer(r, r->unexplained);
+    return false;
+}
+
 static bool export_worlds(cfx__request *r) {
     for (bool again = true; again;) {
         again = false;
+        r->merged = false;
         r->dims.worlds.n = 1;
         bool fixed = !r->dims.worlds.symbols.len;
         if (!record_first(r))
@@ -146,12 +290,9 @@ static bool export_worlds(cfx__request *r) {
         if (!is_blind(r, &again))
             return false;
         if (!again && record_worlds(r, &again)) {
-            bool guessed = false, fine = merge(r, &guessed);
-            again = cfx__worlds_again(&r->dims.worlds, guessed) ||
-                    (!fine && cfx__worlds_larger(&r->dims.worlds));
-            if (!again)
-                return fine;
-            again = cfx__error_forgive();
+            if (make_program(r, &again))
+                return true;
+            again = again && cfx__error_forgive();
             for (int i = 1; i < r->dims.worlds.n; i++)
                 forget(r, i);
         }
@@ -161,20 +302,35 @@ static bool export_worlds(cfx__request *r) {
     return false;
 }
 
+/* How long sizes are tried at which forward may decide otherwise. */
+enum { PROBE_MS = 500 };
+
+/* Numbers that no expression was found for are told with what became of it. */
+static bool export_all(cfx__request *r) {
+    bool fine = export_worlds(r);
+    if (!fine && r->unexplained && !strstr(cfx_error_last()->message, r->unexplained))
+        cfx_note("%s", r->unexplained);
+    return fine;
+}
+
 bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kwargs,
                      cfx_value dynamic, cfx_value preserve) {
     cfx__request r = {.module = m, .args = args, .kwargs = kwargs, .preserve = preserve,
                       .first = e};
     r.dims.worlds.bare = true; /* until something does not go so */
+    r.probe = (cfx__probe){&r.dims, trial, &r, .largest = INT64_MAX,
+                           .budget = (int64_t)PROBE_MS * 1000000};
     *e = (cfx__export){0};
     cfx__export_note_dims(&r, dynamic);
     bool fine = cfx_ok() && cfx__dims_settle(&r.dims);
     r.other = cfx__alloc0((CFX__WORLDS - 1) * sizeof *r.other);
-    fine = fine && export_worlds(&r);
+    fine = fine && export_all(&r);
     for (int k = 1; fine && k < r.dims.worlds.n; k++)
         fine = cfx__levels_agree(e, &r.other[k - 1]);
     fine = fine && cfx__regions_make(e);
     if (fine) {
+        e->guards = cfx_value_keep(cfx__dims_guards(&r.dims));
+        e->probed = r.probe.noted ? cfx_value_keep(cfx_dict_value(r.probe.noted)) : cfx_none();
         cfx__branch_names(e->recorder.graph, NULL);
         name_outputs(e);
     }
@@ -182,6 +338,8 @@ bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kw
         forget(&r, k);
     cfx__free(r.other);
     VEC_FREE(r.joints.apart);
+    cfx__relations_free(&r.compared);
+    cfx_drop(r.probe.noted);
     cfx__dims_free(&r.dims);
     e->dims = NULL;
     return fine;

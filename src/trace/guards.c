@@ -1,29 +1,24 @@
-/* What a program asks of sizes that were to vary: it is tried at sizes around those of the example,
- * and what is found (a constant, bounds, two that are equal or related, a remainder) is told in
- * PyTorch's words. Sizes of Dim.AUTO give way instead. Start at cfx__guards_settle. */
-#include "dims.h"
+/* What becomes of what a program asks of its sizes (a constant, bounds, two that are equal or
+ * related, a remainder): it is told in PyTorch's words. Sizes of Dim.AUTO give way instead, and
+ * conditions on several sizes become guards of the program. Start at cfx__guards_grant. */
+#include "probe.h"
 
 typedef struct cfx__dim_name name_t;
-
-typedef struct {
-    cfx__dims *dims;
-    cfx__trial *trial;
-    void *user;
-} asking;
+typedef cfx__probe asking;
 
 /* Whether it goes at this size of symbol i, the others being as in the example. */
-static bool goes(const asking *a, size_t i, int64_t size, size_t j, int64_t other) {
-    cfx__symbol *s = a->dims->worlds.symbols.data;
-    for (size_t k = 0; k < a->dims->worlds.symbols.len; k++)
-        s[k].size.at[CFX__TRIAL] = k == i   ? size
-                                   : k == j ? other
-                                            : s[k].size.at[0]; /* as in the example */
-    return a->trial(a->user);
+static bool goes(asking *a, size_t i, int64_t size, size_t j, int64_t other) {
+    int64_t *sizes = cfx__alloc0((cfx__probe_count(a) + 1) * sizeof *sizes);
+    cfx__probe_hints(a, sizes);
+    sizes[i] = size;
+    if (j < SIZE_MAX)
+        sizes[j] = other;
+    bool fine = cfx__probe_at(a, sizes);
+    cfx__free(sizes);
+    return fine;
 }
 
-static bool goes_at(const asking *a, size_t i, int64_t size) {
-    return goes(a, i, size, SIZE_MAX, 0);
-}
+static bool goes_at(asking *a, size_t i, int64_t size) { return goes(a, i, size, SIZE_MAX, 0); }
 
 static const name_t *name_of(const asking *a, size_t i) {
     const char *symbol = a->dims->worlds.symbols.data[i].name;
@@ -123,7 +118,56 @@ static bool related(const asking *a, size_t i, size_t j, int64_t scale, int64_t 
     return false;
 }
 
-static bool relation_or_constant(const asking *a, size_t i) {
+static bool bounds(const asking *a, size_t i, int64_t least, int64_t most) {
+    cfx__symbol *s = &a->dims->worlds.symbols.data[i];
+    const name_t *n = name_of(a, i);
+    if (n->automatic) {
+        s->least = least;
+        s->most = most;
+        return true;
+    }
+    const char *top =
+        most == INT64_MAX ? "IntInfinity()" : cfx__text_format("%lld", (long long)most);
+    const char *min = least > 2 ? cfx__text_format(", min=%lld", (long long)least) : "";
+    const char *max = most < INT64_MAX ? cfx__text_format(", max=%lld", (long long)most) : "";
+    not_all(n,
+            cfx__text_format("%lld <= %s and %s <= %s", (long long)(least < 2 ? 2 : least),
+                             source_of(n), source_of(n), top),
+            cfx__text_format("%s = Dim('%s'%s%s)", n->name, n->name, min, max));
+    return false;
+}
+
+/* "_B = Dim('_B', min=1, max=oo)\n  B = 8*_B + 3", what PyTorch suggests for a remainder. */
+static const char *root_text(const asking *a, size_t i, int64_t by, int64_t rest) {
+    const cfx__symbol *s = &a->dims->worlds.symbols.data[i];
+    const name_t *n = name_of(a, i);
+    int64_t least = s->least < 2 ? 2 : s->least;
+    const char *most = s->most == INT64_MAX
+                           ? "oo"
+                           : cfx__text_format("%lld", (long long)((s->most - rest) / by));
+    const char *past = rest ? cfx__text_format(" + %lld", (long long)rest) : "";
+    return cfx__text_format("_%s = Dim('_%s', min=%lld, max=%s)\n  %s = %lld*_%s%s", n->name,
+                            n->name, (long long)(least > rest ? (least - rest + by - 1) / by : 0),
+                            most, n->name, (long long)by, n->name, past);
+}
+
+static bool condition(const asking *a, const cfx__finding *f) {
+    cfx__worlds *w = &a->dims->worlds;
+    const name_t *n = f->i == SIZE_MAX ? NULL : name_of(a, f->i);
+    if (!n || n->automatic) { /* PyTorch tells of conditions on one size alone */
+        cfx__worlds_require(w, (cfx__relation){f->rel, f->a, f->b});
+        if (f->by && f->rel == CFX__EQ)
+            w->symbols.data[f->i].by = f->by;
+        return true;
+    }
+    bool equal = f->by && f->rel == CFX__EQ;
+    not_all(n, cfx__text_format("%s.", cfx__dims_guard(a->dims, &(cfx__relation){f->rel, f->a,
+                                                                                f->b})),
+            equal ? root_text(a, f->i, f->by, cfx_integer(f->b)) : "");
+    return false;
+}
+
+static bool relation_or_constant(asking *a, size_t i) {
     const cfx__symbol *s = a->dims->worlds.symbols.data;
     for (size_t j = 0; j < a->dims->worlds.symbols.len; j++) {
         int64_t mine = s[i].hint, other = s[j].hint, past = mine - other;
@@ -135,98 +179,54 @@ static bool relation_or_constant(const asking *a, size_t i) {
         if (scale > 1 && goes(a, i, scale * (other + 3), j, other + 3))
             return related(a, i, j, scale, 0);
     }
-    return constant(a, i);
+    cfx__finding f = cfx__probe_pinned(a, i);
+    return f.kind == CFX__FOUND_CONSTANT ? constant(a, i) : condition(a, &f);
 }
 
-/* The last size that goes between one that does and one that does not. */
-static int64_t edge(const asking *a, size_t i, int64_t good, int64_t bad) {
-    while (bad - good > 1 || good - bad > 1) {
-        int64_t middle = good + (bad - good) / 2;
-        if (goes_at(a, i, middle))
-            good = middle;
-        else
-            bad = middle;
-    }
-    return good;
-}
-
-static bool bounds(const asking *a, size_t i, int64_t least, int64_t most) {
-    cfx__symbol *s = &a->dims->worlds.symbols.data[i];
-    const name_t *n = name_of(a, i);
-    if (n->automatic) {
-        s->least = least;
-        s->most = most;
-        return true;
-    }
-    const char *top =
-        most == INT64_MAX ? "IntInfinity()" : cfx__text_format("%lld", (long long)most);
-    bool low = least > (s->least < 2 ? 2 : s->least) || n->bounded[0];
-    const char *min = low ? cfx__text_format(", min=%lld", (long long)least) : "";
-    const char *max = most < INT64_MAX ? cfx__text_format(", max=%lld", (long long)most) : "";
+/* No expression says that a size is a power of two: Dim.AUTO is a constant then. */
+static bool power_of_two(asking *a, const cfx__finding *f) {
+    const name_t *n = name_of(a, f->i);
+    const char *source = source_of(n);
+    if (n->automatic)
+        return constant(a, f->i);
     not_all(n,
-            cfx__text_format("%lld <= %s and %s <= %s", (long long)least, source_of(n),
-                             source_of(n), top),
-            cfx__text_format("%s = Dim('%s'%s%s)", n->name, n->name, min, max));
+            cfx__text_format("(%s & (%s - 1)) %s 0.", source, source,
+                             f->rel == CFX__EQ ? "==" : "!="),
+            "");
     return false;
 }
 
-/* Sizes that go have one remainder. */
-static bool remainder_of(const asking *a, size_t i, bool *changed) {
-    enum { LARGEST = 16 };
-    const name_t *n = name_of(a, i);
-    for (int64_t by = 2; by <= LARGEST; by++)
-        if (goes_at(a, i, n->hint + by) && goes_at(a, i, n->hint + 2 * by)) {
-            *changed = n->automatic && !a->dims->worlds.symbols.data[i].by;
-            if (*changed)
-                a->dims->worlds.symbols.data[i].by = by;
-            else
-                not_all(n,
-                        cfx__text_format("(%s %% %lld) == %lld.", source_of(n), (long long)by,
-                                         (long long)(n->hint % by)),
-                        "");
-            return true;
-        }
-    return false;
-}
-
-enum { AROUND = 3, FAR = 1 << 16 };
-
-/* What is asked of one size; false where nothing is, or it was not found. */
-static bool settle_one(const asking *a, size_t i, bool *changed) {
-    const cfx__symbol *s = &a->dims->worlds.symbols.data[i];
-    int64_t low = s->least < 2 ? 2 : s->least, high = s->most < FAR ? s->most : FAR;
-    int tried = 0, good = 0;
-    low = low < s->hint ? low : s->hint;
-    high = high > s->hint ? high : s->hint;
-    for (int64_t d = -AROUND; d <= AROUND; d++)
-        if (d && s->hint + d >= low && s->hint + d <= high) {
-            tried++;
-            good += goes_at(a, i, s->hint + d);
-        }
-    bool bottom = goes_at(a, i, low), top = goes_at(a, i, high);
-    if ((!tried || good == tried) && bottom && top)
-        return false;
-    bool alone = !goes_at(a, i, s->hint + 1) && !goes_at(a, i, s->hint - 1);
-    if (alone && remainder_of(a, i, changed))
-        return true;
-    if (alone || !good) { /* what goes far from the example broadcasts by chance */
-        *changed = relation_or_constant(a, i);
-        return true;
+bool cfx__guards_settle(cfx__probe *p, bool *again, int64_t *step) {
+    int64_t *sizes = cfx__alloc0((cfx__probe_count(p) + 1) * sizeof *sizes);
+    bool fine = true;
+    *step = 1;
+    for (size_t i = 0; i < cfx__probe_count(p) && fine && !*again; i++) {
+        const cfx__symbol *s = &p->dims->worlds.symbols.data[i];
+        int64_t hint = s->size.at[0];
+        bool below = hint > cfx__symbol_smallest(s), above = hint < s->most;
+        if ((!below && !above) || (below && goes_at(p, i, hint - 1)) ||
+            (above && goes_at(p, i, hint + 1)))
+            continue;
+        cfx__probe_hints(p, sizes);
+        sizes[i] += above ? 1 : -1;
+        cfx__finding f = cfx__probe_explain_one(p, i, sizes[i]);
+        if (f.by)
+            *step = f.by;
+        else
+            fine = *again = cfx__guards_grant(p, &f, "");
     }
-    int64_t least = bottom ? s->least : edge(a, i, s->hint, low);
-    int64_t most = top ? s->most : edge(a, i, s->hint, high);
-    if (bottom && top)
-        return false;
-    *changed = bounds(a, i, least, most);
-    return true;
+    cfx__free(sizes);
+    return fine;
 }
 
-bool cfx__guards_settle(cfx__dims *d, cfx__trial *trial, void *user, const char *why) {
-    asking a = {d, trial, user};
-    bool changed = false;
-    for (size_t i = 0; i < d->worlds.symbols.len; i++)
-        if (name_of(&a, i) && settle_one(&a, i, &changed)) /* which is no matter of data */
-            return changed;
+bool cfx__guards_grant(cfx__probe *p, const cfx__finding *f, const char *why) {
+    switch (f->kind) {
+    case CFX__FOUND_CONSTANT: return relation_or_constant(p, f->i);
+    case CFX__FOUND_BOUNDS: return bounds(p, f->i, f->least, f->most);
+    case CFX__FOUND_POWER: return power_of_two(p, f);
+    case CFX__FOUND_CONDITION: return condition(p, f);
+    case CFX__FOUND_NOTHING: break;
+    }
     cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
              "the program is not the same at all sizes and numbers that may vary: %s", why);
     return false;

@@ -212,7 +212,7 @@ static cfx_value merge_value(cfx__merging *g, const cfx_value *v) {
 
 static bool merge_subgraph(cfx__merging *g) {
     cfx__merge sub = {.worlds = g->m->worlds, .eager = g->m->eager, .exprs = g->exprs,
-                      .outer = g};
+                      .asked = g->m->asked, .outer = g};
     for (int k = 0; k < g->m->worlds->n; k++)
         if (!(sub.graph[k] = cfx__branch_graph(g->m->graph[k], g->m->root[k],
                                                g->at[k]->target.name, &sub.root[k])))
@@ -306,6 +306,8 @@ static bool merge_node(cfx__merging *g) {
         cfx__merge_note_number(g, n, all);
     else
         cfx__merge_note(g, n, all);
+    if (val[0].tag == CFX_TAG_BOOL && is_same_in_all(g, val))
+        cfx__merge_note_truth(g, n, cfx_is_true(val[0]));
     if (cfx__merge_is_scalar(val[0])) /* of which those stay that someone uses */
         VEC_PUSH(g->made, n);
     if (same && !(g->settled.len && g->settled.data[g->settled.len - 1] == n))
@@ -424,6 +426,7 @@ bool cfx__worlds_merge(cfx__merge *m) {
     VEC_FREE(g.twins);
     VEC_FREE(g.forms);
     VEC_FREE(g.settled);
+    cfx__merge_end_truths(&g);
     m->guessed = g.exprs->guessed;
     cfx__exprs_free(&own);
     cfx_scope_close(mark);

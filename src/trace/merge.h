@@ -42,6 +42,11 @@ typedef struct cfx__merging {
     twins;                 /* in order (twins.c) */
     VEC(cfx_node *) forms; /* noted arithmetic that is known by another expression too */
     VEC(cfx_node *) settled; /* those that make of sizes that vary a number that does not */
+    VEC(struct cfx__compared {
+        cfx_node *node;
+        cfx__relation c; /* counted */
+    })
+    compared;                /* comparisons that are the same in all worlds (reals.c) */
     bool sized;              /* the argument at hand may be such a number, once */
     struct cfx__symints *symints; /* while a decomposed program is traced (symints.h), else NULL */
 } cfx__merging;
@@ -95,6 +100,10 @@ cfx_value cfx__merge_real(cfx__merging *g, const cfx_value *v);
 cfx_value cfx__merge_real_text(const cfx_node *n);
 /* What a comparison of numbers is called: u0 < 5; None where it compares nothing that varies. */
 cfx_value cfx__merge_truth_text(const cfx_node *n);
+/* Notes a comparison that gives `truth` in all worlds; nothing where no side varies. At the end:
+ * those that nothing uses are decisions of forward's. */
+void cfx__merge_note_truth(cfx__merging *g, cfx_node *n, bool truth);
+void cfx__merge_end_truths(cfx__merging *g);
 /* Node n gives them. */
 void cfx__merge_note_real(cfx__merging *g, const cfx_value *v, cfx_node *n);
 

@@ -2,6 +2,7 @@
  * gives them. As with integers, it must give exactly what was seen in every world. Start at
  * cfx__merge_real. */
 #include "merge.h"
+#include "relations.h"
 
 #include <math.h>
 
@@ -179,26 +180,48 @@ cfx_value cfx__merge_real(cfx__merging *g, const cfx_value *v) {
 
 /* ---- truths ---------------------------------------------------------------------------------- */
 
+/* The comparison that a node is; false where no side of it varies. */
+static bool is_comparison(const cfx_node *n, cfx__relation *out) {
+    if (n->op != CFX_CALL_FUNCTION || cfx_as_list(n->args)->len != 2 ||
+        !cfx__relation_named(n->target.name, &out->op))
+        return false;
+    out->a = cfx__reify_meaning(cfx_at(n->args, 0));
+    out->b = cfx__reify_meaning(cfx_at(n->args, 1));
+    return out->a.tag == CFX_TAG_SYM || out->b.tag == CFX_TAG_SYM;
+}
+
 cfx_value cfx__merge_truth_text(const cfx_node *n) {
-    static const struct {
-        const char *function, *sign, *turned;
-    } all[] = {{"operator.lt", "<", ">"},   {"operator.le", "<=", ">="},
-               {"operator.gt", ">", "<"},   {"operator.ge", ">=", "<="},
-               {"operator.eq", "Eq", "Eq"}, {"operator.ne", "Ne", "Ne"}};
-    if (n->op != CFX_CALL_FUNCTION || cfx_as_list(n->args)->len != 2)
-        return cfx_none();
-    cfx_value a = cfx__reify_meaning(cfx_at(n->args, 0)),
-              b = cfx__reify_meaning(cfx_at(n->args, 1));
-    for (int i = 0; i < COUNT(all); i++) {
-        if (strcmp(n->target.name, all[i].function) ||
-            (a.tag != CFX_TAG_SYM && b.tag != CFX_TAG_SYM))
-            continue;
-        const char *x = cfx_value_str(a), *y = cfx_value_str(b), *sign = all[i].sign;
-        if (i > 3)
-            return cfx_string_value(cfx__text_format("%s(%s, %s)", sign, x, y));
-        bool turned = a.tag != CFX_TAG_SYM; /* numbers are on the right */
-        return cfx_string_value(turned ? cfx__text_format("%s %s %s", y, all[i].turned, x)
-                                       : cfx__text_format("%s %s %s", x, sign, y));
+    cfx__relation r;
+    return is_comparison(n, &r) ? cfx_string_value(cfx__relation_text(&r)) : cfx_none();
+}
+
+static bool is_whole(cfx_value v) { return v.tag == CFX_TAG_SYM || v.tag == CFX_TAG_INT; }
+
+void cfx__merge_note_truth(cfx__merging *g, cfx_node *n, bool truth) {
+    static const cfx__rel turned[] = {[CFX__EQ] = CFX__EQ, [CFX__NE] = CFX__NE,
+                                      [CFX__LT] = CFX__GT, [CFX__LE] = CFX__GE,
+                                      [CFX__GT] = CFX__LT, [CFX__GE] = CFX__LE};
+    cfx__relation r;
+    if (!g->m->asked || !is_comparison(n, &r) || !is_whole(r.a) || !is_whole(r.b))
+        return;
+    r = truth ? r : cfx__relation_not(r);
+    if (r.a.tag != CFX_TAG_SYM) /* numbers are on the right */
+        r = (cfx__relation){turned[r.op], r.b, r.a};
+    struct cfx__compared one = {n, r};
+    cfx_value_keep(r.a);
+    cfx_value_keep(r.b);
+    VEC_PUSH(g->compared, one);
+}
+
+void cfx__merge_end_truths(cfx__merging *g) {
+    for (size_t i = 0; i < g->compared.len; i++) {
+        struct cfx__compared *c = &g->compared.data[i];
+        if (c->node->erased) {
+            VEC_PUSH(*g->m->asked, c->c);
+        } else {
+            cfx_value_drop(c->c.a);
+            cfx_value_drop(c->c.b);
+        }
     }
-    return cfx_none();
+    VEC_FREE(g->compared);
 }

@@ -10,6 +10,11 @@ static void relations_drop(cfx__relation *all, size_t n) {
     }
 }
 
+void cfx__relations_free(cfx__relations *all) {
+    relations_drop(all->data, all->len);
+    VEC_FREE(*all);
+}
+
 void cfx__worlds_free(cfx__worlds *w) {
     for (size_t i = 0; i < w->symbols.len; i++)
         cfx__free(w->symbols.data[i].name);
@@ -17,13 +22,16 @@ void cfx__worlds_free(cfx__worlds *w) {
         cfx_value_drop(w->totals.data[i].sum);
         cfx_value_drop(w->totals.data[i].total);
     }
-    relations_drop(w->checks.data, w->checks.len);
-    relations_drop(w->asked.data, w->asked.len);
+    cfx__relations_free(&w->checks);
+    cfx__relations_free(&w->asked);
+    cfx__relations_free(&w->conditions);
+    cfx__worlds_forget_extra(w, true);
+    VEC_FREE(w->extra);
     VEC_FREE(w->symbols);
     VEC_FREE(w->totals);
-    VEC_FREE(w->checks);
-    VEC_FREE(w->asked);
 }
+
+bool cfx__symbol_is_size(const cfx__symbol *s) { return *s->name != 'u' && *s->name != 'z'; }
 
 cfx__symbol *cfx__worlds_find(const cfx__worlds *w, const char *name) {
     for (size_t i = 0; i < w->symbols.len; i++)
@@ -43,7 +51,7 @@ void cfx__worlds_add(cfx__worlds *w, const char *name, int64_t least, int64_t mo
 void cfx__worlds_forget_unknown(cfx__worlds *w) {
     size_t kept = 0;
     for (size_t i = 0; i < w->symbols.len; i++) {
-        if (*w->symbols.data[i].name == 'u' || *w->symbols.data[i].name == 'z')
+        if (!cfx__symbol_is_size(&w->symbols.data[i]))
             cfx__free(w->symbols.data[i].name);
         else
             w->symbols.data[kept++] = w->symbols.data[i];
@@ -187,8 +195,7 @@ static bool is_taken(const cfx__worlds *w, const cfx__symbol *s, int k, int64_t 
     return false;
 }
 
-/* 0 and 1 are left out where there is a choice: they broadcast, and are views of anything. */
-static int64_t smallest(const cfx__symbol *s) {
+int64_t cfx__symbol_smallest(const cfx__symbol *s) {
     int64_t least = s->least < 2 ? 2 : s->least;
     if (least >= s->most)
         least = s->least < 1 ? 1 : s->least;
@@ -236,8 +243,9 @@ static int64_t stepped(const cfx__symbol *s, int64_t size) {
 
 /* Worlds beyond the first few are next to each other: every remainder is seen. */
 static int64_t next_to(const cfx__symbol *s, int i) {
-    __int128 from = smallest(s), size = s->hint > from ? s->hint : from, by = s->by ? s->by : 1;
-    if (size > s->most - (CFX__WORLDS - CFX__FEW_WORLDS) * by)
+    __int128 from = cfx__symbol_smallest(s), size = s->hint > from ? s->hint : from;
+    __int128 by = s->by ? s->by : 1;
+    if (size > s->most - (CFX__MANY_WORLDS - CFX__FEW_WORLDS) * by)
         size = from;
     size += 1 + i * by;
     return size <= s->most ? capped(size) : s->most;
@@ -295,9 +303,29 @@ bool cfx__worlds_coarser(cfx__worlds *w) {
     return any;
 }
 
+/* A size that is some steps from that of the example, others for each symbol and world. */
+static int64_t near_example(const cfx__worlds *w, const cfx__symbol *s, int k, int attempt) {
+    enum { WIDTH = 29 };
+    int64_t i = s - w->symbols.data, step = w->step;
+    if (w->held == i + 1)
+        return s->hint;
+    uint64_t room = step > 0 ? ((uint64_t)s->most - (uint64_t)s->hint) / (uint64_t)step
+                             : (uint64_t)(s->hint - cfx__symbol_smallest(s)) / (uint64_t)-step;
+    if (s->hint < cfx__symbol_smallest(s) || !room)
+        return s->hint;
+    int64_t apart = w->held == CFX__RISING    ? i
+                    : w->held == CFX__FALLING ? (int64_t)w->symbols.len - 1 - i
+                                              : 0;
+    apart *= FAR * step;
+    if (step < 0 || s->hint + apart > s->most - WIDTH * step)
+        apart = 0;
+    uint64_t past = (uint64_t)k * (uint64_t)(i % 5 * 2 + 3) + (uint64_t)(i / 5 + attempt);
+    return s->hint + apart + step * (int64_t)(1 + past % (room < WIDTH ? room : WIDTH));
+}
+
 static int64_t choose(const cfx__worlds *w, const cfx__symbol *s, int k, int attempt) {
     enum { TRIES = 32 };
-    int64_t from = smallest(s), size = from;
+    int64_t from = cfx__symbol_smallest(s), size = from;
     bool hinted = s->hint >= s->least && s->hint <= s->most && s->hint > 0;
     if (s->any || (s->least < 0 && attempt))
         return any_number(w, s, k, attempt > w->near ? attempt : w->near);
@@ -306,6 +334,8 @@ static int64_t choose(const cfx__worlds *w, const cfx__symbol *s, int k, int att
         return k == ONE;
     if (k == 0 && hinted && !attempt)
         return s->hint;
+    if (w->step && cfx__symbol_is_size(s) && hinted)
+        return near_example(w, s, k, attempt);
     if (k >= CFX__FEW_WORLDS && !attempt)
         return stepped(s, next_to(s, k - CFX__FEW_WORLDS));
     if (attempt && hinted && s->hint > from)
@@ -414,12 +444,14 @@ static int64_t share_out(cfx__worlds *w, int k, const struct cfx_sym *e, int64_t
     return total;
 }
 
-int cfx__worlds_count(const cfx__worlds *w) { return w->most ? w->most : CFX__FEW_WORLDS; }
+static int chosen_worlds(const cfx__worlds *w) { return w->most ? w->most : CFX__FEW_WORLDS; }
+
+int cfx__worlds_count(const cfx__worlds *w) { return chosen_worlds(w) + (int)w->extra.len; }
 
 bool cfx__worlds_again(cfx__worlds *w, bool guessed) {
     bool again = guessed && !w->most;
     if (again)
-        w->most = CFX__WORLDS;
+        w->most = CFX__MANY_WORLDS;
     return again;
 }
 
@@ -433,7 +465,7 @@ static const cfx__relation *failing(const cfx__worlds *w, int k) {
 
 /* Other numbers that are data, where the program checks what these are not: one at a time, and now
  * and then all. */
-static void fit(cfx__worlds *w, int k) {
+void cfx__worlds_mend(cfx__worlds *w, int k) {
     enum { TRIES = 512, REACH = 40, PATIENCE = 32 };
     for (int t = 1; t < TRIES; t++) {
         const cfx__relation *r = failing(w, k);
@@ -457,7 +489,7 @@ static int64_t choose_near(const cfx__worlds *w, const cfx__symbol *s, int k, in
                            int salt) {
     uint64_t chosen =
         scatter((uint64_t)(s - w->symbols.data) * 4099 + (uint64_t)k * 131 + (uint64_t)salt);
-    int64_t from = smallest(s), size = s->hint > 0 ? s->hint : from;
+    int64_t from = cfx__symbol_smallest(s), size = s->hint > 0 ? s->hint : from;
     if (chosen & 1)
         size += (int64_t)((chosen >> 1) % (uint64_t)span) - span / 2;
     return stepped(s, size < from ? from : size > s->most ? s->most : size);
@@ -475,10 +507,14 @@ static void choose_allowed(cfx__worlds *w, int k, int attempt) {
         }
 }
 
-void cfx__worlds_choose(cfx__worlds *w, int k, int attempt) {
+static void choose_all(cfx__worlds *w, int k, int attempt) {
+    const int64_t *extra = k >= chosen_worlds(w) && k < cfx__worlds_count(w)
+                               ? w->extra.data[k - chosen_worlds(w)]
+                               : NULL;
     for (size_t i = 0; i < w->symbols.len; i++) {
         cfx__symbol *s = &w->symbols.data[i];
-        s->size.at[k] = choose(w, s, k, attempt);
+        s->size.at[k] =
+            extra && cfx__symbol_is_size(s) ? extra[i] : choose(w, s, k, attempt);
     }
     choose_allowed(w, k, attempt);
     for (size_t i = 0; i < w->totals.len; i++) {
@@ -488,5 +524,60 @@ void cfx__worlds_choose(cfx__worlds *w, int k, int attempt) {
              (cfx__worlds_eval(w, k, w->totals.data[i].sum, &now) && now > total)))
             share_out(w, k, cfx_as_sym(w->totals.data[i].sum), total, attempt + 97 * (int)i);
     }
-    fit(w, k);
+    cfx__worlds_mend(w, k);
+}
+
+/* Sizes of inputs that are not much larger than those of the example, or just these. */
+static void choose_small(cfx__worlds *w, int k, int salt, bool example) {
+    for (size_t i = 0; i < w->symbols.len; i++) {
+        cfx__symbol *s = &w->symbols.data[i];
+        int64_t least = cfx__symbol_smallest(s), span = 2 * s->hint + 8;
+        if (!cfx__symbol_is_size(s))
+            continue;
+        span = span < s->most - least ? span : s->most - least;
+        uint64_t any = scatter((uint64_t)(k * 977 + salt) * 31 + i);
+        s->size.at[k] = example ? s->size.at[0] : least + (int64_t)(any % (uint64_t)(span + 1));
+    }
+}
+
+void cfx__worlds_choose(cfx__worlds *w, int k, int attempt) {
+    enum { TRIES = 50, SMALL_TRIES = 2000 };
+    choose_all(w, k, attempt);
+    for (int i = 1; i < TRIES && k && !cfx__worlds_hold(w, k); i++)
+        choose_all(w, k, attempt + i);
+    for (int i = 1; i <= SMALL_TRIES && k && !cfx__worlds_hold(w, k); i++)
+        choose_small(w, k, i, i == SMALL_TRIES);
+}
+
+/* ---- what is asked of sizes ------------------------------------------------------------------ */
+
+void cfx__worlds_require(cfx__worlds *w, cfx__relation r) {
+    cfx_value_keep(r.a);
+    cfx_value_keep(r.b);
+    VEC_PUSH(w->conditions, r);
+}
+
+bool cfx__worlds_hold(const cfx__worlds *w, int k) {
+    for (size_t i = 0; i < w->conditions.len; i++)
+        if (!cfx__relation_holds(w, k, &w->conditions.data[i]))
+            return false;
+    return true;
+}
+
+bool cfx__worlds_add_extra(cfx__worlds *w, int k) {
+    if (w->extra.len >= CFX__EXTRA_WORLDS)
+        return false;
+    int64_t *sizes = cfx__alloc0((w->symbols.len + 1) * sizeof *sizes);
+    for (size_t i = 0; i < w->symbols.len; i++)
+        sizes[i] = w->symbols.data[i].size.at[k];
+    VEC_PUSH(w->extra, sizes);
+    return true;
+}
+
+void cfx__worlds_forget_extra(cfx__worlds *w, bool all) {
+    while (w->extra.len) {
+        cfx__free(w->extra.data[--w->extra.len]);
+        if (!all)
+            break;
+    }
 }

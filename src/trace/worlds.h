@@ -15,8 +15,12 @@
 #include "../value/guard.h"
 #include "record.h"
 
-/* How many there are, and how many where numbers had to be guessed at: at most. */
-enum { CFX__FEW_WORLDS = 10, CFX__WORLDS = 24 };
+/* How many there are as a rule; how many where numbers had to be guessed at; how many more where an
+ * expression was found wrong elsewhere. The last of all is for trials. */
+enum { CFX__FEW_WORLDS = 10, CFX__MANY_WORLDS = 24, CFX__EXTRA_WORLDS = 7,
+       CFX__WORLDS = CFX__MANY_WORLDS + CFX__EXTRA_WORLDS + 1, CFX__TRIAL = CFX__WORLDS - 1 };
+
+enum { CFX__RISING = -1, CFX__FALLING = -2 };
 
 /* What a number is in each world. */
 typedef struct cfx__seen {
@@ -34,28 +38,35 @@ typedef struct cfx__symbol {
     cfx__seen size;
 } cfx__symbol;
 
-/* What a program checks of numbers that are data (relations.h). */
+/* What a program checks of numbers that are data (relations.h), or asks of its sizes. */
 typedef struct cfx__relation {
     cfx__rel op;
     cfx_value a, b; /* expressions, or the texts of what is none */
 } cfx__relation;
 
+typedef VEC(cfx__relation) cfx__relations;
+
 typedef struct cfx__worlds {
     int n; /* those that were recorded, from number 0; 1 where there are no symbols */
-    int most; /* that are to be recorded; 0: CFX__FEW_WORLDS */
+    int most; /* that are to be recorded, but for extra ones; 0: CFX__FEW_WORLDS */
     int near; /* how close to the first the numbers are that loops carry */
     bool bare; /* sizes that depend on data are 1 and 0 too */
+    int64_t step; /* not 0: sizes of inputs are near those of the example, so far apart */
+    int held;     /* the symbol, counted from 1, whose size does not vary then; 0: none. Or
+                   * CFX__RISING, CFX__FALLING: the first symbols are the smaller, or larger ones */
     VEC(cfx__symbol) symbols;
     const cfx_list *guards;  /* conditions on the sizes of inputs, as text; NULL: none */
     const cfx_graph *inputs; /* whose inputs these are */
     bool obeys;              /* sizes are chosen so that the guards hold */
+    cfx__relations conditions; /* of sizes: hold in all worlds, where that can be; counted */
+    VEC(int64_t *) extra;      /* sizes of inputs, in the order of symbols, of worlds more */
     VEC(struct cfx__total {
         cfx_value sum;   /* of symbols that depend on data; counted */
         cfx_value total; /* what the program asserts that it is; counted */
         bool at_most;    /* or that it is no more than that */
     }) totals;
-    VEC(cfx__relation) checks; /* that are no range of one symbol; expressions are counted */
-    VEC(cfx__relation) asked;  /* all checks of forward's, as all worlds have them; counted */
+    cfx__relations checks; /* that are no range of one symbol; expressions are counted */
+    cfx__relations asked;  /* all checks of forward's, as all worlds have them; counted */
     int renames;               /* sides of those that turned out to be others than in world 0 */
 } cfx__worlds;
 
@@ -63,6 +74,19 @@ void cfx__worlds_free(cfx__worlds *w);
 /* The symbol called so, or NULL; adds one, unless it is there. */
 cfx__symbol *cfx__worlds_find(const cfx__worlds *w, const char *name);
 void cfx__worlds_add(cfx__worlds *w, const char *name, int64_t least, int64_t most, int64_t hint);
+/* Whether a symbol is of the sizes of inputs. */
+bool cfx__symbol_is_size(const cfx__symbol *s);
+/* The smallest size of an input that is tried: 0 and 1 broadcast, and are views of anything. */
+int64_t cfx__symbol_smallest(const cfx__symbol *s);
+/* From now on it holds of the sizes in all worlds; whether all such hold in world k. */
+void cfx__worlds_require(cfx__worlds *w, cfx__relation r);
+bool cfx__worlds_hold(const cfx__worlds *w, int k);
+/* Frees relations whose expressions are counted. */
+void cfx__relations_free(cfx__relations *all);
+/* Another world, of the sizes in world k; false where there are enough. Forgets the last of them,
+ * or all. */
+bool cfx__worlds_add_extra(cfx__worlds *w, int k);
+void cfx__worlds_forget_extra(cfx__worlds *w, bool all);
 /* Forgets the symbols for what only running can tell. */
 void cfx__worlds_forget_unknown(cfx__worlds *w);
 /* All symbols in the graphs of p, with their ranges. */
@@ -86,6 +110,8 @@ bool cfx__worlds_coarser(cfx__worlds *w);
 bool cfx__worlds_larger(cfx__worlds *w);
 /* Sizes for world k: the hints in world 0, others else. Different ones for each `attempt`. */
 void cfx__worlds_choose(cfx__worlds *w, int k, int attempt);
+/* Other numbers that are data in world k, where the program checks what these are not. */
+void cfx__worlds_mend(cfx__worlds *w, int k);
 
 /* What an expression is in world k; false, without an error, where it has no value. */
 bool cfx__worlds_eval(const cfx__worlds *w, int k, cfx_value v, int64_t *out);
@@ -101,6 +127,11 @@ cfx_value cfx__worlds_tensor(const cfx__worlds *w, int k, cfx_value val);
  * or NULL where b has more. */
 bool cfx__worlds_same(const cfx_graph *a, const cfx_graph *b, const cfx_node **where);
 
+/* Whether a merged program is what was recorded in world k, which it need not be made of: the same
+ * calls, with numbers that are its expressions there. That the calls are of the same nodes is for
+ * cfx__worlds_same to say. */
+bool cfx__worlds_agree(const cfx__worlds *w, int k, cfx_graph *program, cfx_graph *recording);
+
 typedef struct cfx__merge {
     const cfx__worlds *worlds;
     cfx_graph *graph[CFX__WORLDS];
@@ -111,6 +142,7 @@ typedef struct cfx__merge {
     const cfx_graph *from; /* with it: the graph that was run again */
     bool guessed; /* set where an expression was found that a few worlds may not tell from others */
     struct cfx__exprs *exprs; /* what is known of numbers; NULL: to be made */
+    cfx__relations *asked;   /* comparisons that only forward itself uses; NULL: no matter */
     struct cfx__merging *outer; /* whose sub-graph this is; NULL: the whole */
 } cfx__merge;
 

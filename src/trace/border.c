@@ -1,0 +1,493 @@
+/* What tells sizes at which a program is not what forward does from those at which it is. One size
+ * alone: forward goes on a stretch of sizes, on those with one remainder, on powers of two, or on
+ * all but one. Where that depends on another size: on those whose difference, product, sum or
+ * quotient is bounded. Borders are found by bisection. Start at cfx__probe_explain. */
+#include "probe.h"
+#include "relations.h"
+
+typedef struct {
+    cfx__probe *p;
+    size_t n;
+    int64_t *hints;         /* the sizes of the example */
+    int64_t *bad;           /* those to be explained */
+    int64_t *sizes, *where; /* room for others */
+} search;
+
+typedef enum { CANNOT_BE, DIFFERS, GOES } verdict;
+
+static verdict verdict_of(const search *s, const int64_t *sizes) {
+    if (!cfx__probe_may(s->p, sizes))
+        return CANNOT_BE;
+    return cfx__probe_at(s->p, sizes) ? GOES : DIFFERS;
+}
+
+/* The example but for the size of symbol i. */
+static verdict alone(const search *s, size_t i, int64_t size) {
+    memcpy(s->sizes, s->hints, s->n * sizeof *s->sizes);
+    s->sizes[i] = size;
+    return verdict_of(s, s->sizes);
+}
+
+static cfx_value name_of(const search *s, size_t i) {
+    return cfx__sym_name(s->p->dims->worlds.symbols.data[i].name, true, s->hints[i]);
+}
+
+/* ---- one size -------------------------------------------------------------------------------- */
+
+typedef struct {
+    const search *s;
+    size_t i;
+    int64_t hint;
+    VEC(struct sample {
+        int64_t size;
+        bool goes;
+    })
+    seen; /* in no order */
+} line;
+
+static bool try_size(line *l, int64_t size, bool *goes) {
+    for (size_t k = 0; k < l->seen.len; k++)
+        if (l->seen.data[k].size == size) {
+            *goes = l->seen.data[k].goes;
+            return true;
+        }
+    verdict v = alone(l->s, l->i, size);
+    *goes = v == GOES;
+    if (v != CANNOT_BE) {
+        struct sample one = {size, *goes};
+        VEC_PUSH(l->seen, one);
+    }
+    return v != CANNOT_BE;
+}
+
+static bool goes_at(line *l, int64_t size) {
+    bool goes = false;
+    return try_size(l, size, &goes) && goes;
+}
+
+static bool differs_at(line *l, int64_t size) {
+    bool goes = true;
+    return try_size(l, size, &goes) && !goes;
+}
+
+enum { WINDOW = 64 };
+
+/* Whether all sizes seen, those within `window` of the example, go where their remainder is the
+ * one, or is not it. */
+static bool fits_remainder(const line *l, int64_t by, int64_t rest, bool equal, int64_t window) {
+    for (size_t k = 0; k < l->seen.len; k++) {
+        int64_t size = l->seen.data[k].size;
+        if (size - l->hint <= window && l->hint - size <= window &&
+            l->seen.data[k].goes != ((size % by == rest) == equal))
+            return false;
+    }
+    return true;
+}
+
+static bool is_power(int64_t n) { return n > 0 && !(n & (n - 1)); }
+
+static bool fits_powers(const line *l, bool equal) {
+    for (size_t k = 0; k < l->seen.len; k++)
+        if (l->seen.data[k].goes != (is_power(l->seen.data[k].size) == equal))
+            return false;
+    return true;
+}
+
+static cfx__finding remainder_of(const line *l, int64_t by, int64_t rest, cfx__rel rel) {
+    return (cfx__finding){.kind = CFX__FOUND_CONDITION,
+                          .i = l->i,
+                          .by = by,
+                          .rel = rel,
+                          .a = cfx__sym_binary(CFX__SYM_MOD, name_of(l->s, l->i), cfx_int(by)),
+                          .b = cfx_int(rest)};
+}
+
+/* Next to the example nothing goes. */
+static cfx__finding lonely(line *l) {
+    for (int64_t by = 2; by <= WINDOW; by++)
+        if (goes_at(l, l->hint + by) && goes_at(l, l->hint + 2 * by) &&
+            !differs_at(l, l->hint - by) && fits_remainder(l, by, l->hint % by, true, WINDOW))
+            return remainder_of(l, by, l->hint % by, CFX__EQ);
+    if (is_power(l->hint) && (goes_at(l, 2 * l->hint) || goes_at(l, l->hint / 2)) &&
+        !goes_at(l, 3 * l->hint) && fits_powers(l, true))
+        return (cfx__finding){.kind = CFX__FOUND_POWER, .i = l->i, .rel = CFX__EQ};
+    return (cfx__finding){.kind = CFX__FOUND_CONSTANT, .i = l->i};
+}
+
+/* The size next to the example at which it differs, on one side; the example: there is none. */
+static int64_t nearest(const line *l, int side) {
+    int64_t best = l->hint;
+    for (size_t k = 0; k < l->seen.len; k++) {
+        int64_t size = l->seen.data[k].size;
+        bool there = side > 0 ? size > l->hint : size < l->hint;
+        if (!l->seen.data[k].goes && there &&
+            (best == l->hint || (side > 0 ? size < best : size > best)))
+            best = size;
+    }
+    return best;
+}
+
+/* The last size that goes on the way from the example to one that does not. */
+static int64_t edge(line *l, int64_t bad) {
+    int64_t good = l->hint;
+    for (size_t k = 0; k < l->seen.len; k++) {
+        int64_t size = l->seen.data[k].size;
+        if (l->seen.data[k].goes &&
+            (bad > good ? size > good && size < bad : size < good && size > bad))
+            good = size;
+    }
+    while (bad - good > 1 || good - bad > 1) {
+        int64_t middle = good + (bad - good) / 2;
+        if (differs_at(l, middle))
+            bad = middle;
+        else
+            good = middle;
+    }
+    return good;
+}
+
+/* It differs at every size of one remainder, of multiples of a number beyond the window too. */
+static bool all_but_remainder(line *l, int64_t bad, cfx__finding *out) {
+    for (int64_t by = 2; by <= 2 * WINDOW; by++)
+        if (differs_at(l, bad + by) && fits_remainder(l, by, bad % by, false, INT64_MAX / 4)) {
+            *out = remainder_of(l, by, bad % by, CFX__NE);
+            return true;
+        }
+    for (int64_t by = 2 * WINDOW; by <= bad; by *= 2)
+        if (bad % by == 0 && differs_at(l, bad + by) && differs_at(l, bad + 2 * by) &&
+            fits_remainder(l, by, 0, false, INT64_MAX / 4)) {
+            *out = remainder_of(l, by, 0, CFX__NE);
+            return true;
+        }
+    return false;
+}
+
+static cfx__finding all_but_one(const line *l, int64_t bad) {
+    return (cfx__finding){.kind = CFX__FOUND_CONDITION,
+                          .i = l->i,
+                          .rel = CFX__NE,
+                          .a = name_of(l->s, l->i),
+                          .b = cfx_int(bad)};
+}
+
+/* It goes next to the example, on one side at least. */
+static cfx__finding stretch(line *l) {
+    const cfx__symbol *s = &l->s->p->dims->worlds.symbols.data[l->i];
+    int64_t above = nearest(l, 1), below = nearest(l, -1);
+    int64_t bad =
+        below == l->hint || (above != l->hint && above - l->hint < l->hint - below) ? above : below;
+    cfx__finding found = {.kind = CFX__FOUND_POWER, .i = l->i, .rel = CFX__NE};
+    if (goes_at(l, bad - 1) && goes_at(l, bad + 1)) {
+        if (all_but_remainder(l, bad, &found))
+            return found;
+        if (is_power(bad) && (differs_at(l, 2 * bad) || differs_at(l, bad / 2)) &&
+            fits_powers(l, false))
+            return found;
+        return all_but_one(l, bad);
+    }
+    return (cfx__finding){.kind = CFX__FOUND_BOUNDS,
+                          .i = l->i,
+                          .least = below == l->hint ? s->least : edge(l, below),
+                          .most = above == l->hint ? s->most : edge(l, above)};
+}
+
+static cfx__finding explain_one(const search *s, size_t i, int64_t bad) {
+    line l = {.s = s, .i = i, .hint = s->hints[i]};
+    struct sample example = {l.hint, true}, first = {bad, false};
+    bool before = true, after = true, goes;
+    cfx__sizes all = {0};
+    VEC_PUSH(l.seen, example);
+    VEC_PUSH(l.seen, first);
+    try_size(&l, l.hint - 1, &before);
+    try_size(&l, l.hint + 1, &after);
+    bool lone = !goes_at(&l, l.hint - 1) && !goes_at(&l, l.hint + 1) && (!before || !after);
+    if (!lone)
+        cfx__probe_sizes(s->p, i, &all);
+    for (int64_t d = 2; lone && d <= 8; d++) /* enough to tell remainders apart */
+        try_size(&l, l.hint + d, &goes);
+    for (size_t k = 0; k < all.len; k++)
+        try_size(&l, all.data[k], &goes);
+    cfx__finding found = lone ? lonely(&l) : stretch(&l);
+    VEC_FREE(l.seen);
+    VEC_FREE(all);
+    return found;
+}
+
+/* ---- several sizes --------------------------------------------------------------------------- */
+
+/* Numbers of two sizes by which they may be told apart. */
+typedef enum { DIFFERENCE, PRODUCT, SUM, QUOTIENT, TURNED, FEATURES } feature;
+
+static int64_t value_of(feature f, int64_t x, int64_t y) {
+    int64_t product;
+    if (__builtin_mul_overflow(x, y, &product))
+        product = INT64_MAX;
+    return f == DIFFERENCE ? x - y
+           : f == PRODUCT  ? product
+           : f == SUM      ? x + y
+           : f == QUOTIENT ? x % y
+                           : y % x;
+}
+
+typedef struct {
+    const search *s;
+    size_t i, j;
+    VEC(struct pair {
+        int64_t x;
+        int64_t y;
+        bool goes;
+    })
+    seen;
+} plane;
+
+static verdict try_pair(plane *p, int64_t x, int64_t y) {
+    memcpy(p->s->sizes, p->s->hints, p->s->n * sizeof *p->s->sizes);
+    p->s->sizes[p->i] = x;
+    p->s->sizes[p->j] = y;
+    verdict v = verdict_of(p->s, p->s->sizes);
+    struct pair one = {x, y, v == GOES};
+    if (v != CANNOT_BE)
+        VEC_PUSH(p->seen, one);
+    return v;
+}
+
+/* Bounds of a number over the sizes that go, and over those that do not. */
+typedef struct {
+    int64_t least, most;
+} extent;
+
+static extent extent_of(const plane *p, feature f, bool goes) {
+    extent e = {INT64_MAX, INT64_MIN};
+    for (size_t k = 0; k < p->seen.len; k++) {
+        if (p->seen.data[k].goes != goes)
+            continue;
+        int64_t v = value_of(f, p->seen.data[k].x, p->seen.data[k].y);
+        e.least = v < e.least ? v : e.least;
+        e.most = v > e.most ? v : e.most;
+    }
+    return e;
+}
+
+static bool is_bounded(const plane *p, feature f) {
+    extent good = extent_of(p, f, true), bad = extent_of(p, f, false);
+    return good.most < bad.least || bad.most < good.least;
+}
+
+/* Walks along the first size to where it begins to differ, the second one being y. */
+static void find_edge(plane *p, int64_t y) {
+    enum { FARTHEST = 1 << 20 };
+    int64_t good = -1, bad = -1;
+    for (size_t k = 0; k < p->seen.len; k++)
+        if (p->seen.data[k].y == y && p->seen.data[k].goes)
+            good = p->seen.data[k].x;
+        else if (p->seen.data[k].y == y)
+            bad = p->seen.data[k].x;
+    for (int64_t x = 2; x <= FARTHEST && (good < 0 || bad < 0); x *= 2) {
+        verdict v = try_pair(p, x, y);
+        good = v == GOES ? x : good;
+        bad = v == DIFFERS ? x : bad;
+    }
+    while (good >= 0 && bad >= 0 && (bad - good > 1 || good - bad > 1)) {
+        int64_t middle = good + (bad - good) / 2;
+        verdict v = try_pair(p, middle, y);
+        if (v == CANNOT_BE)
+            return;
+        good = v == GOES ? middle : good;
+        bad = v == DIFFERS ? middle : bad;
+    }
+}
+
+static bool is_zero_alone(const plane *p, feature f, bool goes) {
+    bool zero = false;
+    for (size_t k = 0; k < p->seen.len; k++) {
+        bool none = value_of(f, p->seen.data[k].x, p->seen.data[k].y) == 0;
+        zero |= none;
+        if (p->seen.data[k].goes != (none == goes))
+            return false;
+    }
+    return zero;
+}
+
+static cfx_value expression(const plane *p, feature f) {
+    cfx_value x = name_of(p->s, p->i), y = name_of(p->s, p->j);
+    static const cfx__sym_op ops[] = {CFX__SYM_ADD, CFX__SYM_MUL, CFX__SYM_ADD, CFX__SYM_MOD,
+                                      CFX__SYM_MOD};
+    return f == TURNED ? cfx__sym_binary(ops[f], y, x) : cfx__sym_binary(ops[f], x, y);
+}
+
+static cfx__finding bounded_by(const plane *p, feature f) {
+    extent good = extent_of(p, f, true), bad = extent_of(p, f, false);
+    bool above = good.most < bad.least;
+    int64_t border = above ? good.most : good.least;
+    cfx__finding found = {
+        .kind = CFX__FOUND_CONDITION, .i = SIZE_MAX, .rel = above ? CFX__LE : CFX__GE};
+    if (f != DIFFERENCE) {
+        found.a = expression(p, f);
+        found.b = cfx_int(border);
+        return found;
+    }
+    if (border == (above ? -1 : 1)) { /* x <= y - 1 */
+        found.rel = above ? CFX__LT : CFX__GT;
+        border = 0;
+    }
+    found.a = name_of(p->s, p->i);
+    found.b = cfx__sym_binary(CFX__SYM_ADD, name_of(p->s, p->j), cfx_int(border));
+    return found;
+}
+
+static bool find_feature(plane *p, cfx__finding *out) {
+    for (feature f = QUOTIENT; f < FEATURES; f++) /* n % m == 0, or never */
+        for (int goes = 0; goes < 2; goes++)
+            if (is_zero_alone(p, f, goes)) {
+                *out = (cfx__finding){.kind = CFX__FOUND_CONDITION,
+                                      .i = SIZE_MAX,
+                                      .rel = goes ? CFX__EQ : CFX__NE,
+                                      .a = expression(p, f),
+                                      .b = cfx_int(0)};
+                return true;
+            }
+    if (is_zero_alone(p, DIFFERENCE, false)) {
+        *out = (cfx__finding){.kind = CFX__FOUND_CONDITION,
+                              .i = SIZE_MAX,
+                              .rel = CFX__NE,
+                              .a = name_of(p->s, p->i),
+                              .b = name_of(p->s, p->j)};
+        return true;
+    }
+    for (feature f = DIFFERENCE; f <= SUM; f++)
+        if (is_bounded(p, f)) {
+            *out = bounded_by(p, f);
+            return true;
+        }
+    return false;
+}
+
+static cfx__finding explain_two(const search *s, size_t i, size_t j) {
+    enum { SAMPLES = 80 };
+    static const int lines[] = {2, 3, 5, 7, 11, 13, 16, 31};
+    plane p = {.s = s, .i = i, .j = j};
+    cfx__finding found = {.kind = CFX__FOUND_NOTHING, .i = i};
+    try_pair(&p, s->hints[i], s->hints[j]);
+    try_pair(&p, s->bad[i], s->bad[j]);
+    for (int k = 0; k < SAMPLES; k++) {
+        int64_t x = cfx__probe_any(s->p, i), y = cfx__probe_any(s->p, j);
+        try_pair(&p, x, k % 8 == 0 ? x : k % 8 == 1 ? x + 1 : k % 8 == 2 ? 2 * x : y);
+    }
+    for (int k = 0; k < COUNT(lines); k++)
+        find_edge(&p, lines[k]);
+    find_edge(&p, s->hints[j]);
+    find_feature(&p, &found);
+    VEC_FREE(p.seen);
+    return found;
+}
+
+/* ---- which sizes ----------------------------------------------------------------------------- */
+
+static bool holds(const search *s, const cfx__finding *f) {
+    cfx__worlds *w = &s->p->dims->worlds;
+    int64_t size = w->symbols.data[f->i].size.at[CFX__TRIAL];
+    switch (f->kind) {
+    case CFX__FOUND_CONSTANT:
+        return size == s->hints[f->i];
+    case CFX__FOUND_BOUNDS:
+        return size >= f->least && size <= f->most;
+    case CFX__FOUND_POWER:
+        return is_power(size) == (f->rel == CFX__EQ);
+    default:
+        return cfx__relation_holds(w, CFX__TRIAL, &(cfx__relation){f->rel, f->a, f->b});
+    }
+}
+
+/* A symbol that what was found of symbol f->i alone depends on: where that one has another size,
+ * forward goes though it should not. SIZE_MAX: there is none. */
+static size_t other_of(const search *s, const cfx__finding *f) {
+    enum { SAMPLES = 48 };
+    const cfx__symbol *own = &s->p->dims->worlds.symbols.data[f->i];
+    int64_t beyond = f->kind != CFX__FOUND_BOUNDS ? s->bad[f->i]
+                     : f->most < own->most        ? f->most + 1
+                                                  : f->least - 1;
+    for (int k = 0; k < SAMPLES && cfx_ok(); k++) {
+        for (size_t i = 0; i < s->n; i++)
+            s->where[i] = cfx__probe_any(s->p, i);
+        s->where[f->i] = k % 2 ? beyond : s->where[f->i];
+        if (!cfx__probe_may(s->p, s->where) || holds(s, f) || !cfx__probe_at(s->p, s->where))
+            continue;
+        for (size_t j = 0; j < s->n; j++) {
+            if (j == f->i || s->where[j] == s->hints[j])
+                continue;
+            s->where[j] = s->hints[j]; /* it stays so where it is not that one */
+            if (verdict_of(s, s->where) == DIFFERS)
+                return j;
+        }
+    }
+    return SIZE_MAX;
+}
+
+/* The condition on symbol f->i and another one, where what was found of it alone depends on that.
+ */
+static void explain_other(const search *s, cfx__finding *f) {
+    size_t i = f->i, j = s->n > 1 ? other_of(s, f) : SIZE_MAX;
+    if (j == SIZE_MAX)
+        return;
+    cfx__finding both = explain_two(s, i < j ? i : j, i < j ? j : i);
+    if (both.kind != CFX__FOUND_NOTHING)
+        *f = both;
+}
+
+static void begin(search *s, cfx__probe *p) {
+    s->p = p;
+    s->n = cfx__probe_count(p);
+    s->hints = cfx__alloc0((4 * s->n + 1) * sizeof *s->hints);
+    s->sizes = s->hints + s->n;
+    s->bad = s->sizes + s->n;
+    s->where = s->bad + s->n;
+    cfx__probe_hints(p, s->hints);
+    cfx__probe_hints(p, s->bad);
+}
+
+cfx__finding cfx__probe_pinned(cfx__probe *p, size_t i) {
+    search s;
+    begin(&s, p);
+    cfx__finding found = {.kind = CFX__FOUND_CONSTANT, .i = i};
+    s.bad[i]++;
+    explain_other(&s, &found);
+    cfx__free(s.hints);
+    return found;
+}
+
+cfx__finding cfx__probe_explain_one(cfx__probe *p, size_t i, int64_t size) {
+    search s;
+    begin(&s, p);
+    cfx__finding found = explain_one(&s, i, size);
+    cfx__free(s.hints);
+    return found;
+}
+
+cfx__finding cfx__probe_explain(cfx__probe *p, const int64_t *sizes) {
+    size_t others = 0, first = SIZE_MAX, second = SIZE_MAX;
+    cfx__finding found = {.kind = CFX__FOUND_NOTHING};
+    search s;
+    begin(&s, p);
+    memcpy(s.bad, sizes, s.n * sizeof *s.bad);
+    for (size_t i = 0; i < s.n; i++) { /* sizes that are no matter are those of the example */
+        int64_t size = s.bad[i];
+        s.bad[i] = s.hints[i];
+        if (size != s.hints[i] && verdict_of(&s, s.bad) != DIFFERS)
+            s.bad[i] = size;
+    }
+    for (size_t i = 0; i < s.n; i++)
+        if (s.bad[i] != s.hints[i]) {
+            others += first != SIZE_MAX;
+            second = first != SIZE_MAX ? i : second;
+            first = first == SIZE_MAX ? i : first;
+        }
+    if (first != SIZE_MAX && !others) {
+        found = explain_one(&s, first, s.bad[first]);
+        if (found.kind != CFX__FOUND_CONSTANT) /* of which more is asked: see guards.c */
+            explain_other(&s, &found);
+    } else if (others == 1) {
+        found = explain_two(&s, first, second);
+    }
+    cfx__free(s.hints);
+    return found;
+}
