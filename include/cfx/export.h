@@ -33,9 +33,12 @@ typedef struct cfx_export_options {
  *
  * args is a tuple and kwargs a dict (or None): what the module would be called with, nested as it
  * likes. dynamic (or None) is a dict that says which sizes may vary: the name of an argument to a
- * dict of dimension to what it is, or to a list in the order of dimensions; where the argument is
- * nested, nested as it is. A size is a name ("batch"), (name, least, most) with None for no bound,
- * an expression of names ("2*batch", "batch + 1"), "Dim.AUTO" or "Dim.DYNAMIC". Sizes of one name
+ * dict of dimension to what it is, or to a list of all dimensions; where the argument is nested,
+ * nested as it is. Or it is a list of the same for all arguments in their order. A size is a name
+ * ("batch"), (name, least, most) with None for no bound, an expression of names ("2*batch",
+ * "batch + 1"), "Dim.AUTO", "Dim.DYNAMIC", or, if it does not vary, None, "Dim.STATIC" or the
+ * number that it is. An argument that is an integer may be "Dim.AUTO" or "Dim.DYNAMIC" itself. What
+ * does not fit the arguments, as a name that none has, is an error. Sizes of one name
  * are equal. forward then runs several times, at other sizes each time; in each it sees plain
  * integers and may compute with them as it likes.
  *
@@ -48,7 +51,8 @@ typedef struct cfx_export_options {
  *
  * Bad, with an error, when forward cannot be run so: where it decides by data, or by a size that
  * was to vary. What it asks of the size is told in PyTorch's words, with a Dim that would do; of
- * Dim.AUTO it is granted: the size is a constant, equal to another or within bounds then. What is
+ * Dim.AUTO it is granted: the size is a constant, equal to or a line of another, or within bounds
+ * then; Dim.DYNAMIC must not be a constant. What is
  * asked of several sizes at once, and of Dim.AUTO beyond bounds (a remainder), becomes a guard of
  * the program, extra["guards"], which is checked when it runs.
  *

@@ -35,8 +35,10 @@ static name_t *add_name(cfx__dims *d, const char *name) {
     return find_name(d, name);
 }
 
+static bool is_varying(const char *text) { return !strcmp(text, "Dim.DYNAMIC"); }
+
 static bool is_automatic(const char *text) {
-    return !strcmp(text, "Dim.AUTO") || !strcmp(text, "Dim.DYNAMIC");
+    return !strcmp(text, "Dim.AUTO") || is_varying(text);
 }
 
 /* ---- what the caller says -------------------------------------------------------------------- */
@@ -48,19 +50,40 @@ static void bad_dim(cfx_value given) {
              given.tag == CFX_TAG_STR ? cfx_value_repr(given) : cfx_value_type_name(given));
 }
 
-/* The bounds that come with a name. */
+/* "Dim('n', min=2, max=8)". */
+static const char *dim_text(const char *name, int64_t least, int64_t most) {
+    const char *min = least == 2 ? "" : cfx__text_format(", min=%lld", (long long)least),
+               *max = most == INT64_MAX ? "" : cfx__text_format(", max=%lld", (long long)most);
+    return cfx__text_format("Dim('%s'%s%s)", name, min, max);
+}
+
+static int64_t bound_at(cfx_value given, int64_t i, int64_t other) {
+    cfx_value v = i < cfx_as_list(given)->len ? cfx_as_list(given)->items[i] : cfx_none();
+    return v.tag == CFX_TAG_INT ? cfx_integer(v) : other;
+}
+
+/* The bounds that come with a name: the same ones each time that some do. */
 static void note_bounds(name_t *n, cfx_value given) {
-    for (int i = 0; i < 2; i++) {
-        cfx_value v =
-            i + 1 < cfx_as_list(given)->len ? cfx_as_list(given)->items[i + 1] : cfx_none();
-        if (v.tag != CFX_TAG_INT)
-            continue;
-        n->bounded[i] = true;
-        if (i == 0)
-            n->least = cfx_integer(v);
-        else
-            n->most = cfx_integer(v);
+    int64_t least = bound_at(given, 1, 0), most = bound_at(given, 2, INT64_MAX);
+    bool said = n->bounded[0] || n->bounded[1];
+    if (said && (least != n->least || most != n->most)) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "Found different definitions %s and %s for the same symbolic dimension %s!",
+                 dim_text(n->name, n->least, n->most), dim_text(n->name, least, most), n->name);
+        return;
     }
+    n->bounded[0] = bound_at(given, 1, -1) >= 0;
+    n->bounded[1] = most < INT64_MAX;
+    n->least = least;
+    n->most = most;
+}
+
+/* A size that is a number is just that. */
+static void check_static(const char *source, int64_t size, int64_t given) {
+    if (size != given)
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "Static shape constraint of %lld does not match input size of %lld, for %s",
+                 (long long)given, (long long)size, source);
 }
 
 static void note_names(cfx__dims *d, const struct cfx_sym *e) {
@@ -80,20 +103,28 @@ static const char *only_name(const struct cfx_sym *e) {
     return !a ? b : !b || !strcmp(a, b) ? a : NULL;
 }
 
+static const char *full_source(const char *source, int dim) {
+    return dim == CFX__NO_DIM ? source : cfx__text_format("%s.size()[%d]", source, dim);
+}
+
 void cfx__dims_note(cfx__dims *d, const char *source, int dim, int64_t size, cfx_value given) {
     cfx_value text = given.tag == CFX_TAG_TUPLE ? cfx_at(given, 0) : given, expr;
-    const char *name = cfx_text(text), *rest;
+    const char *name = cfx_text(text), *rest, *full = full_source(source, dim);
+    if (given.tag == CFX_TAG_INT)
+        check_static(full, size, cfx_integer(given));
+    if (given.tag == CFX_TAG_INT || (name && !strcmp(name, "Dim.STATIC")))
+        return;
     if (!cfx_ok() || !name) {
         bad_dim(given);
         return;
     }
-    const char *full = cfx__text_format("%s.size()[%d]", source, dim);
     if (is_automatic(name)) {
-        if (size < 2) /* 0 and 1 are sizes of their own kind */
+        if (size < 2 && dim != CFX__NO_DIM) /* 0 and 1 are sizes of their own kind */
             return;
         name_t *n = add_name(d, full);
         n->automatic = true;
-        n->least = 2;
+        n->varying = is_varying(name);
+        n->least = dim == CFX__NO_DIM ? INT64_MIN + 1 : 2;
         expr = cfx__sym_name(full, false, 0);
     } else if (!cfx__sym_parse(name, name + strlen(name), &rest, &expr) || *rest ||
                expr.tag != CFX_TAG_SYM) {
@@ -191,13 +222,48 @@ static cfx_value renamed(const cfx__dims *d, struct cfx_sym *e) {
 }
 
 static bool check_name(const name_t *n) {
+    int64_t least = n->least < 2 && !n->automatic ? 2 : n->least;
     if (n->hint < n->least || n->hint > n->most) {
         const char *most =
             n->most == INT64_MAX ? "int_oo" : cfx__text_format("%lld", (long long)n->most);
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%lld not in range [%lld, %s]", (long long)n->hint,
-                 (long long)n->least, most);
+                 (long long)least, most);
     }
     return cfx_ok();
+}
+
+/* A name that no size is alone: the first size that is made of it says what it is. */
+static bool check_form(const cfx__dims *d, const name_t *n) {
+    for (size_t i = 0; i < d->dims.len && !n->source; i++) {
+        const dim_t *at = &d->dims.data[i];
+        const char *number = strrchr(at->source, '['), *only = only_name(cfx_as_sym(at->given));
+        int64_t size;
+        if (!only || strcmp(only, n->name))
+            continue;
+        if (cfx__sym_eval(cfx_as_sym(at->given), size_of, &(guess){d, 0, true}, &size) &&
+            size == at->hint)
+            return true;
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "Expected shape%s = %lld of input Tensor to be of the form %s, where %s is an "
+                 "integer",
+                 number, (long long)at->hint, cfx_value_str(at->given), n->name);
+        return false;
+    }
+    return true;
+}
+
+static void does_not_fit(const cfx__dims *d, const dim_t *at) {
+    const struct cfx_sym *e = cfx_as_sym(at->given);
+    const char *only = only_name(e);
+    const name_t *n = only ? find_name(d, only) : NULL;
+    if (n && e->op == CFX__SYM_NAME)
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s = %lld is not equal to %s = %lld", at->source,
+                 (long long)at->hint, n->source, (long long)n->hint);
+    else
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "Expected input %s to be equal to %s, where %s = %lld, but got %lld", at->source,
+                 cfx_value_str(at->given), n ? n->name : "it", (long long)(n ? n->hint : at->hint),
+                 (long long)at->hint);
 }
 
 bool cfx__dims_settle(cfx__dims *d) {
@@ -205,8 +271,10 @@ bool cfx__dims_settle(cfx__dims *d) {
         name_t *n = &d->names.data[i];
         settle_symbol(d, n);
         settle_hint(d, n);
-        if (check_name(n))
+        if (check_form(d, n) && check_name(n)) {
             cfx__worlds_add(&d->worlds, n->symbol, n->least, n->most, n->hint);
+            cfx__worlds_find(&d->worlds, n->symbol)->any = n->least == INT64_MIN + 1;
+        }
     }
     for (size_t i = 0; i < d->dims.len && cfx_ok(); i++) {
         dim_t *at = &d->dims.data[i];
@@ -216,14 +284,13 @@ bool cfx__dims_settle(cfx__dims *d) {
         if (fits)
             at->expr = cfx_value_keep(renamed(d, cfx_as_sym(at->given)));
         else
-            cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s is %lld, which is not %s", at->source,
-                     (long long)at->hint, cfx_value_str(at->given));
+            does_not_fit(d, at);
     }
     return cfx_ok();
 }
 
 cfx_value cfx__dims_find(const cfx__dims *d, const char *source, int dim) {
-    const char *full = cfx__text_format("%s.size()[%d]", source, dim);
+    const char *full = full_source(source, dim);
     for (size_t i = 0; i < d->dims.len; i++)
         if (!strcmp(d->dims.data[i].source, full))
             return d->dims.data[i].expr;
@@ -260,7 +327,7 @@ cfx_dict *cfx__dims_ranges(const cfx__dims *d) {
         cfx__sym_eval(cfx_as_sym(e), bound_of, &(guess){d, 0, false}, &least);
         if (!cfx__sym_eval(cfx_as_sym(e), bound_of, &(guess){d, 0, true}, &most))
             most = INT64_MAX;
-        cfx_dict_set(ranges, cfx_value_str(e), cfx_tuple(least, limit(most)));
+        cfx_dict_set(ranges, cfx_value_str(e), cfx_tuple(limit(least), limit(most)));
     }
     for (size_t i = d->worlds.symbols.len; i-- > 0;) {
         const cfx__symbol *s = &d->worlds.symbols.data[i];

@@ -21,13 +21,19 @@ typedef struct cfx__dims {
         int64_t most;
         int64_t hint;
         bool bounded[2]; /* by the caller: below, above */
-        bool automatic;
+        bool automatic;  /* Dim.AUTO or Dim.DYNAMIC: called as its source */
+        bool varying;    /* Dim.DYNAMIC: it must not be a constant */
     })
     names;
 } cfx__dims;
 
 void cfx__dims_free(cfx__dims *d);
-/* Size number `dim` of the input called `source` is given so. */
+/* What is said of all inputs, a dict by name or a list in their order, as a dict of those that it
+ * is said of. Bad, with an error, where it does not fit them (spec.c). Scope. */
+cfx_value cfx__spec_check(cfx_value inputs, cfx_value spec);
+enum { CFX__NO_DIM = -1 };
+/* Size number `dim` of the input called `source` is given so; CFX__NO_DIM: it is a number itself.
+ */
 void cfx__dims_note(cfx__dims *d, const char *source, int dim, int64_t size, cfx_value given);
 /* Symbols for all that was noted; false, with an error, where it does not fit together. */
 bool cfx__dims_settle(cfx__dims *d);

@@ -225,6 +225,26 @@ static void take_tensor(taking *t, const char *name, const char *source, cfx_ten
     cfx_list_append(t->leaves, cfx_tensor_value(fake));
 }
 
+/* A number that may vary is an input, another value a constant. */
+static void take_plain(taking *t, const char *name, const char *source, cfx_value v,
+                       cfx_value sizes) {
+    if (t->dims) {
+        if (!cfx_is_none(sizes))
+            cfx__dims_note(t->dims, source, CFX__NO_DIM, cfx_integer(v), sizes);
+        return;
+    }
+    cfx_value number = cfx__dims_find(t->e->dims, source, CFX__NO_DIM);
+    bool varies = number.tag == CFX_TAG_SYM;
+    cfx_input_spec spec = {.kind = CFX_IN_USER, .constant = !varies,
+                           .value = varies ? cfx_none() : cfx_value_keep(v)};
+    add_input(t->e, name, spec, NULL, cfx_none());
+    cfx_node *n = varies ? cfx_graph_find(t->e->recorder.graph, name) : NULL;
+    if (n)
+        cfx_node_set_meta(n, "val", number);
+    cfx_list_append(t->leaves,
+                    varies ? cfx__worlds_value(&t->e->dims->worlds, t->e->k, number) : v);
+}
+
 static cfx_value part(cfx_value sizes, int64_t i) {
     bool list = sizes.tag == CFX_TAG_LIST || sizes.tag == CFX_TAG_TUPLE;
     return list && i < cfx_as_list(sizes)->len ? cfx_as_list(sizes)->items[i] : cfx_none();
@@ -253,10 +273,8 @@ static void take(taking *t, const char *name, const char *source, cfx_value v, c
                  cfx__text_format("%s[%s]", source, cfx_value_repr(key)),
                  cfx_as_dict(v)->entries[i].value, own ? *own : cfx_none());
         }
-    } else if (!t->dims) {
-        cfx_input_spec spec = {.kind = CFX_IN_USER, .constant = true, .value = cfx_value_keep(v)};
-        add_input(t->e, name, spec, NULL, cfx_none());
-        cfx_list_append(t->leaves, v);
+    } else {
+        take_plain(t, name, source, v, sizes);
     }
     if (!t->dims && !t->e->first_user && t->e->inputs.len > (size_t)t->e->nconstants)
         t->e->first_user =
@@ -289,9 +307,43 @@ static void take_arguments(taking *t, cfx_value args, cfx_value kwargs, cfx_valu
     cfx__signature_free(made);
 }
 
+/* All arguments by their names, and what is said of *args for each of these. */
+static cfx_value named_arguments(const cfx__request *r, const cfx__signature *s, cfx_value *spec) {
+    cfx_dict *all = cfx_dict_new(), *said = cfx_dict_new();
+    const cfx_list *args = cfx_as_list(r->args);
+    for (int64_t i = 0; i < args->len; i++)
+        cfx_dict_set(all, cfx__export_argument(s, i), args->items[i]);
+    for (int64_t i = 0; i < cfx_as_dict(r->kwargs)->len; i++)
+        cfx_dict_put(all, cfx_as_dict(r->kwargs)->entries[i].key,
+                     cfx_as_dict(r->kwargs)->entries[i].value);
+    for (int64_t i = 0; spec->tag == CFX_TAG_DICT && i < cfx_as_dict(*spec)->len; i++) {
+        cfx_value key = cfx_as_dict(*spec)->entries[i].key,
+                  own = cfx_as_dict(*spec)->entries[i].value;
+        int rest = -1;
+        for (int k = 0; s && k < s->n; k++)
+            if (s->params[k].kind == CFX__VAR_ARGS && cfx_text(key) &&
+                !strcmp(s->params[k].name, cfx_text(key)))
+                rest = k;
+        if (rest < 0 || (own.tag != CFX_TAG_LIST && own.tag != CFX_TAG_TUPLE))
+            cfx_dict_put(said, key, own);
+        else
+            for (int64_t k = 0; k < cfx_as_list(own)->len; k++)
+                cfx_dict_set(said, cfx__export_argument(s, rest + k), cfx_as_list(own)->items[k]);
+    }
+    if (spec->tag == CFX_TAG_DICT)
+        *spec = cfx_dict_value(said);
+    return cfx_dict_value(all);
+}
+
 void cfx__export_note_dims(cfx__request *r, cfx_value dynamic) {
     taking t = {&(cfx__export){.root = r->module}, &r->dims, NULL};
-    take_arguments(&t, r->args, r->kwargs, dynamic);
+    cfx__signature *made;
+    const cfx__signature *s = cfx__root_signature(r->module, &made);
+    cfx_value inputs = named_arguments(r, s, &dynamic);
+    cfx__signature_free(made);
+    dynamic = cfx__spec_check(inputs, dynamic);
+    if (!cfx_is_bad(dynamic))
+        take_arguments(&t, r->args, r->kwargs, dynamic);
 }
 
 /* The caller's inputs as placeholders; args and kwargs of fake tensors in their place. */

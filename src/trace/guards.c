@@ -2,6 +2,7 @@
  * related, a remainder): it is told in PyTorch's words. Sizes of Dim.AUTO give way instead, and
  * conditions on several sizes become guards of the program. Start at cfx__guards_grant. */
 #include "probe.h"
+#include "relations.h"
 
 typedef struct cfx__dim_name name_t;
 typedef cfx__probe asking;
@@ -22,19 +23,20 @@ static bool goes_at(asking *a, size_t i, int64_t size) { return goes(a, i, size,
 
 static const name_t *name_of(const asking *a, size_t i) {
     const char *symbol = a->dims->worlds.symbols.data[i].name;
+    const name_t *found = NULL; /* what the caller calls it, if at all */
     for (size_t k = 0; k < a->dims->names.len; k++)
-        if (!strcmp(a->dims->names.data[k].symbol, symbol))
-            return &a->dims->names.data[k];
-    return NULL;
+        if (!strcmp(a->dims->names.data[k].symbol, symbol) && (!found || found->automatic))
+            found = &a->dims->names.data[k];
+    return found;
 }
 
 static const char *source_of(const name_t *n) { return n->source ? n->source : n->name; }
 
 /* ---- sentences ------------------------------------------------------------------------------- */
 
-static void violated(const name_t *n, const char *sentence, const char *fix) {
+static void violated(const char *names, const char *sentence, const char *fix) {
     cfx__fail_lines(CFX_VALUE_ERROR, (cfx_site){0}, "Constraints violated (%s)!\n  - %s%s%s",
-                    n->name, sentence, *fix ? "\nSuggested fixes:\n  " : "", fix);
+                    names, sentence, *fix ? "\nSuggested fixes:\n  " : "", fix);
 }
 
 /* " 2 <= B <= 64", " B <= 64" or nothing. */
@@ -46,7 +48,7 @@ static const char *range_text(const name_t *n) {
 }
 
 static void not_all(const name_t *n, const char *guard, const char *fix) {
-    violated(n,
+    violated(n->name,
              cfx__text_format("Not all values of %s = %s in the specified range%s satisfy the "
                               "generated guard %s",
                               n->name, source_of(n), range_text(n), guard),
@@ -55,52 +57,116 @@ static void not_all(const name_t *n, const char *guard, const char *fix) {
 
 /* ---- what is found --------------------------------------------------------------------------- */
 
+/* An expression with another one for a symbol. */
+static cfx_value substituted(const struct cfx_sym *e, const char *symbol, cfx_value with) {
+    if (e->op == CFX__SYM_INT)
+        return cfx_int(e->hint);
+    if (e->op == CFX__SYM_NAME)
+        return strcmp(e->name, symbol) ? cfx__sym_name(e->name, e->has_hint, e->hint) : with;
+    cfx_value a = substituted(e->a, symbol, with);
+    return cfx__sym_binary(e->op, a, substituted(e->b, symbol, with));
+}
+
+static void substitute(cfx_value *e, const char *symbol, cfx_value with) {
+    if (e->tag != CFX_TAG_SYM)
+        return;
+    cfx_value now = cfx_value_keep(substituted(cfx_as_sym(*e), symbol, with));
+    cfx_value_drop(*e);
+    *e = now;
+}
+
 static void replace_symbol(cfx__dims *d, size_t i, cfx_value with) {
     const char *symbol = d->worlds.symbols.data[i].name;
-    for (size_t k = 0; k < d->dims.len; k++) {
-        cfx_value *e = &d->dims.data[k].expr;
-        if (e->tag == CFX_TAG_SYM && cfx_as_sym(*e)->op == CFX__SYM_NAME &&
-            !strcmp(cfx_as_sym(*e)->name, symbol)) {
-            cfx_value_keep(with);
-            cfx_value_drop(*e);
-            *e = with;
-        }
+    for (size_t k = 0; k < d->dims.len; k++)
+        substitute(&d->dims.data[k].expr, symbol, with);
+    for (size_t k = 0; k < d->worlds.conditions.len; k++) {
+        substitute(&d->worlds.conditions.data[k].a, symbol, with);
+        substitute(&d->worlds.conditions.data[k].b, symbol, with);
     }
     cfx__free(d->worlds.symbols.data[i].name);
     memmove(&d->worlds.symbols.data[i], &d->worlds.symbols.data[i + 1],
             (d->worlds.symbols.len - i - 1) * sizeof *d->worlds.symbols.data);
     d->worlds.symbols.len--;
+    cfx__worlds_forget_extra(&d->worlds, true);
 }
 
+static const char *constant_text(const char *name, int64_t value) {
+    return cfx__text_format(
+        "You marked %s as dynamic but your code specialized it to be a constant (%lld). If you're "
+        "using mark_dynamic, either remove it or use maybe_mark_dynamic. If you're using "
+        "Dim.DYNAMIC, replace it with either Dim.STATIC or Dim.AUTO.",
+        name, (long long)value);
+}
+
+/* What is made of a name is constant with it: "n, n + 1". */
 static bool constant(const asking *a, size_t i) {
     const name_t *n = name_of(a, i);
-    if (n->automatic) {
+    if (n->automatic && !n->varying) {
         replace_symbol(a->dims, i, cfx_int(n->hint));
         return true;
     }
-    violated(
-        n,
-        cfx__text_format("You marked %s as dynamic but your code specialized it to be a constant "
-                         "(%lld). If you're using mark_dynamic, either remove it or use "
-                         "maybe_mark_dynamic. If you're using Dim.DYNAMIC, replace it with "
-                         "either Dim.STATIC or Dim.AUTO.",
-                         n->name, (long long)n->hint),
-        cfx__text_format("%s = %lld", n->name, (long long)n->hint));
+    cfx__text names = {0}, lines = {0};
+    cfx__text_puts(&names, n->name);
+    cfx__text_puts(&lines, constant_text(n->name, n->hint));
+    for (size_t k = 0; k < a->dims->dims.len; k++) {
+        const struct cfx__dim *at = &a->dims->dims.data[k];
+        const struct cfx_sym *e = cfx_as_sym(at->given);
+        if (e->op == CFX__SYM_NAME || !cfx__relation_names(at->given, n->name))
+            continue;
+        cfx__text_printf(&names, ", %s", cfx_value_str(at->given));
+        cfx__text_printf(&lines, "\n  - %s", constant_text(cfx_value_str(at->given), at->hint));
+    }
+    violated(cfx__text_take(&names), cfx__text_take(&lines),
+             n->automatic ? "" : cfx__text_format("%s = %lld", n->name, (long long)n->hint));
     return false;
 }
 
-/* i is j, or a line of it. */
-static bool related(const asking *a, size_t i, size_t j, int64_t scale, int64_t past) {
-    const cfx__symbol *s = a->dims->worlds.symbols.data;
+/* Two symbols are one: the name that comes first stays, with what the caller says of either. */
+static bool unite(const asking *a, size_t i, size_t j) {
+    cfx__worlds *w = &a->dims->worlds;
     const name_t *x = name_of(a, i), *y = name_of(a, j);
-    if (scale == 1 && past == 0 && x->automatic && y->automatic) {
-        bool first = strcmp(s[i].name, s[j].name) < 0; /* this name stays */
-        size_t stays = first ? i : j;
-        replace_symbol(a->dims, first ? j : i, cfx__sym_name(s[stays].name, true, s[stays].hint));
-        return true;
+    size_t stays = strcmp(w->symbols.data[i].name, w->symbols.data[j].name) < 0 ? i : j;
+    cfx__symbol *s = &w->symbols.data[stays], *goes = &w->symbols.data[stays == i ? j : i];
+    const name_t *named = x->automatic ? y : x, *later = i > j ? x : y;
+    int64_t least = s->least > goes->least ? s->least : goes->least;
+    s->least = least == 2 && !named->automatic && named == later ? named->least : least;
+    s->most = s->most < goes->most ? s->most : goes->most;
+    for (size_t k = 0; k < a->dims->names.len; k++) {
+        name_t *n = &a->dims->names.data[k];
+        if (strcmp(n->symbol, goes->name))
+            continue;
+        cfx__free(n->symbol);
+        n->symbol = cfx__text_copy(s->name, strlen(s->name));
     }
-    if (scale == 1 && past == 0) {
-        violated(y,
+    replace_symbol(a->dims, stays == i ? j : i, cfx__sym_name(s->name, true, s->hint));
+    return true;
+}
+
+/* i becomes a line of j, whose range follows from both. */
+static bool derive(const asking *a, size_t i, size_t j, int64_t scale, int64_t past) {
+    cfx__symbol *x = &a->dims->worlds.symbols.data[i], *y = &a->dims->worlds.symbols.data[j];
+    if (x->least > 2 && y->least < (x->least - past + scale - 1) / scale)
+        y->least = (x->least - past + scale - 1) / scale;
+    if (x->most < INT64_MAX && y->most > (x->most - past) / scale)
+        y->most = (x->most - past) / scale;
+    cfx_value line = cfx__sym_binary(CFX__SYM_MUL, cfx_int(scale),
+                                     cfx__sym_name(y->name, true, y->hint));
+    replace_symbol(a->dims, i, cfx__sym_binary(CFX__SYM_ADD, line, cfx_int(past)));
+    return true;
+}
+
+/* i is j, or a line of it: the larger one of the smaller. */
+static bool related(const asking *a, size_t i, size_t j, int64_t scale, int64_t past) {
+    const name_t *x = name_of(a, i), *y = name_of(a, j);
+    bool equal = scale == 1 && past == 0;
+    if (scale == 1 && past < 0)
+        return related(a, j, i, 1, -past);
+    if (equal && (x->automatic || y->automatic))
+        return unite(a, i, j);
+    if (!equal && y->automatic)
+        return derive(a, i, j, scale, past);
+    if (equal) {
+        violated(y->name,
                  cfx__text_format("The values of %s = %s and %s = %s must always be equal.",
                                   y->name, source_of(y), x->name, source_of(x)),
                  cfx__text_format("%s = %s", y->name, x->name));
@@ -110,7 +176,7 @@ static bool related(const asking *a, size_t i, size_t j, int64_t scale, int64_t 
         cfx__sym_binary(CFX__SYM_MUL, cfx_int(scale), cfx__sym_name(y->name, false, 0));
     const char *text = cfx_value_str(cfx__sym_binary(CFX__SYM_ADD, line, cfx_int(past)));
     violated(
-        x,
+        x->name,
         cfx__text_format("The values of %s = %s must always be related to the values of %s = %s "
                          "by %s = %s.",
                          x->name, source_of(x), y->name, source_of(y), x->name, text),
