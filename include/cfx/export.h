@@ -23,6 +23,10 @@ typedef struct cfx_export_options {
      * Sizes that are not those of the example may vary, and the program has to take these inputs
      * too, else there is an error. */
     cfx_value additional_inputs;
+    /* How long sizes are looked for at which forward decides otherwise, in milliseconds of this
+     * thread's time: a larger model is tried at fewer sizes in the same time. 0: 500. Negative:
+     * only the first few of each size are tried. */
+    int64_t probe_ms;
 } cfx_export_options;
 
 /* The program of a module, as torch.export.export(m, args, kwargs, dynamic_shapes=dynamic) makes
@@ -45,8 +49,8 @@ typedef struct cfx_export_options {
  * What forward decides by a size is found out. Where it compares by an operator, cfx_py(
  * "operator.lt", n, 4096), that is known exactly. An `if` of C is looked for: forward is tried at
  * hundreds of sizes (the bounds, around the example, powers of two, multiples of up to 64, primes,
- * random ones, each size alone and all together) for half a second of this thread's time, and for
- * some of them in any case; where it does something else, the border is found. Which sizes these
+ * random ones, each size alone and all together), as many as .probe_ms is enough for; where it does
+ * something else, the border is found. Which sizes these
  * were is noted with the program: extra["probed"], {"s77": "2-71, 127-129"}.
  *
  * Bad, with an error, when forward cannot be run so: where it decides by data, or by a size that

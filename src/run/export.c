@@ -115,7 +115,7 @@ cfx_program *cfx_export_from(cfx_site at, cfx_module *m, cfx_value args, cfx_val
     dynamic = dynamic_of(m, args, kwargs, dynamic, &options);
     cfx_program *p = &cfx__program_bad;
     if (cfx_ok()) {
-        if (cfx__export_run(&e, m, args, kwargs, dynamic, preserve))
+        if (cfx__export_run(&e, m, args, kwargs, dynamic, preserve, options.probe_ms))
             p = program_of(&e);
         cfx__export_end(&e);
     }

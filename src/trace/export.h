@@ -96,7 +96,7 @@ bool cfx__export_record(cfx__export *e, cfx__request *r, int k);
 /* Runs the module and records, in several worlds where sizes vary (worlds.h); false with an error.
  * The caller ends it in any case. */
 bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kwargs,
-                     cfx_value dynamic, cfx_value preserve);
+                     cfx_value dynamic, cfx_value preserve, int64_t probe_ms);
 void cfx__export_end(cfx__export *e);
 
 /* Where nodes come from (levels.c): begins to keep track of it, false with an error, and ends. */

@@ -303,7 +303,11 @@ static bool export_worlds(cfx__request *r) {
 }
 
 /* How long sizes are tried at which forward may decide otherwise. */
-enum { PROBE_MS = 500 };
+static int64_t probe_ns(int64_t ms) {
+    enum { USUAL_MS = 500, MOST_MS = 1000000000 };
+    ms = !ms ? USUAL_MS : ms < 0 ? 0 : ms < MOST_MS ? ms : MOST_MS;
+    return ms * 1000000;
+}
 
 /* Numbers that no expression was found for are told with what became of it. */
 static bool export_all(cfx__request *r) {
@@ -314,12 +318,12 @@ static bool export_all(cfx__request *r) {
 }
 
 bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kwargs,
-                     cfx_value dynamic, cfx_value preserve) {
+                     cfx_value dynamic, cfx_value preserve, int64_t probe_ms) {
     cfx__request r = {.module = m, .args = args, .kwargs = kwargs, .preserve = preserve,
                       .first = e};
     r.dims.worlds.bare = true; /* until something does not go so */
     r.probe = (cfx__probe){&r.dims, trial, &r, .largest = INT64_MAX,
-                           .budget = (int64_t)PROBE_MS * 1000000};
+                           .budget = probe_ns(probe_ms)};
     *e = (cfx__export){0};
     cfx__export_note_dims(&r, dynamic);
     bool fine = cfx_ok() && cfx__dims_settle(&r.dims);

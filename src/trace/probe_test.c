@@ -187,6 +187,11 @@ TEST(probe_notes_which_sizes_were_tried) {
         CHECK(strstr(sizes, ", 255-257, "));
         CHECK(strstr(sizes, ", 4095-4097, "));
     }
+    p = cfx_export(cfx_module_new("M", decide_forward, "x"), cfx_tuple(cfx_ones(7, 3)), CFX_NONE,
+                   sizes_of("B", NULL), .probe_ms = -1);
+    CHECK_OK();
+    noted = cfx_dict_get(p->extra, "probed");
+    CHECK_STR(cfx_repr(noted), "{'s77': '2-6, 8-9, 15-17, 31-33, 63-65'}");
 }
 
 TEST(probe_guards_are_checked_when_the_program_runs) {

@@ -1,14 +1,13 @@
-/* Whether what the caller says of sizes that may vary fits the inputs, in the
- * words of torch.export's _check_dynamic_shapes. Paths are those of Python:
- * ['x'][0]. Start at cfx__spec_check. */
+/* Whether what the caller says of sizes that may vary fits the inputs, in the words of
+ * torch.export's _check_dynamic_shapes. Paths are those of Python: ['x'][0]. Start at
+ * cfx__spec_check. */
 #include "dims.h"
 
 static bool is_list(cfx_value v) { return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE; }
 
 static bool mismatch(const char *text) {
     cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-             "Detected mismatch between the structure of `inputs` and "
-             "`dynamic_shapes`: %s",
+             "Detected mismatch between the structure of `inputs` and `dynamic_shapes`: %s",
              text);
     return false;
 }
@@ -24,9 +23,7 @@ static cfx_value keys_of(cfx_value dict) {
     return keys;
 }
 
-/* ---- leaves
- * ----------------------------------------------------------------------------------
- */
+/* ---- leaves ---------------------------------------------------------------------------------- */
 
 static bool is_hint(cfx_value v) {
     const char *text = v.tag == CFX_TAG_STR ? cfx_text(v) : "";
@@ -36,10 +33,8 @@ static bool is_hint(cfx_value v) {
 static bool check_tensor(const char *path, const cfx_tensor *t, cfx_value spec) {
     if (is_list(spec) && cfx_as_list(spec)->len != t->ndim) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-                 "Expected dynamic shape spec %s specified at `dynamic_shapes%s` "
-                 "to have the same "
-                 "length as the actual tensor shape torch.Size(%s) (expected %d, "
-                 "but got %lld "
+                 "Expected dynamic shape spec %s specified at `dynamic_shapes%s` to have the same "
+                 "length as the actual tensor shape torch.Size(%s) (expected %d, but got %lld "
                  "instead)",
                  cfx_value_repr(spec), path, cfx__shape_text(t->ndim, t->shape), t->ndim,
                  (long long)cfx_as_list(spec)->len);
@@ -48,10 +43,8 @@ static bool check_tensor(const char *path, const cfx_tensor *t, cfx_value spec) 
     if (is_list(spec) || spec.tag == CFX_TAG_DICT)
         return true; /* what its items are is seen when they are read */
     cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-             "Unexpected input tensor shape %s specified at `dynamic_shapes%s` "
-             "(expected either a "
-             "list/tuple of dimensions, or a dict mapping indices to dimensions, "
-             "where each "
+             "Unexpected input tensor shape %s specified at `dynamic_shapes%s` (expected either a "
+             "list/tuple of dimensions, or a dict mapping indices to dimensions, where each "
              "dimension is an int, a Dim, Dim.AUTO, Dim.STATIC, or Dim.DYNAMIC)",
              cfx_value_str(spec), path);
     return false;
@@ -62,21 +55,17 @@ static bool check_plain(const char *path, cfx_value v, cfx_value spec) {
         return true;
     if (v.tag == CFX_TAG_INT && (spec.tag == CFX_TAG_STR || spec.tag == CFX_TAG_TUPLE))
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-                 "Unable to specify input integers as dynamic through named Dims. "
-                 "Please use "
+                 "Unable to specify input integers as dynamic through named Dims. Please use "
                  "Dim.AUTO/DYNAMIC instead.");
     else
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-                 "Cannot associate shape %s specified at `dynamic_shapes%s` to "
-                 "non-tensor type %s "
+                 "Cannot associate shape %s specified at `dynamic_shapes%s` to non-tensor type %s "
                  "at `inputs%s` (expected None)",
                  cfx_value_str(spec), path, class_of(v), path);
     return false;
 }
 
-/* ---- trees
- * -----------------------------------------------------------------------------------
- */
+/* ---- trees ----------------------------------------------------------------------------------- */
 
 static bool check(const char *path, cfx_value v, cfx_value spec);
 
@@ -128,21 +117,18 @@ static bool check(const char *path, cfx_value v, cfx_value spec) {
     return v.tag == CFX_TAG_DICT ? check_dict(path, v, spec) : check_plain(path, v, spec);
 }
 
-/* A name that is no argument's is a slip; one that is left out has sizes that
- * do not vary. */
+/* A name that is no argument's is a slip; one that is left out has sizes that do not vary. */
 static bool check_names(cfx_value inputs, cfx_value spec) {
     for (int64_t i = 0; i < cfx_as_dict(spec)->len; i++)
         if (!cfx_dict_find(cfx_as_dict(inputs), cfx_as_dict(spec)->entries[i].key)) {
             bool enclosed = cfx_as_dict(inputs)->len == 1 &&
                             cfx_as_dict(inputs)->entries[0].value.tag == CFX_TAG_DICT;
             cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-                     "When `dynamic_shapes` is specified as a dict, its top-level keys "
-                     "must be the "
+                     "When `dynamic_shapes` is specified as a dict, its top-level keys must be the "
                      "arg names %s of `inputs`, but here they are %s. %s",
                      cfx_value_repr(keys_of(inputs)), cfx_value_repr(keys_of(spec)),
                      enclosed ? "Since here `inputs` is a list/tuple enclosing a single dict, "
-                                "maybe you just forgot to enclose `dynamic_shapes` in a "
-                                "list/tuple?"
+                                "maybe you just forgot to enclose `dynamic_shapes` in a list/tuple?"
                               : "Alternatively, you could also ignore arg names entirely and "
                                 "specify `dynamic_shapes` as a list/tuple matching `inputs`.");
             return false;
@@ -166,8 +152,7 @@ cfx_value cfx__spec_check(cfx_value inputs, cfx_value spec) {
     }
     if (spec.tag != CFX_TAG_DICT) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
-                 "sizes that may vary are given as a dict of arguments, or a list "
-                 "of them in their "
+                 "sizes that may vary are given as a dict of arguments, or a list of them in their "
                  "order, not %s",
                  cfx_value_type_name(spec));
         return cfx_bad();
