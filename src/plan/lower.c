@@ -294,6 +294,11 @@ void cfx__plan_each_kernel_read(const cfx__plan_kernel *k, cfx__plan_slot_fn *fn
         for (int i = 0; i < k->nwrites; i++)
             fn(user, k->writes[i]);
         break;
+    case CFX__PLAN_VIEW:
+        if (k->list >= 0)
+            fn(user, k->list);
+        fn(user, k->x);
+        break;
     case CFX__PLAN_PASS:
     case CFX__PLAN_ITEM:
         fn(user, k->x);
@@ -342,6 +347,10 @@ static void find_lifetimes(cfx__lowering *l) {
         t.last[k] = k;
     for (t.now = 0; t.now < p->n; t.now++)
         cfx__plan_each_kernel_read(&p->kernels[t.now], note_last, &t);
+    for (int k = p->n - 1; k >= 0; k--) { /* a root is there as long as its views are */
+        const int root = cfx__plan_root(p, k);
+        t.last[root] = t.last[k] > t.last[root] ? t.last[k] : t.last[root];
+    }
     for (int k = 0; k < p->n; k++) {
         p->kernels[t.last[k]].nfrees++;
         if (t.last[k] == k)
@@ -427,8 +436,8 @@ static cfx__plan *plan_new(cfx__steps *steps) {
     p->inputs = cfx__alloc0((size_t)p->ninputs * sizeof *p->inputs);
     int input = 0;
     for (int k = 0; k < p->n; k++) {
-        p->kernels[k] =
-            (cfx__plan_kernel){.step = &steps->steps[k], .first = -1, .x = -1, .add = -1};
+        p->kernels[k] = (cfx__plan_kernel){
+            .step = &steps->steps[k], .first = -1, .x = -1, .add = -1, .list = -1};
         p->constants[k] = cfx_bad();
         if (steps->steps[k].node->op == CFX_PLACEHOLDER) {
             p->kernels[k].kind = CFX__PLAN_INPUT;
@@ -469,6 +478,7 @@ static bool lower(cfx__lowering *l, bool *varies) {
         if (!lower_step(l, k))
             return false;
     cfx__plan_make_loops(l);
+    cfx__plan_find_views(l);
     if (!cfx__plan_bind(l))
         return false;
     for (int k = 0; k < p->n; k++)

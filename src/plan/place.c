@@ -1,8 +1,6 @@
 /* Placing: results of a plan's own kernels lie in one block of memory, each where it disturbs none
  * that is still to be read. Such a block, with the tensors that look into it, is a room; a run has
  * one for itself, and rooms are used again. Start at cfx__plan_place and cfx__plan_room_take. */
-#include <cfx/ops.h>
-
 #include "plan.h"
 
 enum { LINE = 64, IDLE_MOST = 4 }; /* bytes; rooms that are kept for the next run */
@@ -32,7 +30,8 @@ static void note_last(void *user, int slot) {
 
 /* Whether a kernel may give memory that it was given. */
 static bool may_alias(const cfx__plan_kernel *k) {
-    return k->kind == CFX__PLAN_PASS || k->kind == CFX__PLAN_ITEM || k->kind == CFX__PLAN_HIGHER ||
+    return k->kind == CFX__PLAN_PASS || k->kind == CFX__PLAN_ITEM || k->kind == CFX__PLAN_VIEW ||
+           k->kind == CFX__PLAN_HIGHER ||
            (k->kind == CFX__PLAN_CALL && !cfx__plan_makes_own(k->op));
 }
 
@@ -56,7 +55,9 @@ static void find_lives(placing *p) {
     for (p->now = 0; p->now < plan->n; p->now++) {
         const cfx__plan_kernel *k = &plan->kernels[p->now];
         p->last[p->now] = p->root[p->now] = p->now;
-        if (may_alias(k))
+        if (k->kind == CFX__PLAN_VIEW)
+            p->root[p->now] = p->root[k->x];
+        else if (may_alias(k))
             cfx__plan_each_kernel_read(k, take_root, p);
         cfx__plan_each_kernel_read(k, note_last, p);
         if (k->kind == CFX__PLAN_OUTPUT)
@@ -274,55 +275,12 @@ static cfx_tensor *tensor_at(const cfx__plan_room *r, int64_t offset, const cfx_
     return t;
 }
 
-/* Whether a call may give a view of the room's memory alone, which is the same in every run. */
-static bool is_fixed(const cfx__plan *p, const cfx__plan_room *r, int slot) {
-    const cfx__plan_kernel *k = &p->kernels[slot];
-    const cfx__run_step *s = k->step;
-    if (k->kind != CFX__PLAN_CALL || k->reorder || cfx__plan_makes_own(k->op) ||
-        !cfx__op_is_pure(k->op, s->bound))
-        return false;
-    bool any = false;
-    for (int i = 0; i < s->nbound; i++) {
-        if (s->nested[i])
-            return false;
-        if (s->bound[i].tag != CFX_TAG_NODE)
-            continue;
-        const uint32_t from = s->bound[i].spare;
-        const bool fixed = !cfx_is_bad(r->values[from]);
-        any |= fixed && cfx__op_shares(k->op, i);
-        if (!fixed && (cfx_is_bad(p->constants[from]) || p->constants[from].tag == CFX_TAG_TENSOR))
-            return false;
-    }
-    return any;
-}
-
-static bool lies_inside(const cfx__plan_room *r, cfx_value v, cfx_value given) {
-    if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
-        if (given.tag != v.tag || cfx_as_list(given)->len != cfx_as_list(v)->len)
-            return false;
-        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-            if (!lies_inside(r, cfx_as_list(v)->items[i], cfx_as_list(given)->items[i]))
-                return false;
-        return true;
-    }
-    return v.tag == CFX_TAG_TENSOR && given.tag == CFX_TAG_TENSOR &&
-           cfx_as_tensor(v)->storage == r->memory->storage &&
-           cfx__tensor_same_shape(cfx_as_tensor(v), cfx_as_tensor(given)) &&
-           cfx__plan_lies_like(cfx_as_tensor(v), cfx_as_tensor(given));
-}
-
-/* The view that a call gives; bad where it is none. Scope. */
-static cfx_value view_of(const cfx__plan *p, const cfx__plan_room *r, int slot) {
-    const cfx__run_step *s = p->kernels[slot].step;
-    cfx_value args[CFX_MAX_ARGS];
-    for (int i = 0; i < s->nbound; i++) {
-        args[i] = s->bound[i];
-        if (args[i].tag == CFX_TAG_NODE)
-            args[i] = cfx_is_bad(r->values[args[i].spare]) ? p->constants[args[i].spare]
-                                                           : r->values[args[i].spare];
-    }
-    cfx_value v = cfx__op_call_bound((cfx_site){0}, p->kernels[slot].op, args);
-    return cfx_ok() && lies_inside(r, v, p->given[slot]) ? v : cfx_bad();
+/* A view of memory in the room; bad where it is of other memory. Scope. */
+static cfx_value view_at(const cfx__plan *p, const cfx__plan_room *r, int slot) {
+    const int root = cfx__plan_root(p, slot);
+    return p->offset[root] < 0 ? cfx_bad()
+                               : cfx__plan_view(p->given[slot], cfx__plan_made(p, root),
+                                                cfx_as_tensor(r->values[root]));
 }
 
 /* NULL, with an error, when out of memory. */
@@ -341,15 +299,14 @@ static cfx__plan_room *room_new(const cfx__plan *p, cfx_site at) {
             r->values[k] = cfx_bad();
             if (p->offset[k] >= 0)
                 r->values[k] = cfx_tensor_value(tensor_at(r, p->offset[k], cfx__plan_made(p, k)));
-            else if (is_fixed(p, r, k))
-                r->values[k] = view_of(p, r, k);
-            else if (p->kernels[k].kind == CFX__PLAN_ITEM &&
-                     !cfx_is_bad(r->values[p->kernels[k].x]))
-                r->values[k] = cfx_at(r->values[p->kernels[k].x], p->kernels[k].index);
+            else if (p->kernels[k].kind == CFX__PLAN_VIEW)
+                r->values[k] = view_at(p, r, k);
             cfx_value_keep(r->values[k]);
-            if (!cfx_ok())
-                cfx_clear();
         }
+    }
+    if (r && !cfx_ok()) {
+        cfx_drop(r);
+        r = NULL;
     }
     cfx_scope_close(mark);
     return r;

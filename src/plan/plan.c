@@ -82,6 +82,7 @@ typedef struct {
     const cfx__plan *plan;
     const cfx_execution *e;
     cfx__plan_room *room; /* NULL: every result has memory of its own */
+    bool headers;         /* views are headers, no calls */
     cfx_value *values;    /* by slot */
     bool *have;           /* by slot: the value is counted */
     void *scratch;
@@ -308,11 +309,26 @@ static cfx_value run_loop(frame *f, const cfx__plan_kernel *k) {
     return own;
 }
 
+/* A view: the room's, a header, or, where a value is not what was planned or somebody has to hear
+ * of it, what the operator gives. */
+static cfx_value run_view(frame *f, const cfx__plan_kernel *k) {
+    const int slot = (int)(k - f->plan->kernels);
+    const cfx_value at = f->values[k->x];
+    const cfx_tensor *from = cfx_as_tensor(f->plan->given[k->x]);
+    if (f->room && !cfx_is_bad(f->room->values[slot]))
+        return f->room->values[slot];
+    if (f->headers && at.tag == CFX_TAG_TENSOR && cfx_as_tensor(at)->dtype == from->dtype &&
+        cfx__tensor_same_shape(cfx_as_tensor(at), from) &&
+        cfx__plan_lies_like(cfx_as_tensor(at), from))
+        return k->same ? at : cfx__plan_view(f->plan->given[slot], from, cfx_as_tensor(at));
+    if (k->list < 0)
+        return run_call(f, k);
+    return cfx_at(f->have[k->list] ? f->values[k->list] : run_call(f, &f->plan->kernels[k->list]),
+                  k->index);
+}
+
 static cfx_value run_kernel(frame *f, const cfx__plan_kernel *k) {
     const int slot = (int)(k - f->plan->kernels);
-    const bool view = k->kind == CFX__PLAN_CALL || k->kind == CFX__PLAN_ITEM;
-    if (view && f->room && !cfx_is_bad(f->room->values[slot]))
-        return f->room->values[slot];
     switch (k->kind) {
     case CFX__PLAN_INPUT:
         return f->e->inputs.v[k->input];
@@ -320,6 +336,8 @@ static cfx_value run_kernel(frame *f, const cfx__plan_kernel *k) {
         return f->values[k->x];
     case CFX__PLAN_ITEM:
         return cfx_at(f->values[k->x], k->index);
+    case CFX__PLAN_VIEW:
+        return run_view(f, k);
     case CFX__PLAN_CALL:
         return run_call(f, k);
     case CFX__PLAN_LAYER:
@@ -392,7 +410,9 @@ static cfx_value run(void *form, const cfx_execution *e) {
     memset(f.have, 0, n * sizeof *f.have);
     cfx__plan_room *room = cfx__plan_room_take(p, e->at);
     f.scratch = room ? room->memory->data + p->room_bytes : NULL;
+    const bool limited = cfx__ctx()->memory_limit != 0; /* as a call looks at it */
     f.room = is_watched(e) ? NULL : room; /* what is seen may be kept */
+    f.headers = !is_watched(e) && !limited && cfx_get_grad_mode() == CFX_INFERENCE;
     cfx_value result = cfx_none();
     cfx__parallel_plan(true);
     for (int k = 0; k < p->n && cfx_ok(); k++) {

@@ -17,6 +17,7 @@ typedef enum cfx__plan_kind {
     CFX__PLAN_INPUT,
     CFX__PLAN_PASS,  /* the value of slot x as it is */
     CFX__PLAN_ITEM,  /* item `index` of slot x */
+    CFX__PLAN_VIEW,  /* a look into the memory of slot x, or several: see cfx__plan.given */
     CFX__PLAN_CALL,  /* an operator as the dispatcher runs it */
     CFX__PLAN_LAYER, /* a call with what follows it; see src/ops/ready.h */
     CFX__PLAN_LOOP,  /* steps of several nodes, block by block */
@@ -29,13 +30,15 @@ typedef enum cfx__plan_kind {
 typedef struct cfx__plan_kernel {
     cfx__plan_kind kind;
     const cfx__run_step *step;
-    cfx_op *op;          /* CALL: what is called, never an in-place form */
+    cfx_op *op;          /* CALL, VIEW: what is called, never an in-place form */
     cfx__layer *layer;   /* LAYER; counted. NONE too, where the layer behind it computes it */
     int first;           /* LAYER: the slot of the layer that is computed in the same go, whose
                             result is not stored; -1: none */
     cfx__ready *ready;   /* LAYER: the CPU's kernel; counted */
-    int x, add;          /* LAYER: slots that are read and added (-1: none); PASS and ITEM: x */
+    int x, add;          /* LAYER: slots that are read and added (-1: none); PASS, ITEM, VIEW: x */
     int64_t index;       /* of an ITEM; JOIN: the dimension */
+    int list;            /* VIEW: item `index` of the views at this slot; -1: of none */
+    bool same;           /* VIEW: the tensor of slot x itself */
     int input;           /* the number of an INPUT */
     bool reorder;        /* tensors read are brought to the strides of `wanted` first */
     int nchain, *chain;  /* LAYER, LOOP: the slots that it computes, in order; the last has its
@@ -74,7 +77,8 @@ typedef struct cfx__plan {
     cfx__plan_kernel *kernels; /* by slot */
     cfx_value *constants;      /* by slot, counted; bad where it is none */
     cfx_value *wanted;         /* by slot, counted: what the interpreter gives, fake */
-    cfx_value *given;          /* by slot, counted: what the plan gives, fake */
+    cfx_value *given;          /* by slot, counted: what the plan gives, fake; the offset of a view
+                                  is from the first element of its root */
     VEC(cfx__plan_weight) weights;
     int ninputs;
     cfx_value *inputs;         /* what they were, fake, counted; bad where it is a weight */
@@ -205,6 +209,13 @@ void cfx__plan_find_readers(cfx__lowering *l);
 /* Makes a layer of step `slot` and what can follow it in one go; the slot that has the result, or
  * -1 where there is no kernel for it. */
 int cfx__plan_fuse(cfx__lowering *l, int slot);
+/* Makes views of calls whose result lies in the memory of an argument. */
+void cfx__plan_find_views(cfx__lowering *l);
+/* The slot whose memory a slot looks into, through whichever views; itself where it is none. */
+int cfx__plan_root(const cfx__plan *p, int slot);
+/* What a view gives, planned as v (a tensor or several), over the memory of a tensor that was
+ * planned as `from`; scope. */
+cfx_value cfx__plan_view(cfx_value v, const cfx_tensor *from, cfx_tensor *now);
 /* Notes a layer, which is copied: it reads slot x, adds slot `add` (-1: none) and computes n slots,
  * in order, of which the last has the result. */
 void cfx__plan_put_layer(cfx__lowering *l, const cfx__layer *layer, int x, int add, int n,

@@ -34,9 +34,10 @@ const char *cfx__plan_kernel_name(const cfx__plan *p, const cfx__plan_kernel *k)
     switch (k->kind) {
     case CFX__PLAN_HIGHER:
         return k->step->node->target.name;
+    case CFX__PLAN_VIEW:
     case CFX__PLAN_JOIN:
     case CFX__PLAN_CALL:
-        return cfx_op_name(k->op);
+        return k->op ? cfx_op_name(k->op) : "";
     case CFX__PLAN_LAYER:
         return k->ready->name;
     case CFX__PLAN_LOOP:
@@ -137,7 +138,7 @@ static int64_t bytes_of(cfx_value v) {
     return sum;
 }
 
-/* Bytes of results that live at once outside the room, at most; views count too. */
+/* Bytes of results that live at once outside the room, at most. */
 static int64_t peak_of(const cfx__plan *p) {
     int64_t now = 0, peak = 0;
     for (int k = 0; k < p->n; k++) {
@@ -164,34 +165,48 @@ static int parts_in_place(const cfx__plan *p, int slot) {
     return n;
 }
 
+/* Where a view lies: in which memory, from which element, with which strides. */
+static void put_look(cfx__text *t, const cfx__plan *p, int slot) {
+    const cfx_value v = p->given[slot];
+    const bool several = v.tag != CFX_TAG_TENSOR;
+    cfx__text_printf(t, ", %s of %s", several ? "views" : "a view",
+                     name_of(p, cfx__plan_root(p, slot)));
+    for (int64_t i = 0; i < (several ? cfx_as_list(v)->len : 1); i++) {
+        const cfx_tensor *x = cfx_as_tensor(several ? cfx_as_list(v)->items[i] : v);
+        cfx__text_printf(t, "%s from %lld, strides %s", i ? ";" : "", (long long)x->offset,
+                         cfx__shape_text(x->ndim, x->stride));
+    }
+}
+
 static const char *plan_text(const cfx__plan *p) {
     cfx__text t = {0};
-    int kernels = 0, constants = 0, fused = 0;
+    int kernels = 0, views = 0, constants = 0, fused = 0;
     for (int k = 0; k < p->n; k++) {
         const cfx__plan_kernel *kernel = &p->kernels[k];
         bool constant = !cfx_is_bad(p->constants[k]);
         constants += constant && kernel->step->op;
         fused += !constant && kernel->kind == CFX__PLAN_NONE;
-        if (!computes(kernel))
+        kernels += computes(kernel);
+        views += kernel->kind == CFX__PLAN_VIEW;
+        if (!computes(kernel) && kernel->kind != CFX__PLAN_VIEW)
             continue;
-        kernels++;
         cfx__text_printf(&t, "%-28s %-34s ", kernel->step->node->name,
                          cfx__plan_kernel_name(p, kernel));
         put_value(&t, p->given[k]);
         if (kernel->kind == CFX__PLAN_JOIN)
             cfx__text_printf(&t, ", %d of %d parts in place", parts_in_place(p, k),
                              (int)cfx_as_list(kernel->step->bound[0])->len);
-        if (kernel->kind == CFX__PLAN_CALL && kernel->op->view)
-            cfx__text_puts(&t, ", a view");
+        if (kernel->kind == CFX__PLAN_VIEW)
+            put_look(&t, p, k);
         if (p->offset[k] >= 0)
             cfx__text_printf(&t, " at %lld", (long long)p->offset[k]);
         cfx__text_putc(&t, '\n');
         put_description(&t, p, kernel);
     }
     cfx__text_printf(&t,
-                     "%d kernels; %d nodes inside others, %d constant; %d thread%s; memory %.1f MB "
-                     "in one block, other results %.1f MB at most\n",
-                     kernels, fused, constants, p->threads, p->threads == 1 ? "" : "s",
+                     "%d kernels, %d views; %d nodes inside others, %d constant; %d thread%s; "
+                     "memory %.1f MB in one block, other results %.1f MB at most\n",
+                     kernels, views, fused, constants, p->threads, p->threads == 1 ? "" : "s",
                      (double)(p->room_bytes + p->scratch) / 1e6, (double)peak_of(p) / 1e6);
     return cfx__text_take(&t);
 }

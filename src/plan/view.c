@@ -1,0 +1,130 @@
+/* Views: slots whose elements lie in the memory of another slot, the root. Which ones do, and
+ * where, is found while lowering: the operator's own rule, applied to fake tensors over the root's
+ * (fake) storage, gives shape, strides and offset. A run makes headers of that and calls nothing.
+ *
+ * The operator is still called where a value is not what was planned: somebody who looks on may
+ * put another in its place, sub-graphs may give other sizes, and where gradients may be recorded
+ * the dispatcher notes what a view looks into. Start at cfx__plan_find_views. */
+#include "plan.h"
+
+int cfx__plan_root(const cfx__plan *p, int slot) {
+    while (p->kernels[slot].kind == CFX__PLAN_VIEW || p->kernels[slot].kind == CFX__PLAN_PASS)
+        slot = p->kernels[slot].x;
+    return slot;
+}
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+/* The only slot among the arguments that is not constant, where a result may lie in its memory;
+ * -1: there is none, or several. */
+static int looked_into(const cfx__plan *p, const cfx__plan_kernel *k) {
+    const cfx__run_step *s = k->step;
+    int x = -1;
+    if (k->kind != CFX__PLAN_CALL || k->reorder || cfx__plan_makes_own(k->op) ||
+        !cfx__op_is_pure(k->op, s->bound) || k->op->effects & CFX_STORAGE)
+        return -1;
+    for (int i = 0; i < s->nbound; i++) {
+        if (s->nested[i])
+            return -1;
+        if (s->bound[i].tag != CFX_TAG_NODE || !cfx_is_bad(p->constants[s->bound[i].spare]))
+            continue;
+        if (x >= 0 || !cfx__op_shares(k->op, i))
+            return -1;
+        x = (int)s->bound[i].spare;
+    }
+    return x >= 0 && p->given[x].tag == CFX_TAG_TENSOR ? x : -1;
+}
+
+/* Whether all tensors of v lie in a storage and are as `given` says. */
+static bool lies_in(const cfx__storage *in, cfx_value v, cfx_value given) {
+    if (v.tag != given.tag)
+        return false;
+    if (v.tag == CFX_TAG_TENSOR) {
+        const cfx_tensor *t = cfx_as_tensor(v), *like = cfx_as_tensor(given);
+        return t->storage == in && t->dtype == like->dtype && cfx__tensor_same_shape(t, like) &&
+               cfx__plan_lies_like(t, like);
+    }
+    bool inside = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
+    inside = inside && cfx_as_list(v)->len == cfx_as_list(given)->len;
+    for (int64_t i = 0; inside && i < cfx_as_list(v)->len; i++)
+        inside = lies_in(in, cfx_as_list(v)->items[i], cfx_as_list(given)->items[i]);
+    return inside;
+}
+
+/* Makes kernel k a view of slot x; v: where it lies, over the storage of what x gives. */
+static void put_view(cfx__plan *p, cfx__plan_kernel *k, int x, cfx_value v) {
+    const int slot = (int)(k - p->kernels);
+    k->kind = CFX__PLAN_VIEW;
+    k->x = x;
+    k->same = v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v) == cfx_as_tensor(p->given[x]);
+    cfx_value_keep(v);
+    cfx_value_drop(p->given[slot]);
+    p->given[slot] = v;
+}
+
+static void find_call(cfx__plan *p, cfx__plan_kernel *k) {
+    const int x = looked_into(p, k);
+    cfx_value args[CFX_MAX_ARGS];
+    if (x < 0)
+        return;
+    for (int i = 0; i < k->step->nbound; i++)
+        args[i] = cfx__plan_filled(p, k->step->bound[i]);
+    cfx_value v = cfx__op_call_bound((cfx_site){0}, k->op, args);
+    if (!cfx_ok())
+        cfx__error_forgive();
+    else if (lies_in(cfx_as_tensor(p->given[x])->storage, v, p->given[k - p->kernels]))
+        put_view(p, k, x, v);
+}
+
+/* An item of several views is a view. */
+static void find_item(cfx__plan *p, cfx__plan_kernel *k) {
+    const cfx__plan_kernel *all = k->kind == CFX__PLAN_ITEM ? &p->kernels[k->x] : NULL;
+    if (all && all->kind == CFX__PLAN_VIEW) {
+        const cfx_value v = cfx_as_list(p->given[k->x])->items[k->index];
+        k->list = k->x;
+        put_view(p, k, all->x, v);
+    }
+}
+
+/* Several views that are only asked for one by one need no list of them. */
+static void leave_lists(cfx__lowering *l) {
+    cfx__plan *p = l->plan;
+    for (int k = 0; k < p->n; k++) {
+        bool unread = p->kernels[k].kind == CFX__PLAN_VIEW && p->given[k].tag != CFX_TAG_TENSOR &&
+                      !cfx__plan_wants(l->e, p->kernels[k].step->node);
+        for (int r = l->first[k]; unread && r < l->first[k + 1]; r++)
+            unread = p->kernels[l->readers[r]].kind == CFX__PLAN_VIEW;
+        if (unread)
+            p->kernels[k].kind = CFX__PLAN_NONE;
+    }
+}
+
+void cfx__plan_find_views(cfx__lowering *l) {
+    for (int k = 0; k < l->plan->n && cfx_ok(); k++) {
+        size_t mark = cfx_scope_open();
+        find_call(l->plan, &l->plan->kernels[k]);
+        find_item(l->plan, &l->plan->kernels[k]);
+        cfx_scope_close(mark);
+    }
+    leave_lists(l);
+}
+
+/* ---- headers --------------------------------------------------------------------------------- */
+
+cfx_value cfx__plan_view(cfx_value v, const cfx_tensor *from, cfx_tensor *now) {
+    if (v.tag == CFX_TAG_TENSOR) {
+        const cfx_tensor *like = cfx_as_tensor(v);
+        const int64_t size = cfx_dtype_size((cfx_dtype)like->dtype);
+        const int64_t old = cfx_dtype_size((cfx_dtype)from->dtype);
+        const int64_t by = like->offset * size - from->offset * old; /* bytes */
+        cfx_tensor *t = cfx__tensor_alias(now, like->ndim, like->shape, like->stride, now->offset);
+        t->dtype = like->dtype;
+        t->offset = (now->offset * old + by) / size;
+        t->data = now->data ? now->data + (like->numel ? by : 0) : NULL;
+        return cfx_tensor_value(t);
+    }
+    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out), cfx__plan_view(cfx_as_list(v)->items[i], from, now));
+    return out;
+}

@@ -1,0 +1,108 @@
+/* Views: where they lie is part of the plan, and runs do what the operators do. */
+#include "plan.h"
+#include "plan_test.h"
+
+#define CALL(to, op, args) "        " to " = torch.ops.aten." op "(" args ")\n"
+
+/* Views of an input, of a result in the arena, of a result that the caller gets, of a call's. */
+static cfx_program *looking(void) {
+    static const char *const names[] = {"w"};
+    cfx_tensor *t[] = {cfx_randn(24, 8)};
+    return program_of(
+        HEAD "p_w, x):\n" CALL("a", "slice.Tensor", "x, 0, 1, 5")
+            CALL("b", "linear.default", "a, p_w") CALL("c", "view.default", "b, [4, 3, 2, 4]")
+                CALL("d", "unbind.int", "c, 1") "        e = operator.getitem(d, 1)\n"
+                                                "        f = operator.getitem(d, 2)\n"
+            CALL("g", "transpose.int", "f, 1, 2") CALL("h", "contiguous.default", "e")
+                CALL("i", "mul.Tensor", "e, 2") CALL("j", "exp.default", "i")
+                    CALL("k", "cumsum.default", "j, 0") CALL("m", "select.int", "k, 2, -1")
+                        CALL("n", "contiguous.default", "m")
+                            CALL("o", "add.Tensor", "n, 1")
+                                CALL("q", "permute.default", "j, [2, 0, 1]")
+            "        return (g, h, o, q, a)\n",
+        tensors_of(COUNT(names), names, t));
+}
+
+/* The line of a plan that begins with a name and a space. */
+static const char *line_of(const char *plan, const char *name) {
+    const size_t n = strlen(name);
+    while (plan && *plan && (strncmp(plan, name, n) != 0 || plan[n] != ' ')) {
+        plan = strchr(plan, '\n');
+        plan = plan ? plan + 1 : NULL;
+    }
+    if (!plan || !*plan)
+        return "";
+    cfx__text t = {0};
+    cfx__text_add(&t, plan, strcspn(plan, "\n"));
+    const char *line = cfx__text_take(&t), *shape = strchr(line, '[');
+    return shape ? shape : line;
+}
+
+TEST(a_plan_says_where_views_lie) {
+    const char *plan = cfx_program_plan(looking(), cfx_tensor_value(cfx_randn(6, 8)));
+    CHECK_STR(line_of(plan, "a"), "[4, 8], a view of x from 8, strides [8, 1]");
+    CHECK_STR(line_of(plan, "c"), "[4, 3, 2, 4], a view of b from 0, strides [24, 8, 4, 1]");
+    CHECK_STR(line_of(plan, "d"), "");
+    CHECK_STR(line_of(plan, "e"), "[4, 2, 4], a view of b from 8, strides [24, 4, 1]");
+    CHECK_STR(line_of(plan, "g"), "[4, 4, 2], a view of b from 16, strides [24, 1, 4]");
+    CHECK_STR(line_of(plan, "m"), "[4, 2], a view of k from 3, strides [8, 4]");
+    CHECK_STR(line_of(plan, "q"), "[4, 4, 2], a view of j from 0, strides [1, 8, 4]");
+    CHECK(strstr(plan, " 7 views; ") != NULL);
+    CHECK_OK();
+}
+
+TEST(views_are_what_the_operators_give) {
+    cfx_program *p = looking();
+    for (int i = 0; i < 3; i++)
+        CHECK(agree(p, cfx_tensor_value(cfx_randn(6, 8))));
+    cfx_value wide = cfx_tensor_value(cfx_slice(cfx_randn(6, 24), 1, 8, 16));
+    CHECK(agree(p, wide));
+    CHECK_OK();
+}
+
+/* Views of inputs are the caller's memory, as the interpreter gives them; what gives its argument
+ * again gives the tensor itself. */
+TEST(views_of_inputs_share_their_memory) {
+    static const char code[] = HEAD
+        "x):\n" CALL("a", "slice.Tensor", "x, 0, 1, 3") CALL("b", "contiguous.default", "x")
+            CALL("c", "exp.default", "a") CALL("d", "neg.default", "c")
+                "        return (a, b, d)\n";
+    cfx_program *p = program_of(code, cfx_dict_new());
+    cfx_tensor *x = cfx_randn(4, 5);
+    cfx_value v = run_by(&cfx_planner, p, cfx_tensor_value(x));
+    CHECK_OK();
+    CHECK(cfx_tensor_at(v, 0)->storage == x->storage);
+    CHECK_INT(cfx_tensor_at(v, 0)->offset, 5);
+    CHECK(cfx_tensor_at(v, 1) == x);
+}
+
+/* ---- other values than planned --------------------------------------------------------------- */
+
+static bool wants(cfx_watcher *w, const cfx_node *n) { return !strcmp(n->name, w->user); }
+
+/* The same numbers and more, in another order of dimensions. */
+static cfx_value replace(cfx_watcher *w, cfx_node *n, cfx_value v) {
+    (void)w;
+    (void)n;
+    if (v.tag != CFX_TAG_TENSOR)
+        return cfx_none();
+    cfx_tensor *t = cfx_contiguous(cfx_transpose(v, 0, -1));
+    return cfx_tensor_value(cfx_add(cfx_transpose(t, 0, -1), 1));
+}
+
+TEST(views_look_into_what_was_put_in_place) {
+    static const char *const replaced[] = {"b", "c", "e", "f", "j", "k", "m", "x"};
+    cfx_program *p = looking();
+    cfx_value x = cfx_tensor_value(cfx_randn(6, 8));
+    run_by(&cfx_planner, p, x); /* a plan that is made already */
+    for (int i = 0; i < COUNT(replaced); i++) {
+        cfx_watcher w = {.see = replace, .wants = wants, .user = (void *)replaced[i]};
+        cfx_value by[2];
+        for (int k = 0; k < 2; k++)
+            by[k] = cfx_program_run_with(CFX_HERE, p, k ? &cfx_planner : &cfx_interpreter, &w,
+                                         (cfx_args){1, &x, NULL});
+        CHECK_OK();
+        for (int k = 0; k < 5; k++)
+            CHECK(cfx_integer(cfx_allclose(cfx_at(by[0], k), cfx_at(by[1], k), 1e-4, 1e-4)));
+    }
+}
