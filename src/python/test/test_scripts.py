@@ -1,4 +1,5 @@
 """Scripts written for PyTorch, run by `python3 -m cfx`: they print what they print there."""
+import importlib.util
 import os
 import re
 import subprocess
@@ -52,13 +53,52 @@ class Scripts(unittest.TestCase):
     def test_mistake(self):
         self.check("mistake", status=1)
 
-
     def test_notebook(self):
         path = os.path.join(HERE, *[".."] * 4, "examples", "python", "notebook")
         got = subprocess.run([sys.executable, f"{path}.py"], text=True, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT).stdout
         with open(f"{path}.out", encoding="utf-8") as f:
             self.assertEqual(got, f.read())
+
+
+def own_frames(text, name):
+    """What was printed, of tracebacks only the frames in the script itself (those below it are the
+    library's own business), and without the warnings that PyTorch gives about its own code."""
+    keep, lines = True, []
+    for line in text.split("\n"):
+        if line.startswith("  File "):
+            keep = name in line
+        elif re.match(r"\S+\.py:\d+: \w*Warning: ", line):
+            keep = False
+        elif not line.startswith(" "):
+            keep = True
+        if keep:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+class Seeds(unittest.TestCase):
+    """The scripts in seeds, and printed.txt: what they print under PyTorch 2.11."""
+
+    maxDiff = None
+    folder = os.path.join(HERE, os.pardir, "seeds")
+
+    def test_print_what_they_print_there(self):
+        with open(os.path.join(self.folder, "printed.txt"), encoding="utf-8") as f:
+            parts = re.split(r"^##### (.*)\n", f.read(), flags=re.M)[1:]
+        scripts = dict(zip(parts[::2], parts[1::2]))
+        self.assertEqual(sorted(scripts), sorted(n for n in os.listdir(self.folder)
+                                                 if n.endswith(".py")))
+        for name, want in scripts.items():
+            with self.subTest(name):
+                with open(os.path.join(self.folder, name), encoding="utf-8") as f:
+                    if "import numpy" in f.read() and importlib.util.find_spec("numpy") is None:
+                        continue
+                status, got = run(name, cwd=self.folder)
+                plain_want, plain_got = (re.sub(" at 0x[.]{3}", "", own_frames(plain(t), name))
+                                         for t in (want, got))
+                self.assertEqual(plain_got, plain_want)
+                self.assertEqual(status, 1 if want.startswith("Traceback") else 0)
 
 
 class Command(unittest.TestCase):
