@@ -48,6 +48,7 @@ READS(get_fx, cfx__py_text(cfx_program_fx(p)))
 READS(get_graph, cfx__py_from_graph(p->module->graph))
 READS(get_module, cfx__py_from_cmodule(p->module))
 READS(get_callable, cfx__py_from_cmodule(cfx_program_module(p)))
+READS(get_unflattened, cfx__py_from_cmodule(cfx_program_unflatten(p)))
 READS(get_state, cfx__py_from_value(cfx_dict_value(p->state)))
 READS(get_constants, cfx__py_from_value(cfx_dict_value(p->constants)))
 READS(get_ranges, cfx__py_from_value(cfx_dict_value(p->ranges)))
@@ -217,21 +218,23 @@ static PyObject *parse_program(PyObject *unused, PyObject *args) {
     return o;
 }
 
-/* export_program(mirror, args, kwargs, dynamic) */
+/* export_program(mirror, args, kwargs, dynamic, preserve): the paths of modules whose signatures are
+ * to be kept, or None. */
 static PyObject *export_program(PyObject *unused, PyObject *args) {
-    PyObject *module, *a, *kw, *dynamic, *o = NULL;
+    PyObject *module, *a, *kw, *dynamic, *preserve, *o = NULL;
     (void)unused;
-    if (!PyArg_ParseTuple(args, "O!O!O!O", cfx__py.module, &module, &PyTuple_Type, &a,
-                          &PyDict_Type, &kw, &dynamic))
+    if (!PyArg_ParseTuple(args, "O!O!O!OO", cfx__py.module, &module, &PyTuple_Type, &a,
+                          &PyDict_Type, &kw, &dynamic, &preserve))
         return NULL;
     CFX__PY_CALL(o) {
-        cfx_value va, vk, vd;
+        cfx_value va, vk, vd, vp;
         if (!cfx__py_to_value(a, &va) || !cfx__py_to_value(kw, &vk) ||
-            !cfx__py_to_value(dynamic, &vd))
+            !cfx__py_to_value(dynamic, &vd) || !cfx__py_to_value(preserve, &vp))
             continue;
         if (!cfx_as_dict(vk)->len)
             vk = cfx_none();
-        o = cfx__py_from_program(cfx_export(cfx__py_cmodule_of(module), va, vk, vd));
+        o = cfx__py_from_program(cfx_export(cfx__py_cmodule_of(module), va, vk, vd,
+                                            .preserve_module_call_signature = vp));
     }
     return o;
 }
@@ -246,6 +249,7 @@ static PyMethodDef methods[] = {
     {"_graph", get_graph, METH_NOARGS, NULL},
     {"_module", get_module, METH_NOARGS, "The GraphModule of the program, of C."},
     {"_callable", get_callable, METH_NOARGS, "program.module(), of C."},
+    {"_unflatten", get_unflattened, METH_NOARGS, "The modules that it came from, of C."},
     {"_state", get_state, METH_NOARGS, NULL},
     {"_constants", get_constants, METH_NOARGS, NULL},
     {"_ranges", get_ranges, METH_NOARGS, NULL},

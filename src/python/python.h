@@ -106,7 +106,8 @@ typedef struct cfx__py_globals {
     PyObject *size;           /* * torch.Size */
     PyObject *tensor_class;   /* * what a tensor that comes out of C is an instance of */
     PyObject *node_class;     /* * and a node, a graph, a size that is a symbol */
-    PyObject *graph_class, *sym_class, *program_class;
+    PyObject *graph_class, *program_class;
+    PyObject *sym_class, *sym_float_class, *sym_bool_class;
     PyObject *module_from;    /* * called with a module of C: the Python module for it */
     PyObject *mirror_kind;    /* * called with a module: the layer of C's that it is, or None */
     PyObject *plain_attrs;    /* * called with a module: its attributes that C can have */

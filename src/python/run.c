@@ -25,7 +25,7 @@ cfx__py_released cfx__py_let_go(void) {
 }
 
 cfx__py_released cfx__py_release(cfx_args a) {
-    for (int i = 0; i < a.n; i++)
+    for (int i = 0; i < a.n && !cfx_sizes_vary(); i++) /* sizes that vary are not to be looked at */
         if (a.v[i].tag == CFX_TAG_TENSOR && cfx_tensor_numel(cfx_as_tensor(a.v[i])) >= LONG)
             return cfx__py_let_go();
     return NULL;

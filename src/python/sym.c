@@ -1,5 +1,8 @@
-/* Sizes that are symbols: an object over an expression of C. Arithmetic is Python's business (see
- * cfx/_sym.py), which makes expressions of expressions here. */
+/* Numbers that are symbols: an expression of C, or a number that C has marked, while a module is
+ * exported, as a size that varies or as data (cfx_size, cfx_item). Arithmetic is Python's business
+ * (see cfx/torch/_sym.py): it makes expressions of expressions here, and calls of C's functions
+ * with marked numbers, which are recorded. To look at a marked number is to decide by it: C refuses
+ * that where it is data. */
 #include "python.h"
 
 typedef struct sym {
@@ -18,7 +21,10 @@ static PyObject *make(PyTypeObject *type, cfx_value v) {
 }
 
 PyObject *cfx__py_from_sym(cfx_value v) {
-    return make(cfx__py.sym_class ? (PyTypeObject *)cfx__py.sym_class : cfx__py.sym, v);
+    PyObject *class_ = v.tag == CFX_TAG_BOOL    ? cfx__py.sym_bool_class
+                       : v.tag == CFX_TAG_FLOAT ? cfx__py.sym_float_class
+                                                : cfx__py.sym_class;
+    return make(class_ ? (PyTypeObject *)class_ : cfx__py.sym, v);
 }
 
 /* Sym(text): the expression that a text is. */
@@ -49,17 +55,48 @@ static PyObject *sym_repr(PyObject *self) {
     return text;
 }
 
-/* _hint(): its value with the example inputs. */
-static PyObject *hint(PyObject *self, PyObject *unused) {
+/* _marked: whether it is a number that C has marked. */
+static PyObject *get_marked(PyObject *self, void *unused) {
     (void)unused;
-    return PyLong_FromLongLong(cfx_integer(((sym *)self)->v));
+    return PyBool_FromLong(((sym *)self)->v.tag != CFX_TAG_SYM);
 }
 
-static PyMethodDef methods[] = {{"_hint", hint, METH_NOARGS, NULL}, {0}};
+/* _hint(): its value with the example inputs; an error where it is data. */
+static PyObject *hint(PyObject *self, PyObject *unused) {
+    cfx_value v = ((sym *)self)->v;
+    PyObject *o = NULL;
+    (void)unused;
+    CFX__PY_CALL(o) {
+        cfx_value plain = v.tag == CFX_TAG_BOOL ? cfx_bool(cfx_is_true_from((cfx_site){0}, v))
+                          : v.tag == CFX_TAG_FLOAT
+                              ? cfx_float(cfx_number_from((cfx_site){0}, v))
+                              : cfx_int(cfx_integer_from((cfx_site){0}, v));
+        if (cfx_ok())
+            o = cfx__py_from_value(plain);
+    }
+    return o;
+}
+
+/* _true(): whether it is not 0; an error where it is data. */
+static PyObject *is_true(PyObject *self, PyObject *unused) {
+    PyObject *o = NULL;
+    (void)unused;
+    CFX__PY_CALL(o) {
+        bool truth = cfx_is_true_from((cfx_site){0}, ((sym *)self)->v);
+        if (cfx_ok())
+            o = PyBool_FromLong(truth);
+    }
+    return o;
+}
+
+static PyMethodDef methods[] = {
+    {"_hint", hint, METH_NOARGS, NULL}, {"_true", is_true, METH_NOARGS, NULL}, {0}};
+static PyGetSetDef attributes[] = {{"_marked", get_marked, NULL, NULL, NULL}, {0}};
 static PyType_Slot slots[] = {{Py_tp_new, sym_new},
                               {Py_tp_dealloc, sym_dealloc},
                               {Py_tp_repr, sym_repr},
                               {Py_tp_methods, methods},
+                              {Py_tp_getset, attributes},
                               {0, NULL}};
 static PyType_Spec spec = {"_cfx.Sym", sizeof(sym), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
                            slots};

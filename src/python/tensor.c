@@ -86,10 +86,27 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
+/* What a method gives while sizes vary: numbers that C has marked. */
+static PyObject *asked(const char *method, PyObject *self, int n, cfx_value argument) {
+    PyObject *o = NULL;
+    CFX__PY_CALL(o) {
+        cfx_value given[] = {cfx_tensor_value(cfx__py_tensor_of(self)), argument};
+        cfx_value v = cfx_py_from((cfx_site){0}, method, (cfx_args){1 + n, given, NULL});
+        if (cfx_ok())
+            o = cfx__py_from_value(v);
+    }
+    return o;
+}
+
 static PyObject *get_shape(PyObject *self, void *unused) {
     (void)unused;
     const cfx_tensor *t = cfx__py_tensor_of(self);
-    return cfx__py_from_ints(cfx_tensor_ndim(t), cfx_tensor_shape(t));
+    if (!cfx_sizes_vary())
+        return cfx__py_from_ints(cfx_tensor_ndim(t), cfx_tensor_shape(t));
+    PyObject *plain = asked("Tensor.size", self, 0, cfx_none());
+    PyObject *size = plain ? PyObject_CallFunctionObjArgs(cfx__py.size, plain, NULL) : NULL;
+    Py_XDECREF(plain);
+    return size;
 }
 static PyObject *get_dtype(PyObject *self, void *unused) {
     (void)unused;
@@ -273,6 +290,8 @@ static PyObject *method_size(PyObject *self, PyObject *const *args, Py_ssize_t n
         return result;
     if (!take_dim(args, n, kwnames, &given, &dim))
         return NULL;
+    if (given && cfx_sizes_vary())
+        return asked("Tensor.size", self, 1, cfx_int(dim));
     return given ? one_of(t, cfx_tensor_shape(t), dim) : get_shape(self, NULL);
 }
 
@@ -299,6 +318,8 @@ static PyObject *method_numel(PyObject *self, PyObject *unused) {
     PyObject *result;
     if (is_overridden("numel", self, NULL, 0, NULL, &result))
         return result;
+    if (cfx_sizes_vary())
+        return asked("Tensor.numel", self, 0, cfx_none());
     return PyLong_FromLongLong(cfx_tensor_numel(cfx__py_tensor_of(self)));
 }
 static PyObject *method_dim(PyObject *self, PyObject *unused) {

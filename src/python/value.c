@@ -239,9 +239,12 @@ static PyObject *from_value(cfx_value v, bool frozen) {
     switch ((cfx_tag)v.tag) {
     case CFX_TAG_TENSOR: return cfx__py_from_tensor(cfx_as_tensor(v));
     case CFX_TAG_NONE: return new_reference(Py_None);
-    case CFX_TAG_BOOL: return PyBool_FromLong(cfx_as_bool(v));
-    case CFX_TAG_INT: return PyLong_FromLongLong(cfx_as_int(v));
-    case CFX_TAG_FLOAT: return PyFloat_FromDouble(cfx_as_float(v));
+    case CFX_TAG_BOOL:
+        return v.spare ? cfx__py_from_sym(v) : PyBool_FromLong(cfx_as_bool(v));
+    case CFX_TAG_INT:
+        return v.spare ? cfx__py_from_sym(v) : PyLong_FromLongLong(cfx_as_int(v));
+    case CFX_TAG_FLOAT:
+        return v.spare ? cfx__py_from_sym(v) : PyFloat_FromDouble(cfx_as_float(v));
     case CFX_TAG_STR: {
         const char *text = cfx_text(v);
         return PyUnicode_DecodeUTF8(text, (Py_ssize_t)cfx_text_length(v), "surrogateescape");

@@ -249,6 +249,11 @@ cfx_value cfx__mark_read(cfx_site at, cfx_value v) {
     return plain;
 }
 
+bool cfx_sizes_vary(void) {
+    const cfx__recorder *r = cfx__recorder_now();
+    return r && r->marks && ((const cfx__export *)r)->dims->worlds.symbols.len;
+}
+
 bool cfx__mark_may_read(cfx_site at, const cfx_tensor *t) {
     cfx__recorder *r = cfx__recorder_now();
     bool recorded = r && r->marks && (cfx__record_shadow_of(t) || (r->holds && r->holds(r, t)));

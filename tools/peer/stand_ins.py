@@ -264,7 +264,7 @@ class AbsentFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return None
         parent, _, last = name.rpartition(".")
         there = vars(sys.modules[parent]).get(last) if parent in sys.modules else None
-        if there is not None and not isinstance(there, (Absent, types.ModuleType)):
+        if there is not None and not isinstance(there, (Absent, AbsentModule)):
             return None
         place = os.path.join(os.path.dirname(torch.__file__), *name.split(".")[1:])
         if name.startswith("torch") and not name.startswith("torchvision") and (
@@ -350,6 +350,11 @@ def install():
     module("torch.testing._internal.distributed")
     module("torch.testing._internal.distributed.fake_pg", FakeStore=object)
     module("torch.testing._internal.two_tensor", TwoTensor=object)
+    from torch.export import _errors
+
+    module("torch._dynamo.exc", **{n: v for n, v in vars(_errors).items() if isinstance(v, type)},
+           TorchRuntimeError=type("TorchRuntimeError", (RuntimeError,), {}),
+           InternalTorchDynamoError=type("InternalTorchDynamoError", (RuntimeError,), {}))
     module("torch._dynamo.test_case", TestCase=TestCase, run_tests=run_tests)
     module("torch._dynamo.testing", normalize_gm=_normalize_gm, CompileCounter=object,
            same=lambda a, b: True)

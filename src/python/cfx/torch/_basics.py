@@ -6,6 +6,8 @@ from cfx import _cfx, _tensor
 from cfx._tensor import Tensor, _default_dtype, _print_options
 from cfx._cfx import strided  # noqa: F401
 
+from . import _sym
+
 __all__ = ["manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state", "is_tensor",
            "is_storage", "typename", "set_default_dtype", "get_default_dtype",
            "set_default_device", "get_default_device", "set_default_tensor_type",
@@ -323,22 +325,33 @@ def _failed(kind, message):
 
 
 def _check(cond, message=None):
-    """A RuntimeError where a condition does not hold."""
+    """A RuntimeError where a condition does not hold. Of numbers that are data, while a module is
+    exported, it is assumed, and the program asserts it."""
     if type(cond) is not builtins.bool and _cfx.is_overridden(cond):
         return _cfx.override(_check, (cond, message), {})
+    if _sym._is_marked(cond):
+        return _assumed("_check", cond)
     if not cond:
         _failed(RuntimeError, message)
 
 
 def _check_value(cond, message=None):
+    if _sym._is_marked(cond):
+        return _assumed("_check_value", cond)
     if not cond:
         _failed(ValueError, message)
 
 
 def _check_is_size(i, message=None, *, max=None):
     """A RuntimeError where a number cannot be a size."""
-    if i < 0:
+    if _sym._is_marked(i):
+        return _assumed("_check_is_size", i, max=max)
+    if i < 0 or (max is not None and i > max):
         _failed(RuntimeError, message)
+
+
+def _assumed(name, *args, **kwargs):
+    _sym._function("torch", name)(*args, **kwargs)
 
 
 # ---- files ---------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
 """Sizes that are symbols: SymInt, SymFloat, SymBool, and the functions that take them."""
+import functools
 import math
 import operator
 
@@ -42,9 +43,10 @@ class _Expr(str):
         return True
 
 
-class SymInt(_cfx.Sym):
-    """An expression of sizes. Arithmetic gives expressions; a comparison is decided by the example
-    inputs."""
+class _Sym(_cfx.Sym):
+    """A number that is not known before the program runs: an expression of symbols, or a number
+    that a model which is being exported got from C. Arithmetic gives others; to look at it is to
+    decide by the example inputs, or an error where it is data."""
 
     __module__ = "torch"
 
@@ -52,73 +54,137 @@ class SymInt(_cfx.Sym):
     def node(self):
         return _SymNode(self)
 
-    def _with(self, text):
-        return SymInt(text)
+    def __bool__(self):
+        return self._true() if self._marked else bool(self._hint())
 
     def __int__(self):
-        return self._hint()
+        return int(self._hint())
 
-    __index__ = __int__
-
-    def __bool__(self):
-        return bool(self._hint())
+    def __float__(self):
+        return float(self._hint())
 
     def __hash__(self):
+        if self._marked:
+            raise TypeError(f"unhashable type: {type(self).__name__}")
         return hash(str(self))
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+class SymInt(_Sym):
+    __module__ = "torch"
+
+    __index__ = _Sym.__int__
 
     def is_integer(self):
         return True
 
-    def __float__(self):
-        return float(self._hint())
+    def as_integer_ratio(self):
+        return self, 1
+
+    def __abs__(self):
+        return self if self >= 0 else -self
+
+    def __pos__(self):
+        return self
+
+    def __round__(self, ndigits=None):
+        return self
+
+    __trunc__ = __floor__ = __ceil__ = lambda self: self
+
+
+class SymFloat(_Sym):
+    __module__ = "torch"
+
+    def is_integer(self):
+        return float(self).is_integer()
+
+    def __trunc__(self):
+        return _called("torch", "sym_int", self)
+
+    def __floor__(self):
+        return _called("math", "floor", self)
+
+    def __ceil__(self):
+        return _called("math", "ceil", self)
+
+
+class SymBool(_Sym):
+    __module__ = "torch"
+
+    def __and__(self, other):
+        return _called("operator", "and_", self, other)
+
+    def __or__(self, other):
+        return _called("operator", "or_", self, other)
+
+
+@functools.cache
+def _function(module, name):
+    return _cfx.function(f"{module}.{name}", name, 1)
+
+
+def _called(module, name, *args):
+    """What a function of C's gives for marked numbers."""
+    return _function(module, name)(*args)
+
+
+def _is_marked(x):
+    return isinstance(x, _Sym) and x._marked
 
 
 def _text(x):
     return f"({x})" if isinstance(x, SymInt) else str(x)
 
 
-def _arithmetic(sign, reflected):
+def _arithmetic(name, sign, reflected):
     def method(self, other):
-        if not isinstance(other, (int, SymInt)):
+        if not isinstance(other, (int, float, _Sym)):
             return NotImplemented
-        a, b = (_text(other), _text(self)) if reflected else (_text(self), _text(other))
-        return SymInt(f"{a}{sign}{b}")
+        a, b = (other, self) if reflected else (self, other)
+        if _is_marked(a) or _is_marked(b):
+            return _called("operator", name, a, b)
+        if sign is None or not isinstance(other, (int, SymInt)):
+            return getattr(operator, name)(*(x._hint() if isinstance(x, _Sym) else x
+                                             for x in (a, b)))
+        return SymInt(f"{_text(a)}{sign}{_text(b)}")
 
     return method
 
 
-def _compared(op):
+def _compared(name):
+    op = getattr(operator, name)
+
     def method(self, other):
-        if op in (operator.eq, operator.ne) and isinstance(other, SymInt) \
-                and str(self) == str(other):
-            return op is operator.eq
-        if not isinstance(other, (int, float, SymInt)):
+        if not isinstance(other, (int, float, _Sym)):
             return NotImplemented
+        if _is_marked(self) or _is_marked(other):
+            return _called("operator", name, self, other)
+        if name in ("eq", "ne") and isinstance(other, SymInt) and str(self) == str(other):
+            return name == "eq"
         return op(self._hint(), int(other) if isinstance(other, SymInt) else other)
 
     return method
 
 
 for _name, _sign in (("add", " + "), ("sub", " - "), ("mul", "*"), ("floordiv", "//"),
-                     ("mod", "%")):
-    setattr(SymInt, f"__{_name}__", _arithmetic(_sign, False))
-    setattr(SymInt, f"__r{_name}__", _arithmetic(_sign, True))
+                     ("mod", "%"), ("truediv", None), ("pow", None)):
+    setattr(_Sym, f"__{_name}__", _arithmetic(_name, _sign, False))
+    setattr(_Sym, f"__r{_name}__", _arithmetic(_name, _sign, True))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    setattr(SymInt, f"__{_name}__", _compared(getattr(operator, _name)))
-SymInt.__neg__ = lambda self: SymInt(f"-1*{_text(self)}")
+    setattr(_Sym, f"__{_name}__", _compared(_name))
 
 
-class SymFloat:
-    __module__ = "torch"
+def _negated(self):
+    return _called("operator", "neg", self) if self._marked else SymInt(f"-1*{_text(self)}")
 
 
-class SymBool:
-    __module__ = "torch"
+_Sym.__neg__ = _negated
 
 
 def _overridden(f):
-    import functools
-
     @functools.wraps(f)
     def inner(*args, **kwargs):
         if _cfx.is_overridden(*args):
@@ -128,34 +194,27 @@ def _overridden(f):
     return inner
 
 
-@_overridden
-def sym_int(a):
-    return a if isinstance(a, (int, SymInt)) else int(math.trunc(a))
+def _sym_function(name, plain):
+    """torch.NAME: by C where a number is marked, which records it, else by Python."""
+    @_overridden
+    def f(*args):
+        if any(_is_marked(a) for a in args):
+            return _called("torch", name, *args)
+        return plain(*args)
+
+    f.__name__ = f.__qualname__ = name
+    f.__module__ = "torch"
+    return f
 
 
-@_overridden
-def sym_float(a):
-    return float(a)
-
-
-@_overridden
-def sym_max(a, b):
-    return max(a, b)
-
-
-@_overridden
-def sym_min(a, b):
-    return min(a, b)
-
-
-@_overridden
-def sym_not(a):
-    return not a
-
-
-@_overridden
-def sym_ite(b, t, f):
-    return t if b else f
-
+sym_int = _sym_function("sym_int", lambda a: a if isinstance(a, (int, SymInt))
+                        else int(math.trunc(a)))
+sym_float = _sym_function("sym_float", float)
+sym_max = _sym_function("sym_max", max)
+sym_min = _sym_function("sym_min", min)
+sym_not = _sym_function("sym_not", operator.not_)
+sym_ite = _sym_function("sym_ite", lambda b, t, f: t if b else f)
 
 _cfx.adopt("sym_class", SymInt)
+_cfx.adopt("sym_float_class", SymFloat)
+_cfx.adopt("sym_bool_class", SymBool)

@@ -3,20 +3,21 @@ import functools
 
 from cfx import _cfx
 
+from .._ops import HigherOrderOperator
 from ..utils import _pytree as pytree
 
 
 def cond(pred, true_fn, false_fn, operands=()):
     """true_fn(*operands) or false_fn(*operands)."""
     if _cfx.is_overridden(pred, *operands):
-        return _cfx.override(cond, (pred, true_fn, false_fn, operands), {})
+        return _cfx.override(operator("cond"), (pred, true_fn, false_fn, operands), {})
     return _cfx.cond(pred, (true_fn, false_fn), tuple(operands))
 
 
 def while_loop(cond_fn, body_fn, carried_inputs):
     """body_fn as long as cond_fn says so; a tuple."""
     if _cfx.is_overridden(*carried_inputs):
-        return _cfx.override(while_loop, (cond_fn, body_fn, carried_inputs), {})
+        return _cfx.override(operator("while_loop"), (cond_fn, body_fn, carried_inputs), {})
     return _cfx.while_loop((cond_fn, body_fn), tuple(carried_inputs))
 
 
@@ -42,3 +43,67 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
         return pytree.tree_leaves(both)
 
     return pytree.tree_unflatten(_cfx.scan((flat,), None, leaves, dim, reverse), spec)
+
+
+# ---- as programs call them -----------------------------------------------------------------------
+
+
+def _wrap_with_set_grad_enabled(enable, wrapped, *args):
+    from ..autograd import set_grad_enabled
+
+    with set_grad_enabled(enable):
+        return wrapped(*args)
+
+
+def _wrap_with_autocast(device_type, dtype, enabled, cache_enabled, wrapped, *args):
+    from ..amp import autocast
+
+    with autocast(device_type, dtype, enabled, cache_enabled):
+        return wrapped(*args)
+
+
+def _invoke_subgraph(subgraph, identifier, *operands):
+    return subgraph(*operands)
+
+
+class _Operator(HigherOrderOperator):
+    """torch.ops.higher_order.NAME"""
+
+    def __init__(self, name, function):
+        super().__init__(name)
+        self._function = function
+
+    def __call__(self, *args, **kwargs):
+        if _cfx.is_overridden(*args, *kwargs.values()):
+            return _cfx.override(self, args, kwargs)
+        return self._function(*args, **kwargs)
+
+    def __reduce__(self):
+        return (operator, (self._name,))
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+_operators = {name: _Operator(name, f) for name, f in (
+    ("cond", cond),
+    ("while_loop", lambda test, body, carried, additional=(): while_loop(
+        lambda *a: test(*a, *additional), lambda *a: body(*a, *additional), carried)),
+    ("map_impl", lambda f, xs, args=(): [map(lambda x, *rest: f(x, *rest), *xs, *args)]
+     if len(xs) == 1 else map(f, xs, *args)),
+    ("scan", lambda f, init, xs, dim=0, reverse=False, additional=(): scan(
+        f, init, xs, dim=dim, reverse=reverse)),
+    ("associative_scan", associative_scan),
+    ("invoke_subgraph", _invoke_subgraph),
+    ("wrap_with_set_grad_enabled", _wrap_with_set_grad_enabled),
+    ("wrap_with_autocast", _wrap_with_autocast),
+    ("print", lambda text, **kwargs: print(text.format(**kwargs))),
+)}
+
+
+def operator(name):
+    """The operator called so; AttributeError where there is none."""
+    try:
+        return _operators[name]
+    except KeyError:
+        raise AttributeError(f"'_HigherOrderNamespace' object has no attribute '{name}'") from None

@@ -12,6 +12,7 @@ from .dynamic_shapes import AdditionalInputs, Dim, ShapesCollection, dims  # noq
 from .exported_program import (ExportedProgram, ModuleCallEntry,  # noqa: F401
                                ModuleCallSignature, default_decompositions)
 from .graph_signature import ExportBackwardSignature, ExportGraphSignature  # noqa: F401
+from .unflatten import FlatArgsAdapter, UnflattenedModule, unflatten  # noqa: F401
 
 
 def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
@@ -56,10 +57,6 @@ def register_dataclass(cls, *, serialized_type_name=None):
 
 
 def __getattr__(name):
-    if name in ("unflatten", "FlatArgsAdapter", "UnflattenedModule"):
-        import importlib
-
-        return getattr(importlib.import_module(f"{__name__}.unflatten"), name)
     if name == "Constraint":
         return dynamic_shapes.Constraint
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,7 +14,7 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
     if not isinstance(mod, Module):
         raise ValueError("Expected `mod` to be an instance of `torch.nn.Module`, got "
                          f"{type(mod)}.")
-    return _export(mod, args, kwargs, dynamic_shapes)
+    return _export(mod, args, kwargs, dynamic_shapes, preserve_module_call_signature)
 
 
 export_for_training = export_for_inference = export
@@ -23,10 +23,12 @@ export_for_training = export_for_inference = export
 def draft_export(mod, args, kwargs=None, *, dynamic_shapes=None,
                  preserve_module_call_signature=(), strict=False,
                  prefer_deferred_runtime_asserts_over_guards=False):
-    return export(mod, args, kwargs, dynamic_shapes=dynamic_shapes)
+    return export(mod, args, kwargs, dynamic_shapes=dynamic_shapes,
+                  preserve_module_call_signature=preserve_module_call_signature)
 
 
-def _export(mod, args, kwargs=None, dynamic_shapes=None, **options):
+def _export(mod, args, kwargs=None, dynamic_shapes=None, preserve_module_call_signature=(),
+            **options):
     if not isinstance(args, tuple):
         raise UserError(UserErrorType.INVALID_INPUT, f"Expecting `args` to be a tuple of example "
                         f"positional inputs, got {type(args)}")
@@ -36,7 +38,8 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, **options):
         said = said.dynamic_shapes(mod, args, kwargs)
     combined = dims._combine_args(mod, args, kwargs)
     dims._check_dynamic_shapes(combined, said)
-    program = capture(mod, args, kwargs, dims.to_c(combined, said))
+    program = capture(mod, args, kwargs, dims.to_c(combined, said),
+                      list(preserve_module_call_signature))
     ep = ExportedProgram(program)
     ep._example_inputs = (args, kwargs)
     if isinstance(dynamic_shapes, dims.AdditionalInputs):
@@ -44,7 +47,7 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, **options):
     return ep
 
 
-def capture(mod, args, kwargs, dynamic):
+def capture(mod, args, kwargs, dynamic, preserve=()):
     """The program that C records while the model runs."""
     root, mirrors = _cfx.mirror_tree(mod, signature(mod))
 
@@ -52,5 +55,11 @@ def capture(mod, args, kwargs, dynamic):
         mirror = mirrors.get(id(module))
         return forward(*a, **kw) if mirror is None else mirror.forward(a, kw)
 
-    with watched(call, lambda name, value: value):
-        return _cfx.export_program(root, args, kwargs, dynamic)
+    try:
+        with watched(call, lambda name, value: value):
+            return _cfx.export_program(root, args, kwargs, dynamic, list(preserve) or None)
+    except ValueError as e:
+        if not str(e).startswith("Constraints violated"):
+            raise
+        text = str(e).replace(")!", ")! For more information, run with TORCH_LOGS=\"+dynamic\".", 1)
+        raise UserError(UserErrorType.CONSTRAINT_VIOLATION, text) from None
