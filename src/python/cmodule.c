@@ -121,7 +121,7 @@ static PyObject *forward(PyObject *self, PyObject *args) {
         if (!cfx__py_to_args_of(a, kw, &given))
             continue;
         cfx_value v =
-            cfx_forward_value_from((cfx_site){0}, cfx__py_cmodule_of(self), given);
+            cfx_forward_value_from(cfx__py_here(), cfx__py_cmodule_of(self), given);
         if (!cfx_is_bad(v))
             result = cfx__py_from_value(v);
     }

@@ -51,7 +51,7 @@ static PyObject *cond(PyObject *unused, PyObject *args) {
         cfx_args a;
         cfx_module *m = carrier(functions);
         if (!cfx_failed(m) && cfx__py_to_value(pred, &p) && operands_of(operands, &a))
-            result = result_of(cfx_cond_from((cfx_site){0}, m, p, first, second, a));
+            result = result_of(cfx_cond_from(cfx__py_here(), m, p, first, second, a));
     }
     return result;
 }
@@ -66,7 +66,7 @@ static PyObject *while_loop(PyObject *unused, PyObject *args) {
         cfx_args a;
         cfx_module *m = carrier(functions);
         if (!cfx_failed(m) && operands_of(values, &a))
-            result = result_of(cfx_while_loop_from((cfx_site){0}, m, first, second, a));
+            result = result_of(cfx_while_loop_from(cfx__py_here(), m, first, second, a));
     }
     return result;
 }
@@ -81,7 +81,7 @@ static PyObject *map(PyObject *unused, PyObject *args) {
         cfx_args a;
         cfx_module *m = carrier(functions);
         if (!cfx_failed(m) && operands_of(values, &a))
-            result = result_of(cfx_map_from((cfx_site){0}, m, first, a));
+            result = result_of(cfx_map_from(cfx__py_here(), m, first, a));
     }
     return result;
 }
@@ -101,8 +101,8 @@ static PyObject *scan(PyObject *unused, PyObject *args) {
         if (cfx_failed(m) || !cfx__py_to_value(init, &from) || !cfx__py_to_value(xs, &over))
             continue;
         result = result_of(init == Py_None
-                               ? cfx_associative_scan_from((cfx_site){0}, m, first, over, o)
-                               : cfx_scan_from((cfx_site){0}, m, first, from, over, o));
+                               ? cfx_associative_scan_from(cfx__py_here(), m, first, over, o)
+                               : cfx_scan_from(cfx__py_here(), m, first, from, over, o));
     }
     return result;
 }

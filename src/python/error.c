@@ -128,3 +128,17 @@ bool cfx__py_enter(cfx__py_lock *lock) {
 }
 
 void cfx__py_exit(cfx__py_lock lock) { PyGILState_Release(lock); }
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+cfx_site cfx__py_here(void) {
+    cfx_site at = {0};
+    if (!cfx__py_this_thread.exporting || !cfx__py.here)
+        return at;
+    PyObject *place = PyObject_CallFunctionObjArgs(cfx__py.here, NULL);
+    /* the name is held by a table of all such names */
+    if (!place || !PyArg_ParseTuple(place, "yi", &at.file, &at.line))
+        PyErr_Clear();
+    Py_XDECREF(place);
+    return at;
+}

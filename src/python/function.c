@@ -189,7 +189,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
         if (!cfx__py_to_args(args, nargs, kwnames, values, &a))
             continue;
         cfx__py_released out = cfx__py_release(a);
-        cfx_value v = cfx_target_call_from((cfx_site){0}, f->target, a);
+        cfx_value v = cfx_target_call_from(cfx__py_here(), f->target, a);
         cfx__py_regain(out);
         if (!cfx_is_bad(v))
             result = result_of(f, v);

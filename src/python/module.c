@@ -18,9 +18,8 @@ static const struct place {
     PLACE(graph_class),   PLACE(immutable_list), PLACE(immutable_dict), PLACE(return_type),
     PLACE(callable),      PLACE(target_of),      PLACE(meta_from),    PLACE(overload_attr),
     PLACE(code_of),       PLACE(disabled),       PLACE(sym_class),    PLACE(sym_float_class),
-    PLACE(sym_bool_class),    PLACE(module_from),
-    PLACE(mirror_kind),   PLACE(plain_attrs),    PLACE(program_class),
-    PLACE(call_bound),
+    PLACE(sym_bool_class), PLACE(module_from),   PLACE(mirror_kind),  PLACE(plain_attrs),
+    PLACE(program_class), PLACE(call_bound),     PLACE(here),
 #undef PLACE
 };
 

@@ -24,7 +24,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
         if (!cfx__py_to_args(args, nargs, kwnames, values, &a))
             continue;
         cfx__py_released out = cfx__py_release(a);
-        cfx_value v = cfx_op_do_from((cfx_site){0}, ((overload *)self)->op, a);
+        cfx_value v = cfx_op_do_from(cfx__py_here(), ((overload *)self)->op, a);
         cfx__py_regain(out);
         if (!cfx_is_bad(v))
             result = cfx__py_from_value(v);

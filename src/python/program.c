@@ -233,8 +233,10 @@ static PyObject *export_program(PyObject *unused, PyObject *args) {
             continue;
         if (!cfx_as_dict(vk)->len)
             vk = cfx_none();
+        cfx__py_this_thread.exporting++;
         o = cfx__py_from_program(cfx_export(cfx__py_cmodule_of(module), va, vk, vd,
                                             .preserve_module_call_signature = vp));
+        cfx__py_this_thread.exporting--;
     }
     return o;
 }

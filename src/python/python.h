@@ -117,6 +117,7 @@ typedef struct cfx__py_globals {
     PyObject *callable;       /* * called with a path: the Python callable that a target names */
     PyObject *target_of;      /* * called with a callable: (its path, whether C knows that) */
     PyObject *meta_from;      /* * called with the metadata of a node: as torch.fx has it */
+    PyObject *here;           /* * called without arguments: (file, line) of the model's code */
     PyObject *known;          /* callables of Python's to the paths by which C knows them */
     PyObject *overload_attr;  /* * called with an overload and the name of an attribute */
     PyObject *overloads;      /* address of an operator to its object */
@@ -145,6 +146,7 @@ typedef struct cfx__py_mode {
 typedef struct cfx__py_thread {
     cfx__py_mode *function_modes, *dispatch_modes; /* innermost first */
     bool overrides_off;
+    int exporting; /* exports that are running, one in another */
 } cfx__py_thread;
 
 extern _Thread_local cfx__py_thread cfx__py_this_thread;
@@ -161,6 +163,9 @@ PyObject *cfx__py_leave(size_t mark, PyObject *result);
 bool cfx__py_raise(void);
 /* Keeps the exception that is set for the one who called C, and records it there. */
 void cfx__py_caught(void);
+/* The line of the model that calls, while it is exported; elsewhere none, as exceptions have their
+ * own. */
+cfx_site cfx__py_here(void);
 /* Takes the lock on whatever thread, for what C calls back; false where there is no interpreter any
  * more, and then nothing is taken. */
 typedef PyGILState_STATE cfx__py_lock;

@@ -67,10 +67,10 @@ static PyObject *hint(PyObject *self, PyObject *unused) {
     PyObject *o = NULL;
     (void)unused;
     CFX__PY_CALL(o) {
-        cfx_value plain = v.tag == CFX_TAG_BOOL ? cfx_bool(cfx_is_true_from((cfx_site){0}, v))
+        cfx_value plain = v.tag == CFX_TAG_BOOL ? cfx_bool(cfx_is_true_from(cfx__py_here(), v))
                           : v.tag == CFX_TAG_FLOAT
-                              ? cfx_float(cfx_number_from((cfx_site){0}, v))
-                              : cfx_int(cfx_integer_from((cfx_site){0}, v));
+                              ? cfx_float(cfx_number_from(cfx__py_here(), v))
+                              : cfx_int(cfx_integer_from(cfx__py_here(), v));
         if (cfx_ok())
             o = cfx__py_from_value(plain);
     }
@@ -82,7 +82,7 @@ static PyObject *is_true(PyObject *self, PyObject *unused) {
     PyObject *o = NULL;
     (void)unused;
     CFX__PY_CALL(o) {
-        bool truth = cfx_is_true_from((cfx_site){0}, ((sym *)self)->v);
+        bool truth = cfx_is_true_from(cfx__py_here(), ((sym *)self)->v);
         if (cfx_ok())
             o = PyBool_FromLong(truth);
     }

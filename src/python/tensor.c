@@ -91,7 +91,7 @@ static PyObject *asked(const char *method, PyObject *self, int n, cfx_value argu
     PyObject *o = NULL;
     CFX__PY_CALL(o) {
         cfx_value given[] = {cfx_tensor_value(cfx__py_tensor_of(self)), argument};
-        cfx_value v = cfx_py_from((cfx_site){0}, method, (cfx_args){1 + n, given, NULL});
+        cfx_value v = cfx_py_from(cfx__py_here(), method, (cfx_args){1 + n, given, NULL});
         if (cfx_ok())
             o = cfx__py_from_value(v);
     }

@@ -49,8 +49,8 @@ def _fill(m, made):
                              else Parameter(p, p.requires_grad))
     for name, (b, persistent) in made.buffers().items():
         m.register_buffer(name, b, persistent)
-    for name, value in made.attrs().items():
-        setattr(m, name, value)
+    for name, value in made.attrs().items():  # those called _spec_0 are trees, which code refers to
+        setattr(m, name, spec_from_c(value) if name.startswith("_spec_") else value)
     for name, child in made.children():
         m.add_module(name, from_c(child))
     m.training = made.training

@@ -1,4 +1,8 @@
 """Exporting: a model of Python runs on tensors without numbers, and what it calls is recorded."""
+import os
+import sys
+
+import cfx
 from cfx import _cfx
 
 from ..nn.modules._mirror import signature
@@ -38,7 +42,7 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, preserve_module_call_si
         said = said.dynamic_shapes(mod, args, kwargs)
     combined = dims._combine_args(mod, args, kwargs)
     dims._check_dynamic_shapes(combined, said)
-    program = capture(mod, args, kwargs, dims.to_c(combined, said),
+    program = capture(mod, args, kwargs, dims.to_c(mod.forward, combined, said),
                       list(preserve_module_call_signature))
     ep = ExportedProgram(program)
     ep._example_inputs = (args, kwargs)
@@ -63,3 +67,21 @@ def capture(mod, args, kwargs, dynamic, preserve=()):
             raise
         text = str(e).replace(")!", ")! For more information, run with TORCH_LOGS=\"+dynamic\".", 1)
         raise UserError(UserErrorType.CONSTRAINT_VIOLATION, text) from None
+
+
+_PACKAGE = os.path.dirname(os.path.abspath(cfx.__file__)) + os.sep
+_files = {}  # the names of files, as C has them; nodes may point to them for ever
+
+
+def _here():
+    """(file, line) of the innermost code that is not this package's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((_PACKAGE, "<")):
+            return _files.setdefault(name, os.fsencode(name)), frame.f_lineno
+        frame = frame.f_back
+    return b"", 0
+
+
+_cfx.adopt("here", _here)

@@ -330,8 +330,9 @@ def _dim_to_c(dim):
     return dim.__name__ if low is None and high is None else (dim.__name__, low, high)
 
 
-def to_c(combined_args, dynamic_shapes):
-    """A dict of argument to sizes, nested as the arguments are; None where nothing varies."""
+def to_c(forward, combined_args, dynamic_shapes):
+    """A dict of argument to sizes, nested as the arguments are; None where nothing varies. C has a
+    name for each argument: args_0, args_1 for those of *args, and the keys of **kwargs."""
     if dynamic_shapes is None or len(dynamic_shapes) == 0:
         return None
     names = list(combined_args)
@@ -353,6 +354,13 @@ def to_c(combined_args, dynamic_shapes):
 
     mapped = {n: _tree_map_with_path(leaf, combined_args[n], said[n], tree_name="inputs")
               if said[n] is not None else None for n in names}
+    for p in inspect.signature(forward).parameters.values():
+        if mapped.get(p.name) is None:
+            continue
+        if p.kind is p.VAR_POSITIONAL:
+            mapped.update({f"{p.name}_{i}": v for i, v in enumerate(mapped.pop(p.name))})
+        elif p.kind is p.VAR_KEYWORD:
+            mapped.update(mapped.pop(p.name))
     return {n: v for n, v in mapped.items() if v is not None} or None
 
 
