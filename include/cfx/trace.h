@@ -60,9 +60,9 @@ CFX_API cfx_node *cfx_proxy_node_of(cfx_value v);
  * cfx_py("operator.mul", n, 2) computes with it then. */
 CFX_API cfx_value cfx_size_from(cfx_site at, cfx_tensor *t, int i);
 #define cfx_size(t, i) cfx_size_from(CFX_HERE, t, i)
-/* Whether sizes may be others when what is recorded runs: while a module is exported with sizes that
- * vary, or after a call whose result has a size that is data. Who computes with cfx_size then is to
- * do it by cfx_py. */
+/* Whether sizes may be others when what is recorded runs: while a module is exported with sizes
+ * that vary, or after a call whose result has a size that is data. Who computes with cfx_size then
+ * is to do it by cfx_py. */
 CFX_API bool cfx_sizes_vary(void);
 /* Whether a one-element tensor or a number is true. While tracing: a TraceError. Of what is data,
  * while exporting: PyTorch's "Could not guard on data-dependent expression", unless a check has

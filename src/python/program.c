@@ -218,8 +218,8 @@ static PyObject *parse_program(PyObject *unused, PyObject *args) {
     return o;
 }
 
-/* export_program(mirror, args, kwargs, dynamic, preserve): the paths of modules whose signatures are
- * to be kept, or None. */
+/* export_program(mirror, args, kwargs, dynamic, preserve), where preserve is the paths of modules
+ * whose signatures are to be kept, or None. */
 static PyObject *export_program(PyObject *unused, PyObject *args) {
     PyObject *module, *a, *kw, *dynamic, *preserve, *o = NULL;
     (void)unused;

@@ -214,11 +214,11 @@ def find_library_location(name):
     return name
 
 
-# ---- parts of torch that cfx does not have ---------------------------------------------------------
+# ---- parts of torch that cfx does not have -------------------------------------------------------
 
 
 class Absent:
-    """Something that is not there: a test that uses it fails with its name; importing it does not."""
+    """Something that is not there: who calls it fails with its name, who imports it does not."""
 
     importing = True
 

@@ -31,7 +31,7 @@ class Numbers(unittest.TestCase):
         self.assertEqual(str(ep.range_constraints), "{'u0': VR[4, 10]}")
         y, n = ep.module()(torch.tensor(7), torch.ones(4))
         self.assertEqual((y.shape, n), ((7,), 15))
-        with self.assertRaisesRegex(RuntimeError, "Runtime assertion failed for expression u0 <= 10"):
+        with self.assertRaisesRegex(RuntimeError, "Runtime assertion failed for .* u0 <= 10"):
             ep.module()(torch.tensor(11), torch.ones(4))
 
     def test_deciding_by_it_is_refused_with_the_line(self):
