@@ -174,7 +174,7 @@ static bool takes(const cfx_program *p, const cfx__alias *a, const cfx_node *n,
         return false;
     int64_t parts = groups.tag == CFX_TAG_INT ? cfx_as_int(groups) : 1;
     int64_t inputs = weight->shape[1] * parts;
-    return r.ndim == weight->ndim && scale->ndim == 1 && inputs == scale->shape[0];
+    return r.ndim == weight->ndim && scale->ndim == 1 && inputs > 0 && inputs == scale->shape[0];
 }
 
 /* A number for each input channel as a factor of a weight, (results, channels of a group, ...). */

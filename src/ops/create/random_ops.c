@@ -15,10 +15,9 @@ typedef struct {
 
 static void kernel_draw(cfx_op_call *c) { ((const random_row *)c->op->row)->draw(c, c->out[0]); }
 
-static void kernel_draw_inplace(cfx_op_call *c) {
-    cfx_tensor *self = c->out[0] = arg_tensor(c, 0);
-    if (is_writable(c, self) && self->data)
-        ((const random_row *)c->op->row)->draw(c, self);
+static void shape_draw_inplace(cfx_op_call *c) {
+    c->out[0] = arg_tensor(c, 0);
+    is_writable(c, c->out[0]);
 }
 
 /* Functional twins of in-place operators keep the strides of self. */
@@ -232,7 +231,8 @@ CFX_OP(randint_like_Tensor_generator) = {
         .draw = draw_##how                                                                         \
     }
 #define DRAW_(how)                                                                                 \
-    .kernel = kernel_draw_inplace, .effects = CFX_RANDOM, .row = &(const random_row) {             \
+    .shape = shape_draw_inplace, .kernel = kernel_draw, .effects = CFX_RANDOM,                     \
+    .row = &(const random_row) {                                                                   \
         .draw = draw_##how                                                                         \
     }
 
