@@ -15,6 +15,8 @@ typedef struct inference {
     bool foreign;  /* the node is of a foreign operator, or takes a result of one */
     bool begun;    /* symbols have sizes */
     bool *changed; /* by id of the node: its result is not what it was */
+    cfx_node **tensor; /* by id: the node that made the tensor which an in-place operator gives */
+    cfx_node **latest; /* by id of such a node: the last in-place operator that wrote to it */
     cfx_module *module;
 } inference;
 
@@ -36,6 +38,57 @@ static void begin(inference *f) {
 static void end(inference *f) {
     cfx__exprs_free(&f->exprs);
     cfx__worlds_free(&f->worlds);
+}
+
+/* ---- tensors that are changed in place ------------------------------------------------------- */
+
+/* In-place operators give the tensor they were given, and may leave it another shape (transpose_,
+ * squeeze_, resize_): what is noted of the last of them is what later readers of the tensor get. */
+
+static void begin_graph(inference *f, cfx_module *m) {
+    const size_t n = m->graph->made.len + 1;
+    f->module = m;
+    f->changed = cfx__alloc0(n);
+    f->tensor = cfx__alloc0(n * sizeof *f->tensor);
+    f->latest = cfx__alloc0(n * sizeof *f->latest);
+}
+
+static void end_graph(inference *f) {
+    cfx__free(f->changed);
+    cfx__free(f->tensor);
+    cfx__free(f->latest);
+}
+
+static cfx_node *maker_of(const inference *f, cfx_node *n) {
+    cfx_node *maker = f->tensor[cfx__node_of(n)->id];
+    return maker ? maker : n;
+}
+
+/* The node whose result says what the tensor of n is at this point of the graph. */
+static cfx_node *latest_of(const inference *f, cfx_node *n) {
+    cfx_node *latest = f->latest[cfx__node_of(maker_of(f, n))->id];
+    return latest ? latest : n;
+}
+
+/* The first argument of an in-place operator; NULL for any other. */
+static cfx_node *written_by(const cfx_node *n) {
+    cfx_op *op = n->op == CFX_CALL_FUNCTION ? n->target.op : NULL;
+    const cfx__schema *s = op ? cfx__op_info_of(op)->schema : NULL;
+    const cfx_list *args = n->args.tag == CFX_TAG_TUPLE ? cfx_as_list(n->args) : NULL;
+    if (!s || s->nargs < 1 || !s->args[0].writes || s->nrets != 1 ||
+        s->rets[0].alias != s->args[0].alias || !args || args->len < 1)
+        return NULL;
+    return args->items[0].tag == CFX_TAG_NODE ? cfx_as_node(args->items[0]) : NULL;
+}
+
+/* To be called after each node, in order. */
+static void note_in_place(inference *f, cfx_node *n) {
+    cfx_node *written = written_by(n);
+    if (!written)
+        return;
+    cfx_node *maker = maker_of(f, written);
+    f->tensor[cfx__node_of(n)->id] = maker;
+    f->latest[cfx__node_of(maker)->id] = n;
 }
 
 /* ---- what is noted becomes a value ----------------------------------------------------------- */
@@ -115,6 +168,7 @@ static void note_known(inference *f, const cfx_node *n, cfx_value v) {
 static cfx_value input(cfx_node *n, void *user) {
     inference *f = user;
     size_t mark = cfx_scope_open();
+    n = latest_of(f, n);
     cfx_result r = result_of(f, n);
     cfx_value v = n->op == CFX_GET_ATTR ? attribute(f, n) : value_of(f, &r);
     note_known(f, n, v);
@@ -217,17 +271,21 @@ static bool depends_on_data(const cfx_node *n) {
 }
 
 /* Whether no one asks what n itself computes: it has no users, or they take its results apart and
- * know what these are. */
+ * know what these are. An in-place operator is asked for by later readers of its tensor. */
 static bool is_needless(const inference *f, const cfx_node *n) {
     if (cfx_node_result(n).kind != CFX_RESULT_UNKNOWN)
         return depends_on_data(n);
+    if (written_by(n))
+        return false;
     cfx_each_user(n, u) {
         bool known = cfx_node_takes_result(u->user) && !cfx__node_of(u->user)->stale &&
                      cfx_node_result(u->user).kind != CFX_RESULT_UNKNOWN;
         if (!known)
             return false;
     }
-    cfx_each_input(n, u) if (f->changed[cfx__node_of(u->node)->id]) return !n->num_users;
+    cfx_each_input(n, u)
+        if (f->changed[cfx__node_of(latest_of(f, u->node))->id])
+            return !n->num_users;
     return true;
 }
 
@@ -239,7 +297,7 @@ static bool is_asked_for(const inference *f, const cfx_node *n) {
     if (!is_call(n))
         return false;
     bool asked = cfx__node_of(n)->stale;
-    cfx_each_input(n, u) asked |= f->changed[cfx__node_of(u->node)->id];
+    cfx_each_input(n, u) asked |= f->changed[cfx__node_of(latest_of(f, u->node))->id];
     return asked && !is_needless(f, n);
 }
 
@@ -324,14 +382,14 @@ static bool infer_node(inference *f, cfx_node *n) {
 
 static bool infer_graph(inference *f, cfx_module *m) {
     bool fine = true;
-    f->module = m;
-    f->changed = cfx__alloc0(m->graph->made.len + 1);
+    begin_graph(f, m);
     cfx_each_node(m->graph, n) {
         if (is_asked_for(f, n) && !(fine = infer_node(f, n)))
             break;
         cfx__node_of(n)->stale = false;
+        note_in_place(f, n);
     }
-    cfx__free(f->changed);
+    end_graph(f);
     return fine;
 }
 
@@ -416,23 +474,31 @@ static void check_results(const char *path, cfx_module *m, void *user) {
     (void)path;
     if (!m->graph || !cfx_ok())
         return;
-    f->module = m;
-    cfx_each_node(m->graph, n) if (!check_node(f, n)) break;
+    begin_graph(f, m);
+    cfx_each_node(m->graph, n) {
+        if (!check_node(f, n))
+            break;
+        note_in_place(f, n);
+    }
+    end_graph(f);
 }
 
 static void doubt_results(const char *path, cfx_module *m, void *user) {
     inference *f = user;
     (void)path;
-    f->module = m;
-    if (m->graph)
-        cfx_each_node(m->graph, n) {
-            size_t mark = cfx_scope_open();
-            cfx_result got, noted;
-            verdict v = compare_noted(f, n, &got, &noted);
-            cfx__node_of(n)->stale |= v == OTHERWISE;
-            cfx__node_of(n)->refused = v == REFUSED && !f->program->ranges->len;
-            cfx_scope_close(mark);
-        }
+    if (!m->graph)
+        return;
+    begin_graph(f, m);
+    cfx_each_node(m->graph, n) {
+        size_t mark = cfx_scope_open();
+        cfx_result got, noted;
+        verdict v = compare_noted(f, n, &got, &noted);
+        cfx__node_of(n)->stale |= v == OTHERWISE;
+        cfx__node_of(n)->refused = v == REFUSED && !f->program->ranges->len;
+        note_in_place(f, n);
+        cfx_scope_close(mark);
+    }
+    end_graph(f);
 }
 
 bool cfx__program_settle(const cfx_program *p) {
