@@ -9,20 +9,20 @@
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static bool same_strides(cfx_value a, cfx_value b) {
+static bool same_strides(cfx_value a, cfx_value b, bool all) {
     if (a.tag != b.tag)
         return false;
     if (a.tag == CFX_TAG_LIST || a.tag == CFX_TAG_TUPLE) {
         bool same = cfx_as_list(a)->len == cfx_as_list(b)->len;
         for (int64_t i = 0; same && i < cfx_as_list(a)->len; i++)
-            same = same_strides(cfx_as_list(a)->items[i], cfx_as_list(b)->items[i]);
+            same = same_strides(cfx_as_list(a)->items[i], cfx_as_list(b)->items[i], all);
         return same;
     }
     if (a.tag != CFX_TAG_TENSOR)
         return true;
     bool same = true;
     for (int i = 0; i < cfx_as_tensor(a)->ndim; i++)
-        same &= cfx_as_tensor(a)->shape[i] == 1 ||
+        same &= (!all && cfx_as_tensor(a)->shape[i] == 1) ||
                 cfx_as_tensor(a)->stride[i] == cfx_as_tensor(b)->stride[i];
     return same;
 }
@@ -69,10 +69,9 @@ static bool run_fake(cfx__lowering *l, const bool *varies) {
     e.inputs = (cfx_args){p->ninputs, in, NULL};
     e.constant = NULL;
     e.watcher = &w;
-    cfx_tensor *before = cfx_get_rng_state(); /* numbers that stand for tensors are no fakes */
+    cfx__generator *before = cfx__generator_saved(); /* tensors that do not vary are no fakes */
     cfx_value out = cfx_execute(&cfx_interpreter, &e);
-    if (cfx_ok())
-        cfx_set_rng_state(before);
+    cfx__generator_restore(before);
     cfx__free(in);
     for (int k = 0; k < p->n && !cfx_is_bad(out); k++) {
         const cfx_value v = p->constants[k];
@@ -117,12 +116,13 @@ static bool note_weight(cfx__lowering *l, int slot, int input) {
 
 typedef struct {
     cfx__plan *plan;
+    bool all;   /* strides of dimensions of size 1 count */
     bool other; /* some slot is given in other strides than wanted */
 } layout;
 
 static void note_layout(void *user, int slot) {
     layout *a = user;
-    a->other |= !same_strides(a->plan->given[slot], a->plan->wanted[slot]);
+    a->other |= !same_strides(a->plan->given[slot], a->plan->wanted[slot], a->all);
 }
 
 static void reset_layout(void *user, int slot) {
@@ -146,9 +146,11 @@ bool cfx__plan_takes(const cfx__run_step *s, int i, cfx_value v) {
     return cfx__bind_takes(&cfx__op_info_of(s->op)->schema->args[i], v, cfx__op_mode(s->op));
 }
 
-/* Strides are part of what these compute. */
+/* Strides are part of what these compute: random numbers are drawn in the order of memory. */
 static bool sees_strides(const cfx_op *op) {
-    return op->effects & CFX_STORAGE || op == &cfx_op_view || op == &cfx_op_is_contiguous ||
+    return op->effects & (CFX_STORAGE | CFX_RANDOM) || op == &cfx_op_view ||
+           op == &cfx_op_view_dtype || op == &cfx_op_view_copy_dtype ||
+           op == &cfx_op_view_as_complex || op == &cfx_op_is_contiguous ||
            op == &cfx_op_is_contiguous_memory_format;
 }
 
@@ -171,7 +173,7 @@ static bool lower_call(cfx__lowering *l, int k) {
     const cfx__run_step *s = kernel->step;
     kernel->kind = CFX__PLAN_CALL;
     kernel->op = cfx__plan_op_called(l, s);
-    layout a = {p, false};
+    layout a = {p, l->ordered[k] || sees_strides(kernel->op), false};
     cfx__plan_each_read(s, note_layout, &a);
     if (!a.other && kernel->op == s->op)
         return true;
@@ -201,7 +203,7 @@ static bool lower_call(cfx__lowering *l, int k) {
 /* Sub-graphs may look at strides: they see those that the interpreter gives. */
 static bool lower_higher(cfx__lowering *l, int k) {
     cfx__plan_kernel *kernel = &l->plan->kernels[k];
-    layout a = {l->plan, false};
+    layout a = {l->plan, true, false};
     kernel->kind = CFX__PLAN_HIGHER;
     cfx__plan_each_read(kernel->step, note_layout, &a);
     kernel->reorder = a.other;

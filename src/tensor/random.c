@@ -66,6 +66,17 @@ cfx__generator *cfx__generator_default(void) {
     return cfx__ctx_slot(CFX__SLOT_GENERATOR, generator_make, cfx__free);
 }
 
+cfx__generator *cfx__generator_saved(void) {
+    cfx__generator *g = cfx__alloc(sizeof *g);
+    *g = *cfx__generator_default();
+    return g;
+}
+
+void cfx__generator_restore(cfx__generator *saved) {
+    *cfx__generator_default() = *saved;
+    cfx__free(saved);
+}
+
 void cfx_manual_seed(uint64_t s) { seed(cfx__generator_default(), s); }
 
 /* Declared in cfx/optim.h: it is for those who resume. */

@@ -399,6 +399,11 @@ void cfx__strides_sorted(int n, const cfx_tensor *const *operands, int ndim, con
 /* PyTorch's CPU generator: mt19937 with its derived streams. */
 typedef struct cfx__generator cfx__generator;
 cfx__generator *cfx__generator_default(void);
+
+/* A copy of the default generator, to go back to, also after an error; restoring frees it. */
+cfx__generator *cfx__generator_saved(void);
+void cfx__generator_restore(cfx__generator *saved);
+
 uint32_t cfx__random32(cfx__generator *g);
 uint64_t cfx__random64(cfx__generator *g);
 
