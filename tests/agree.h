@@ -24,4 +24,7 @@ outcome eager_outcome(cfx_value result, cfx_value inputs, const cfx_dict *state)
  * change. */
 outcome eager_run(const random_program *p, uint64_t noise);
 
+/* Changes the last digits of a float result in place, as another order of a sum would. */
+void eager_disturb(cfx_value v, uint64_t *lot);
+
 #endif

@@ -54,17 +54,22 @@ typedef struct {
     cfx_node *refused;
 } eager;
 
-/* Changes the last digits of a float result in place, as another order of a sum would. */
-static void disturb(cfx_value v, uint64_t *lot) {
+void eager_disturb(cfx_value v, uint64_t *lot) {
     cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
     if (!t || !cfx__dtype_is_float((cfx_dtype)t->dtype))
         return;
     const double part = t->dtype == CFX_F64 ? 1e-15 : t->dtype == CFX_F32 ? 4e-7 : 4e-3;
+    const bool cancelled = *lot & 1; /* what terms as large as the largest number leave */
+    double scale = 0;
+    for (int64_t i = 0; cancelled && i < t->numel; i++) {
+        const double x = fabs(cfx_tensor_get(t, i));
+        scale = isfinite(x) && x > scale ? x : scale;
+    }
     for (int64_t i = 0; cfx_ok() && i < t->numel; i++) {
         *lot = *lot * 6364136223846793005u + 1442695040888963407u;
         const double by = (double)(*lot >> 62) - 1.5, x = cfx_tensor_get(t, i);
         if (isfinite(x))
-            cfx__tensor_set(t, i, cfx_float(x * (1 + by * part)));
+            cfx__tensor_set(t, i, cfx_float(x + by * part * (cancelled ? scale : x)));
     }
 }
 
@@ -157,7 +162,7 @@ static cfx_value run_graph(eager *e, cfx_graph *g, cfx_value inputs) {
             return cfx_bad();
         }
         if (e->noise && n->op == CFX_CALL_FUNCTION)
-            disturb(v, &e->noise);
+            eager_disturb(v, &e->noise);
         cfx_dict_set(values, n->name, v);
     }
     return cfx_bad();

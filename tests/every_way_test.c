@@ -124,3 +124,66 @@ TEST(negative_numbers_wrap_around_among_bytes) {
     cfx_clamp(cfx_ones(cfx_list(2), CFX_KW(dtype, cfx_f16)), 1e10);
     CHECK_ERROR("value cannot be converted to type at::Half without overflow");
 }
+
+/* What changes the shape of a tensor in place is seen by all that reads it later. */
+TEST(shapes_changed_in_place_are_seen_by_later_readers) {
+    static const small all[] = {
+        {"x: \"f32[2, 3]\"",
+         "r = aten.neg.default(x)|t = aten.transpose_.default(r, 0, 1)|"
+         "y = aten.select.int(r, 0, 2)", "y"},
+        {"x: \"f32[2, 3]\"",
+         "r = aten.neg.default(x)|a = aten.sqrt.default(r)|t = aten.unsqueeze_.default(r, 0)|"
+         "b = aten.sqrt.default(r)", "a, b"},
+        {"x: \"f32[1, 3]\"",
+         "r = aten.neg.default(x)|t = aten.squeeze_.default(r)|b = aten.unsqueeze.default(r, 1)",
+         "b"},
+        {"x: \"f32[2, 3]\"",
+         "r = aten.neg.default(x)|s = aten.slice.Tensor(r, 0, 1)|t = aten.t_.default(s)|"
+         "b = aten.mm.default(r, s)", "b, s"},
+    };
+    ALL(all);
+}
+
+/* A plan may keep images with channels last: who sees strides gets those of the interpreter, also
+ * of dimensions of size 1, which say how the next convolution lies. */
+TEST(strides_that_are_seen_are_those_of_the_interpreter) {
+    static const small all[] = {
+        {"x: \"f32[2, 3, 4, 4]\", w: \"f32[5, 3, 3, 3]\"",
+         "c = aten.conv2d.default(x, w)|y = aten.view.dtype(c, torch.uint8)", "y"},
+        {"x: \"f32[2, 1, 3, 3]\", v: \"f32[2, 3]\", w: \"f32[8, 1, 3, 3]\"",
+         "l = aten.linear.default(x, v)|c = aten.conv2d.default(l, w, None, [1, 1], [1, 1])|"
+         "y = aten.as_strided.default(c, [3], [2], 22)|z = aten.neg.default(y)", "z"},
+    };
+    ALL(all);
+    cfx_program *p = cfx_program_parse(
+        "class GraphModule(torch.nn.Module):\n"
+        "    def forward(self, x: \"f32[2, 3, 4, 4]\", w: \"f32[5, 3, 3, 3]\"):\n"
+        "        c = torch.ops.aten.conv2d.default(x, w)\n"
+        "        y = torch.ops.aten.dropout.default(c, 0.5, True)\n"
+        "        return (y,)\n", "drops");
+    cfx_value in = cfx_tuple(cfx_randn(cfx_list(2, 3, 4, 4)), cfx_randn(cfx_list(5, 3, 3, 3)));
+    cfx_manual_seed(7);
+    outcome by = use_run(p, &cfx_interpreter, in);
+    cfx_manual_seed(7);
+    outcome planned = use_run(p, &cfx_planner, in);
+    CHECK(use_same(&by, &planned, 1e-5));
+}
+
+/* Layers without inputs have nothing for a norm before them to be folded into. */
+TEST(norms_without_channels_are_optimised) {
+    static const small all[] = {
+        {"x: \"f32[2, 0]\", m: \"f32[0]\", v: \"f32[0]\", w: \"f32[3, 0]\"",
+         "n = aten.batch_norm.default(x, None, None, m, v, False, 0.1, 1e-05, False)|"
+         "y = aten.linear.default(n, w)", "y"},
+    };
+    ALL(all);
+}
+
+/* Numbers are drawn for tensors with numbers alone, whatever the probabilities are. */
+TEST(nothing_is_drawn_by_what_has_no_numbers) {
+    cfx_tensor *x = cfx_full(cfx_list(3), 5.0);
+    cfx_tensor *p = cfx_tensor_fake(CFX_F32, 1, (int64_t[]){3}, NULL);
+    cfx_bernoulli_(x, p);
+    CHECK(cfx_ok());
+    CHECK_STR(cfx_str(x), "tensor([5., 5., 5.])");
+}

@@ -119,7 +119,7 @@ static cfx_value faked(const drawing *d, cfx_value v) {
  * of what they are given. */
 static bool changes_shape(cfx_op *op) {
     static const char *const names[] = {"t_", "transpose_", "squeeze_", "unsqueeze_", "swapaxes_",
-                                        "swapdims_", "as_strided_"};
+                                        "swapdims_", "as_strided_", "addbmm_"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(cfx__op_info_of(op)->schema->name, names[i]))
             return true;
@@ -145,9 +145,22 @@ static bool is_outside(const cfx_node *n) {
     return n->op != CFX_CALL_FUNCTION;
 }
 
+/* Whether several nodes give the very tensor that n gives: to(dtype) where nothing is to be done.
+ * Programs know by nodes alone which tensor is which, as PyTorch's functionalisation does. */
+static bool is_given_twice(const drawing *d, const cfx_node *n) {
+    const cfx_tensor *t = NULL;
+    int times = 0;
+    for (int i = 0; i < d->n; i++)
+        t = d->values[i].node == n ? d->values[i].fake : t;
+    for (int i = 0; i < d->n; i++)
+        times += d->values[i].fake == t;
+    return times > 1;
+}
+
 bool draw_call(drawing *d, cfx_op *op, int n, const cfx_value *args) {
     cfx_value given[CFX_MAX_ARGS], list = cfx_tuple_value(n, args);
-    if (changes_shape(op) && (args[0].tag != CFX_TAG_NODE || is_outside(cfx_as_node(args[0]))))
+    if (changes_shape(op) && (args[0].tag != CFX_TAG_NODE || is_outside(cfx_as_node(args[0])) ||
+                              is_given_twice(d, cfx_as_node(args[0]))))
         return false;
     for (int i = 0; i < n; i++)
         given[i] = faked(d, args[i]);
