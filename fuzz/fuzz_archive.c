@@ -1,5 +1,5 @@
-/* Files: bytes as they lie in a .pt2, .pt, .safetensors or .npy file. What can be read is written
- * and read again as the same. */
+/* Files: bytes as they lie in a .pt2, .pt, .safetensors, .npy or .npz file. What can be read is
+ * written and read again as the same. */
 #define _GNU_SOURCE /* memfd_create */
 #include "fuzz.h"
 
@@ -38,6 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     values(path);
     shown(cfx_dict_value(cfx_safetensors_read(path)));
     shown(cfx_dict_value(cfx_safetensors_metadata(path)));
+    cfx_dict *tensors = cfx_tensors_read(path);
+    shown(tensors ? cfx_dict_value(tensors) : cfx_none());
     shown(cfx_checkpoint_read(path));
     shown(cfx_tensor_value(cfx_npy_read(path)));
     fuzz_end();

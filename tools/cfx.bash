@@ -58,7 +58,8 @@ _cfx() {
     --per) _cfx_words "$word" channel tensor group ;;
     --range) _cfx_words "$word" histogram minmax average percentile ;;
     --node | --around | --path | --tap | --focus | --skip) _cfx_offer "$word" < <(_cfx_nodes) ;;
-    --inputs | --save | --expect | --save-taps | --calibrate) _cfx_files "$word" .safetensors ;;
+    --inputs | --expect | --calibrate) _cfx_files "$word" "" ;;
+    --save | --save-taps) _cfx_files "$word" .safetensors ;;
     --threads | --runs | --op | --depth | --size | --keep | --smooth | --target | --max-*) ;;
     *)
         case $word in

@@ -33,7 +33,8 @@ _cfx() {
     --weights) compadd -- int8 int4; return ;;
     --per) compadd -- channel tensor group; return ;;
     --range) compadd -- histogram minmax average percentile; return ;;
-    --inputs|--expect|--save|--save-taps|--calibrate) _files -g '*.safetensors'; return ;;
+    --inputs|--expect|--calibrate) _files -g '*.(safetensors|npy|npz|pt)'; return ;;
+    --save|--save-taps) _files -g '*.safetensors'; return ;;
     --threads|--runs|--op|--depth|--size|--keep|--smooth|--target|--max-*) return ;;
     esac
     if [[ $words[CURRENT] == -* ]]; then

@@ -12,7 +12,7 @@
 #include "../run/run.h"
 
 static const char help[] =
-    "usage: cfx bench MODEL [--inputs F.safetensors] [--threads N] [--runs N] [--callers N]\n"
+    "usage: cfx bench MODEL [--inputs F] [--threads N] [--runs N] [--callers N]\n"
     "\n"
     "Runs a program often and prints the first, the best and the median time, the kernels that\n"
     "took it, and how much they reach of what a product reaches here. Without --inputs,\n"
@@ -212,7 +212,7 @@ static void print_times(const char *model, double first, double *ms, int n) {
 static int bench(const char *model, const char *file, int runs, int callers,
                  const cfx_executor *executor) {
     cfx_program *p = cfx_open(model);
-    cfx_dict *given = file ? cfx_safetensors_read(file) : cfx_dict_new();
+    cfx_dict *given = cli_read_tensors(file, "in");
     cfx_value flat = cfx_list_value(0, NULL);
     cfx_set_grad_mode(CFX_INFERENCE);
     if (!cfx_ok() || !cli_make_inputs(p, given, cfx_as_list(flat)))
@@ -250,7 +250,7 @@ static int run(int argc, char **argv) {
     bool reference = false;
     cli_words w = {argc, argv, .command = &cli_bench};
     while (cli_more(&w))
-        if (!cli_value(&w, "--inputs", &inputs) && !cli_number(&w, "--threads", &threads) &&
+        if (!cli_tensors(&w, "--inputs", &inputs) && !cli_number(&w, "--threads", &threads) &&
             !cli_number(&w, "--runs", &runs) && !cli_precision(&w) &&
             !cli_number(&w, "--busy", &busy) && !cli_number(&w, "--callers", &callers) &&
             !cli_flag(&w, "--reference", &reference))

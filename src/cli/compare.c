@@ -9,11 +9,11 @@
 #include "../value/json.h"
 
 static const char help[] =
-    "usage: cfx compare A B [--inputs F.safetensors] [--bisect] [--as table|json] [-o F.html]\n"
+    "usage: cfx compare A B [--inputs F] [--bisect] [--as table|json] [-o F.html]\n"
     "\n"
     "Compares two programs: before and after a pass, decomposed, quantized, of another dtype, two\n"
     "versions of a model. Nodes are paired by where they come from, by name, and by what they are\n"
-    "made of. A may be a .safetensors file with tensors by the names of B's nodes, as PyTorch or\n"
+    "made of. A may be a file of tensors by the names of B's nodes, as PyTorch or\n"
     "'cfx run --save-taps' saved them.\n"
     "  --inputs F       runs both on these inputs and compares the values of paired nodes: the\n"
     "                   largest error, the signal above it in dB, and what each node of B makes\n"
@@ -283,16 +283,11 @@ typedef struct {
     bool bisect;
 } options;
 
-static bool is_tensors(const char *path) {
-    size_t n = strlen(path), k = strlen(".safetensors");
-    return n > k && !strcmp(path + n - k, ".safetensors");
-}
-
 static bool compare(cli_comparison *c, const options *o) {
     c->b = cfx_open(o->b);
     if (!cfx_ok())
         return false;
-    if (is_tensors(o->a))
+    if (cfx_tensors_are_in(o->a))
         return cli_compare_tensors(c, o->inputs, o->a);
     c->a = cfx_open(o->a);
     c->pairs = cfx_program_pair(c->a, c->b);
@@ -328,7 +323,7 @@ static int run(int argc, char **argv) {
     options o = {0};
     cli_words w = {argc, argv, .command = &cli_compare};
     while (cli_more(&w))
-        if (!cli_value(&w, "--inputs", &o.inputs) && !cli_value(&w, "--as", &o.form) &&
+        if (!cli_tensors(&w, "--inputs", &o.inputs) && !cli_value(&w, "--as", &o.form) &&
             !cli_value(&w, "-o", &o.page) && !cli_flag(&w, "--bisect", &o.bisect))
             cli_rest(&w, o.a ? &o.b : &o.a);
     if (w.wrong)
@@ -338,9 +333,9 @@ static int run(int argc, char **argv) {
     if (o.form && strcmp(o.form, "table") && strcmp(o.form, "json"))
         return cli_usage(&cli_compare, "--as is table or json, not '%s'", o.form);
     size_t len = o.page ? strlen(o.page) : 0;
-    if (o.page && (len < 5 || strcmp(o.page + len - 5, ".html") || is_tensors(o.a)))
+    if (o.page && (len < 5 || strcmp(o.page + len - 5, ".html") || cfx_tensors_are_in(o.a)))
         return cli_usage(&cli_compare, "-o F.html is for two programs");
-    if (o.bisect && (!o.inputs || is_tensors(o.a)))
+    if (o.bisect && (!o.inputs || cfx_tensors_are_in(o.a)))
         return cli_usage(&cli_compare, "--bisect needs two programs and --inputs");
     cfx_set_grad_mode(CFX_INFERENCE);
     cli_comparison c = {.path_a = o.a, .path_b = o.b, .first = -1, .made = -1};

@@ -248,7 +248,7 @@ bool cli_compare_runs(cli_comparison *c, const char *inputs, bool with_bisect) {
 }
 
 bool cli_compare_tensors(cli_comparison *c, const char *inputs, const char *tensors) {
-    runner r = {.c = c, .given = cfx_safetensors_read(tensors)};
+    runner r = {.c = c, .given = cfx_tensors_read(tensors)};
     if (!cfx_ok())
         return false;
     c->rows = cfx__alloc0((size_t)(cfx_graph_len(c->b->module->graph) + 1) * sizeof *c->rows);

@@ -114,6 +114,7 @@ static bool compare_tensors(const char *name, const cfx_tensor *got, const cfx_t
 static cfx_dict *numbers_of(int64_t n, const cfx_list *names) {
     cfx_dict *by_name = cfx_dict_new();
     for (int64_t i = n - 1; i >= 0; i--) {
+        cfx_dict_set(by_name, cfx__text_format("arr_%lld", (long long)i), cfx_int(i));
         cfx_dict_set(by_name, cfx__text_format("out%lld", (long long)i), cfx_int(i));
         if (i < names->len && cfx_text(names->items[i]))
             cfx_dict_put(by_name, names->items[i], cfx_int(i));

@@ -36,6 +36,14 @@ static cfx_value fitted(const cfx_program *p, int i, cfx_value v) {
                : v;
 }
 
+/* Several files as one word. */
+static const char *one_line(const char *spec) {
+    char *text = cfx__string_new(spec, strlen(spec))->text;
+    for (char *p = strchr(text, '\n'); p; p = strchr(p, '\n'))
+        *p = ' ';
+    return text;
+}
+
 /* The caller's inputs in flattened order; false, with an error, where the file does not fit. */
 static bool gather(const cfx_program *p, const char *path, const cfx_dict *file,
                    cfx_list *leaves) {
@@ -44,15 +52,13 @@ static bool gather(const cfx_program *p, const char *path, const cfx_dict *file,
         const cfx_input_spec *s = &p->inputs[i];
         if (s->kind != CFX_IN_USER)
             continue;
-        cfx_value v = cfx_dict_get(file, s->name);
-        if (cfx_is_none(v))
-            v = cfx_dict_get(file, cfx__text_format("in%d", flat));
+        cfx_value v = cli_find_tensor(file, s->name, "in", flat);
         if (cfx_is_none(v) && !s->constant)
-            v = cfx_dict_get(file, cfx__text_format("in%d", tensors));
+            v = cli_find_tensor(file, NULL, "in", tensors);
         used += !cfx_is_none(v);
         if (cfx_is_none(v) && !s->constant) {
             cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "%s has no input 'in%d' or '%s'; inputs are %s",
-                     path ? path : "(no --inputs)", flat, s->name, list_inputs(p));
+                     path ? one_line(path) : "(no --inputs)", flat, s->name, list_inputs(p));
             return false;
         }
         cfx_list_append(leaves, cfx_is_none(v) ? s->value : fitted(p, i, v));
@@ -62,7 +68,7 @@ static bool gather(const cfx_program *p, const char *path, const cfx_dict *file,
     if (used >= file->len)
         return true;
     cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
-             "%s has %lld tensors, of which only %lld are inputs; inputs are %s", path,
+             "%s has %lld tensors, of which only %lld are inputs; inputs are %s", one_line(path),
              (long long)file->len, (long long)used, list_inputs(p));
     return false;
 }
@@ -81,8 +87,8 @@ static cfx_args as_call(const cfx_program *p, cfx_value leaves) {
 }
 
 bool cli_read_inputs(const cfx_program *p, const char *path, cfx_list *flat) {
-    cfx_dict *file = path ? cfx_safetensors_read(path) : cfx_dict_new();
-    return cfx_ok() && gather(p, path, file, flat);
+    cfx_dict *file = cli_read_tensors(path, "in");
+    return file && gather(p, path, file, flat);
 }
 
 cfx_value cli_inputs(cfx_program *p, const char *path) {

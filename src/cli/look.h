@@ -19,6 +19,11 @@ const char *cli_stats_text(const cfx_tensor *t);
 const char *cli_count(int64_t n);
 const char *cli_bytes(int64_t n);
 
+/* ---- cfx show -------------------------------------------------------------------------------- */
+
+/* The tensors of a file, or the one called so; returns an exit code. */
+int cli_show_tensors(const char *path, const char *name, bool json);
+
 /* ---- cfx opt, cfx rewrite -------------------------------------------------------------------- */
 
 /* A new folder for files that a command is given, where TMPDIR says; scope. NULL, with an error. */
@@ -46,7 +51,17 @@ int cli_reduce(const char *model, const char *inputs, const char *command, const
 bool cli_expect(const cfx_list *results, const cfx_list *names, const cfx_dict *expected,
                 double least);
 
-/* The values of all inputs of a program, as a tuple, the caller's from a .safetensors file (NULL:
+/* Whether the word is the option, which names tensors: "F", "NAME=F" or "F:f32[3,4]", once or more
+ * often. All of it is one text. */
+bool cli_tensors(cli_words *w, const char *name, const char **spec);
+/* The tensors that such a text (NULL: none) names; scope. Those without a name are called
+ * prefix0, prefix1. NULL, with an error. */
+cfx_dict *cli_read_tensors(const char *spec, const char *prefix);
+/* The one that is called so, or, by its number, prefix0 or arr_0, as NumPy does; None: there is
+ * none. */
+cfx_value cli_find_tensor(const cfx_dict *file, const char *name, const char *prefix, int64_t i);
+
+/* The values of all inputs of a program, as a tuple, the caller's from files of tensors (NULL:
  * none); scope. Bad, with an error, where the file does not fit. */
 cfx_value cli_inputs(cfx_program *p, const char *path);
 /* The caller's alone, in flattened order; false with the error. */

@@ -57,9 +57,7 @@ bool cli_make_inputs(const cfx_program *p, const cfx_dict *file, cfx_list *flat)
     for (int i = 0, k = 0; i < p->ninputs; i++) {
         if (p->inputs[i].kind != CFX_IN_USER)
             continue;
-        cfx_value v = cfx_dict_get(file, p->inputs[i].name);
-        if (cfx_is_none(v))
-            v = cfx_dict_get(file, cfx__text_format("in%d", k));
+        cfx_value v = cli_find_tensor(file, p->inputs[i].name, "in", k);
         cfx_list_append(flat, cfx_is_none(v) ? made_up(p, &p->inputs[i]) : v);
         k++;
     }

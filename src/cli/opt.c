@@ -10,9 +10,9 @@
 
 static const char help[] =
     "usage: cfx opt MODEL -o OUT.pt2 [--pass NAME[:OPTION=VALUE,...]]... [--explain] [--verify]\n"
-    "               [--inputs F.safetensors] [--bisect CMD]\n"
+    "               [--inputs F] [--bisect CMD]\n"
     "       cfx opt MODEL -o OUT.pt2 --extract A..B\n"
-    "       cfx opt MODEL -o OUT.pt2 --reduce [--check CMD] [--inputs F.safetensors]\n"
+    "       cfx opt MODEL -o OUT.pt2 --reduce [--check CMD] [--inputs F]\n"
     "       cfx opt MODEL -o OUT.pt2 --join OTHER [--wire INPUT=out0]...\n"
     "       cfx opt --list\n"
     "\n"
@@ -239,7 +239,7 @@ static int run(int argc, char **argv) {
             if (!wire || o.nwires == WIRES)
                 return cli_usage(&cli_opt, "too many wires");
             o.wires[o.nwires++] = wire;
-        } else if (!cli_program_out(&w, &o.out) && !cli_value(&w, "--inputs", &o.inputs) &&
+        } else if (!cli_program_out(&w, &o.out) && !cli_tensors(&w, "--inputs", &o.inputs) &&
                    !cli_value(&w, "--bisect", &o.bisect) && !cli_flag(&w, "--list", &o.list) &&
                    !cli_flag(&w, "--explain", &o.explain) &&
                    !cli_value(&w, "--extract", &o.extract) && !cli_value(&w, "--join", &o.join) &&

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char help[] =
-    "usage: cfx quantize MODEL -o OUT.pt2 --calibrate F.safetensors... [options]\n"
+    "usage: cfx quantize MODEL -o OUT.pt2 --calibrate F... [options]\n"
     "\n"
     "Rounds weights, and the inputs of layers, to integers: quantize and dequantize nodes around\n"
     "convolutions and products, as torch.ao's PT2E puts them. PyTorch loads what is written.\n"

@@ -4,7 +4,7 @@
 #include "../rewrite/rules.h"
 
 static const char help[] =
-    "usage: cfx rewrite MODEL --rules FILE -o OUT.pt2 [--verify] [--inputs F.safetensors]\n"
+    "usage: cfx rewrite MODEL --rules FILE -o OUT.pt2 [--verify] [--inputs F]\n"
     "\n"
     "Applies the rules of a file until none fits, and writes what comes out. A rule is\n"
     "\n"
@@ -44,7 +44,7 @@ static int run(int argc, char **argv) {
     cli_words w = {argc, argv, .command = &cli_rewrite};
     while (cli_more(&w))
         if (!cli_value(&w, "--rules", &rules) && !cli_program_out(&w, &out) &&
-            !cli_value(&w, "--inputs", &inputs) && !cli_flag(&w, "--verify", &verify))
+            !cli_tensors(&w, "--inputs", &inputs) && !cli_flag(&w, "--verify", &verify))
             cli_rest(&w, &model);
     if (w.wrong)
         return CLI_TROUBLE;

@@ -10,17 +10,19 @@
 #include "../run/run.h"
 
 static const char help[] =
-    "usage: cfx run MODEL [--inputs F.safetensors | --random] [OPTION]...\n"
+    "usage: cfx run MODEL [--inputs F | --random] [OPTION]...\n"
     "\n"
     "Runs a program. Inputs are called in0, in1, ... in flattened order, or by their own names\n"
     "('cfx show MODEL --as program' lists them); results are out0, out1, ... Without --save and\n"
     "--expect the results are printed.\n"
-    "  --inputs F       tensors to run on (.safetensors); otherwise those that the program was\n"
-    "                   saved with, or made-up ones where it has none\n"
+    "  --inputs F       tensors to run on: .safetensors, .npy, .npz or .pt (of torch.save);\n"
+    "                   NAME=F for one of them, F:f32[3,4] for plain numbers; may be given more\n"
+    "                   than once. Otherwise those that the program was saved with, or made-up\n"
+    "                   ones where it has none\n"
     "  --random         made-up inputs: random floats, ones for the rest, the same each time\n"
     "  --save F         writes the results as .safetensors\n"
-    "  --expect F       compares the results with a file: per result the largest error, and the\n"
-    "                   tolerance from which it would pass\n"
+    "  --expect F       compares the results with such files: per result the largest error, and\n"
+    "                   the tolerance from which it would pass\n"
     "  --tap SELECTOR   prints the value of nodes: a name, a glob over names ('relu*'), op:NAME\n"
     "                   (op:relu), module:PATH (module:layers.0), in sub-graphs too; may be given\n"
     "                   more than once\n"
@@ -142,7 +144,7 @@ static int finish(job *j, cfx_value result) {
     if (j->o.profile)
         cli_profile_print(&j->profile);
     if (j->o.expect) {
-        cfx_dict *expected = cfx_safetensors_read(j->o.expect);
+        cfx_dict *expected = cli_read_tensors(j->o.expect, "out");
         if (expected && !expected->len && cfx_as_list(flat)->len)
             cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' has no tensor to compare with",
                      j->o.expect);
@@ -256,8 +258,8 @@ static int run(int argc, char **argv) {
         } else if (cli_value(&w, "--check", &rule)) {
             if (rule && !cli_watch_rule(&j.watch, rule))
                 return cli_trouble();
-        } else if (!cli_value(&w, "--inputs", &o->inputs) && !cli_value(&w, "--save", &o->save) &&
-                   !cli_value(&w, "--expect", &o->expect) && !cli_value(&w, "--log", &o->log) &&
+        } else if (!cli_tensors(&w, "--inputs", &o->inputs) && !cli_value(&w, "--save", &o->save) &&
+                   !cli_tensors(&w, "--expect", &o->expect) && !cli_value(&w, "--log", &o->log) &&
                    !cli_value(&w, "--profile", &o->profile) &&
                    !cli_value(&w, "--memory", &o->memory) &&
                    !cli_value(&w, "--save-taps", &j.watch.save) &&

@@ -7,6 +7,7 @@
 static const char help[] =
     "usage: cfx show MODEL [--as FORM] [--node NAME] [--cost [--size SYMBOL=N]...]\n"
     "                [--path A B] [--around NODE [--hops N]]\n"
+    "       cfx show F.safetensors|F.npy|F.npz|F.pt [--node NAME] [--as json]\n"
     "\n"
     "Shows a program without running it; weights are not read.\n"
     "  --as tree        (default) its modules with parameters, bytes and operators; blocks that\n"
@@ -24,6 +25,7 @@ static const char help[] =
     "  --path A B       the shortest way from one node to another; exit 1 where there is none\n"
     "  --around NODE    what is near a node, --hops N steps up and down (2)\n"
     "  --size s0=8      what a size is that varies; without it costs are polynomials in it\n"
+    "Of a file of tensors: their names, dtypes, shapes and bytes, or one tensor.\n"
     "\n"
     "Exit: 0 done, 1 no path, 2 trouble.\n";
 
@@ -124,18 +126,20 @@ static int run(int argc, char **argv) {
         return CLI_TROUBLE;
     if (!model)
         return cli_usage(&cli_show, "which MODEL?");
+    if (nsizes && !cost)
+        return cli_usage(&cli_show, "--size goes with --cost");
+    const bool json = !strcmp(form, "json"), whole = !from && !around && !cost;
+    if (whole && (json || !strcmp(form, "tree")) && cfx_tensors_are_in(model))
+        return cli_show_tensors(model, node, json);
     cfx_program *p = cfx_open(model);
     if (!cfx_ok())
         return cli_trouble();
-    if (nsizes && !cost)
-        return cli_usage(&cli_show, "--size goes with --cost");
     if (from)
         return cli_show_path(p, from, to);
     if (around)
         return cli_show_around(p, around, hops);
     if (cost)
         return show_costs(p, form, sizes, nsizes);
-    const bool json = !strcmp(form, "json");
     if (node && !json && strcmp(form, "tree"))
         return cli_usage(&cli_show, "a node is shown as a card or as json, not as '%s'", form);
     return node ? cli_show_node(p, node, json) : show(p, form);

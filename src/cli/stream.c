@@ -94,7 +94,7 @@ static const char *suffix_of(const char *command, const char *option, size_t len
 
 bool cli_streams_begin(int argc, char **argv) {
     for (int i = 2; i < argc; i++) {
-        const char *equals = argv[i][0] == '-' ? strchr(argv[i], '=') : NULL;
+        const char *equals = strrchr(argv[i], '='); /* "--save=-" and "NAME=-" */
         const size_t len = equals ? (size_t)(equals - argv[i]) : strlen(argv[i - 1]);
         const char *option = equals ? argv[i] : argv[i - 1];
         if (strcmp(equals ? equals + 1 : argv[i], "-"))

@@ -27,7 +27,7 @@ const char *cli_quoted(const char *path) {
 bool cli_choose_inputs(cfx_program *p, const char *inputs, cfx_list *flat) {
     if (!inputs && cli_sample_inputs(p, flat))
         return true;
-    cfx_dict *file = inputs ? cfx_safetensors_read(inputs) : cfx_dict_new();
+    cfx_dict *file = cli_read_tensors(inputs, "in");
     return file && cli_make_inputs(p, file, flat);
 }
 

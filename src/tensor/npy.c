@@ -2,7 +2,7 @@
  *
  * A file is the magic, a version, the length of a header, the header (a Python dict of descr,
  * fortran_order and shape, padded so that data starts at a multiple of 64) and the raw elements. */
-#include "tensor.h"
+#include "npy.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files hold little-endian numbers");
 
@@ -24,7 +24,7 @@ typedef struct reader {
     const char *path, *p, *end;
     bool wrong;
     cfx_dtype dtype;
-    bool fortran;
+    bool fortran, big_endian;
     int ndim;
     int64_t shape[CFX_MAX_DIMS];
 } reader;
@@ -79,8 +79,7 @@ static void read_descr(reader *r) {
     for (int d = 0; d < CFX_DTYPE_COUNT; d++) {
         if (!descrs[d] || strcmp(descrs[d], name))
             continue;
-        if (text[0] == '>' && cfx_dtype_size((cfx_dtype)d) > 1)
-            bad(r, cfx__text_format("its numbers are big-endian ('%s')", text));
+        r->big_endian = text[0] == '>';
         r->dtype = (cfx_dtype)d;
         return;
     }
@@ -149,10 +148,10 @@ static void read_header(reader *r) {
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* Finds the header and leaves r at its start; returns where the data begins. */
-static size_t find_header(reader *r, const cfx__file_mapping *m) {
-    const unsigned char *b = (const unsigned char *)m->data;
-    if (m->size < 10 || memcmp(b, magic, MAGIC)) {
-        bad(r, m->size < 10 ? "it is too short" : "it does not begin with the magic of .npy");
+static size_t find_header(reader *r, const char *data, size_t size) {
+    const unsigned char *b = (const unsigned char *)data;
+    if (size < 10 || memcmp(b, magic, MAGIC)) {
+        bad(r, size < 10 ? "it is too short" : "it does not begin with the magic of .npy");
         return 0;
     }
     int major = b[6];
@@ -163,36 +162,46 @@ static size_t find_header(reader *r, const cfx__file_mapping *m) {
     size_t start = major == 1 ? 10 : 12;
     size_t len = b[8] | (size_t)b[9] << 8;
     if (major > 1)
-        len = m->size < start ? m->size : len | (size_t)b[10] << 16 | (size_t)b[11] << 24;
-    if (m->size < start || len > m->size - start) {
+        len = size < start ? size : len | (size_t)b[10] << 16 | (size_t)b[11] << 24;
+    if (size < start || len > size - start) {
         bad(r, "its header is cut off");
         return 0;
     }
-    r->p = m->data + start;
+    r->p = data + start;
     r->end = r->p + len;
     return start + len;
 }
 
-static cfx_tensor *load(reader *r, const cfx__file_mapping *m) {
-    size_t start = find_header(r, m);
+/* Big-endian numbers of some bytes each to little-endian ones. */
+static void turn(char *data, size_t bytes, size_t each) {
+    for (size_t at = 0; at < bytes; at += each)
+        for (size_t i = 0; i < each / 2; i++) {
+            char c = data[at + i];
+            data[at + i] = data[at + each - 1 - i];
+            data[at + each - 1 - i] = c;
+        }
+}
+
+static cfx_tensor *load(reader *r, const char *data, size_t size) {
+    size_t start = find_header(r, data, size);
     if (!r->wrong)
         read_header(r);
     if (r->wrong)
         return &cfx__tensor_bad;
-    int64_t n = 1, bytes, size = cfx_dtype_size(r->dtype);
+    int64_t n = 1, bytes, each = cfx_dtype_size(r->dtype);
     bool empty = false, absurd = false;
     for (int i = 0; i < r->ndim; i++) {
         empty |= r->shape[i] == 0;
         absurd |= __builtin_mul_overflow(n, r->shape[i] ? r->shape[i] : 1, &n);
     }
-    if (absurd || __builtin_mul_overflow(n, size, &bytes)) {
+    if (absurd || __builtin_mul_overflow(n, each, &bytes)) {
         bad(r, "its shape is absurd");
         return &cfx__tensor_bad;
     }
     bytes = empty ? 0 : bytes;
-    if ((uint64_t)bytes > m->size - start) {
+    if ((uint64_t)bytes > size - start) {
         bad(r, cfx__text_format("its data is cut off: %lld bytes are needed, %lld are there",
-                                (long long)bytes, (long long)(m->size - start)));
+                                (long long)bytes, (long long)(size - start)));
         return &cfx__tensor_bad;
     }
     int64_t stride[CFX_MAX_DIMS], step = 1;
@@ -204,20 +213,30 @@ static cfx_tensor *load(reader *r, const cfx__file_mapping *m) {
                                       r->fortran ? stride : NULL);
     if (cfx__obj_is_bad(t) || !bytes)
         return t;
-    memcpy(t->data, m->data + start, (size_t)bytes);
+    memcpy(t->data, data + start, (size_t)bytes);
+    if (r->big_endian)
+        turn(t->data, (size_t)bytes, (size_t)each / (cfx__dtype_is_complex(r->dtype) ? 2 : 1));
     if (r->dtype == CFX_BOOL) /* any byte but 0 counts as true, and is stored as 1 */
         for (int64_t i = 0; i < n; i++)
             t->data[i] = t->data[i] != 0;
     return t;
 }
 
-cfx_tensor *cfx_npy_read(const char *path) {
+bool cfx__npy_is(const char *data, size_t size) {
+    return size >= MAGIC && !memcmp(data, magic, MAGIC);
+}
+
+cfx_tensor *cfx__npy_load(const char *what, const char *data, size_t size) {
     size_t mark = cfx_scope_open();
-    reader r = {.path = path};
+    reader r = {.path = what};
+    return cfx_scope_return(mark, load(&r, data, size));
+}
+
+cfx_tensor *cfx_npy_read(const char *path) {
     cfx__file_mapping *m = cfx__file_map(path);
-    cfx_tensor *t = m ? load(&r, m) : &cfx__tensor_bad;
+    cfx_tensor *t = m ? cfx__npy_load(path, m->data, m->size) : &cfx__tensor_bad;
     cfx_drop(m);
-    return cfx_scope_return(mark, t);
+    return t;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

@@ -1,0 +1,71 @@
+/* cfx show of a file of tensors: a line each, or one of them. */
+#include "look.h"
+
+#include "../value/json.h"
+
+static int64_t bytes_of(const cfx_tensor *t) { return t->numel * cfx_dtype_size(t->dtype); }
+
+static cfx_value entry_of(const char *name, const cfx_tensor *t) {
+    cfx_value shape = cfx_list_value(0, NULL);
+    for (int i = 0; i < t->ndim; i++)
+        cfx_list_append(cfx_as_list(shape), cfx_int(t->shape[i]));
+    return cfx_dict_of("name", name, "dtype", cfx_dtype_name(t->dtype), "shape", shape, "bytes",
+                       bytes_of(t));
+}
+
+static void print_json(const char *path, const cfx_dict *all) {
+    cfx_value entries = cfx_list_value(0, NULL);
+    cfx__text out = {0};
+    for (int64_t i = 0; i < all->len; i++)
+        cfx_list_append(cfx_as_list(entries), entry_of(cfx_value_str(all->entries[i].key),
+                                                       cfx_as_tensor(all->entries[i].value)));
+    cfx__json_value(&out, cfx_dict_of("file", path, "tensors", entries));
+    cli_lines(cfx__text_take(&out));
+}
+
+static void print_all(const char *path, const cfx_dict *all) {
+    int64_t numbers = 0, bytes = 0;
+    int width = 0;
+    for (int64_t i = 0; i < all->len; i++) {
+        const cfx_tensor *t = cfx_as_tensor(all->entries[i].value);
+        int n = (int)strlen(cfx_value_str(all->entries[i].key));
+        numbers += t->numel;
+        bytes += bytes_of(t);
+        width = n > width ? n : width;
+    }
+    width = width < 60 ? width : 60;
+    cli_print("%s: %lld tensor%s, %lld numbers, %s\n", path, (long long)all->len,
+              all->len == 1 ? "" : "s", (long long)numbers, cli_bytes(bytes));
+    for (int64_t i = 0; i < all->len; i++)
+        CFX_SCOPE {
+            const cfx_value t = all->entries[i].value;
+            cli_print("  %-*s  %-20s  %s\n", width, cfx_value_str(all->entries[i].key),
+                      cli_brief(t), cli_bytes(bytes_of(cfx_as_tensor(t))));
+        }
+}
+
+static int print_one(const char *path, const cfx_dict *all, const char *name) {
+    cli_nearest near = {0};
+    cfx_value v = cfx_dict_get(all, name);
+    for (int64_t i = 0; i < all->len; i++)
+        cli_near(&near, name, cfx_text(all->entries[i].key));
+    if (v.tag != CFX_TAG_TENSOR) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' has no tensor '%s'%s", path, name,
+                 cli_meant(&near));
+        return cli_trouble();
+    }
+    cli_print("%s: %s\n  %s\n", name, cli_brief(v), cli_stats_text(cfx_as_tensor(v)));
+    cli_lines(cfx_tensor_str(cfx_as_tensor(v)));
+    return CLI_DONE;
+}
+
+int cli_show_tensors(const char *path, const char *name, bool json) {
+    const cfx_dict *all = cfx_tensors_read(path);
+    if (all && name)
+        return print_one(path, all, name);
+    if (all && json)
+        print_json(path, all);
+    else if (all)
+        print_all(path, all);
+    return cfx_ok() ? CLI_DONE : cli_trouble();
+}

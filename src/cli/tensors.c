@@ -1,0 +1,129 @@
+/* Tensors that are named on the command line: "F", "NAME=F", and raw numbers, "F:f32[3,4]".
+ * Several such texts are one, a line each. */
+#include "look.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "../tensor/tensor.h"
+
+bool cli_tensors(cli_words *w, const char *name, const char **spec) {
+    const char *text = NULL;
+    if (!cli_value(w, name, &text))
+        return false;
+    *spec = *spec && text ? cfx__text_format("%s\n%s", *spec, text) : text ? text : *spec;
+    return true;
+}
+
+/* ---- raw numbers ----------------------------------------------------------------------------- */
+
+typedef struct raw {
+    cfx_dtype dtype;
+    int ndim;
+    int64_t shape[CFX_MAX_DIMS];
+} raw;
+
+/* "3, 4]" to its end. */
+static bool read_shape(const char *p, raw *r) {
+    while (*p != ']') {
+        char *end;
+        long long n = strtoll(p, &end, 10);
+        if (end == p || n < 0 || r->ndim == CFX_MAX_DIMS || (*end != ',' && *end != ']'))
+            return false;
+        r->shape[r->ndim++] = n;
+        p = *end == ',' ? end + 1 : end;
+    }
+    return !p[1];
+}
+
+/* Whether a text ends in ":DTYPE[SHAPE]"; where that begins. */
+static const char *find_raw(const char *text, raw *r) {
+    const char *colon = strrchr(text, ':'), *bracket = colon ? strchr(colon, '[') : NULL;
+    if (!bracket)
+        return NULL;
+    const char *dtype = cfx__text_format("%.*s", (int)(bracket - colon - 1), colon + 1);
+    *r = (raw){0};
+    return cfx_dtype_parse(dtype, &r->dtype) && read_shape(bracket + 1, r) ? colon : NULL;
+}
+
+static cfx_value read_raw(const char *path, const raw *r) {
+    int64_t bytes = cfx_dtype_size(r->dtype);
+    bool absurd = false;
+    for (int i = 0; i < r->ndim; i++)
+        absurd |= __builtin_mul_overflow(bytes, r->shape[i], &bytes);
+    cfx__file_mapping *m = cfx__file_map(path);
+    cfx_tensor *t = NULL;
+    if (m && (absurd || (uint64_t)bytes != m->size))
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' has %zu bytes, not those of %s%s", path,
+                 m->size, cfx_dtype_brief(r->dtype), cfx__shape_text(r->ndim, r->shape));
+    else if (m)
+        t = cfx_tensor_new(r->dtype, r->ndim, r->shape, m->size ? m->data : NULL);
+    for (int64_t i = 0; t && cfx_ok() && r->dtype == CFX_BOOL && i < t->numel; i++)
+        t->data[i] = t->data[i] != 0; /* any byte but 0 counts as true */
+    if (m)
+        cfx_drop(m);
+    return t && cfx_ok() ? cfx_tensor_value(t) : cfx_bad();
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static bool is_there(const char *path) { return access(path, F_OK) == 0; }
+
+/* The file that "NAME=F" names, behind its name; NULL: there is no name. */
+static const char *after_name(const char *text) {
+    const char *equals = strchr(text, '=');
+    return !equals || equals == text || is_there(text) ? NULL : equals + 1;
+}
+
+static cfx_dict *read_one(const char *text) {
+    raw r;
+    const char *colon = is_there(text) ? NULL : find_raw(text, &r);
+    if (!colon)
+        return cfx_tensors_read(text);
+    cfx_dict *one = cfx_dict_new();
+    cfx_dict_set(one, "0", read_raw(cfx__text_format("%.*s", (int)(colon - text), text), &r));
+    return cfx_ok() ? one : NULL;
+}
+
+/* "0" to the end of digits. */
+static bool is_number(const char *name) {
+    return *name && strspn(name, "0123456789") == strlen(name);
+}
+
+/* Adds what a text names; tensors without a name are numbered on. */
+static bool add(cfx_dict *all, const char *text, const char *prefix, int64_t *unnamed) {
+    const char *path = after_name(text);
+    cfx_dict *one = read_one(path ? path : text);
+    if (one && path && one->len != 1)
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' has %lld tensors; '%.*s' is one", path,
+                 (long long)one->len, (int)(path - 1 - text), text);
+    for (int64_t i = 0; one && cfx_ok() && i < one->len; i++) {
+        const char *name = cfx_text(one->entries[i].key);
+        if (path)
+            name = cfx__text_format("%.*s", (int)(path - 1 - text), text);
+        else if (name && is_number(name))
+            name = cfx__text_format("%s%lld", prefix, (long long)(*unnamed)++);
+        if (!cfx_is_none(cfx_dict_get(all, name)))
+            cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' is given twice", name);
+        cfx_dict_set(all, name, one->entries[i].value);
+    }
+    return cfx_ok();
+}
+
+cfx_dict *cli_read_tensors(const char *spec, const char *prefix) {
+    cfx_dict *all = cfx_dict_new();
+    int64_t unnamed = 0;
+    for (const char *end; spec && cfx_ok(); spec = *end ? end + 1 : NULL) {
+        end = strchr(spec, '\n') ? strchr(spec, '\n') : spec + strlen(spec);
+        if (!add(all, cfx__text_format("%.*s", (int)(end - spec), spec), prefix, &unnamed))
+            break;
+    }
+    return cfx_ok() ? all : NULL;
+}
+
+cfx_value cli_find_tensor(const cfx_dict *file, const char *name, const char *prefix, int64_t i) {
+    cfx_value v = name ? cfx_dict_get(file, name) : cfx_none();
+    if (cfx_is_none(v))
+        v = cfx_dict_get(file, cfx__text_format("%s%lld", prefix, (long long)i));
+    return cfx_is_none(v) ? cfx_dict_get(file, cfx__text_format("arr_%lld", (long long)i)) : v;
+}
