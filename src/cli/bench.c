@@ -2,6 +2,7 @@
  * made up: random floats, ones for everything else, symbols at their smallest. */
 #include "look.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -106,6 +107,15 @@ static void print_table(table *t) {
                       100 * r->flops / r->ms / 1e6 / peak);
         cli_print("\n");
     }
+    for (size_t i = 0; i < t->rows.len; i++) {
+        const row *r = &t->rows.data[i];
+        double rate = r->flops > 0 && r->ms > 0 ? r->flops / r->ms / 1e6 : NAN;
+        cli_answer_row("kernels", cfx_dict_of("kernel", r->name, "calls", r->calls, "ms", r->ms,
+                                              "share", cli_fact(r->ms / (all > 0 ? all : 1)),
+                                              "gflops", cli_fact(rate), "of_f32",
+                                              cli_fact(rate / peak)));
+    }
+    cli_answer("peak_gflops", cli_fact(peak));
     cli_print("%-48s %6s %10.3f %7s %9.1f\n", "all of them; of f32: of a float32 product's rate",
               "", all, "", peak);
     VEC_FREE(t->rows);
@@ -207,6 +217,12 @@ static void print_times(const char *model, double first, double *ms, int n) {
     cli_print("%s: first %.2f ms, then %d runs: best %.2f ms, median %.2f ms; %d thread%s\n", model,
               first, n, ms[0], median, cfx_get_num_threads(),
               cfx_get_num_threads() == 1 ? "" : "s");
+    cli_answer("model", cfx_string_value(model));
+    cli_answer("first_ms", cli_fact(first));
+    cli_answer("runs", cfx_int(n));
+    cli_answer("best_ms", cli_fact(ms[0]));
+    cli_answer("median_ms", cli_fact(median));
+    cli_answer("threads", cfx_int(cfx_get_num_threads()));
 }
 
 static int bench(const char *model, const char *file, int runs, int callers,
@@ -232,6 +248,8 @@ static int bench(const char *model, const char *file, int runs, int callers,
         run_often(c);
     if (cfx_ok()) {
         print_times(model, first, ms, runs * n);
+        if (callers)
+            cli_answer("runs_per_second", cli_fact(runs * n / took));
         if (callers)
             cli_print("%d caller%s at once: %.1f runs a second\n", n, n == 1 ? "" : "s",
                       runs * n / took);

@@ -391,6 +391,8 @@ static void check_line(session *s, const char *line, size_t len, int number) {
         return;
     if (bad) {
         s->failed++;
+        cli_answer_row("failures", cfx_dict_of("line", number, "operator", name ? name : "?", "how",
+                                               how, "why", bad));
         cli_print("line %d: %s%s: %s\n", number, name ? name : "?", how, bad);
     } else {
         s->passed++;
@@ -419,5 +421,7 @@ int cli_check(const char *dir, const char *pattern, bool grad) {
     if (!cfx_ok())
         return cli_trouble();
     cli_print("%d passed, %d failed\n", s.passed, s.failed);
+    cli_answer("passed", cfx_int(s.passed));
+    cli_answer("failed", cfx_int(s.failed));
     return s.failed ? CLI_DIFFERS : CLI_DONE;
 }

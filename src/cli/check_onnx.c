@@ -167,5 +167,7 @@ int cli_check_onnx(const char *dir, const char *pattern) {
     if (t.refused)
         cli_print("%d refused\n", t.refused);
     cli_print("%d passed, %d failed\n", t.passed, t.failed);
+    cli_answer("passed", cfx_int(t.passed));
+    cli_answer("failed", cfx_int(t.failed));
     return t.failed ? CLI_DIFFERS : CLI_DONE;
 }

@@ -71,6 +71,28 @@ void cli_limits_begin(void);
 /* Whether the word is a limit, which is set at once. */
 bool cli_limits(cli_words *w);
 
+/* ---- answers for machines -------------------------------------------------------------------- */
+
+extern const char cli_answer_help[]; /* what --help prints of --json and --tsv */
+/* Before all words are walked through, for mistakes are answered too. */
+void cli_answer_begin(int argc, char **argv);
+/* Whether the word is one of them, which every subcommand takes. */
+bool cli_answer_option(cli_words *w);
+/* Whether facts are wanted in place of words; as JSON. What is printed meanwhile is not seen. */
+bool cli_answers(void);
+bool cli_answers_json(void);
+void cli_answer_as_json(void); /* as --json */
+/* The command prints JSON of its own: facts are not. */
+void cli_answer_elsewhere(void);
+/* Notes a fact, or a row of a table: a dict of the same keys in each. */
+void cli_answer(const char *key, cfx_value v);
+void cli_answer_row(const char *table, cfx_value row);
+/* A number; None where it is not finite. The sizes of a tensor. Scope. */
+cfx_value cli_fact(double x);
+cfx_value cli_shape(const cfx_tensor *t);
+/* Prints the facts. */
+void cli_answer_end(const char *command, int code);
+
 /* ---- output ---------------------------------------------------------------------------------- */
 
 /* From here on stdout holds no characters that a terminal would obey: what is printed may come from

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "../graph/graph.h"
-#include "../value/json.h"
 
 static const char help[] =
     "usage: cfx compare A B [--inputs F] [--bisect] [--as table|json] [-o F.html]\n"
@@ -214,8 +213,6 @@ static cfx_value names_of(cfx_value nodes) {
     return names;
 }
 
-static cfx_value number(double x) { return isfinite(x) ? cfx_float(x) : cfx_none(); }
-
 static cfx_value row_value(const cli_row *r) {
     cfx_dict *d = cfx_dict_new();
     if (r->a)
@@ -227,9 +224,9 @@ static cfx_value row_value(const cli_row *r) {
         if (!errors[k]->known)
             continue;
         cfx_dict *e = cfx_dict_new();
-        cfx_dict_set(e, "error", number(errors[k]->error));
-        cfx_dict_set(e, "share", number(errors[k]->share));
-        cfx_dict_set(e, "decibels", number(errors[k]->decibels));
+        cfx_dict_set(e, "error", cli_fact(errors[k]->error));
+        cfx_dict_set(e, "share", cli_fact(errors[k]->share));
+        cfx_dict_set(e, "decibels", cli_fact(errors[k]->decibels));
         cfx_dict_set(e, "beyond", cfx_bool(errors[k]->beyond));
         cfx_dict_set(d, k ? "here" : "all", cfx_dict_value(e));
     }
@@ -247,33 +244,28 @@ static cfx_value inside_rows(const cli_comparison *c) {
         cfx_dict *d = cfx_dict_new();
         for (int k = 0; k < COUNT(keys); k++) {
             cfx_value v = cfx_at(c->inside->items[i], k);
-            cfx_dict_set(d, keys[k], v.tag == CFX_TAG_FLOAT ? number(cfx_number(v)) : v);
+            cfx_dict_set(d, keys[k], v.tag == CFX_TAG_FLOAT ? cli_fact(cfx_number(v)) : v);
         }
         cfx_list_append(cfx_as_list(rows), cfx_dict_value(d));
     }
     return rows;
 }
 
-static void print_comparison_json(const cli_comparison *c) {
-    cfx_dict *all = cfx_dict_new();
+static void answer_comparison(const cli_comparison *c) {
     cfx_value rows = cfx_list_value(0, NULL);
     for (int i = 0; i < c->n; i++)
         cfx_list_append(cfx_as_list(rows), row_value(&c->rows[i]));
-    cfx_dict_set(all, "same", cfx_bool(is_same(c)));
-    cfx_dict_set(all, "added", names_of(alone(c, c->b)));
-    cfx_dict_set(all, "removed", names_of(c->a ? alone(c, c->a) : cfx_list_value(0, NULL)));
-    cfx_dict_set(all, "changed", names_of(changed(c)));
-    cfx_dict_set(all, "first", name_of(c->first < 0 ? NULL : c->rows[c->first].b));
-    cfx_dict_set(all, "made", name_of(c->made < 0 ? NULL : c->rows[c->made].b));
-    cfx_dict_set(all, "bisected", name_of(c->bisected));
-    cfx_dict_set(all, "nodes", rows);
+    cli_answer("same", cfx_bool(is_same(c)));
+    cli_answer("added", names_of(alone(c, c->b)));
+    cli_answer("removed", names_of(c->a ? alone(c, c->a) : cfx_list_value(0, NULL)));
+    cli_answer("changed", names_of(changed(c)));
+    cli_answer("first", name_of(c->first < 0 ? NULL : c->rows[c->first].b));
+    cli_answer("made", name_of(c->made < 0 ? NULL : c->rows[c->made].b));
+    cli_answer("bisected", name_of(c->bisected));
+    cli_answer("nodes", rows);
     if (c->inside)
-        cfx_dict_set(all, "inside", inside_rows(c));
-    cfx_dict_set(all, "columns", cfx_dict_value(error_columns(c, false)));
-    cfx__text out = {0};
-    cfx__json_value(&out, cfx_dict_value(all));
-    cli_print("%s\n", out.data ? out.data : "{}");
-    cfx__text_release(&out);
+        cli_answer("inside", inside_rows(c));
+    cli_answer("columns", cfx_dict_value(error_columns(c, false)));
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -312,10 +304,8 @@ static bool draw(const cli_comparison *c, const char *path) {
 static int finish(const cli_comparison *c, const options *o) {
     if (o->page && !draw(c, o->page))
         return cli_trouble();
-    if (o->form && !strcmp(o->form, "json"))
-        print_comparison_json(c);
-    else
-        print_comparison(c);
+    answer_comparison(c);
+    print_comparison(c);
     return cfx_ok() ? is_same(c) ? CLI_DONE : CLI_DIFFERS : cli_trouble();
 }
 
@@ -332,6 +322,8 @@ static int run(int argc, char **argv) {
         return cli_usage(&cli_compare, "which two programs?");
     if (o.form && strcmp(o.form, "table") && strcmp(o.form, "json"))
         return cli_usage(&cli_compare, "--as is table or json, not '%s'", o.form);
+    if (o.form && !strcmp(o.form, "json"))
+        cli_answer_as_json();
     size_t len = o.page ? strlen(o.page) : 0;
     if (o.page && (len < 5 || strcmp(o.page + len - 5, ".html") || cfx_tensors_are_in(o.a)))
         return cli_usage(&cli_compare, "-o F.html is for two programs");

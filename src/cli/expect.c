@@ -1,6 +1,7 @@
 /* cfx run --expect: results against a reference, one line for each, with the largest error and the
- * tolerance that would have passed. Errors are measured as a share of the largest expected value.
- */
+ * tolerance that would have passed; where numbers differ, the signal above the noise in dB, and how
+ * many rows along the last dimension have their largest number at the same place. Errors are
+ * measured as a share of the largest expected value. */
 #include "look.h"
 
 #include "../quant/quant.h"
@@ -84,15 +85,62 @@ static const char *place(const cfx_tensor *t, int64_t i) {
     return cfx__shape_text(t->ndim, index);
 }
 
+/* How many rows along the last dimension have their largest number at the same place: the share;
+ * negative where there are no such rows. */
+static double top1(const cfx_tensor *got, const cfx_tensor *want) {
+    const int64_t size = want->ndim ? want->shape[want->ndim - 1] : 0;
+    if (size < 2 || !want->numel || !want->data || !cfx__dtype_is_float(want->dtype))
+        return -1;
+    int64_t same = 0, rows = want->numel / size;
+    CFX_SCOPE {
+        const double *g = (const double *)cfx__tensor_contiguous_as(got, CFX_F64)->data;
+        const double *w = (const double *)cfx__tensor_contiguous_as(want, CFX_F64)->data;
+        for (int64_t r = 0; r < rows && cfx_ok(); r++) {
+            int64_t a = 0, b = 0;
+            for (int64_t i = 1; i < size; i++) {
+                a = g[r * size + i] > g[r * size + a] ? i : a;
+                b = w[r * size + i] > w[r * size + b] ? i : b;
+            }
+            same += a == b;
+        }
+    }
+    return (double)same / (double)rows;
+}
+
+/* Of a result that is something else altogether. */
+static void note_other(const char *name, const char *why) {
+    cli_answer_row("expected",
+                   cfx_dict_of("name", name, "result", cfx_none(), "same", cfx_bool(false), "why",
+                               why));
+}
+
+static void note_compared(const char *name, const cfx_tensor *want, const cli_difference *d,
+                          double allowed, bool same, double top) {
+    cfx_value row = cfx_dict_of("name", name, "result", cli_brief(cfx_tensor_value(want)), "same",
+                                cfx_bool(same), "why", cfx_none());
+    cfx_dict *facts = cfx_as_dict(row);
+    cfx_dict_set(facts, "error", cli_fact(d->error));
+    cfx_dict_set(facts, "passes_from", cli_fact(d->error / d->scale));
+    cfx_dict_set(facts, "allowed", cli_fact(allowed));
+    cfx_dict_set(facts, "decibels", cli_fact(cli_decibels(d)));
+    cfx_dict_set(facts, "top1", top < 0 ? cfx_none() : cfx_float(top));
+    cfx_dict_set(facts, "wrong", cfx_int(d->wrong));
+    cfx_dict_set(facts, "of", cfx_int(want->numel));
+    cli_answer_row("expected", row);
+}
+
 static bool compare_tensors(const char *name, const cfx_tensor *got, const cfx_tensor *want,
                             double least) {
     if (got->dtype != want->dtype || !cfx__tensor_same_shape(got, want)) {
         cli_print("%-8s %s, not %s  differs\n", name, cli_brief(cfx_tensor_value(got)),
                   cli_brief(cfx_tensor_value(want)));
+        note_other(name, cfx__text_format("%s, not %s", cli_brief(cfx_tensor_value(got)),
+                                          cli_brief(cfx_tensor_value(want))));
         return false;
     }
     if (want->numel && !got->data != !want->data) { /* as on the meta device */
         cli_print("%-8s %s without numbers  differs\n", name, cli_brief(cfx_tensor_value(got)));
+        note_other(name, "without numbers");
         return false;
     }
     bool complex = cfx__dtype_is_complex(want->dtype);
@@ -100,12 +148,18 @@ static bool compare_tensors(const char *name, const cfx_tensor *got, const cfx_t
     cli_differ(got, want, &d);
     double own = cli_tolerance(want->dtype), allowed = own > 0 ? fmax(own, least) : own;
     bool same = d.error <= allowed * d.scale;
+    double top = top1(got, want);
+    note_compared(name, want, &d, allowed, same, top);
     cli_print("%-8s %-20s largest error %-10.3g passes from %-10.3g allowed %-8g %s", name,
               cli_brief(cfx_tensor_value(want)), d.error, d.error / d.scale, allowed,
               same ? "same" : "differs");
     if (!same)
         cli_print(": %lld of %lld; at %s %.9g, not %.9g", (long long)d.wrong,
                   (long long)want->numel, place(want, complex ? d.at / 2 : d.at), d.got, d.want);
+    if (d.wrong && isfinite(cli_decibels(&d)))
+        cli_print("; %.1f dB", cli_decibels(&d));
+    if (d.wrong && top >= 0)
+        cli_print("; top-1 %.4g%%", 100 * top);
     cli_print("\n");
     return same;
 }
@@ -136,8 +190,9 @@ bool cli_expect(const cfx_list *results, const cfx_list *names, const cfx_dict *
         if (got.tag == CFX_TAG_TENSOR) {
             same &= compare_tensors(name, cfx_as_tensor(got), cfx_as_tensor(want), least);
         } else {
-            cli_print("%-8s %s  differs\n", name,
-                      !i ? "is not among the results" : "is not a tensor here");
+            const char *why = !i ? "is not among the results" : "is not a tensor here";
+            cli_print("%-8s %s  differs\n", name, why);
+            note_other(name, why);
             same = false;
         }
     }

@@ -136,13 +136,16 @@ bool cli_hunt_end(cli_hunt *h) {
     const char *first = NULL;
     for (size_t i = h->odd.len; i-- > 0;)
         first = h->odd.data[i].report ? h->odd.data[i].name : first;
-    if (found)
+    if (found && !cli_answers())
         fputs(found->report, stdout);
-    else if (first)
+    else if (first && !found)
         cli_print("all results are finite; %s makes numbers that are not, which reach none\n",
                   first);
-    else
+    else if (!found)
         cli_print("all values are finite\n");
+    cli_answer("finite", cfx_bool(!found));
+    cli_answer("culprit", found ? cfx_string_value(found->name) : cfx_none());
+    cli_answer("report", found ? cfx_string_value(found->report) : cfx_none());
     VEC_FREE(h->odd);
     VEC_FREE(h->links);
     VEC_FREE(h->results);

@@ -47,6 +47,18 @@ const char *cli_count(int64_t n) {
     return cfx__text_take(&out);
 }
 
+void cli_put_stats(cfx_dict *row, const cfx_stats *s) {
+    const bool any = s->count > s->nans + s->infs;
+    cfx_dict_set(row, "min", any ? cli_fact(s->min) : cfx_none());
+    cfx_dict_set(row, "max", any ? cli_fact(s->max) : cfx_none());
+    cfx_dict_set(row, "mean", any ? cli_fact(s->mean) : cfx_none());
+    cfx_dict_set(row, "deviation", any ? cli_fact(s->deviation) : cfx_none());
+    cfx_dict_set(row, "count", cfx_int(s->count));
+    cfx_dict_set(row, "zeros", cfx_int(s->zeros));
+    cfx_dict_set(row, "nan", cfx_int(s->nans));
+    cfx_dict_set(row, "inf", cfx_int(s->infs));
+}
+
 const char *cli_bytes(int64_t n) {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
     double size = (double)n;

@@ -18,11 +18,13 @@ const char *cli_stats_text(const cfx_tensor *t);
 /* "12,345" and "1.2 MB"; scope. */
 const char *cli_count(int64_t n);
 const char *cli_bytes(int64_t n);
+/* Statistics as facts of a row. */
+void cli_put_stats(cfx_dict *row, const cfx_stats *s);
 
 /* ---- cfx show -------------------------------------------------------------------------------- */
 
 /* The tensors of a file, or the one called so; returns an exit code. */
-int cli_show_tensors(const char *path, const char *name, bool json);
+int cli_show_tensors(const char *path, const char *name);
 
 /* ---- cfx opt, cfx rewrite -------------------------------------------------------------------- */
 

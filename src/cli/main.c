@@ -6,11 +6,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../base/base.h"
+
 static const cli_command *const commands[] = {
     &cli_show,    &cli_run,      &cli_compare, &cli_convert, &cli_decompose, &cli_opt,
     &cli_rewrite, &cli_quantize, &cli_draw,    &cli_bench,   &cli_ops};
 
 int cli_trouble(void) {
+    if (!cfx_ok())
+        cli_answer("error", cfx_string_value(cfx_error_last()->message));
     cli_say("cfx: ");
     if (cfx_report(stderr))
         cli_say("something went wrong\n");
@@ -19,6 +23,12 @@ int cli_trouble(void) {
 
 int cli_usage(const cli_command *command, const char *fmt, ...) {
     va_list ap;
+    cfx__text t = {0};
+    va_start(ap, fmt);
+    cfx__text_vshow(&t, fmt, ap);
+    va_end(ap);
+    cli_answer("error", cfx_string_value(t.data));
+    cfx__text_release(&t);
     va_start(ap, fmt);
     cli_say("cfx %s: ", command->name);
     cli_say_list(fmt, ap);
@@ -39,6 +49,7 @@ static int help(bool asked) {
 
 static int help_of(const cli_command *command) {
     fputs(command->help, stdout);
+    fputs(cli_answer_help, stdout);
     fputs(cli_limits_help, stdout);
     return CLI_DONE;
 }
@@ -83,7 +94,12 @@ static int run(int argc, char **argv) {
     for (int k = 2; k < argc; k++)
         if (!strcmp(argv[k], "--help"))
             return help_of(command);
-    return command->run(argc - 1, argv + 1);
+    cli_answer_begin(argc, argv);
+    int code = command->run(argc - 1, argv + 1);
+    if (!cfx_ok()) /* nobody told it */
+        code = cli_trouble();
+    cli_answer_end(command->name, code);
+    return code;
 }
 
 int main(int argc, char **argv) {
@@ -93,8 +109,6 @@ int main(int argc, char **argv) {
     cli_output_begin();
     cli_limits_begin();
     int code = cli_streams_begin(argc, argv) ? run(argc, argv) : CLI_TROUBLE;
-    if (!cfx_ok()) /* nobody told it */
-        code = cli_trouble();
     code = cli_streams_end(cli_output_end(code));
     cfx_finish(stderr);
     return code;

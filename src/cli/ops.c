@@ -36,6 +36,12 @@ static const char *columns(const cfx_op *op, char *out, size_t size) {
     return n ? out : "derived";
 }
 
+static void note_op(cfx_op *op, const char *have) {
+    cli_answer_row("operators", cfx_dict_of("operator", cfx_op_name(op), "schema", op->schema,
+                                            "columns", have, "python",
+                                            op->torch_ ? op->torch_ : ""));
+}
+
 static int list(bool markdown) {
     char buffer[64];
     if (markdown)
@@ -43,6 +49,7 @@ static int list(bool markdown) {
     for (int i = 0; i < cfx_op_count() && cfx__limit_time() && cfx_ok(); i++) {
         cfx_op *op = cfx_op_at(i);
         const char *have = columns(op, buffer, sizeof buffer);
+        note_op(op, have);
         if (markdown)
             cli_print("| `%s` | `%s` | %s | %s |\n", cfx_op_name(op), op->schema, have,
                       op->torch_ ? op->torch_ : "");
@@ -83,6 +90,7 @@ static void explain(cfx_op *op) {
     if (op->torch_)
         cli_print("  in Python  %s\n", op->torch_);
     cli_print("  columns    %s\n", columns(op, buffer, sizeof buffer));
+    note_op(op, columns(op, buffer, sizeof buffer));
     if (op->dtypes & ((1u << CFX_DTYPE_COUNT) - 1)) {
         cli_print("  computes in");
         for (int d = 0; d < CFX_DTYPE_COUNT; d++)

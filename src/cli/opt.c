@@ -105,8 +105,15 @@ static int list_passes(void) {
 
 /* ---- explain --------------------------------------------------------------------------------- */
 
+static void answer_pass(const cfx_pass_report *r) {
+    cli_answer_row("passes", cfx_dict_of("application", r->application, "pass", r->pass->name,
+                                         "changes", r->changes, "nodes_before", r->nodes_before,
+                                         "nodes_after", r->nodes_after, "ms", r->seconds * 1e3));
+}
+
 static void print_report(const cfx_pass_report *r, void *user) {
     (void)user;
+    answer_pass(r);
     cli_print("%-4d %-22s %6d changes %8lld -> %-8lld nodes %10.3f ms\n", r->application,
               r->pass->name, r->changes, (long long)r->nodes_before, (long long)r->nodes_after,
               r->seconds * 1e3);

@@ -105,12 +105,16 @@ static void put_list(FILE *out, const char *fmt, va_list ap) {
 
 void cli_print(const char *fmt, ...) {
     va_list ap;
+    if (cli_answers())
+        return;
     va_start(ap, fmt);
     put_list(stdout, fmt, ap);
     va_end(ap);
 }
 
 void cli_lines(const char *text) {
+    if (cli_answers())
+        return;
     fputs(text, stdout);
     fputc('\n', stdout);
 }

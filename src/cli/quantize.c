@@ -185,9 +185,13 @@ static double time_of(cfx_program *p, cfx_value batch) {
     return cfx_ok() ? cli_median(ms, RUNS) : -1;
 }
 
+static const char *module_of(const cfx_quantized *q, const char *name) {
+    return cli_module_of(cfx_graph_find(q->reference->module->graph, name));
+}
+
 /* "layer1.0.conv1 (conv2d_23)": the module that a node is of, where it has one. */
 static const char *layer_name(const cfx_quantized *q, const char *name) {
-    const char *module = cli_module_of(cfx_graph_find(q->reference->module->graph, name));
+    const char *module = module_of(q, name);
     return *module ? cfx__text_format("%s (%s)", module, name) : name;
 }
 
@@ -203,12 +207,29 @@ static bool print_report(const cfx_quantized *q, cfx_value batches) {
         cli_print("  %-38s %9.1f\n", cfx__text_format("result %s", r->outputs[i].name),
                   r->outputs[i].db);
     cli_print("all results %.1f dB\n", r->db);
+    for (int i = 0; i < r->nlayers; i++)
+        cli_answer_row("signal", cfx_dict_of("node", r->layers[i].name, "module",
+                                             module_of(q, r->layers[i].name), "decibels",
+                                             cli_fact(r->layers[i].db), "own_decibels",
+                                             cli_fact(r->layers[i].own)));
+    for (int i = 0; i < r->noutputs; i++)
+        cli_answer_row("results", cfx_dict_of("name", r->outputs[i].name, "decibels",
+                                              cli_fact(r->outputs[i].db)));
+    cli_answer("decibels", cli_fact(r->db));
     double before = time_of(q->reference, cfx_as_list(batches)->items[0]);
     double after = before < 0 ? -1 : time_of(q->program, cfx_as_list(batches)->items[0]);
+    if (after >= 0) {
+        cli_answer("ms", cli_fact(after));
+        cli_answer("float_ms", cli_fact(before));
+    }
     if (after >= 0)
         cli_print("a run takes %.3f ms, in float %.3f ms: %.2f times as fast\n", after, before,
                   before / after);
     return after >= 0;
+}
+
+static cfx_value word_or_none(const char *text) {
+    return text ? cfx_string_value(text) : cfx_none();
 }
 
 static void print_summary(const cfx_quantized *q) {
@@ -217,6 +238,14 @@ static void print_summary(const cfx_quantized *q) {
         done += !q->layers[i].left;
     cli_print("%d of %d layers quantized; tensors %s before, %s after\n", done, q->nlayers,
               cli_bytes(q->bytes_before), cli_bytes(q->bytes_after));
+    cli_answer("bytes_before", cfx_int(q->bytes_before));
+    cli_answer("bytes_after", cfx_int(q->bytes_after));
+    for (int i = 0; i < q->nlayers; i++)
+        cli_answer_row("layers", cfx_dict_of("node", q->layers[i].name, "module",
+                                             module_of(q, q->layers[i].name), "op",
+                                             q->layers[i].op, "quantized",
+                                             cfx_bool(!q->layers[i].left),
+                                             "why", word_or_none(q->layers[i].left)));
     for (int i = 0; i < q->nlayers; i++)
         if (q->layers[i].left)
             cli_print("  %s (%s) stays in float: %s\n", layer_name(q, q->layers[i].name),

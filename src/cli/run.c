@@ -63,8 +63,22 @@ static double now_us(void) { return (double)cfx__clock_ns() * 1e-3; }
 
 /* ---- what is seen on the way ----------------------------------------------------------------- */
 
+static void note_value(const job *j, const char *name, cfx_value v) {
+    cfx_stats s = {0};
+    if (v.tag != CFX_TAG_TENSOR || !cli_answers())
+        return;
+    cfx_value row = cfx_dict_of("name", name, "dtype", cfx_dtype_name(cfx_as_tensor(v)->dtype),
+                                "shape", cli_shape(cfx_as_tensor(v)));
+    if (j->watch.stats) {
+        cfx_stats_add(&s, cfx_as_tensor(v));
+        cli_put_stats(cfx_as_dict(row), &s);
+    }
+    cli_answer_row("results", row);
+}
+
 static void print_value(const job *j, const char *name, cfx_value v, bool whole) {
     cli_print("%s: %s\n", name, cli_brief(v));
+    note_value(j, name, v);
     if (v.tag == CFX_TAG_TENSOR && j->watch.stats)
         cli_print("  %s\n", cli_stats_text(cfx_as_tensor(v)));
     if (v.tag == CFX_TAG_TENSOR && whole && !j->watch.stats)

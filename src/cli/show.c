@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "../graph/graph.h"
+
 static const char help[] =
     "usage: cfx show MODEL [--as FORM] [--node NAME] [--cost [--size SYMBOL=N]...]\n"
     "                [--path A B] [--around NODE [--hops N]]\n"
@@ -81,6 +83,19 @@ static int show(cfx_program *p, const char *form) {
     return wrong_form(form);
 }
 
+/* The table of --tsv. */
+static void note_nodes(const cfx_program *p) {
+    cfx_each_node(p->module->graph, n) CFX_SCOPE {
+        cfx_result r = cfx_node_result(n);
+        cfx__text target = {0};
+        cfx__target_text(&target, n->target);
+        cli_answer_row("nodes", cfx_dict_of("node", n->name, "op", cfx_opcode_name(n->op),
+                                            "target", cfx__text_take(&target), "result",
+                                            cfx_is_none(r.value) ? "" : cfx_result_text(&r),
+                                            "module", cli_module_of(n)));
+    }
+}
+
 enum { MAX_SIZES = 16 };
 
 static int show_costs(cfx_program *p, const char *form, const char *const *sizes, int nsizes) {
@@ -128,9 +143,15 @@ static int run(int argc, char **argv) {
         return cli_usage(&cli_show, "which MODEL?");
     if (nsizes && !cost)
         return cli_usage(&cli_show, "--size goes with --cost");
+    if (cli_answers_json())
+        form = "json";
     const bool json = !strcmp(form, "json"), whole = !from && !around && !cost;
-    if (whole && (json || !strcmp(form, "tree")) && cfx_tensors_are_in(model))
-        return cli_show_tensors(model, node, json);
+    if (whole && (json || !strcmp(form, "tree")) && cfx_tensors_are_in(model)) {
+        if (json)
+            cli_answer_as_json();
+        return cli_show_tensors(model, node);
+    }
+    cli_answer_elsewhere(); /* of a program: what --as json says */
     cfx_program *p = cfx_open(model);
     if (!cfx_ok())
         return cli_trouble();
@@ -142,6 +163,8 @@ static int run(int argc, char **argv) {
         return show_costs(p, form, sizes, nsizes);
     if (node && !json && strcmp(form, "tree"))
         return cli_usage(&cli_show, "a node is shown as a card or as json, not as '%s'", form);
+    if (cli_answers())
+        note_nodes(p);
     return node ? cli_show_node(p, node, json) : show(p, form);
 }
 

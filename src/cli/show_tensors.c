@@ -1,26 +1,20 @@
 /* cfx show of a file of tensors: a line each, or one of them. */
 #include "look.h"
 
-#include "../value/json.h"
+#include <cfx/watch.h>
 
 static int64_t bytes_of(const cfx_tensor *t) { return t->numel * cfx_dtype_size(t->dtype); }
 
 static cfx_value entry_of(const char *name, const cfx_tensor *t) {
-    cfx_value shape = cfx_list_value(0, NULL);
-    for (int i = 0; i < t->ndim; i++)
-        cfx_list_append(cfx_as_list(shape), cfx_int(t->shape[i]));
-    return cfx_dict_of("name", name, "dtype", cfx_dtype_name(t->dtype), "shape", shape, "bytes",
-                       bytes_of(t));
+    return cfx_dict_of("name", name, "dtype", cfx_dtype_name(t->dtype), "shape", cli_shape(t),
+                       "bytes", bytes_of(t));
 }
 
-static void print_json(const char *path, const cfx_dict *all) {
-    cfx_value entries = cfx_list_value(0, NULL);
-    cfx__text out = {0};
+static void answer(const char *path, const cfx_dict *all) {
+    cli_answer("file", cfx_string_value(path));
     for (int64_t i = 0; i < all->len; i++)
-        cfx_list_append(cfx_as_list(entries), entry_of(cfx_value_str(all->entries[i].key),
-                                                       cfx_as_tensor(all->entries[i].value)));
-    cfx__json_value(&out, cfx_dict_of("file", path, "tensors", entries));
-    cli_lines(cfx__text_take(&out));
+        cli_answer_row("tensors", entry_of(cfx_value_str(all->entries[i].key),
+                                           cfx_as_tensor(all->entries[i].value)));
 }
 
 static void print_all(const char *path, const cfx_dict *all) {
@@ -54,18 +48,23 @@ static int print_one(const char *path, const cfx_dict *all, const char *name) {
                  cli_meant(&near));
         return cli_trouble();
     }
+    cfx_stats stats = {0};
+    cfx_stats_add(&stats, cfx_as_tensor(v));
+    cfx_value row = entry_of(name, cfx_as_tensor(v));
+    cli_put_stats(cfx_as_dict(row), &stats);
+    cli_answer_row("tensors", row);
     cli_print("%s: %s\n  %s\n", name, cli_brief(v), cli_stats_text(cfx_as_tensor(v)));
     cli_lines(cfx_tensor_str(cfx_as_tensor(v)));
     return CLI_DONE;
 }
 
-int cli_show_tensors(const char *path, const char *name, bool json) {
+int cli_show_tensors(const char *path, const char *name) {
     const cfx_dict *all = cfx_tensors_read(path);
     if (all && name)
         return print_one(path, all, name);
-    if (all && json)
-        print_json(path, all);
-    else if (all)
+    if (all) {
+        answer(path, all);
         print_all(path, all);
+    }
     return cfx_ok() ? CLI_DONE : cli_trouble();
 }

@@ -86,6 +86,9 @@ static void print_stats(cli_watch *w, const char *name, const cfx_tensor *t) {
         cli_print(" %10s %10s %10s %10s", "", "", "", "");
     cli_print(" %6.1f%% %6lld %6lld  %s\n", s.count ? 100 * (double)s.zeros / (double)s.count : 0,
               (long long)s.nans, (long long)s.infs, any ? sparkline(&s) : "");
+    cfx_value row = cfx_dict_of("node", name, "result", cli_brief(cfx_tensor_value(t)));
+    cli_put_stats(cfx_as_dict(row), &s);
+    cli_answer_row("stats", row);
     if (!strchr(name, '[')) /* columns have one value for a node */
         note_stats(w, name, &s);
 }
@@ -129,6 +132,9 @@ static void check_rules(cli_watch *w, const char *name, const cfx_node *n, cfx_v
         if (holds)
             continue;
         w->broken = true;
+        cfx_value row = cfx_dict_of("node", name, "rule", r->text);
+        cli_put_stats(cfx_as_dict(row), &s);
+        cli_answer_row("broken", row);
         cli_print("%s is not in [%g, %g]: %s\n", name, r->low, r->high,
                   cli_stats_text(cfx_as_tensor(v)));
     }

@@ -28,7 +28,7 @@ static void near_option(cli_words *w, const char *name) {
 bool cli_more(cli_words *w) {
     w->near = (cli_nearest){0};
     while (!w->wrong && ++w->at < w->argc)
-        if (!cli_limits(w))
+        if (!cli_limits(w) && !cli_answer_option(w))
             return true;
     return false;
 }
