@@ -47,8 +47,10 @@ CFX_API bool cfx_tensors_are_in(const char *path);
 
 /* Writes a program to a file that torch.export.load and cfx_open read: a .pt2 of the current layout
  * (PyTorch 2.11's), or, where the path ends in .fx, the graph as text with its tensors in a
- * .safetensors file beside it. The file appears whole or not at all. False, with an error that
- * names the file and the node, when the graph holds what a file has no form for. */
+ * .safetensors file beside it; where it ends in .onnx, an ONNX model, which cfx_open reads, with
+ * its tensors in a file beside it (.onnx.data) where it would have more than 2 GB. The file appears
+ * whole or not at all. False, with an error that names the file and the node (for .onnx, each
+ * node), when the graph holds what a file has no form for. */
 CFX_API bool cfx_save(const cfx_program *p, const char *path);
 /* Writes n programs to one .pt2, as torch.export.pt2_archive's package_pt2 does, each under its
  * name; weights that they share are written once. False, with an error as above, or where a name is

@@ -2,12 +2,19 @@
 #include "cli.h"
 
 static const char help[] =
-    "usage: cfx convert MODEL -o OUT.pt2|OUT.fx\n"
+    "usage: cfx convert MODEL -o OUT.pt2|OUT.fx|OUT.onnx\n"
     "\n"
     "Writes a program to another file: a .pt2 of the current layout, which torch.export.load\n"
-    "reads, or graph and signature as text (.fx), tensors in a .safetensors file beside it. MODEL\n"
-    "may be a .pt2 of any layout since PyTorch 2.1, a .fx, or a .onnx of any version, whose\n"
+    "reads; graph and signature as text (.fx), tensors in a .safetensors file beside it; or an\n"
+    "ONNX model (.onnx, operator set 20), tensors beside it where they have more than 2 GB.\n"
+    "MODEL may be a .pt2 of any layout since PyTorch 2.1, a .fx, or a .onnx of any version, whose\n"
     "operators are replaced by those of ATen that they are made of where OUT is a .pt2.\n"
+    "\n"
+    "Sizes that vary have their names in ONNX, too; branches and loops are If, Loop and Scan;\n"
+    "what is quantized is QuantizeLinear and DequantizeLinear. What a program writes to its\n"
+    "tensors is a result more (NAME_out), and the tensor an input that has a value: pass the one\n"
+    "for the other. Nodes that have no form in ONNX are told, each with the reason, and nothing\n"
+    "is written.\n"
     "\n"
     "Exit: 0 done, 2 trouble.\n";
 
@@ -27,4 +34,5 @@ static int run(int argc, char **argv) {
     return CLI_DONE;
 }
 
-const cli_command cli_convert = {"convert", run, "write a program to a .pt2 or a .fx file", help};
+const cli_command cli_convert = {"convert", run, "write a program to a .pt2, .fx or .onnx file",
+                                 help};

@@ -64,8 +64,8 @@ bool cli_program_out(cli_words *w, const char **path) {
     if (!cli_value(w, "-o", path))
         return false;
     const char *dot = *path ? strrchr(*path, '.') : NULL;
-    if (*path && (!dot || (strcmp(dot, ".pt2") && strcmp(dot, ".fx")))) {
-        cli_usage(w->command, "-o wants a .pt2 or a .fx, not '%s'", *path);
+    if (*path && (!dot || (strcmp(dot, ".pt2") && strcmp(dot, ".fx") && strcmp(dot, ".onnx")))) {
+        cli_usage(w->command, "-o wants a .pt2, .fx or .onnx file, not '%s'", *path);
         w->wrong = true;
     }
     return true;

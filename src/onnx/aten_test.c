@@ -66,6 +66,17 @@ TEST(onnx_models_are_saved_as_pt2) {
     test_folder_done();
 }
 
+TEST(onnx_models_are_saved_as_onnx) {
+    for (int i = 0; i < COUNT(models); i++) {
+        cfx_program *p = cfx_open(cfx__text_format("tests/data/onnx/%s/model.onnx", models[i]));
+        CHECK(cfx_save(p, test_path("m.onnx")));
+        CHECK(gives_expected(cfx_open(test_path("m.onnx")), models[i]));
+        CHECK_OK();
+        test_unlink("m.onnx");
+    }
+    test_folder_done();
+}
+
 /* How often a loop goes round is a number of the caller's. */
 TEST(onnx_loop_that_data_ends_runs_and_has_no_form_in_aten) {
     made g = {0}, body = {0};

@@ -232,7 +232,10 @@ void cfx__onnx_note_modules(cfx_node *n, const char *scopes, const char *classes
  * error. */
 cfx_value cfx__onnx_sample(const char *path, cfx__onnx_kind kind);
 
-/* cfx_open for .onnx files. */
+/* cfx_open and cfx_save for .onnx files. */
 cfx_program *cfx__onnx_open(const char *path);
+bool cfx__onnx_save(const cfx_program *p, const char *path);
+/* The same; tensors go to a file beside it where the model has more than so many bytes. */
+bool cfx__onnx_write(const cfx_program *p, const char *path, size_t most);
 
 #endif

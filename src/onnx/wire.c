@@ -107,14 +107,13 @@ void cfx__wire_put_float(cfx__text *t, uint32_t number, float v) {
     cfx__text_add(t, bytes, sizeof bytes);
 }
 
-/* The beginning of a field of `len` bytes, which follow. */
-static void put_head(cfx__text *t, uint32_t number, uint64_t len) {
+void cfx__wire_put_head(cfx__text *t, uint32_t number, uint64_t len) {
     put_tag(t, number, CFX__WIRE_BYTES);
     put_varint(t, len);
 }
 
 void cfx__wire_put_bytes(cfx__text *t, uint32_t number, const void *bytes, size_t len) {
-    put_head(t, number, len);
+    cfx__wire_put_head(t, number, len);
     cfx__text_add(t, bytes, len);
 }
 

@@ -56,5 +56,7 @@ void cfx__wire_put_int(cfx__text *t, uint32_t number, int64_t v);
 void cfx__wire_put_float(cfx__text *t, uint32_t number, float v);
 void cfx__wire_put_bytes(cfx__text *t, uint32_t number, const void *bytes, size_t len);
 void cfx__wire_put_text(cfx__text *t, uint32_t number, const char *text);
+/* The beginning of a field of `len` bytes, which follow. */
+void cfx__wire_put_head(cfx__text *t, uint32_t number, uint64_t len);
 
 #endif

@@ -23,7 +23,8 @@ typedef struct cfx__onnx_type {
     int bits;         /* where they are fewer than the dtype has; else 0 */
 } cfx__onnx_type;
 
-/* By its number, and that of a dtype; NULL where there is none. Static. */
+/* By its name, by its number, and that of a dtype; NULL where there is none. Static. */
+const cfx__onnx_type *cfx__onnx_type_named(const char *name);
 const cfx__onnx_type *cfx__onnx_type_numbered(int64_t number);
 const cfx__onnx_type *cfx__onnx_type_of(cfx_dtype d);
 

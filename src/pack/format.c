@@ -14,7 +14,7 @@ typedef struct format {
 static const format formats[] = {
     {".fx", cfx__fx_open, cfx__fx_save, false},
     {".pt2", cfx__pt2_open_file, cfx__pt2_save, true},
-    {".onnx", cfx__onnx_open, NULL, false},
+    {".onnx", cfx__onnx_open, cfx__onnx_save, false},
     {"", cfx__pt2_open_file, cfx__pt2_save, true}, /* whatever it is called */
 };
 
@@ -65,10 +65,7 @@ bool cfx_save(const cfx_program *p, const char *path) {
     size_t mark = cfx_scope_open();
     const format *f = format_of(path ? path : "");
     p = writable(p, path, f->aten);
-    if (p && !f->save)
-        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_site){0},
-                 "cannot write '%s': %s files are read, not written", path, f->suffix);
-    bool fine = p && f->save && f->save(p, path);
+    bool fine = p && f->save(p, path);
     cfx_scope_close(mark);
     return fine;
 }

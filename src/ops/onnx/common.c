@@ -143,7 +143,7 @@ static const cfx__onnx_type types[] = {
     {"int2", 26, CFX_I8, 2},
 };
 
-static const cfx__onnx_type *type_named(const char *name) {
+const cfx__onnx_type *cfx__onnx_type_named(const char *name) {
     for (int i = 0; name && i < COUNT(types); i++)
         if (!strcmp(types[i].name, name))
             return &types[i];
@@ -165,7 +165,7 @@ const cfx__onnx_type *cfx__onnx_type_of(cfx_dtype d) {
 }
 
 const cfx__onnx_type *onnx_type_named(cfx_op_call *c, const char *name) {
-    const cfx__onnx_type *t = type_named(name);
+    const cfx__onnx_type *t = cfx__onnx_type_named(name);
     if (t && t->dtype != CFX_DTYPE_COUNT)
         return t;
     op_fail_as(NOT_IMPLEMENTED, c, "%s: there are no tensors of the type '%s' here", op_title(c),

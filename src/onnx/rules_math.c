@@ -1,0 +1,364 @@
+/* Rules for arithmetic and functions of single numbers. */
+#include "export.h"
+
+#define NUMBER(v, d) cfx__export_number(x, cfx_float(v), d)
+
+static cfx_dtype dtype(const cfx__onnx_export *x) { return cfx__export_result(x).dtype; }
+static bool is_float(cfx_dtype d) { return cfx__dtype_is_floating(d); }
+
+/* ---- functions of one ------------------------------------------------------------------------ */
+
+/* Whether an operator takes bfloat16: many do only from version 22 of the operator set on. */
+static bool takes_bf16(const cfx_op *op) {
+    static const cfx_op *const all[] = {
+        &cfx_op_onnx_Relu, &cfx_op_onnx_Sigmoid, &cfx_op_onnx_Tanh, &cfx_op_onnx_Exp,
+        &cfx_op_onnx_Log,  &cfx_op_onnx_Sqrt,    &cfx_op_onnx_Abs,  &cfx_op_onnx_Neg,
+        &cfx_op_onnx_Sign, &cfx_op_onnx_Erf,     &cfx_op_onnx_Reciprocal};
+    for (int i = 0; i < COUNT(all); i++)
+        if (all[i] == op)
+            return true;
+    return false;
+}
+
+RULE(unary) {
+    cfx_dtype to = dtype(x), d = to == CFX_BF16 && !takes_bf16(op) ? CFX_F32 : to;
+    cfx_value v = cfx__export_put(x, op, CFX_ARGS(cfx__export_as(x, 0, d)));
+    return cfx__export_cast(x, v, d, to);
+}
+
+/* What is rounded already where numbers are integers. */
+RULE(rounding) {
+    cfx_value v = cfx__export_as(x, 0, dtype(x));
+    return is_float(dtype(x)) ? cfx__export_put(x, op, CFX_ARGS(v)) : PUT(Identity, v);
+}
+
+RULE(identity) {
+    (void)op;
+    return PUT(Identity, cfx__export_in(x, 0));
+}
+
+/* self and src: src in the shape and dtype of self. */
+RULE(copy) {
+    cfx_result self = cfx__export_given(x, 0);
+    cfx_value v = cfx__export_as(x, 1, dtype(x)), to = cfx__export_in(x, 0);
+    (void)op;
+    return PUT(Expand, v, cfx__export_shape(x, to, &self));
+}
+
+RULE(to_copy) {
+    cfx_value v = cfx__export_in(x, 0);
+    cfx_dtype from = cfx__export_given(x, 0).dtype, to = dtype(x);
+    (void)op;
+    return from == to ? PUT(Identity, v) : cfx__export_cast(x, v, from, to);
+}
+
+RULE(rsqrt) {
+    (void)op;
+    return PUT(Reciprocal, PUT(Sqrt, cfx__export_as(x, 0, dtype(x))));
+}
+
+RULE(log1p_) {
+    cfx_dtype d = dtype(x);
+    (void)op;
+    return PUT(Log, PUT(Add, cfx__export_as(x, 0, d), NUMBER(1, d)));
+}
+
+RULE(expm1_) {
+    cfx_dtype d = dtype(x);
+    (void)op;
+    return PUT(Sub, PUT(Exp, cfx__export_as(x, 0, d)), NUMBER(1, d));
+}
+
+/* A logarithm to another base. */
+static cfx_value based(cfx__onnx_export *x, double natural) {
+    cfx_dtype d = dtype(x);
+    return PUT(Mul, PUT(Log, cfx__export_as(x, 0, d)), NUMBER(1 / natural, d));
+}
+RULE(log2_) {
+    (void)op;
+    return based(x, 0.69314718055994531);
+}
+RULE(log10_) {
+    (void)op;
+    return based(x, 2.30258509299404568);
+}
+
+RULE(exp2_) {
+    cfx_dtype d = dtype(x);
+    (void)op;
+    return PUT(Pow, NUMBER(2, d), cfx__export_as(x, 0, d));
+}
+
+RULE(trunc_) {
+    cfx_value v = cfx__export_in(x, 0);
+    (void)op;
+    return is_float(dtype(x)) ? PUT(Mul, PUT(Sign, v), PUT(Floor, PUT(Abs, v))) : PUT(Identity, v);
+}
+
+/* ---- activations ----------------------------------------------------------------------------- */
+
+RULE(silu) {
+    cfx_value v = cfx__export_in(x, 0);
+    (void)op;
+    return PUT(Mul, v, PUT(Sigmoid, v));
+}
+
+RULE(gelu) {
+    cfx_value how = cfx__export_arg(x, 1);
+    (void)op;
+    return PUT(Gelu, cfx__export_in(x, 0), CFX_KW(approximate, how));
+}
+
+/* The ones with a number for their slope. */
+RULE(sloped) {
+    return cfx__export_put(x, op, CFX_ARGS(cfx__export_in(x, 0),
+                                           CFX_KW(alpha, cfx_number(cfx__export_arg(x, 1)))));
+}
+
+/* scale * (x where it is positive, alpha * (exp(input_scale * x) - 1) where not). */
+RULE(elu) {
+    cfx_dtype d = dtype(x);
+    double alpha = cfx_number(cfx__export_arg(x, 1)), scale = cfx_number(cfx__export_arg(x, 2));
+    double input = cfx_number(cfx__export_arg(x, 3));
+    cfx_value v = cfx__export_in(x, 0);
+    (void)op;
+    if (scale == 1 && input == 1)
+        return PUT(Elu, v, CFX_KW(alpha, alpha));
+    cfx_value low = PUT(Elu, PUT(Mul, v, NUMBER(input, d)), CFX_KW(alpha, alpha));
+    cfx_value y = PUT(Where, PUT(Greater, v, NUMBER(0, d)), v, low);
+    return PUT(Mul, y, NUMBER(scale, d));
+}
+
+RULE(hardsigmoid) {
+    (void)op;
+    cfx_dtype to = dtype(x), d = to == CFX_BF16 ? CFX_F32 : to;
+    cfx_value v = cfx__export_as(x, 0, d);
+    return cfx__export_cast(x, PUT(HardSigmoid, v, CFX_KW(alpha, 1.0 / 6), CFX_KW(beta, 0.5)), d,
+                            to);
+}
+
+RULE(softplus) {
+    cfx_dtype d = dtype(x);
+    cfx_value v = cfx__export_in(x, 0);
+    double beta = cfx_number(cfx__export_arg(x, 1)), most = cfx_number(cfx__export_arg(x, 2));
+    (void)op;
+    cfx_value scaled = beta == 1 ? v : PUT(Mul, v, NUMBER(beta, d)), y = PUT(Softplus, scaled);
+    y = beta == 1 ? y : PUT(Div, y, NUMBER(beta, d));
+    return PUT(Where, PUT(Greater, scaled, NUMBER(most, d)), v, y);
+}
+
+/* ---- arithmetic ------------------------------------------------------------------------------ */
+
+/* Numbers that are true or false are counted as integers. */
+static cfx_dtype computed(cfx_dtype d) { return d == CFX_BOOL ? CFX_I32 : d; }
+
+/* a op b * alpha, where there is an alpha. */
+RULE(arithmetic) {
+    cfx_dtype to = dtype(x), d = computed(to);
+    cfx_value a = cfx__export_as(x, 0, d), b = cfx__export_as(x, 1, d);
+    bool alpha = x->schema->nargs > 2 && !strcmp(x->schema->args[2].name, "alpha");
+    cfx_value by = alpha ? cfx__export_arg(x, 2) : cfx_none();
+    if (alpha && !(cfx_is_number(by) && cfx_number(by) == 1))
+        b = PUT(Mul, b, cfx__export_as(x, 2, d));
+    return cfx__export_cast(x, cfx__export_put(x, op, CFX_ARGS(a, b)), d, to);
+}
+
+RULE(rsub) {
+    cfx_dtype d = dtype(x);
+    cfx_value a = cfx__export_as(x, 0, d), by = cfx__export_arg(x, 2);
+    (void)op;
+    if (cfx_is_number(by) && cfx_number(by) != 1)
+        a = PUT(Mul, a, cfx__export_number(x, by, d));
+    return PUT(Sub, cfx__export_as(x, 1, d), a);
+}
+
+/* The largest integer not above a / b. */
+static cfx_value floored(cfx__onnx_export *x, cfx_value a, cfx_value b, cfx_dtype d) {
+    return is_float(d) ? PUT(Floor, PUT(Div, a, b)) : PUT(Div, PUT(Sub, a, PUT(Mod, a, b)), b);
+}
+
+RULE(floor_divide) {
+    cfx_dtype d = dtype(x);
+    (void)op;
+    return floored(x, cfx__export_as(x, 0, d), cfx__export_as(x, 1, d), d);
+}
+
+RULE(div_mode) {
+    const char *mode = cfx_text(cfx__export_arg(x, 2));
+    cfx_dtype d = dtype(x);
+    cfx_value a = cfx__export_as(x, 0, d), b = cfx__export_as(x, 1, d);
+    (void)op;
+    if (mode && !strcmp(mode, "floor"))
+        return floored(x, a, b, d);
+    cfx_value q = PUT(Div, a, b);
+    return mode && is_float(d) ? PUT(Mul, PUT(Sign, q), PUT(Floor, PUT(Abs, q))) : q;
+}
+
+/* Shifts of integers, as products and quotients of powers of 2. */
+static cfx_value powers(cfx__onnx_export *x) {
+    return PUT(Pow, cfx__export_number(x, cfx_int(2), CFX_I64), cfx__export_as(x, 1, CFX_I64));
+}
+RULE(shift_left) {
+    (void)op;
+    return cfx__export_cast(x, PUT(Mul, cfx__export_as(x, 0, CFX_I64), powers(x)), CFX_I64,
+                            dtype(x));
+}
+RULE(shift_right) {
+    (void)op;
+    return cfx__export_cast(x, floored(x, cfx__export_as(x, 0, CFX_I64), powers(x), CFX_I64),
+                            CFX_I64, dtype(x));
+}
+
+/* -0 has its sign in its reciprocal. */
+RULE(signbit_) {
+    cfx_dtype d = cfx__export_given(x, 0).dtype;
+    cfx_value v = cfx__export_in(x, 0), zero = NUMBER(0, d);
+    (void)op;
+    if (!is_float(d))
+        return PUT(Less, v, zero);
+    return PUT(Or, PUT(Less, v, zero), PUT(Less, PUT(Reciprocal, v), zero));
+}
+
+RULE(remainder_) {
+    cfx_dtype d = dtype(x);
+    cfx_value a = cfx__export_as(x, 0, d), b = cfx__export_as(x, 1, d);
+    (void)op;
+    return is_float(d) ? PUT(Sub, a, PUT(Mul, b, floored(x, a, b, d))) : PUT(Mod, a, b);
+}
+
+RULE(fmod_) {
+    cfx_dtype d = dtype(x);
+    (void)op;
+    return PUT(Mod, cfx__export_as(x, 0, d), cfx__export_as(x, 1, d), CFX_KW(fmod, 1));
+}
+
+RULE(pow_) {
+    cfx_dtype d = dtype(x);
+    cfx_value a = cfx__export_as(x, 0, d), e = cfx__export_arg(x, 1);
+    (void)op;
+    if (cfx_is_number(e) && cfx_number(e) == 2)
+        return PUT(Mul, a, a);
+    if (cfx_is_number(e) && cfx_number(e) == 0.5)
+        return PUT(Sqrt, a);
+    return PUT(Pow, a, cfx__export_as(x, 1, d));
+}
+
+RULE(extreme) {
+    cfx_dtype d = dtype(x);
+    return cfx__export_put(x, op, CFX_ARGS(cfx_list(cfx__export_as(x, 0, d),
+                                                    cfx__export_as(x, 1, d))));
+}
+
+static cfx_value clipped(cfx__onnx_export *x, int least, int most) {
+    cfx_dtype d = dtype(x);
+    cfx_value lo = cfx_none(), hi = cfx_none(), v = cfx__export_as(x, 0, d);
+    if (least && !cfx_is_none(cfx__export_arg(x, least)))
+        lo = cfx__export_as(x, least, d);
+    if (most && !cfx_is_none(cfx__export_arg(x, most)))
+        hi = cfx__export_as(x, most, d);
+    return PUT(Clip, v, lo, hi);
+}
+RULE(clamp) {
+    (void)op;
+    return clipped(x, 1, 2);
+}
+RULE(clamp_min_) {
+    (void)op;
+    return clipped(x, 1, 0);
+}
+RULE(clamp_max_) {
+    (void)op;
+    return clipped(x, 0, 1);
+}
+
+RULE(clamp_tensor) {
+    cfx_dtype d = dtype(x);
+    cfx_value v = cfx__export_as(x, 0, d);
+    (void)op;
+    if (!cfx_is_none(cfx__export_arg(x, 1)))
+        v = PUT(Max, cfx_list(v, cfx__export_as(x, 1, d)));
+    if (!cfx_is_none(cfx__export_arg(x, 2)))
+        v = PUT(Min, cfx_list(v, cfx__export_as(x, 2, d)));
+    return v;
+}
+
+/* atan(a / b), turned by half a circle where b is negative. */
+RULE(atan2_) {
+    cfx_dtype d = dtype(x);
+    cfx_value a = cfx__export_as(x, 0, d), b = cfx__export_as(x, 1, d), zero = NUMBER(0, d);
+    (void)op;
+    cfx_value pi = NUMBER(3.14159265358979324, d), half = NUMBER(1.57079632679489662, d);
+    cfx_value side = PUT(Where, PUT(Less, a, zero), PUT(Neg, pi), pi);
+    cfx_value slope = PUT(Atan, PUT(Div, a, b));
+    cfx_value whole = PUT(Add, slope, PUT(Where, PUT(Less, b, zero), side, zero));
+    return PUT(Where, PUT(Equal, b, zero), PUT(Mul, PUT(Sign, a), half), whole);
+}
+
+#define UNARY(name, to) {"aten." name ".default", unary, &cfx_op_onnx_##to}
+
+static const cfx__onnx_rule rows[] = {
+    UNARY("relu", Relu), UNARY("sigmoid", Sigmoid), UNARY("tanh", Tanh), UNARY("exp", Exp),
+    UNARY("log", Log), UNARY("sqrt", Sqrt), UNARY("abs", Abs), UNARY("neg", Neg),
+    UNARY("sign", Sign), UNARY("sin", Sin), UNARY("cos", Cos), UNARY("tan", Tan),
+    UNARY("asin", Asin), UNARY("acos", Acos), UNARY("atan", Atan), UNARY("sinh", Sinh),
+    UNARY("cosh", Cosh), UNARY("asinh", Asinh), UNARY("acosh", Acosh), UNARY("atanh", Atanh),
+    UNARY("erf", Erf), UNARY("reciprocal", Reciprocal), UNARY("hardswish", HardSwish),
+    UNARY("mish", Mish), UNARY("selu", Selu),
+    {"aten.floor.default", rounding, &cfx_op_onnx_Floor},
+    {"aten.ceil.default", rounding, &cfx_op_onnx_Ceil},
+    {"aten.round.default", rounding, &cfx_op_onnx_Round},
+    {"aten.trunc.default", trunc_, NULL},
+    {"aten.clone.default", identity, NULL},
+    {"aten.alias.default", identity, NULL},
+    {"aten.detach.default", identity, NULL},
+    {"aten.contiguous.default", identity, NULL},
+    {"aten.lift_fresh_copy.default", identity, NULL},
+    {"aten.copy.default", copy, NULL},
+    {"aten._to_copy.default", to_copy, NULL},
+    {"aten.rsqrt.default", rsqrt, NULL},
+    {"aten.log1p.default", log1p_, NULL},
+    {"aten.expm1.default", expm1_, NULL},
+    {"aten.log2.default", log2_, NULL},
+    {"aten.log10.default", log10_, NULL},
+    {"aten.exp2.default", exp2_, NULL},
+    {"aten.silu.default", silu, NULL},
+    {"aten.gelu.default", gelu, NULL},
+    {"aten.leaky_relu.default", sloped, &cfx_op_onnx_LeakyRelu},
+    {"aten.elu.default", elu, NULL},
+    {"aten.hardsigmoid.default", hardsigmoid, NULL},
+    {"aten.softplus.default", softplus, NULL},
+    {"aten.add.Tensor", arithmetic, &cfx_op_onnx_Add},
+    {"aten.add.Scalar", arithmetic, &cfx_op_onnx_Add},
+    {"aten.sub.Tensor", arithmetic, &cfx_op_onnx_Sub},
+    {"aten.sub.Scalar", arithmetic, &cfx_op_onnx_Sub},
+    {"aten.mul.Tensor", arithmetic, &cfx_op_onnx_Mul},
+    {"aten.mul.Scalar", arithmetic, &cfx_op_onnx_Mul},
+    {"aten.div.Tensor", arithmetic, &cfx_op_onnx_Div},
+    {"aten.div.Scalar", arithmetic, &cfx_op_onnx_Div},
+    {"aten.div.Tensor_mode", div_mode, NULL},
+    {"aten.floor_divide.default", floor_divide, NULL},
+    {"aten.rsub.Scalar", rsub, NULL},
+    {"aten.rsub.Tensor", rsub, NULL},
+    {"aten.remainder.Scalar", remainder_, NULL},
+    {"aten.remainder.Tensor", remainder_, NULL},
+    {"aten.fmod.Scalar", fmod_, NULL},
+    {"aten.fmod.Tensor", fmod_, NULL},
+    {"aten.pow.Tensor_Scalar", pow_, NULL},
+    {"aten.pow.Tensor_Tensor", pow_, NULL},
+    {"aten.pow.Scalar", pow_, NULL},
+    {"aten.maximum.default", extreme, &cfx_op_onnx_Max},
+    {"aten.minimum.default", extreme, &cfx_op_onnx_Min},
+    {"aten.clamp.default", clamp, NULL},
+    {"aten.clamp.Tensor", clamp_tensor, NULL},
+    {"aten.clamp_min.default", clamp_min_, NULL},
+    {"aten.clamp_max.default", clamp_max_, NULL},
+    {"aten.hardtanh.default", clamp, NULL},
+    {"aten.atan2.default", atan2_, NULL},
+    {"aten.signbit.default", signbit_, NULL},
+    {"aten.bitwise_left_shift.Tensor", shift_left, NULL},
+    {"aten.bitwise_left_shift.Tensor_Scalar", shift_left, NULL},
+    {"aten.bitwise_right_shift.Tensor", shift_right, NULL},
+    {"aten.bitwise_right_shift.Tensor_Scalar", shift_right, NULL},
+};
+
+const cfx__onnx_rules cfx__onnx_rules_math = CFX__ONNX_RULES(rows);
