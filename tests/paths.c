@@ -125,6 +125,7 @@ static const char *save_as(const char *folder, const char *ending) {
 
 static const char *save_pt2(const char *folder) { return save_as(folder, "pt2"); }
 static const char *save_fx(const char *folder) { return save_as(folder, "fx"); }
+static const char *save_onnx(const char *folder) { return save_as(folder, "onnx"); }
 
 static const char *save_pt(const char *none) {
     (void)none;
@@ -307,6 +308,8 @@ const path paths[] = {{"show", "show seed_mlp", show, ZOO "seed_mlp"},
                       {"change", "pair", pair, ZOO "dyn_conv"},
                       {"save", "save .pt2", save_pt2, ZOO "seed_mlp"},
                       {"save", "save .fx", save_fx, ZOO "seed_mlp"},
+                      {"save", "save .onnx", save_onnx, ZOO "seed_mlp"},
+                      {"save", "save cond as .onnx", save_onnx, ZOO "cond"},
                       {"save", "save .pt", save_pt, NULL},
                       {"save", "save cond as .pt2", save_pt2, ZOO "cond"},
                       {"trace", "trace", trace, NULL},
