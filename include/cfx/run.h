@@ -132,13 +132,19 @@ typedef struct cfx_executor {
 CFX_API extern const cfx_executor cfx_interpreter;
 /* Lowers a graph once for the shapes of its inputs: convolutions and products with what follows
  * them, images channels last, weights packed, constants folded; all else as the dispatcher runs
- * it. Graphs that write to their inputs or have calls of modules are the interpreter's. */
+ * it. Graphs that have calls of modules are the interpreter's. */
 CFX_API extern const cfx_executor cfx_planner;
 /* How it would run a program on such arguments: a line for each kernel with what it gives and how
  * many nodes became part of it; what all of it needs. Scope. NULL, with an error, where the
  * arguments do not fit; "" where the program is the interpreter's. */
 CFX_API const char *cfx_program_plan_from(cfx_site at, cfx_program *p, cfx_args args);
 #define cfx_program_plan(p, ...) cfx_program_plan_from(CFX_HERE, p, CFX_ARGS(__VA_ARGS__))
+/* The same as far as one pass of lowering: all nodes, with what is known of them then. An unknown
+ * pass is an error that names all. NULL for `pass`: the whole plan. */
+CFX_API const char *cfx_program_plan_after_from(cfx_site at, cfx_program *p, const char *pass,
+                                                cfx_args args);
+#define cfx_program_plan_after(p, pass, ...)                                                       \
+    cfx_program_plan_after_from(CFX_HERE, p, pass, CFX_ARGS(__VA_ARGS__))
 /* Runs a graph by an executor (NULL: the one chosen for this thread); scope. The interpreter steps
  * in where single calls are looked at: modes, tracing, gradients, fake tensors. */
 CFX_API cfx_value cfx_execute(const cfx_executor *x, const cfx_execution *e);

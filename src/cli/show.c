@@ -19,6 +19,7 @@ static const char help[] =
     "  --as program     print(program): the graph with its signature and ranges\n"
     "  --as json        nodes, signature and ranges for other programs to read\n"
     "  --as plan        the kernels that it is run by, on inputs made up as for cfx bench\n"
+    "  --after PASS     with --as plan: what is known of each node after that pass of lowering\n"
     "  --as names       the names of the nodes, a line each\n"
     "  --node NAME      all there is to say of one node: arguments, users, shape, module, source\n"
     "                   line; statistics of its weights\n"
@@ -31,16 +32,17 @@ static const char help[] =
     "\n"
     "Exit: 0 done, 1 no path, 2 trouble.\n";
 
-static void show_plan(cfx_program *p) {
+static void show_plan_after(cfx_program *p, const char *pass) {
     cfx_value flat = cfx_list_value(0, NULL);
     if (!cli_make_inputs(p, cfx_dict_new(), cfx_as_list(flat)))
         return;
     cfx_args a = {(int)cfx_as_list(flat)->len, cfx_as_list(flat)->items, NULL};
-    const char *text = cfx_program_plan_from((cfx_site){0}, p, a);
+    const char *text = cfx_program_plan_after_from((cfx_site){0}, p, pass, a);
     if (text)
         fputs(*text ? text : "the interpreter runs this program node by node\n", stdout);
 }
 
+static void show_plan(cfx_program *p) { show_plan_after(p, NULL); }
 static void show_tree(cfx_program *p) { cli_show_tree(p, NULL); }
 static void show_json(cfx_program *p) { fputs(cfx_program_json(p), stdout); }
 static void show_names(cfx_program *p) {
@@ -118,7 +120,7 @@ static int show_costs(cfx_program *p, const char *form, const char *const *sizes
 
 static int run(int argc, char **argv) {
     const char *model = NULL, *form = "tree", *node = NULL, *sizes[MAX_SIZES];
-    const char *from = NULL, *to = NULL, *around = NULL;
+    const char *from = NULL, *to = NULL, *around = NULL, *after = NULL;
     int nsizes = 0, hops = 2;
     bool cost = false;
     cli_words w = {argc, argv, .command = &cli_show};
@@ -134,7 +136,7 @@ static int run(int argc, char **argv) {
             to = w.argv[++w.at];
         } else if (!cli_value(&w, "--around", &around) && !cli_number(&w, "--hops", &hops) &&
                    !cli_value(&w, "--as", &form) && !cli_value(&w, "--node", &node) &&
-                   !cli_flag(&w, "--cost", &cost))
+                   !cli_value(&w, "--after", &after) && !cli_flag(&w, "--cost", &cost))
             cli_rest(&w, &model);
     }
     if (w.wrong)
@@ -155,12 +157,18 @@ static int run(int argc, char **argv) {
     cfx_program *p = cfx_open(model);
     if (!cfx_ok())
         return cli_trouble();
+    if (after && strcmp(form, "plan") != 0)
+        return cli_usage(&cli_show, "--after goes with --as plan");
     if (from)
         return cli_show_path(p, from, to);
     if (around)
         return cli_show_around(p, around, hops);
     if (cost)
         return show_costs(p, form, sizes, nsizes);
+    if (after) {
+        show_plan_after(p, after);
+        return cfx_ok() ? CLI_DONE : cli_trouble();
+    }
     if (node && !json && strcmp(form, "tree"))
         return cli_usage(&cli_show, "a node is shown as a card or as json, not as '%s'", form);
     if (cli_answers())

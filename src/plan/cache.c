@@ -39,12 +39,12 @@ static bool update(cfx__lowering *l, int k, int input) {
     return true;
 }
 
-void cfx__plan_update_in_place(cfx__lowering *l) {
+bool cfx__plan_update_in_place(cfx__lowering *l) {
     const cfx__run_step *last = &l->plan->steps->steps[l->plan->n - 1];
     const cfx_value results = last->node->op == CFX_OUTPUT ? cfx_as_list(last->args)->items[0]
                                                            : cfx_none();
-    if (results.tag != CFX_TAG_TUPLE && results.tag != CFX_TAG_LIST)
-        return;
+    if (!l->target->updates || (results.tag != CFX_TAG_TUPLE && results.tag != CFX_TAG_LIST))
+        return true;
     const cfx_list *items = cfx_as_list(results);
     const size_t size = (size_t)l->e->nbecomes * sizeof *l->plan->becomes;
     bool any = false;
@@ -53,10 +53,11 @@ void cfx__plan_update_in_place(cfx__lowering *l) {
             times_given(items, items->items[i]) == 1)
             any |= update(l, (int)items->items[i].spare, l->e->becomes[i]);
     if (!any)
-        return;
+        return true;
     l->plan->nbecomes = l->e->nbecomes;
     l->plan->becomes = cfx__arena_alloc(&l->plan->arena, size);
     memcpy(l->plan->becomes, l->e->becomes, size);
+    return cfx_ok();
 }
 
 /* ---- heads that are shared ------------------------------------------------------------------- */
@@ -98,7 +99,7 @@ static cfx_value shared_by(const cfx__lowering *l, cfx_value heads) {
     return fits ? s->bound[0] : cfx_none();
 }
 
-void cfx__plan_share_heads(cfx__lowering *l) {
+bool cfx__plan_share_heads(cfx__lowering *l) {
     for (int k = 0; k < l->plan->n; k++) {
         cfx__run_step *s = &l->plan->steps->steps[k];
         if (s->op != &cfx_op_scaled_dot_product_attention || cfx_integer(s->bound[7]) ||
@@ -111,10 +112,11 @@ void cfx__plan_share_heads(cfx__lowering *l) {
         s->bound[2] = values;
         s->bound[7] = cfx_bool(true);
     }
+    return cfx_ok();
 }
 
 /* What moves numbers alone and is not asked for any more is left out. */
-void cfx__plan_leave_unread(cfx__lowering *l) {
+bool cfx__plan_leave_unread(cfx__lowering *l) {
     for (int k = l->plan->n - 1; k >= 0; k--) {
         const cfx__run_step *s = &l->plan->steps->steps[k];
         bool unread = s->op && !cfx__plan_wants(l->e, s->node) &&
@@ -125,4 +127,5 @@ void cfx__plan_leave_unread(cfx__lowering *l) {
         if (unread)
             l->taken[k] = true;
     }
+    return cfx_ok();
 }

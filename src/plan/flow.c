@@ -88,7 +88,7 @@ static bool is_passed_by(const cfx__lowering *l, int k) {
            !cfx__plan_wants(l->e, l->plan->steps->steps[k].node);
 }
 
-void cfx__plan_pass_by(cfx__lowering *l) {
+bool cfx__plan_pass_by(cfx__lowering *l) {
     cfx__plan *p = l->plan;
     int *now = cfx__alloc(((size_t)p->n + 1) * sizeof *now);
     for (int k = 0; k < p->n; k++) {
@@ -104,10 +104,11 @@ void cfx__plan_pass_by(cfx__lowering *l) {
         }
     }
     cfx__free(now);
+    return cfx_ok();
 }
 
 /* A step that reads a slot twice is there twice; one that is passed by is not. */
-void cfx__plan_find_readers(cfx__lowering *l) {
+bool cfx__plan_find_readers(cfx__lowering *l) {
     const cfx__steps *steps = l->plan->steps;
     const size_t n = (size_t)steps->nsteps;
     reading r = {.first = cfx__alloc0((n + 1) * sizeof *r.first)};
@@ -125,6 +126,7 @@ void cfx__plan_find_readers(cfx__lowering *l) {
     cfx__free(r.free);
     l->first = r.first;
     l->readers = r.readers;
+    return cfx_ok();
 }
 
 /* Whether a slot that is read is one of those marked. */
@@ -161,8 +163,9 @@ cfx_op *cfx__plan_op_called(const cfx__lowering *l, const cfx__run_step *s) {
     return writes_ordered(l, s) ? s->op : cfx__plan_op(s);
 }
 
-bool cfx__plan_find_variation(cfx__lowering *l, bool *varies) {
+bool cfx__plan_find_variation(cfx__lowering *l) {
     const cfx__steps *steps = l->plan->steps;
+    bool *varies = l->varies;
     int input = 0;
     for (int k = 0; k < steps->nsteps; k++) {
         const cfx__run_step *s = &steps->steps[k];

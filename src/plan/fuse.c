@@ -243,10 +243,10 @@ static bool choose(const cfx__lowering *l, cfx__layer *layer, chain *ch) {
         cfx_tensor *home = cfx__plan_home_like(l, ch->end[ch->epilogue.n]);
         layer->epilogue = ch->epilogue;
         layer->call.out[0] = home ? home : like;
-        bool takes = layer->call.op->takes(layer);
+        bool takes = l->target->takes(layer);
         if (!takes && home && cfx_ok()) {
             layer->call.out[0] = like;
-            takes = layer->call.op->takes(layer);
+            takes = l->target->takes(layer);
         }
         if (takes || !cfx_ok())
             return takes;
@@ -278,7 +278,7 @@ int cfx__plan_fuse(cfx__lowering *l, int slot) {
     if (!op || op != s->op || !op->takes || !want || !arguments(l, s, args))
         return -1;
     const bool image = want->ndim == 4;
-    cfx_tensor *like = image ? in_format(want, CFX_CHANNELS_LAST) : want;
+    cfx_tensor *like = image ? in_format(want, l->target->images) : want;
     chain ch = {.add = -1};
     int norm = cfx__plan_next(l, slot), start = slot;
     cfx_value weight = s->nbound > 1 ? args[1] : cfx_none();
@@ -303,10 +303,10 @@ int cfx__plan_fuse(cfx__lowering *l, int slot) {
     follow(l, start, like, &ch);
     chain whole = ch;
     bool takes = choose(l, &layer, &ch);
-    if (!takes && image && cfx_ok() && args[0].tag == CFX_TAG_TENSOR &&
-        !cfx_as_tensor(args[0])->data) {
+    if (!takes && image && l->target->images != CFX_CONTIGUOUS && cfx_ok() &&
+        args[0].tag == CFX_TAG_TENSOR && !cfx_as_tensor(args[0])->data) {
         ch = whole;
-        args[0] = cfx_tensor_value(in_format(cfx_as_tensor(args[0]), CFX_CHANNELS_LAST));
+        args[0] = cfx_tensor_value(in_format(cfx_as_tensor(args[0]), l->target->images));
         takes = choose(l, &layer, &ch);
     }
     return takes && cfx_ok() ? put(l, slot, &layer, &ch) : -1;

@@ -193,7 +193,7 @@ bool cfx__plan_group_step(cfx__lowering *l, int k, cfx_op *op) {
         return false;
     const bool rows = m->note.kind == CFX__LOOP_ROW || m->note.kind == CFX__LOOP_FOLD;
     const cfx_tensor *x = m->note.in[0].t;
-    if (rows && (!x->numel || row_length(x->ndim, x->shape, m->note.row) > CFX__LOOP_ROW_MOST))
+    if (rows && (!x->numel || row_length(x->ndim, x->shape, m->note.row) > l->target->row_most))
         return false;
     int group = -1;
     m->narrow = m->note.kind == CFX__LOOP_FOLD;
@@ -277,7 +277,7 @@ static bool fill(making *m, int *value) {
         if (is_seen(m, k))
             cfx__loop_write(m->loop, value[k], cfx__plan_tensor(l, k));
     }
-    return cfx__loop_schedule(m->loop);
+    return !m->loop->full && (!l->target->schedule || l->target->schedule(m->loop));
 }
 
 static int *ints(cfx__lowering *l, const int *v, int n) {
@@ -320,9 +320,10 @@ static void make(cfx__lowering *l, int group, int *value) {
     k->writes = ints(l, writes, k->nwrites);
 }
 
-void cfx__plan_make_loops(cfx__lowering *l) {
+bool cfx__plan_make_loops(cfx__lowering *l) {
     int *value = cfx__alloc((size_t)(l->plan->n + 1) * sizeof *value);
     for (size_t g = 0; g < l->groups.len && cfx_ok(); g++)
         make(l, (int)g, value);
     cfx__free(value);
+    return cfx_ok();
 }

@@ -224,7 +224,7 @@ static bool choose(const cfx__lowering *l, const cfx_op_layer *row, island *i, c
         layer->call.out[0] = fake_like(cfx__plan_tensor(l, i->slot[i->n - 1]), row,
                                        i->integers.rounds ? CFX_U8 : CFX_F32);
         layer->epilogue = i->epilogue;
-        if (s->op->takes(layer))
+        if (l->target->takes(layer))
             return cfx_ok();
     }
     return false;
@@ -322,7 +322,7 @@ static void leave_out(cfx__lowering *l) {
     cfx__free(read);
 }
 
-void cfx__plan_find_islands(cfx__lowering *l) {
+bool cfx__plan_find_islands(cfx__lowering *l) {
     for (int k = 0; k < l->plan->n && cfx_ok(); k++) {
         size_t mark = cfx_scope_open();
         find_layer(l, k);
@@ -330,4 +330,5 @@ void cfx__plan_find_islands(cfx__lowering *l) {
         cfx_scope_close(mark);
     }
     leave_out(l);
+    return cfx_ok();
 }

@@ -20,7 +20,7 @@ static bool is_image(const cfx__lowering *l, int slot) {
     return false;
 }
 
-/* How the whole lies: channels last where convolutions make parts of it. */
+/* How the whole lies: as images do where convolutions make parts of it. */
 static cfx_tensor *layout_of(const cfx__lowering *l, const cfx_tensor *whole, const cfx_list *parts,
                              int dim) {
     int64_t stride[CFX_MAX_DIMS];
@@ -28,7 +28,7 @@ static cfx_tensor *layout_of(const cfx__lowering *l, const cfx_tensor *whole, co
     for (int64_t i = 0; i < parts->len && whole->ndim == 4 && dim == 1; i++)
         image |= is_image(l, (int)parts->items[i].spare);
     if (image)
-        cfx__strides_of_format(CFX_CHANNELS_LAST, whole->ndim, whole->shape, stride);
+        cfx__strides_of_format(l->target->images, whole->ndim, whole->shape, stride);
     return cfx_tensor_fake((cfx_dtype)whole->dtype, whole->ndim, whole->shape,
                            image ? stride : whole->stride);
 }
@@ -68,13 +68,12 @@ static void note_parts(cfx__lowering *l, int k) {
     }
 }
 
-void cfx__plan_find_homes(cfx__lowering *l) {
+bool cfx__plan_find_homes(cfx__lowering *l) {
     size_t mark = cfx_scope_open();
-    for (int k = 0; k < l->plan->n; k++)
-        l->plan->home[k] = -1;
     for (int k = 0; k < l->plan->n; k++)
         note_parts(l, k);
     cfx_scope_close(mark);
+    return cfx_ok();
 }
 
 cfx_tensor *cfx__plan_home_like(const cfx__lowering *l, int slot) {

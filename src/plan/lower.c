@@ -1,10 +1,9 @@
 /* Lowering: a graph becomes kernels. It is run once on fake inputs, which gives the sizes of
- * everything and the values of what is constant; then each node finds its kernel. Start at
- * cfx__plan_make. */
+ * everything and the values of what is constant; then each node finds its kernel. The list
+ * of passes is in passes.c. */
 #include <cfx/ops.h>
 #include <cfx/optim.h>
 
-#include "../rewrite/rewrite.h"
 #include "plan.h"
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -53,8 +52,9 @@ static cfx_value take_value(cfx_watcher *w, cfx_node *n, cfx_value v) {
 }
 
 /* Fills wanted, given and constants. False, with an error, where the run fails. */
-static bool run_fake(cfx__lowering *l, const bool *varies) {
+bool cfx__plan_run_fake(cfx__lowering *l) {
     cfx__plan *p = l->plan;
+    const bool *varies = l->varies;
     cfx_value *in = cfx__alloc((size_t)p->ninputs * sizeof *in);
     for (int k = 0, i = 0; k < p->n && i < p->ninputs; k++)
         if (p->kernels[k].kind == CFX__PLAN_INPUT) {
@@ -109,6 +109,19 @@ static bool note_weight(cfx__lowering *l, int slot, int input) {
                           .tensor = cfx_keep(cfx_as_tensor(v)),
                           .version = cfx_as_tensor(v)->storage->version};
     VEC_PUSH(l->plan->weights, w);
+    return true;
+}
+
+bool cfx__plan_find_weights(cfx__lowering *l) {
+    cfx__plan *p = l->plan;
+    for (int k = 0; k < p->n; k++) {
+        const cfx_opcode op = p->steps->steps[k].node->op;
+        bool weight = op == CFX_GET_ATTR || (op == CFX_PLACEHOLDER && !l->varies[k]);
+        if (weight && !note_weight(l, k, op == CFX_GET_ATTR ? -1 : p->kernels[k].input))
+            return false;
+        if (cfx_is_bad(p->constants[k]) && op == CFX_CALL_FUNCTION && is_known(p->wanted[k]))
+            p->constants[k] = cfx_value_keep(p->wanted[k]);
+    }
     return true;
 }
 
@@ -263,298 +276,11 @@ static bool lower_step(cfx__lowering *l, int k) {
     return cfx_ok();
 }
 
-void cfx__plan_call(cfx__lowering *l, int k) { l->plan->kernels[k].kind = CFX__PLAN_CALL; }
-
-/* ---- lifetimes ------------------------------------------------------------------------------- */
-
-typedef struct {
-    int *last, now;
-} lifetime;
-
-static void note_last(void *user, int slot) {
-    lifetime *t = user;
-    if (t->last[slot] < t->now)
-        t->last[slot] = t->now;
-}
-
-void cfx__plan_each_kernel_read(const cfx__plan_kernel *k, cfx__plan_slot_fn *fn, void *user) {
-    switch (k->kind) {
-    case CFX__PLAN_CALL:
-    case CFX__PLAN_HIGHER:
-    case CFX__PLAN_JOIN:
-    case CFX__PLAN_OUTPUT:
-        cfx__plan_each_read(k->step, fn, user);
-        break;
-    case CFX__PLAN_LAYER:
-        if (k->add >= 0)
-            fn(user, k->add);
-        fn(user, k->x);
-        break;
-    case CFX__PLAN_LOOP:
-        for (int i = 0; i < k->nreads; i++)
-            fn(user, k->reads[i]);
-        for (int i = 0; i < k->nwrites; i++)
-            fn(user, k->writes[i]);
-        break;
-    case CFX__PLAN_VIEW:
-        if (k->list >= 0)
-            fn(user, k->list);
-        fn(user, k->x);
-        break;
-    case CFX__PLAN_PASS:
-    case CFX__PLAN_ITEM:
-        fn(user, k->x);
-        break;
-    default:
-        break;
-    }
-}
-
-static void note_read(void *user, int slot) { ((bool *)user)[slot] = true; }
-
-bool *cfx__plan_kernel_reads(const cfx__lowering *l) {
-    bool *read = cfx__alloc0((size_t)(l->plan->n + 1) * sizeof *read);
+bool cfx__plan_lower_steps(cfx__lowering *l) {
     for (int k = 0; k < l->plan->n; k++)
-        cfx__plan_each_kernel_read(&l->plan->kernels[k], note_read, read);
-    return read;
-}
-
-bool cfx__plan_is_read(const cfx__lowering *l, const bool *by_kernels, int slot) {
-    bool read = by_kernels[slot];
-    for (int r = l->first[slot]; r < l->first[slot + 1]; r++)
-        read |= !l->taken[l->readers[r]];
-    return read;
-}
-
-static void *room_for(cfx__plan *p, int n) {
-    return cfx__arena_alloc(&p->arena, (size_t)n * sizeof(int));
-}
-
-/* Gives up what was computed of weights alone and is only in kernels now, in another form. */
-static void drop_folded(cfx__lowering *l, int slot) {
-    cfx__plan *p = l->plan;
-    if (p->constants[slot].tag != CFX_TAG_TENSOR || !p->kernels[slot].step->op ||
-        p->kernels[slot].kind != CFX__PLAN_NONE || l->passed[slot] ||
-        cfx__plan_wants(l->e, p->kernels[slot].step->node))
-        return;
-    cfx_value_drop(p->constants[slot]);
-    p->constants[slot] = cfx_bad();
-}
-
-/* A slot is freed by the kernel that reads it last, or by its own. */
-static void find_lifetimes(cfx__lowering *l) {
-    cfx__plan *p = l->plan;
-    lifetime t = {.last = cfx__alloc((size_t)p->n * sizeof *t.last)};
-    for (int k = 0; k < p->n; k++)
-        t.last[k] = k;
-    for (t.now = 0; t.now < p->n; t.now++)
-        cfx__plan_each_kernel_read(&p->kernels[t.now], note_last, &t);
-    for (int k = p->n - 1; k >= 0; k--) { /* a root is there as long as its views are */
-        const int root = cfx__plan_root(p, k);
-        t.last[root] = t.last[k] > t.last[root] ? t.last[k] : t.last[root];
-    }
-    for (int k = 0; k < p->n; k++) {
-        p->kernels[t.last[k]].nfrees++;
-        if (t.last[k] == k)
-            drop_folded(l, k);
-    }
-    for (int k = 0; k < p->n; k++) {
-        cfx__plan_kernel *kernel = &p->kernels[k];
-        kernel->frees = room_for(p, kernel->nfrees);
-        kernel->nfrees = 0;
-    }
-    for (int k = 0; k < p->n; k++) {
-        cfx__plan_kernel *by = &p->kernels[t.last[k]];
-        by->frees[by->nfrees++] = k;
-    }
-    cfx__free(t.last);
-}
-
-/* The rule of memory.c: what reads or gives an ordered slot is a kernel of its own, at its own
- * place. Asked in debug builds. */
-static void assert_order(const cfx__lowering *l) {
-#if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__)
-    for (int k = 0; k < l->plan->n; k++) {
-        const cfx__plan_kernel *kernel = &l->plan->kernels[k];
-        bool fused = kernel->kind == CFX__PLAN_LAYER || kernel->kind == CFX__PLAN_LOOP ||
-                     kernel->kind == CFX__PLAN_JOIN;
-        for (int i = 0; fused && i < (kernel->nchain ? kernel->nchain : 1); i++)
-            if (cfx__plan_is_ordered(l, kernel->nchain ? kernel->chain[i] : k))
-                cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "the plan moves %s, which is ordered",
-                         kernel->step->node->name);
-    }
-#else
-    (void)l;
-#endif
-}
-
-/* ---- plans ----------------------------------------------------------------------------------- */
-
-static void drop_values(cfx_value *v, int n) {
-    for (int i = 0; v && i < n; i++)
-        cfx_value_drop(v[i]);
-    cfx__free(v);
-}
-
-static void plan_free(void *obj) {
-    cfx__plan *p = obj;
-    for (int k = 0; k < p->n; k++) {
-        cfx_drop(p->kernels[k].layer);
-        cfx_drop(p->kernels[k].ready);
-        cfx_drop(p->kernels[k].loop);
-        for (int i = 0; i < p->kernels[k].nreads; i++)
-            cfx_drop(p->kernels[k].read_like[i]);
-    }
-    drop_values(p->constants, p->n);
-    drop_values(p->wanted, p->n);
-    drop_values(p->given, p->n);
-    drop_values(p->inputs, p->ninputs);
-    for (size_t i = 0; i < p->weights.len; i++)
-        cfx_drop(p->weights.data[i].tensor);
-    VEC_FREE(p->weights);
-    cfx_drop(p->lowered);
-    cfx_drop(p->rooms);
-    cfx_drop(p->steps);
-    cfx__arena_release(&p->arena);
-}
-
-static const cfx__obj_type plan_type = {.name = "plan", .free = plan_free};
-
-static cfx__plan *plan_new(cfx__steps *steps) {
-    cfx__plan *p = cfx__obj_make(&plan_type, sizeof *p);
-    p->steps = steps;
-    p->n = steps->nsteps;
-    p->ninputs = steps->nplaceholders;
-    p->threads = cfx_get_num_threads();
-    p->precision = cfx_get_precision();
-    p->kernels = cfx__arena_alloc(&p->arena, (size_t)p->n * sizeof *p->kernels);
-    p->offset = cfx__arena_alloc(&p->arena, (size_t)p->n * sizeof *p->offset);
-    p->home = cfx__arena_alloc(&p->arena, (size_t)p->n * sizeof *p->home);
-    p->home_at = cfx__arena_alloc(&p->arena, (size_t)p->n * sizeof *p->home_at);
-    p->sharing = cfx__arena_alloc(&p->arena, (size_t)p->ninputs * sizeof *p->sharing);
-    p->constants = cfx__alloc0((size_t)p->n * sizeof *p->constants);
-    p->wanted = cfx__alloc0((size_t)p->n * sizeof *p->wanted);
-    p->given = cfx__alloc0((size_t)p->n * sizeof *p->given);
-    p->inputs = cfx__alloc0((size_t)p->ninputs * sizeof *p->inputs);
-    int input = 0;
-    for (int k = 0; k < p->n; k++) {
-        p->kernels[k] = (cfx__plan_kernel){
-            .step = &steps->steps[k], .first = -1, .x = -1, .add = -1, .list = -1};
-        p->constants[k] = cfx_bad();
-        if (steps->steps[k].node->op == CFX_PLACEHOLDER) {
-            p->kernels[k].kind = CFX__PLAN_INPUT;
-            p->kernels[k].input = input++;
-        }
-    }
-    return p;
-}
-
-static bool lower(cfx__lowering *l, bool *varies) {
-    cfx__plan *p = l->plan;
-    if (l->e->inputs.n != p->ninputs)
-        return false;
-    cfx__plan_update_in_place(l);
-    if (!cfx_ok() || !cfx__plan_find_memory(l) || !cfx__plan_find_variation(l, varies))
-        return false;
-    cfx__plan_put_off(l, varies);
-    if (!run_fake(l, varies))
-        return false;
-    for (int k = 0; k < p->n; k++) {
-        const cfx_opcode op = p->steps->steps[k].node->op;
-        bool weight = op == CFX_GET_ATTR || (op == CFX_PLACEHOLDER && !varies[k]);
-        if (weight && !note_weight(l, k, op == CFX_GET_ATTR ? -1 : p->kernels[k].input))
-            return false;
-        if (cfx_is_bad(p->constants[k]) && op == CFX_CALL_FUNCTION && is_known(p->wanted[k]))
-            p->constants[k] = cfx_value_keep(p->wanted[k]);
-    }
-    cfx__plan_pass_by(l);
-    cfx__plan_share_heads(l);
-    cfx__plan_find_readers(l);
-    cfx__plan_find_spelled(l);
-    cfx__plan_leave_unread(l);
-    cfx__plan_find_homes(l);
-    cfx__plan_find_islands(l);
-    cfx__plan_find_narrow(l);
-    int ready = 0;
-    for (int k = 0; k < p->n; k++)
         if (!lower_step(l, k))
             return false;
-    cfx__plan_make_loops(l);
-    cfx__plan_find_views(l);
-    if (!cfx__plan_bind(l))
-        return false;
-    for (int k = 0; k < p->n; k++)
-        ready += p->kernels[k].kind == CFX__PLAN_LAYER || p->kernels[k].nchain > 1;
-    find_lifetimes(l);
-    assert_order(l);
-    return cfx__plan_place(l) && ready > 0; /* else the interpreter does as well */
+    return true;
 }
 
-static void lowering_free(cfx__lowering *l) {
-    for (size_t i = 0; i < l->groups.len; i++)
-        VEC_FREE(l->groups.data[i].members);
-    VEC_FREE(l->groups);
-    cfx__free(l->first);
-    cfx__free(l->readers);
-    cfx__free(l->object);
-    cfx__free(l->group);
-    cfx__free(l->members);
-    cfx__free(l->taken);
-}
-
-static cfx__plan *make(const cfx_execution *e) {
-    size_t mark = cfx_scope_open();
-    cfx__steps *steps = cfx__steps_make(e->graph);
-    cfx__plan *p = steps ? plan_new(steps) : NULL;
-    bool fine = false;
-    if (p) {
-        size_t n = (size_t)p->n + 1;
-        bool *flags = cfx__alloc0(7 * n * sizeof *flags);
-        cfx__lowering l = {.plan = p,
-                           .e = e,
-                           .taken = flags,
-                           .passed = flags + n,
-                           .ordered = flags + 2 * n,
-                           .joins = flags + 3 * n,
-                           .put_off = flags + 4 * n,
-                           .written = flags + 6 * n,
-                           .object = cfx__alloc0(n * sizeof *l.object),
-                           .group = cfx__alloc(n * sizeof *l.group),
-                           .members = cfx__alloc0(n * sizeof *l.members)};
-        for (size_t k = 0; k < n; k++)
-            l.group[k] = -1;
-        fine = lower(&l, flags + 5 * n);
-        lowering_free(&l);
-    }
-    cfx_scope_close(mark);
-    if (fine)
-        return p;
-    cfx_drop(p);
-    return NULL;
-}
-
-/* A plan of what foreign operators are made of for such inputs. Who looks at values wants those of
- * the nodes there are. */
-static cfx__plan *make_foreign(const cfx_execution *e) {
-    if (e->watcher && e->watcher->see)
-        return NULL;
-    size_t mark = cfx_scope_open();
-    cfx_module *lowered = cfx__lower_execution(e);
-    cfx__plan *p = NULL;
-    if (lowered) {
-        cfx_execution inside = *e;
-        inside.module = lowered;
-        inside.graph = lowered->graph;
-        p = make(&inside);
-    }
-    if (p) {
-        p->lowered = cfx_keep(lowered);
-        p->source = e->graph;
-    }
-    cfx_scope_close(mark);
-    return p;
-}
-
-cfx__plan *cfx__plan_make(const cfx_execution *e) {
-    return cfx__is_foreign(e->module) ? make_foreign(e) : make(e);
-}
+void cfx__plan_call(cfx__lowering *l, int k) { l->plan->kernels[k].kind = CFX__PLAN_CALL; }

@@ -126,8 +126,9 @@ static void note_put_off(void *user, int slot) {
     *marks[1] |= marks[0][slot];
 }
 
-void cfx__plan_put_off(cfx__lowering *l, const bool *varies) {
+bool cfx__plan_put_off(cfx__lowering *l) {
     const cfx__plan *p = l->plan;
+    const bool *varies = l->varies;
     origin o;
     for (int k = 0; k < p->n; k++) {
         const cfx__run_step *s = cfx__plan_step(l, k);
@@ -142,6 +143,7 @@ void cfx__plan_put_off(cfx__lowering *l, const bool *varies) {
         if (*marks[1] && !varies[k])
             l->put_off[k] = true;
     }
+    return cfx_ok();
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */
@@ -239,7 +241,7 @@ static void fold(cfx__lowering *l, int k) {
     l->plan->constants[k] = cfx_value_keep(cfx__op_call_bound((cfx_site){0}, s->op, args));
 }
 
-void cfx__plan_find_narrow(cfx__lowering *l) {
+bool cfx__plan_find_narrow(cfx__lowering *l) {
     for (int k = 0; k < l->plan->n && cfx_ok(); k++) {
         size_t mark = cfx_scope_open();
         cfx__narrow narrow;
@@ -255,4 +257,5 @@ void cfx__plan_find_narrow(cfx__lowering *l) {
             fold(l, k);
         cfx_scope_close(mark);
     }
+    return cfx_ok();
 }

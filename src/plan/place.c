@@ -175,7 +175,8 @@ static int spare_for(const placing *p, int i, int64_t bytes) {
                    ? k->add
                    : -1;
     for (int r = 0; r < k->nreads; r++)
-        if (is_spare(p, k->reads[r]) && cfx__loop_in_place(k->loop, r, k->nreads + i) &&
+        if (is_spare(p, k->reads[r]) && plan->target->in_place &&
+            plan->target->in_place(k->loop, r, k->nreads + i) &&
             bytes_of(cfx__plan_made(plan, k->reads[r])) == bytes)
             return k->reads[r];
     return -1;
@@ -213,6 +214,15 @@ static void place_result(placing *p, block *b, int i, int slot) {
     plan->offset[slot] = spare >= 0 ? plan->offset[spare] : take(b, bytes);
 }
 
+/* Whether the target writes the result of a call where the plan says: one tensor, made anew. */
+static bool is_placed_call(const placing *p) {
+    const cfx__plan *plan = p->l->plan;
+    const cfx__plan_kernel *k = &plan->kernels[p->now];
+    return k->kind == CFX__PLAN_CALL && plan->target->places && !p->l->ordered[p->now] &&
+           plan->given[p->now].tag == CFX_TAG_TENSOR && cfx__op_is_pure(k->op, k->step->bound) &&
+           plan->target->places(k);
+}
+
 static void place_all(placing *p) {
     cfx__plan *plan = p->l->plan;
     block b = {.end = 0};
@@ -226,7 +236,8 @@ static void place_all(placing *p) {
         dying[first[p->last[k] + 1]++] = k;
     for (p->now = 0; p->now < plan->n; p->now++) {
         const cfx__plan_kernel *k = &plan->kernels[p->now];
-        if (k->kind == CFX__PLAN_LAYER || (k->kind == CFX__PLAN_JOIN && plan->offset[p->now] < 0))
+        if (k->kind == CFX__PLAN_LAYER || is_placed_call(p) ||
+            (k->kind == CFX__PLAN_JOIN && plan->offset[p->now] < 0))
             place_result(p, &b, 0, p->now);
         for (int i = 0; i < k->nwrites; i++)
             place_result(p, &b, i, k->writes[i]);
@@ -245,8 +256,6 @@ bool cfx__plan_place(cfx__lowering *l) {
     int *ints = cfx__alloc(2 * n * sizeof *ints);
     bool *flags = cfx__alloc0(2 * n);
     placing p = {.l = l, .last = ints, .root = ints + n, .escapes = flags, .given = flags + n};
-    for (size_t k = 0; k < n; k++)
-        l->plan->offset[k] = -1;
     find_lives(&p);
     place_all(&p);
     cfx__free(ints);

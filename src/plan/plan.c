@@ -445,6 +445,6 @@ static cfx_value run(void *form, const cfx_execution *e) {
     return cfx__value_scope_own(result);
 }
 
-static void *prepare(const cfx_execution *e) { return cfx__plan_make(e); }
+static void *prepare(const cfx_execution *e) { return cfx__plan_make(&cfx__plan_cpu, e); }
 
 const cfx_executor cfx_planner = {"planner", prepare, fits, run, cfx_drop};

@@ -92,7 +92,7 @@ static bool may_replace(const cfx__lowering *l, const spelled *g, int result) {
     return true;
 }
 
-void cfx__plan_find_spelled(cfx__lowering *l) {
+bool cfx__plan_find_spelled(cfx__lowering *l) {
     cfx__plan *p = l->plan;
     bool any = false;
     for (int k = 0; k < p->n; k++) {
@@ -116,4 +116,5 @@ void cfx__plan_find_spelled(cfx__lowering *l) {
         cfx__free(l->readers);
         cfx__plan_find_readers(l);
     }
+    return cfx_ok();
 }

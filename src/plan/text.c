@@ -39,7 +39,7 @@ const char *cfx__plan_kernel_name(const cfx__plan *p, const cfx__plan_kernel *k)
     case CFX__PLAN_CALL:
         return k->op ? cfx_op_name(k->op) : "";
     case CFX__PLAN_LAYER:
-        return k->ready->name;
+        return k->ready ? k->ready->name : cfx_op_name(k->layer->call.op);
     case CFX__PLAN_LOOP:
         return loop_name(p, k);
     default:
@@ -178,8 +178,59 @@ static void put_look(cfx__text *t, const cfx__plan *p, int slot) {
     }
 }
 
-static const char *plan_text(const cfx__plan *p) {
-    cfx__text t = {0};
+/* What lowering knows of a slot that is no kernel yet. */
+static void put_marks(cfx__text *t, const cfx__lowering *l, int k) {
+    const struct {
+        bool is;
+        const char *word;
+    } marks[] = {{!cfx_is_bad(l->plan->constants[k]), "constant"},
+                 {l->varies[k], "varies"},
+                 {l->put_off[k], "put off"},
+                 {l->passed[k], "passed by"},
+                 {l->taken[k], "inside another kernel"},
+                 {l->ordered[k], "ordered"},
+                 {l->written[k], "written to"},
+                 {l->joins[k], "a concatenation in place"}};
+    for (int i = 0; i < COUNT(marks); i++)
+        if (marks[i].is)
+            cfx__text_printf(t, "; %s", marks[i].word);
+    if (l->plan->home[k] >= 0)
+        cfx__text_printf(t, "; part of %s", name_of(l->plan, l->plan->home[k]));
+    if (l->group[k] >= 0)
+        cfx__text_printf(t, "; in loop %d", l->group[k]);
+}
+
+/* A slot that no kernel computes, or not yet. */
+static void put_slot(cfx__text *t, const cfx__lowering *l, int k) {
+    const cfx__run_step *s = l->plan->kernels[k].step;
+    const cfx_value v = l->plan->given[k];
+    cfx__text_printf(t, "%-28s %s", s->node->name,
+                     s->op ? cfx_op_name(s->op) : cfx_opcode_name(s->node->op));
+    if (!cfx_is_none(v) && !cfx_is_bad(v)) {
+        cfx__text_puts(t, " -> ");
+        put_value(t, v);
+    }
+    put_marks(t, l, k);
+    cfx__text_putc(t, '\n');
+}
+
+static void put_kernel(cfx__text *t, const cfx__plan *p, int k) {
+    const cfx__plan_kernel *kernel = &p->kernels[k];
+    cfx__text_printf(t, "%-28s %-34s ", kernel->step->node->name,
+                     cfx__plan_kernel_name(p, kernel));
+    put_value(t, p->given[k]);
+    if (kernel->kind == CFX__PLAN_JOIN)
+        cfx__text_printf(t, ", %d of %d parts in place", parts_in_place(p, k),
+                         (int)cfx_as_list(kernel->step->bound[0])->len);
+    if (kernel->kind == CFX__PLAN_VIEW)
+        put_look(t, p, k);
+    if (p->offset[k] >= 0)
+        cfx__text_printf(t, " at %lld", (long long)p->offset[k]);
+    cfx__text_putc(t, '\n');
+    put_description(t, p, kernel);
+}
+
+void cfx__plan_put(cfx__text *t, const cfx__plan *p, const cfx__lowering *l) {
     int kernels = 0, views = 0, constants = 0, fused = 0;
     for (int k = 0; k < p->n; k++) {
         const cfx__plan_kernel *kernel = &p->kernels[k];
@@ -188,30 +239,38 @@ static const char *plan_text(const cfx__plan *p) {
         fused += !constant && kernel->kind == CFX__PLAN_NONE;
         kernels += computes(kernel);
         views += kernel->kind == CFX__PLAN_VIEW;
-        if (!computes(kernel) && kernel->kind != CFX__PLAN_VIEW)
-            continue;
-        cfx__text_printf(&t, "%-28s %-34s ", kernel->step->node->name,
-                         cfx__plan_kernel_name(p, kernel));
-        put_value(&t, p->given[k]);
-        if (kernel->kind == CFX__PLAN_JOIN)
-            cfx__text_printf(&t, ", %d of %d parts in place", parts_in_place(p, k),
-                             (int)cfx_as_list(kernel->step->bound[0])->len);
-        if (kernel->kind == CFX__PLAN_VIEW)
-            put_look(&t, p, k);
-        if (p->offset[k] >= 0)
-            cfx__text_printf(&t, " at %lld", (long long)p->offset[k]);
-        cfx__text_putc(&t, '\n');
-        put_description(&t, p, kernel);
+        if (computes(kernel) || kernel->kind == CFX__PLAN_VIEW)
+            put_kernel(t, p, k);
+        else if (l)
+            put_slot(t, l, k);
     }
-    cfx__text_printf(&t,
-                     "%d kernels, %d views; %d nodes inside others, %d constant; %d thread%s; "
-                     "memory %.1f MB in one block, other results %.1f MB at most\n",
-                     kernels, views, fused, constants, p->threads, p->threads == 1 ? "" : "s",
-                     (double)(p->room_bytes + p->scratch) / 1e6, (double)peak_of(p) / 1e6);
+    if (!l)
+        cfx__text_printf(t,
+                         "%d kernels, %d views; %d nodes inside others, %d constant; %d thread%s; "
+                         "memory %.1f MB in one block, other results %.1f MB at most\n",
+                         kernels, views, fused, constants, p->threads, p->threads == 1 ? "" : "s",
+                         (double)(p->room_bytes + p->scratch) / 1e6, (double)peak_of(p) / 1e6);
+}
+
+static const char *plan_text(const cfx__plan *p) {
+    cfx__text t = {0};
+    cfx__plan_put(&t, p, NULL);
     return cfx__text_take(&t);
 }
 
-const char *cfx_program_plan_from(cfx_site at, cfx_program *p, cfx_args a) {
+/* The plan of a run, or what lowering has of it after a pass. */
+static const char *text_of(const cfx_execution *e, const char *after) {
+    if (after)
+        return cfx__plan_after(&cfx__plan_cpu, e, after);
+    cfx__prepared *form = cfx__prepared_for(&cfx_planner, e);
+    const char *text = form && form->form ? plan_text(form->form) : "";
+    if (!form)
+        cfx_clear(); /* as when it runs: the interpreter does, and says what is wrong */
+    cfx_drop(form);
+    return text;
+}
+
+const char *cfx_program_plan_after_from(cfx_site at, cfx_program *p, const char *pass, cfx_args a) {
     size_t mark = cfx_scope_open();
     cfx_grad_mode before = cfx_set_grad_mode(CFX_INFERENCE);
     cfx_value inputs = cfx_program_inputs_from(at, p, a);
@@ -220,14 +279,14 @@ const char *cfx_program_plan_from(cfx_site at, cfx_program *p, cfx_args a) {
         cfx__bound *b = cfx__program_weights(p);
         cfx_execution e = cfx__program_execution(at, p, b, inputs);
         e.graph = p->module->graph;
-        cfx__prepared *form = cfx__prepared_for(&cfx_planner, &e);
-        text = form && form->form ? plan_text(form->form) : "";
-        if (!form)
-            cfx_clear(); /* as when it runs: the interpreter does, and says what is wrong */
-        cfx_drop(form);
+        text = text_of(&e, pass);
         cfx_drop(b);
     }
     cfx_set_grad_mode(before);
     cfx_value out = text ? cfx_string_value(text) : cfx_none();
     return cfx_text(cfx_scope_return_value(mark, out));
+}
+
+const char *cfx_program_plan_from(cfx_site at, cfx_program *p, cfx_args a) {
+    return cfx_program_plan_after_from(at, p, NULL, a);
 }

@@ -99,7 +99,7 @@ static void leave_lists(cfx__lowering *l) {
     }
 }
 
-void cfx__plan_find_views(cfx__lowering *l) {
+bool cfx__plan_find_views(cfx__lowering *l) {
     for (int k = 0; k < l->plan->n && cfx_ok(); k++) {
         size_t mark = cfx_scope_open();
         find_call(l->plan, &l->plan->kernels[k]);
@@ -107,6 +107,7 @@ void cfx__plan_find_views(cfx__lowering *l) {
         cfx_scope_close(mark);
     }
     leave_lists(l);
+    return cfx_ok();
 }
 
 /* ---- headers --------------------------------------------------------------------------------- */

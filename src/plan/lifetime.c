@@ -1,0 +1,126 @@
+/* Who reads what in a plan that has its kernels: when a slot is freed, and whether anything asks
+ * for it at all. */
+#include "plan.h"
+
+typedef struct {
+    int *last, now;
+} lifetime;
+
+static void note_last(void *user, int slot) {
+    lifetime *t = user;
+    if (t->last[slot] < t->now)
+        t->last[slot] = t->now;
+}
+
+void cfx__plan_each_kernel_read(const cfx__plan_kernel *k, cfx__plan_slot_fn *fn, void *user) {
+    switch (k->kind) {
+    case CFX__PLAN_CALL:
+    case CFX__PLAN_HIGHER:
+    case CFX__PLAN_JOIN:
+    case CFX__PLAN_OUTPUT:
+        cfx__plan_each_read(k->step, fn, user);
+        break;
+    case CFX__PLAN_LAYER:
+        if (k->add >= 0)
+            fn(user, k->add);
+        fn(user, k->x);
+        break;
+    case CFX__PLAN_LOOP:
+        for (int i = 0; i < k->nreads; i++)
+            fn(user, k->reads[i]);
+        for (int i = 0; i < k->nwrites; i++)
+            fn(user, k->writes[i]);
+        break;
+    case CFX__PLAN_VIEW:
+        if (k->list >= 0)
+            fn(user, k->list);
+        fn(user, k->x);
+        break;
+    case CFX__PLAN_PASS:
+    case CFX__PLAN_ITEM:
+        fn(user, k->x);
+        break;
+    default:
+        break;
+    }
+}
+
+static void note_read(void *user, int slot) { ((bool *)user)[slot] = true; }
+
+bool *cfx__plan_kernel_reads(const cfx__lowering *l) {
+    bool *read = cfx__alloc0((size_t)(l->plan->n + 1) * sizeof *read);
+    for (int k = 0; k < l->plan->n; k++)
+        cfx__plan_each_kernel_read(&l->plan->kernels[k], note_read, read);
+    return read;
+}
+
+bool cfx__plan_is_read(const cfx__lowering *l, const bool *by_kernels, int slot) {
+    bool read = by_kernels[slot];
+    for (int r = l->first[slot]; r < l->first[slot + 1]; r++)
+        read |= !l->taken[l->readers[r]];
+    return read;
+}
+
+static void *room_for(cfx__plan *p, int n) {
+    return cfx__arena_alloc(&p->arena, (size_t)n * sizeof(int));
+}
+
+/* Gives up what was computed of weights alone and is only in kernels now, in another form. */
+static void drop_folded(cfx__lowering *l, int slot) {
+    cfx__plan *p = l->plan;
+    if (p->constants[slot].tag != CFX_TAG_TENSOR || !p->kernels[slot].step->op ||
+        p->kernels[slot].kind != CFX__PLAN_NONE || l->passed[slot] ||
+        cfx__plan_wants(l->e, p->kernels[slot].step->node))
+        return;
+    cfx_value_drop(p->constants[slot]);
+    p->constants[slot] = cfx_bad();
+}
+
+/* The rule of memory.c: what reads or gives an ordered slot is a kernel of its own, at its own
+ * place. Asked in debug builds. */
+static void assert_order(const cfx__lowering *l) {
+#if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__)
+    for (int k = 0; k < l->plan->n; k++) {
+        const cfx__plan_kernel *kernel = &l->plan->kernels[k];
+        bool fused = kernel->kind == CFX__PLAN_LAYER || kernel->kind == CFX__PLAN_LOOP ||
+                     kernel->kind == CFX__PLAN_JOIN;
+        for (int i = 0; fused && i < (kernel->nchain ? kernel->nchain : 1); i++)
+            if (cfx__plan_is_ordered(l, kernel->nchain ? kernel->chain[i] : k))
+                cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "the plan moves %s, which is ordered",
+                         kernel->step->node->name);
+    }
+#else
+    (void)l;
+#endif
+}
+
+/* A slot is freed by the kernel that reads it last, or by its own. */
+bool cfx__plan_find_lifetimes(cfx__lowering *l) {
+    cfx__plan *p = l->plan;
+    lifetime t = {.last = cfx__alloc((size_t)p->n * sizeof *t.last)};
+    for (int k = 0; k < p->n; k++)
+        t.last[k] = k;
+    for (t.now = 0; t.now < p->n; t.now++)
+        cfx__plan_each_kernel_read(&p->kernels[t.now], note_last, &t);
+    for (int k = p->n - 1; k >= 0; k--) { /* a root is there as long as its views are */
+        const int root = cfx__plan_root(p, k);
+        t.last[root] = t.last[k] > t.last[root] ? t.last[k] : t.last[root];
+    }
+    for (int k = 0; k < p->n; k++) {
+        p->kernels[t.last[k]].nfrees++;
+        if (t.last[k] == k)
+            drop_folded(l, k);
+    }
+    for (int k = 0; k < p->n; k++) {
+        cfx__plan_kernel *kernel = &p->kernels[k];
+        kernel->frees = room_for(p, kernel->nfrees);
+        kernel->nfrees = 0;
+    }
+    for (int k = 0; k < p->n; k++) {
+        cfx__plan_kernel *by = &p->kernels[t.last[k]];
+        by->frees[by->nfrees++] = k;
+    }
+    cfx__free(t.last);
+    assert_order(l);
+    return cfx_ok();
+}
