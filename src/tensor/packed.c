@@ -1,8 +1,10 @@
 /* Forms of a storage's data that operators keep with it. The list is short and its lock is held for
  * a few instructions; forms are counted, so one in use survives being dropped from the list. */
-#include "tensor.h"
+#include "packed.h"
 
-enum { KEPT = 4 };
+#include <time.h>
+
+enum { KEPT = 8 };
 
 static void packed_free(void *p) { cfx__free(((cfx__packed *)p)->data); }
 
@@ -52,14 +54,82 @@ static void drop_all(cfx__packed *f) {
     }
 }
 
-cfx__packed *cfx__packed_find(cfx__storage *s, uint64_t key, size_t size) {
-    cfx__lock(&s->packed_lock);
-    cfx__packed *old = take_old(s, KEPT), *f = s->packed;
+/* The form in the list, which may be in the making: it has no data then. Called locked. */
+static cfx__packed *look_up(const cfx__storage *s, uint64_t key, size_t size) {
+    cfx__packed *f = s->packed;
     while (f && (f->key != key || f->size != size))
         f = f->next;
+    return f;
+}
+
+cfx__packed *cfx__packed_find(cfx__storage *s, uint64_t key, size_t size) {
+    cfx__lock(&s->packed_lock);
+    cfx__packed *old = take_old(s, KEPT), *f = look_up(s, key, size);
+    f = f && f->data ? cfx_keep(f) : NULL;
+    cfx__unlock(&s->packed_lock);
+    drop_all(old);
+    return f;
+}
+
+/* ---- made once ------------------------------------------------------------------------------- */
+
+/* Stands in the list for a form that a thread is making. */
+static cfx__packed *place_for(const cfx__storage *s, uint64_t key, size_t size) {
+    cfx__packed *f = cfx__obj_make(&packed_type, sizeof *f);
+    f->key = key;
+    f->version = s->version;
+    f->size = size;
+    return f;
+}
+
+/* The form, or that which another thread is making, or else `own`, which is put in the list. */
+static cfx__packed *found_or(cfx__storage *s, cfx__packed *own) {
+    cfx__lock(&s->packed_lock);
+    cfx__packed *old = take_old(s, KEPT), *f = look_up(s, own->key, own->size);
+    if (!f) {
+        f = own;
+        own->next = s->packed;
+        s->packed = cfx_keep(own);
+    }
     cfx_keep(f);
     cfx__unlock(&s->packed_lock);
     drop_all(old);
+    return f;
+}
+
+static void take_out(cfx__storage *s, cfx__packed *f) {
+    cfx__lock(&s->packed_lock);
+    cfx__packed **at = &s->packed;
+    while (*at && *at != f)
+        at = &(*at)->next;
+    const bool found = *at != NULL;
+    if (found) {
+        *at = f->next;
+        f->next = NULL;
+    }
+    cfx__unlock(&s->packed_lock);
+    if (found)
+        cfx_drop(f);
+}
+
+cfx__packed *cfx__packed_get(cfx__storage *s, uint64_t key, size_t size, cfx__packed_fn *make,
+                             void *user) {
+    if (s->foreign)
+        return make(user);
+    cfx__packed *place = place_for(s, key, size), *f = found_or(s, place);
+    while (f != place && !f->data) { /* another thread is at it */
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        cfx_drop(f);
+        f = found_or(s, place);
+    }
+    if (f == place) {
+        cfx_drop(f);
+        f = make(user);
+        if (f)
+            cfx__packed_keep(s, f);
+        take_out(s, place);
+    }
+    cfx_drop(place);
     return f;
 }
 

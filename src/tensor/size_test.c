@@ -37,15 +37,3 @@ TEST(a_view_stands_for_no_more_elements_than_can_be_counted) {
     CHECK(cfx_failed(cfx_tensor_fake(CFX_U8, 1, (int64_t[]){2}, (int64_t[]){most})));
     CHECK_ERROR("Storage size calculation overflowed with sizes=[2]");
 }
-
-/* Keys are hashes: of two forms with one key, each is taken for itself by its size. */
-TEST(a_packed_form_is_found_by_its_size_too) {
-    cfx__storage *s = cfx_zeros(4)->storage;
-    cfx__packed *small = cfx__packed_new(s, 7, 64);
-    cfx__packed_keep(s, small);
-    CHECK(cfx__packed_find(s, 7, 128) == NULL);
-    cfx__packed *found = cfx__packed_find(s, 7, 64);
-    CHECK(found == small);
-    cfx_drop(found);
-    cfx_drop(small);
-}

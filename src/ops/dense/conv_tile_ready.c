@@ -2,6 +2,7 @@
 #include "conv_tile.h"
 #include "onednn.h"
 
+#include "../../tensor/packed.h"
 #include "../ops.h"
 
 /* ---- weights --------------------------------------------------------------------------------- */
@@ -21,30 +22,39 @@ static void pack_channels(const conv *v, const float *w, float *to) {
             to[i * v->ic + c] = w[c * taps + i];
 }
 
+/* Weights and what they are to become. */
+typedef struct {
+    const conv *conv;
+    const cfx_tensor *w;
+    int patch;
+    cfx_precision kept;
+    uint64_t key;
+    size_t size;
+} packing;
+
+static cfx__packed *make_packed(void *user) {
+    const packing *p = user;
+    cfx__packed *form = cfx__packed_new(p->w->storage, p->key, p->size);
+    if (!form)
+        return NULL;
+    if (conv_channels_takes(p->conv))
+        pack_channels(p->conv, (const float *)p->w->data, form->data);
+    else if (p->patch)
+        conv_winograd_pack(p->conv, (const float *)p->w->data, p->patch, form->data);
+    else
+        conv_tile_pack(p->conv, (const float *)p->w->data, p->kept, form->data);
+    return form;
+}
+
 /* The weights in the form of the kernels, kept with their storage; the caller owns a count. NULL
  * when there is no memory. */
 static cfx__packed *packed_weights(const conv *v, const cfx_tensor *w, int patch,
                                    cfx_precision kept) {
-    const bool single = conv_channels_takes(v);
-    const uint64_t key = key_of(v, w, patch, kept);
-    const size_t size = single  ? (size_t)w->numel * sizeof(float)
-                        : patch ? conv_winograd_weights(v, patch)
-                                : conv_tile_size(v, kept);
-    cfx__packed *form = cfx__packed_find(w->storage, key, size);
-    if (form)
-        return form;
-    form = cfx__packed_new(w->storage, key, size);
-    if (!form)
-        return NULL;
-    if (single)
-        pack_channels(v, (const float *)w->data, form->data);
-    else if (patch)
-        conv_winograd_pack(v, (const float *)w->data, patch, form->data);
-    else
-        conv_tile_pack(v, (const float *)w->data, kept, form->data);
-    if (!w->storage->foreign)
-        cfx__packed_keep(w->storage, form);
-    return form;
+    packing p = {v, w, patch, kept, key_of(v, w, patch, kept),
+                 conv_channels_takes(v) ? (size_t)w->numel * sizeof(float)
+                 : patch                ? conv_winograd_weights(v, patch)
+                                        : conv_tile_size(v, kept)};
+    return cfx__packed_get(w->storage, p.key, p.size, make_packed, &p);
 }
 
 /* The bias, each group's in whole panels. */

@@ -1,6 +1,7 @@
 /* Kernels for each kind of machine, and panels of narrow weights. Start at narrow_tile. */
 #include "narrow.h"
 #include "widths.h"
+#include "../../tensor/packed.h"
 #include "../ops.h"
 
 #include <stdatomic.h>
@@ -169,28 +170,39 @@ static uint64_t key_of(const cfx__narrow *w) {
     return key;
 }
 
+/* Panels to be made: numbers, then scales. */
+typedef struct {
+    const cfx__narrow *w;
+    narrow_panels *to;
+    int64_t numbers; /* bytes */
+    uint64_t key;
+    size_t size;
+} panel_form;
+
+static cfx__packed *make_panels(void *user) {
+    const panel_form *of = user;
+    const int64_t width = tile_width(), n = (of->w->n + width - 1) / width;
+    cfx__packed *form = cfx__packed_new(of->w->integers->storage, of->key, of->size);
+    if (!form)
+        return NULL;
+    packing p = {of->w, of->to, form->data, (float *)((char *)form->data + of->numbers), false};
+    cfx__parallel(n, 1 + 65536 / (of->w->k * width), pack_range, &p);
+    if (!p.over)
+        return form;
+    cfx_drop(form);
+    return NULL;
+}
+
 bool narrow_pack(const cfx__narrow *w, narrow_panels *to, cfx__packed **form) {
-    const int64_t width = tile_width(), panels = (w->n + width - 1) / width;
+    const int64_t width = tile_width(), n = (w->n + width - 1) / width;
     *to = (narrow_panels){.bits = w->bits, .k = w->k, .n = w->n, .group = w->group};
-    const int64_t numbers = (panels * panel_size(to) + 63) / 64 * 64;
-    const int64_t scales = panels * (w->k / w->group) * width;
-    const size_t size = (size_t)(numbers + scales * (int64_t)sizeof(float));
-    const uint64_t key = key_of(w);
-    *form = cfx__packed_find(w->integers->storage, key, size);
-    const bool made = *form != NULL;
-    if (!made)
-        *form = cfx__packed_new(w->integers->storage, key, size);
+    const int64_t numbers = (n * panel_size(to) + 63) / 64 * 64;
+    const int64_t scales = n * (w->k / w->group) * width;
+    panel_form p = {w, to, numbers, key_of(w), (size_t)(numbers + scales * (int64_t)sizeof(float))};
+    *form = cfx__packed_get(w->integers->storage, p.key, p.size, make_panels, &p);
     if (!*form)
         return false;
     to->numbers = (*form)->data;
     to->scales = (const float *)((char *)(*form)->data + numbers);
-    packing p = {w, to, (*form)->data, (float *)((char *)(*form)->data + numbers), false};
-    if (!made) {
-        cfx__parallel(panels, 1 + 65536 / (w->k * width), pack_range, &p);
-        if (!p.over)
-            cfx__packed_keep(w->integers->storage, *form);
-    }
-    if (p.over)
-        cfx_drop(*form);
-    return !p.over;
+    return true;
 }

@@ -2,6 +2,8 @@
  * layouts that they want. */
 #include "onednn.h"
 
+#include "../../tensor/packed.h"
+
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -249,19 +251,26 @@ void *onednn_port_read(cfx_op_call *c, onednn_port *p, const void *data) {
     return to;
 }
 
+/* A port, and weights that go through it. */
+typedef struct {
+    onednn_port *port;
+    const cfx_tensor *t;
+    uint64_t key;
+} packing;
+
+static cfx__packed *make_packed(void *user) {
+    const packing *p = user;
+    cfx__packed *form = cfx__packed_new(p->t->storage, p->key, p->port->size);
+    if (form)
+        move(p->port->in, p->port->plain_mem, p->t->data, p->port->wanted_mem, form->data);
+    return form;
+}
+
 /* Weights in the wanted form, kept with the storage of t, which has one that is ours; the caller
  * owns a count. NULL when there is no memory. */
 static cfx__packed *port_pack(onednn_port *p, const cfx_tensor *t) {
-    uint64_t key = cfx__hash_mix(p->key, (uint64_t)t->offset);
-    cfx__packed *form = cfx__packed_find(t->storage, key, p->size);
-    if (form)
-        return form;
-    form = cfx__packed_new(t->storage, key, p->size);
-    if (form) {
-        move(p->in, p->plain_mem, t->data, p->wanted_mem, form->data);
-        cfx__packed_keep(t->storage, form);
-    }
-    return form;
+    packing of = {p, t, cfx__hash_mix(p->key, (uint64_t)t->offset)};
+    return cfx__packed_get(t->storage, of.key, p->size, make_packed, &of);
 }
 
 void *onednn_port_weights(cfx_op_call *c, onednn_port *p, const cfx_tensor *t, cfx__packed **held) {

@@ -6,25 +6,34 @@
 #include "int8.h"
 #include "narrow.h"
 
-/* The panels of a k by n matrix, those of bf16.h or of tile.h, kept with the storage of w; the
- * caller owns a count. NULL when there is no memory. */
+#include "../../tensor/packed.h"
+
+/* The panels of a matrix, those of bf16.h or of tile.h. */
+typedef struct {
+    const cfx__storage *storage;
+    const tile_matrix *matrix;
+    bool pairs;
+    uint64_t key;
+    size_t size;
+} panel_form;
+
+static cfx__packed *make_panels(void *user) {
+    const panel_form *p = user;
+    cfx__packed *form = cfx__packed_new(p->storage, p->key, p->size);
+    if (form && p->pairs)
+        bf16_panels_make(p->matrix, form->data);
+    else if (form)
+        tile_panels_make(p->matrix, form->data);
+    return form;
+}
+
+/* The panels of a k by n matrix, kept with the storage of w; the caller owns a count. NULL when
+ * there is no memory. */
 static cfx__packed *panels_of(const cfx_tensor *w, const tile_matrix *m, bool pairs) {
     const int64_t facts[] = {m->k, m->n, m->row, m->col, m->kept, pairs, w->offset};
-    const uint64_t key = cfx__packed_key("product", COUNT(facts), facts);
-    const size_t size = pairs ? bf16_panels_size(m->k, m->n)
-                              : tile_panels_size(m->k, m->n, m->kept);
-    cfx__packed *form = cfx__packed_find(w->storage, key, size);
-    if (form)
-        return form;
-    form = cfx__packed_new(w->storage, key, size);
-    if (form) {
-        if (pairs)
-            bf16_panels_make(m, form->data);
-        else
-            tile_panels_make(m, form->data);
-        cfx__packed_keep(w->storage, form);
-    }
-    return form;
+    panel_form p = {w->storage, m, pairs, cfx__packed_key("product", COUNT(facts), facts),
+                pairs ? bf16_panels_size(m->k, m->n) : tile_panels_size(m->k, m->n, m->kept)};
+    return cfx__packed_get(w->storage, p.key, p.size, make_panels, &p);
 }
 
 float *product_bias(const float *bias, int64_t n) {

@@ -1,0 +1,18 @@
+/* Forms of a storage's data, made once: what several plans, threads, sessions or calls have in
+ * common belongs to the storage of the weight that it was made of. */
+#ifndef CFX__PACKED_H
+#define CFX__PACKED_H
+
+#include "tensor.h"
+
+/* Makes a form, of which the caller owns a count: cfx__packed_new, filled, or an object that begins
+ * with such a form and has data. NULL where it cannot be made. */
+typedef cfx__packed *cfx__packed_fn(void *user);
+
+/* The form of `size` bytes for `key`, made by `make` where there is none and kept with the storage.
+ * Of threads that ask for the same at once one makes it and the others wait. A storage that may be
+ * written to unseen keeps nothing. The caller owns a count; NULL where it could not be made. */
+cfx__packed *cfx__packed_get(cfx__storage *s, uint64_t key, size_t size, cfx__packed_fn *make,
+                             void *user);
+
+#endif
