@@ -187,3 +187,18 @@ TEST(nothing_is_drawn_by_what_has_no_numbers) {
     CHECK(cfx_ok());
     CHECK_STR(cfx_str(x), "tensor([5., 5., 5.])");
 }
+
+/* A bias is added in place: it has no say in the shape or the dtype. */
+TEST(linear_takes_the_shape_and_the_dtype_of_the_product) {
+    static const small all[] = {
+        {"x: \"f32[2, 3, 4]\", w: \"f32[5, 4]\", b: \"f64[5]\"",
+         "y = aten.linear.default(x, w, b)", "y"},
+        {"x: \"f32[4]\", w: \"f32[5, 4]\", b: \"f32[]\"", "y = aten.linear.default(x, w, b)",
+         "y"},
+    };
+    ALL(all);
+    cfx_tensor *x = cfx_tensor_fake(CFX_F32, 1, (int64_t[]){4}, NULL);
+    cfx_tensor *b = cfx_tensor_fake(CFX_F32, 2, (int64_t[]){2, 1}, NULL);
+    cfx_linear(x, x, b);
+    CHECK_ERROR("output with shape [] doesn't match the broadcast shape [2, 1]");
+}

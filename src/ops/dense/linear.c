@@ -324,6 +324,14 @@ void linear_run(cfx_op_call *c, int64_t m, void *x, int64_t row, const cfx_tenso
     gemm_run(c, &g);
 }
 
+/* Whether y + b is what y.add_(b) makes of y: the shape and the dtype of y. */
+static bool adds_to(const cfx_tensor *b, const cfx_tensor *y) {
+    bool fits = !op_failed() && b->ndim <= y->ndim && b->dtype == y->dtype;
+    for (int i = 1; fits && i <= b->ndim; i++)
+        fits = b->shape[b->ndim - i] == 1 || b->shape[b->ndim - i] == y->shape[y->ndim - i];
+    return fits;
+}
+
 static void kernel_linear(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1), *b = arg_tensor(c, 2);
     cfx_tensor *out = c->out[0];
@@ -378,7 +386,8 @@ static void decompose_linear(cfx_op_call *c) {
         return;
     }
     cfx_tensor *y = cfx_matmul(x, cfx_t(w));
-    c->out[0] = !b ? y : c->fake ? cfx_add(y, b) : cfx_add_(y, b); /* as PyTorch for subclasses */
+    const bool value = c->fake && b && adds_to(b, y); /* as PyTorch for subclasses */
+    c->out[0] = !b ? y : value ? cfx_add(y, b) : cfx_add_(y, b);
 }
 
 static product_layer product_of(const cfx__layer *l) {
