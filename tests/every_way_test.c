@@ -92,6 +92,65 @@ TEST(strides_reach_all_of_the_storage_of_a_view) {
     ALL(all);
 }
 
+/* A place in memory keeps what was written to it last, whichever view shows it. */
+TEST(writes_go_through_views_that_overlap_themselves) {
+    static const small all[] = {
+        {"x: \"b8[]\"", "e = aten.expand.default(x, [1])|n = aten.logical_not_.default(e)", "n, x"},
+        {"x: \"i32[4]\"", "e = aten.expand.default(x, [1, -1])|n = aten.neg_.default(e)", "n, x"},
+        {"x: \"f32[1]\"", "e = aten.expand.default(x, [0])|a = aten.add_.Scalar(e, 1)", "a, x"},
+        {"x: \"f32[4]\"",
+         "e = aten.expand.default(x, [3, 4])|s = aten.select.int(e, 0, 1)|n = aten.neg_.default(s)",
+         "n, e, x"},
+        {"x: \"f32[5]\"",
+         "a = aten.as_strided.default(x, [4], [0], 2)|u = aten.unbind.int(a)|g = u[1]|"
+         "m = aten.mul_.Scalar(g, 0.125)",
+         "m, a, x"},
+        {"x: \"f32[5]\"",
+         "a = aten.as_strided.default(x, [3, 1, 2], [1, 1, 0], 1)|"
+         "d = aten.diagonal.default(a, 0, -1)|r = aten.relu_.default(d)",
+         "r, x"},
+    };
+    ALL(all);
+    cfx_program *p = program_of(&(small){
+        "x: \"f32[5]\", i: \"i64[1]\"",
+        "a = aten.as_strided.default(x, [2, 2], [2, 2])|"
+        "f = aten.index_fill_.int_Scalar(a, 0, i, -1)",
+        "f"});
+    cfx_decompose(p, CFX_NONE);
+    CHECK(strstr(cfx_error_last()->message, "a tensor being mutated that has internal overlap"));
+    cfx_clear();
+}
+
+/* What is written may come in another order of memory than what was there. */
+TEST(views_of_what_was_written_see_the_memory_of_what_was_there) {
+    static const small all[] = {
+        {"x: \"f32[3, 4]\", y: \"f32[4, 3]\"",
+         "t = aten.transpose.int(y, 0, 1)|l = aten.lerp_.Scalar(x, t, 3)|"
+         "a = aten.as_strided.default(x, [2, 3], [1, 4], 1)",
+         "a, x"},
+        {"x: \"i64[2, 5]\"",
+         "t = aten.t.default(x)|c = aten.cumsum_.default(t, 0)|"
+         "r = aten.reshape.default(x, [1, -1])",
+         "r, c"},
+        {"x: \"i32[4, 2]\"",
+         "f = aten.flatten.using_ints(x, 0, 1)|p = aten.permute.default(x, [1, 0])|"
+         "c = aten.cumsum_.default(p, 0)",
+         "f, c"},
+        {"x: \"f32[1, 5]\"",
+         "v = aten.view.dtype(x, torch.int16)|t = aten.transpose.int(v, 0, 1)|"
+         "l = aten.tril_.default(t)",
+         "l, x"},
+    };
+    ALL(all);
+}
+
+TEST(lift_gives_what_it_is_given) {
+    static const small all[] = {
+        {"x: \"f32[3]\"", "l = aten.lift.default(x)|a = aten.add_.Scalar(l, 1)", "a, x"},
+    };
+    ALL(all);
+}
+
 TEST(batch_norm_updates_one_statistic_alone) {
     static const small all[] = {
         {"x: \"f32[4, 3]\", m: \"f32[3]\"",
@@ -191,8 +250,8 @@ TEST(nothing_is_drawn_by_what_has_no_numbers) {
 /* A bias is added in place: it has no say in the shape or the dtype. */
 TEST(linear_takes_the_shape_and_the_dtype_of_the_product) {
     static const small all[] = {
-        {"x: \"f32[2, 3, 4]\", w: \"f32[5, 4]\", b: \"f64[5]\"",
-         "y = aten.linear.default(x, w, b)", "y"},
+        {"x: \"f32[2, 4, 3]\", w: \"f32[5, 4]\", b: \"f64[5]\"",
+         "t = aten.transpose.int(x, 1, 2)|y = aten.linear.default(t, w, b)", "y"},
         {"x: \"f32[4]\", w: \"f32[5, 4]\", b: \"f32[]\"", "y = aten.linear.default(x, w, b)",
          "y"},
     };

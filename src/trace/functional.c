@@ -7,27 +7,13 @@
 #include <cfx/ops.h>
 
 #include "../dispatch/derive.h"
-#include "record.h"
+#include "functional.h"
 
-/* What tensors can be views of. */
-typedef struct cfx__functional_base {
-    cfx_obj head;
-    cfx_tensor *value; /* inner; counted */
-    uint32_t version;  /* counts writes */
-    bool held;         /* an input or an attribute: who gave it sees what becomes of it */
-} cfx__functional_base;
-
-/* One step from a base to a view. */
-typedef struct cfx__functional_step {
-    cfx_obj head;
-    struct cfx__functional_step *before; /* counted; NULL: from the base */
-    cfx_op *op;
-    cfx_value args;           /* a list, one for each of the schema's, the first unused; counted */
-    int out;                  /* which of several results; -1: the only one */
-    uint32_t frame;           /* the decomposition that took it, which knows its numbers */
-} cfx__functional_step;
-
-static void base_free(void *p) { cfx_drop(((cfx__functional_base *)p)->value); }
+static void base_free(void *p) {
+    cfx__functional_base *b = p;
+    cfx_drop(b->value);
+    cfx_drop(b->first);
+}
 
 static void step_free(void *p) {
     cfx__functional_step *s = p;
@@ -71,6 +57,7 @@ cfx_tensor *cfx__functional_new(cfx_tensor *inner) {
     cfx_tensor *t = outer_of(inner);
     cfx__functional_base *b = cfx__obj_make(&base_type, sizeof *b);
     b->value = cfx_keep(inner);
+    b->first = cfx_keep(inner);
     const cfx_node *n = cfx__record_shadow_of(inner)->node;
     b->held = n && (n->op == CFX_PLACEHOLDER || n->op == CFX_GET_ATTR);
     cfx__record_shadow_of(t)->base = b;
@@ -83,185 +70,23 @@ static void set_value(cfx_tensor **at, cfx_tensor *t) {
     *at = t;
 }
 
-/* ---- views, there and back ------------------------------------------------------------------- */
-
-static cfx_tensor *call_inner(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args, int out) {
-    bool inside = r->inside;
-    r->inside = true;
-    cfx_value v = cfx__op_call_bound(at, op, args);
-    r->inside = inside;
-    if (out >= 0 && !cfx_is_bad(v))
-        v = cfx_at(v, out);
-    return v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : &cfx__tensor_bad;
-}
-
-/* The step taken again from another tensor. */
-static cfx_tensor *step_forward(cfx__recorder *r, cfx_site at, const cfx__functional_step *s,
-                                cfx_tensor *t) {
-    cfx_value args[CFX_MAX_ARGS];
-    memcpy(args, cfx_as_list(s->args)->items, (size_t)cfx_as_list(s->args)->len * sizeof *args);
-    args[0] = cfx_tensor_value(t);
-    uint32_t frame = cfx__record_frame_now(r);
-    cfx__record_frame_end(r, s->frame);
-    cfx_tensor *view = call_inner(r, at, s->op, args, s->out);
-    cfx__record_frame_end(r, frame);
-    return view;
-}
-
-static cfx_tensor *by_name(cfx__recorder *r, const char *name, cfx_args a) {
-    bool inside = r->inside;
-    r->inside = true;
-    cfx_value v = cfx_op_do_from((cfx_site){0}, cfx_op_find(name), a);
-    r->inside = inside;
-    return v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : &cfx__tensor_bad;
-}
-
-/* Sums over the dimensions that expand made. */
-static cfx_tensor *sum_to(cfx__recorder *r, cfx_tensor *view, const cfx_tensor *base) {
-    int lead = view->ndim - base->ndim;
-    cfx_value dims = cfx_list_value(0, NULL);
-    for (int i = 0; i < view->ndim; i++)
-        if (i < lead || (base->shape[i - lead] == 1 && view->shape[i] != 1))
-            cfx_list_append(cfx_as_list(dims), cfx_int(i));
-    if (cfx_as_list(dims)->len)
-        view = by_name(r, "aten.sum.dim_IntList", CFX_ARGS(view, dims, true));
-    return lead ? by_name(r, "aten.view", CFX_ARGS(view, cfx_ints_value(base->ndim, base->shape)))
-                : view;
-}
-
-static cfx_tensor *permute_back(cfx__recorder *r, cfx_tensor *view, cfx_value dims) {
-    int64_t back[CFX_MAX_DIMS];
-    for (int64_t i = 0; i < cfx_as_list(dims)->len; i++) {
-        int64_t d = cfx_integer(cfx_as_list(dims)->items[i]);
-        back[d < 0 ? d + view->ndim : d] = i;
-    }
-    return by_name(r, "aten.permute", CFX_ARGS(view, cfx_ints_value(view->ndim, back)));
-}
-
-/* Where item `out` of split(sizes) begins. */
-static int64_t split_start(const cfx__functional_step *s, bool even) {
-    if (even)
-        return cfx_integer(cfx_as_list(s->args)->items[1]) * s->out;
-    int64_t at = 0;
-    for (int i = 0; i < s->out; i++)
-        at += cfx_integer(cfx_at(cfx_as_list(s->args)->items[1], i));
-    return at;
-}
-
-/* Whether a view is all of its base, as it is. */
-static bool is_same(const char *name, const cfx_tensor *base) {
-    static const char *const same[] = {
-        "alias", "detach", "lift_fresh", "positive", "resolve_conj", "resolve_neg",
-        "conj",  "_conj",  "real"};
-    enum { ALL_DTYPES = 6 }; /* the others change complex numbers */
-    for (int i = 0; i < COUNT(same); i++)
-        if (!strcmp(name, same[i]))
-            return i < ALL_DTYPES || !cfx__dtype_is_complex((cfx_dtype)base->dtype);
-    return false;
-}
-
-/* The windows of unfold(dim, size, step), which must not overlap. */
-static cfx_tensor *unfold_back(cfx__recorder *r, cfx_site at, const cfx_value *a, cfx_tensor *base,
-                               cfx_tensor *view) {
-    const int64_t size = cfx_integer(a[2]), step = cfx_integer(a[3]);
-    int64_t dim = cfx_integer(a[1]), stride[CFX_MAX_DIMS] = {1};
-    dim = dim < 0 ? dim + base->ndim : dim;
-    if (size > step) {
-        cfx_fail(CFX_RUNTIME_ERROR, at,
-                 "While executing unfold, functionalization encountered a tensor being mutated "
-                 "that has internal overlap. When using torch.compile (or running "
-                 "functionalization directly), this is banned as the behavior is not well "
-                 "defined. Consider cloning the tensor before mutating it, or removing the "
-                 "mutation from your model.");
-        return &cfx__tensor_bad;
-    }
-    memcpy(stride, base->stride, (size_t)base->ndim * sizeof *stride);
-    stride[view->ndim - 1] = base->ndim ? base->stride[dim] : 1;
-    if (base->ndim)
-        stride[dim] *= step;
-    return by_name(r, "aten.as_strided_scatter",
-                   CFX_ARGS(base, view, cfx_ints_value(view->ndim, view->shape),
-                            cfx_ints_value(view->ndim, stride), base->offset));
-}
-
-static cfx_tensor *with_dtype(cfx__recorder *r, cfx_tensor *t, uint8_t dtype) {
-    return t->dtype == dtype
-               ? t
-               : by_name(r, "aten.view.dtype", CFX_ARGS(t, cfx_dtype_value((cfx_dtype)dtype)));
-}
-
-/* The numbers of an as_strided, which may come after a view of another dtype: the base is seen in
- * that dtype then. */
-static cfx_tensor *strided_back(cfx__recorder *r, const cfx__functional_step *s, cfx_tensor *base,
-                                cfx_tensor *view) {
-    const cfx_value *a = cfx_as_list(s->args)->items;
-    cfx_tensor *all = by_name(r, "aten.as_strided_scatter",
-                              CFX_ARGS(with_dtype(r, base, view->dtype), view, a[1], a[2], a[3]));
-    return with_dtype(r, all, base->dtype);
-}
-
-/* base with `view`, which was taken from it by step s, put back. */
-static cfx_tensor *step_back(cfx__recorder *r, cfx_site at, const cfx__functional_step *s,
-                             cfx_tensor *base, cfx_tensor *view) {
-    const char *name = cfx__op_info_of(s->op)->schema->name;
-    const cfx_value *a = cfx_as_list(s->args)->items;
-    if (!strcmp(name, "slice"))
-        return by_name(r, "aten.slice_scatter", CFX_ARGS(base, view, a[1], a[2], a[3], a[4]));
-    if (!strcmp(name, "select"))
-        return by_name(r, "aten.select_scatter", CFX_ARGS(base, view, a[1], a[2]));
-    if (!strcmp(name, "unbind"))
-        return by_name(r, "aten.select_scatter", CFX_ARGS(base, view, a[1], s->out));
-    if (!strcmp(name, "split") || !strcmp(name, "split_with_sizes")) {
-        int dim = (int)cfx_integer(a[2]);
-        int64_t start = split_start(s, !strcmp(name, "split"));
-        int64_t end = start + view->shape[dim < 0 ? dim + view->ndim : dim];
-        return by_name(r, "aten.slice_scatter", CFX_ARGS(base, view, dim, start, end));
-    }
-    if (s->op == &cfx_op_view_dtype && !base->numel)
-        return base; /* strides of nothing need not be those that a wider dtype takes */
-    if (s->op == &cfx_op_view_dtype)
-        return with_dtype(r, view, base->dtype);
-    if (!strcmp(name, "view") || !strcmp(name, "_reshape_alias") || !strcmp(name, "reshape"))
-        return by_name(r, cfx__tensor_is_contiguous(view) ? "aten.view" : "aten.reshape",
-                       CFX_ARGS(view, cfx_ints_value(base->ndim, base->shape)));
-    if (!strcmp(name, "permute"))
-        return permute_back(r, view, a[1]);
-    if (!strcmp(name, "transpose"))
-        return by_name(r, "aten.transpose.int", CFX_ARGS(view, a[1], a[2]));
-    if (!strcmp(name, "t"))
-        return by_name(r, "aten.t", CFX_ARGS(view));
-    if (!strcmp(name, "unsqueeze"))
-        return by_name(r, "aten.squeeze.dim", CFX_ARGS(view, a[1]));
-    if (!strcmp(name, "squeeze"))
-        return by_name(r, "aten.view", CFX_ARGS(view, cfx_ints_value(base->ndim, base->shape)));
-    if (!strcmp(name, "expand"))
-        return sum_to(r, view, base);
-    if (!strcmp(name, "diagonal"))
-        return by_name(r, "aten.diagonal_scatter", CFX_ARGS(base, view, a[1], a[2], a[3]));
-    if (s->op == &cfx_op_unfold)
-        return unfold_back(r, at, a, base, view);
-    if (is_same(name, base))
-        return view;
-    if (!strcmp(name, "_conj") || !strcmp(name, "conj"))
-        return by_name(r, "aten._conj_physical", CFX_ARGS(view));
-    if (!strcmp(name, "view_as_real"))
-        return by_name(r, "aten.view_as_complex", CFX_ARGS(view));
-    if (!strcmp(name, "view_as_complex"))
-        return by_name(r, "aten.view_as_real", CFX_ARGS(view));
-    cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at,
-             "a write through %s cannot be put back into the tensor it is a view of",
-             cfx_op_name(s->op));
-    return &cfx__tensor_bad;
-}
-
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static cfx_tensor *from_base(cfx__recorder *r, cfx_site at, const cfx__functional_step *s,
-                             cfx_tensor *base) {
-    if (!s)
-        return base;
-    cfx_tensor *t = from_base(r, at, s->before, base);
-    return cfx__obj_is_bad(t) ? t : step_forward(r, at, s, t);
+/* What was written may be in another order in memory than what was there. Where the view s can be
+ * taken of the first value alone, or would show other elements, the value is brought to its
+ * order. */
+static void settle(cfx__recorder *r, cfx_site at, cfx__functional_base *b,
+                   const cfx__functional_step *s) {
+    if (!cfx_ok() || !s || cfx__memory_order_is(b->value, b->first))
+        return;
+    if (!cfx__steps_read_storage(s)) {
+        const bool possible = !cfx__obj_is_bad(cfx__steps_place(r, s, b->value));
+        if (!possible)
+            cfx_clear();
+        if (possible)
+            return;
+    }
+    cfx__functional_base_assign(b, cfx__in_memory_order(r, at, b->first, b->value));
 }
 
 cfx_tensor *cfx__functional_value(cfx__recorder *r, cfx_tensor *t) {
@@ -269,7 +94,8 @@ cfx_tensor *cfx__functional_value(cfx__recorder *r, cfx_tensor *t) {
     if (!s || !s->value)
         return t;
     if (s->version != s->base->version) {
-        set_value(&s->value, from_base(r, (cfx_site){0}, s->view, s->base->value));
+        settle(r, (cfx_site){0}, s->base, s->view);
+        set_value(&s->value, cfx__steps_forward(r, (cfx_site){0}, s->view, s->base->value));
         s->version = s->base->version;
     }
     return s->value;
@@ -284,40 +110,7 @@ void cfx__functional_base_assign(cfx__functional_base *b, cfx_tensor *value) {
 
 cfx_tensor *cfx__functional_geometry(cfx__recorder *r, const cfx_tensor *t) {
     const cfx__record_shadow *s = cfx__record_shadow_of(t);
-    cfx__dispatch *d = cfx__dispatcher();
-    cfx__op_layer *layer = d->recorder;
-    d->recorder = cfx__op_record_nothing;
-    cfx_tensor *made = from_base(r, (cfx_site){0}, s->view, s->base->value);
-    d->recorder = layer;
-    return made;
-}
-
-/* The new value of the base when step s, taken from it, is to give `value`. */
-static cfx_tensor *put_back(cfx__recorder *r, cfx_site at, const cfx__functional_step *s,
-                            cfx_tensor *base, cfx_tensor *value) {
-    VEC(const cfx__functional_step *) way = {0};
-    VEC(cfx_tensor *) seen = {0};
-    for (; s; s = s->before)
-        VEC_PUSH(way, s);
-    VEC_PUSH(seen, base);
-    for (size_t i = way.len; i-- > 1 && cfx_ok();) {
-        base = step_forward(r, at, way.data[i], base);
-        VEC_PUSH(seen, base);
-    }
-    for (size_t i = 0; i < way.len && cfx_ok(); i++) {
-        const bool strided = way.data[i]->op == &cfx_op_as_strided; /* counts from the base */
-        cfx_tensor *whole = strided ? seen.data[0] : seen.data[way.len - 1 - i];
-        cfx_value given[] = {cfx_tensor_value(whole), cfx_tensor_value(value)};
-        uint32_t frame = cfx__record_frame_begin(r, COUNT(given), given);
-        value = strided ? strided_back(r, way.data[i], whole, value)
-                        : step_back(r, at, way.data[i], whole, value);
-        cfx__record_frame_end(r, frame);
-        if (strided)
-            break;
-    }
-    VEC_FREE(way);
-    VEC_FREE(seen);
-    return value;
+    return cfx__steps_place(r, s->view, s->base->value);
 }
 
 /* t has a new value: the same shape, of any dtype. */
@@ -326,11 +119,12 @@ static void assign(cfx__recorder *r, cfx_site at, cfx_tensor *t, cfx_tensor *val
     if (!cfx_ok() || cfx__obj_is_bad(value) || !s || !s->base)
         return;
     if (value->dtype != t->dtype)
-        value = by_name(r, "aten._to_copy",
+        value = cfx__functional_do(r, "aten._to_copy",
                         CFX_ARGS(value, CFX_KW(dtype, cfx_dtype_value((cfx_dtype)t->dtype)),
                                  CFX_KW(layout, cfx_layout_value(CFX_STRIDED))));
+    settle(r, at, s->base, s->view);
     set_value(&s->value, value);
-    set_value(&s->base->value, put_back(r, at, s->view, s->base->value, value));
+    set_value(&s->base->value, cfx__steps_back(r, at, s->view, s->base->value, value));
     s->base->version++;
     if (cfx_ok())
         cfx__functional_value(r, t);
@@ -380,6 +174,21 @@ static cfx_value view_of(cfx__recorder *r, cfx_op *op, cfx_value *args, int narg
     s->base = cfx_keep(from->base);
     s->view = step; /* a new view of a base that was written to counts as behind, as in PyTorch */
     return cfx_tensor_value(t);
+}
+
+/* Before a view is taken of the first argument: see settle. */
+static void settle_for(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {
+    const cfx__record_shadow *from =
+        args[0].tag == CFX_TAG_TENSOR ? cfx__record_shadow_of(cfx_as_tensor(args[0])) : NULL;
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
+    if (!from || !from->base || cfx__memory_order_is(from->base->value, from->base->first))
+        return;
+    const cfx__functional_step step = {.before = from->view,
+                                       .op = op,
+                                       .args = cfx_list_value(s->nargs, args),
+                                       .out = s->rets[0].list ? 0 : -1,
+                                       .frame = cfx__record_frame_now(r)};
+    settle(r, at, from->base, &step);
 }
 
 /* Results as views of the first argument. */
@@ -503,6 +312,10 @@ static cfx_value call_writing(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_val
         return v;
     }
     cfx_op *f = functional_form(info, inplace);
+    if (f && inplace && f->effects & CFX_UPDATE && cfx__memory_overlaps(cfx_as_tensor(args[0]))) {
+        cfx__refuse_overlap(at, s->name);
+        return cfx_bad();
+    }
     if (!f && cfx__functional_can_auto(op))
         return cfx__functional_auto(r, at, op, args);
     if (!f)
@@ -548,9 +361,11 @@ cfx_value cfx__functional_call(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_va
     const cfx__schema *s = cfx__op_info_of(op)->schema;
     if (cfx__op_info_of(op)->writes)
         return call_writing(r, at, op, args);
+    bool view = s->nargs && s->nrets == 1 && (s->rets[0].alias || op == &cfx_op_lift);
+    if (view)
+        settle_for(r, at, op, args);
     cfx_value v = call_unwrapped(r, at, op, args);
     if (cfx_is_bad(v))
         return v;
-    bool view = s->nrets == 1 && s->rets[0].alias && s->nargs;
     return view ? viewed(r, op, args, s->nargs, v) : cfx__functional_wrapped(v);
 }
