@@ -73,6 +73,47 @@ void eager_disturb(cfx_value v, uint64_t *lot) {
     }
 }
 
+/* Whether there are numbers in v that no integer of dtype d is. */
+static bool leaves_range(cfx_value v, cfx_dtype d) {
+    const double least = d == CFX_U8 ? 0 : -ldexp(1, 8 * cfx_dtype_size(d) - 1);
+    const double most = d == CFX_U8 ? 256 : -least;
+    bool any = false;
+    if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            any |= leaves_range(cfx_as_list(v)->items[i], d);
+    if (v.tag == CFX_TAG_TENSOR && cfx__dtype_is_float((cfx_dtype)cfx_as_tensor(v)->dtype))
+        for (int64_t i = 0; i < cfx_as_tensor(v)->numel; i++) {
+            const double x = trunc(cfx_tensor_get(cfx_as_tensor(v), i));
+            any |= !(x >= least && x < most);
+        }
+    return any;
+}
+
+/* Whether a call converts to a dtype: one that it is given, or that of what it writes to. */
+static bool converts(const cfx_node *n, cfx_value args) {
+    const cfx__op_info *info = cfx__op_info_of(n->target.op);
+    bool any = info->writes || strstr(info->name, ".to.") || strstr(info->name, "type_as");
+    for (int64_t i = 0; i < cfx_as_list(args)->len; i++)
+        any |= cfx_as_list(args)->items[i].tag == CFX_TAG_DTYPE;
+    return any;
+}
+
+/* What PyTorch leaves open may be anything: integers of NaN, infinities and numbers out of their
+ * range, and what is interpolated between infinities. */
+static void disturb_open(const cfx_node *n, cfx_value args, cfx_value v, uint64_t *lot) {
+    cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
+    if (!t || !n->target.op)
+        return;
+    const cfx_dtype d = (cfx_dtype)t->dtype;
+    const bool open = cfx__dtype_is_int(d) && d != CFX_BOOL
+                          ? converts(n, args) && leaves_range(args, d)
+                          : strstr(n->target.name, "upsample_") && leaves_range(args, CFX_I64);
+    for (int64_t i = 0; open && cfx_ok() && i < t->numel; i++) {
+        *lot = *lot * 6364136223846793005u + 1442695040888963407u;
+        cfx__tensor_set(t, i, *lot >> 63 ? cfx_int(1) : cfx_int(0));
+    }
+}
+
 static cfx_value filled(const cfx_dict *values, cfx_value v) {
     if (v.tag == CFX_TAG_NODE)
         return *cfx_dict_find(values, cfx_string_value(cfx_as_node(v)->name));
@@ -145,8 +186,11 @@ static cfx_value run_node(eager *e, cfx_node *n, const cfx_dict *values) {
     cfx_value args = filled(values, n->args);
     if (cfx_node_is_getitem(n))
         return cfx_at(cfx_as_list(args)->items[0], cfx_integer(cfx_as_list(args)->items[1]));
-    return n->target.op ? cfx_op_do_from(CFX_HERE, n->target.op, eager_args(args))
-                        : run_higher(e, n->target.name, args);
+    cfx_value v = n->target.op ? cfx_op_do_from(CFX_HERE, n->target.op, eager_args(args))
+                               : run_higher(e, n->target.name, args);
+    if (e->noise && cfx_ok())
+        disturb_open(n, args, v, &e->noise);
+    return v;
 }
 
 static cfx_value run_graph(eager *e, cfx_graph *g, cfx_value inputs) {

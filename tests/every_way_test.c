@@ -261,3 +261,64 @@ TEST(linear_takes_the_shape_and_the_dtype_of_the_product) {
     cfx_linear(x, x, b);
     CHECK_ERROR("output with shape [] doesn't match the broadcast shape [2, 1]");
 }
+
+/* Decompositions give what the operator gives where PyTorch's own would not, or refuse it. */
+TEST(decompositions_keep_dtypes_and_memory_order) {
+    static const small all[] = {
+        {"x: \"b8[3]\", i: \"i64[2]\", y: \"b8[2]\"",
+         "i2 = aten.mul.Scalar(i, 0)|a = aten.index_add.default(x, 0, i2, y, alpha = 2)", "a"},
+        {"x: \"f32[3]\", i: \"i64[2]\", v: \"i8[]\"",
+         "i2 = aten.mul.Scalar(i, 0)|f = aten.index_fill.int_Tensor(x, 0, i2, v)", "f"},
+        {"x: \"f32[5]\", y: \"f64[]\"", "s = aten.select_scatter.default(x, y, 0, 4)", "s"},
+        {"x: \"f32[3]\", y: \"u8[]\", z: \"f32[3]\"",
+         "a = aten.addcmul.default(x, y, z, value = -1)|"
+         "d = aten.addcdiv.default(x, y, z, value = -2)",
+         "a, d"},
+        {"x: \"f32[2, 3]\"",
+         "t = aten.transpose_copy.int(x, 0, 1)|s = aten.as_strided.default(t, [2, 2], [3, 1])",
+         "s"},
+        {"x: \"f32[0, 2]\"",
+         "e = aten.expand_copy.default(x, [2, 0, 2])|s = aten.add_.Scalar(e, 1)", "s"},
+        {"x: \"i8[0, 5]\"", "i = aten.isin.Tensor_Tensor(x, x, assume_unique = True)", "i"},
+        {"", "s = aten.logspace.default(-2, 2.5, 5, 2.5, dtype = torch.int64)", "s"},
+        {"x: \"f32[2, 2]\"",
+         "d = aten.div.Scalar(x, 0)|c = aten.complex.default(x, d)|n = aten.nan_to_num.default(c)|"
+         "r = aten.view_as_real.default(n)",
+         "r"},
+        {"x: \"f32[1, 1, 2]\"", "u = aten._upsample_nearest_exact1d.default(x, [3], 1.0)", "u"},
+        {"x: \"f32[1, 1, 2]\"", "u = aten._upsample_nearest_exact1d.default(x, [3], -2.5)", "u"},
+        {"x: \"i64[2]\"",
+         "b = aten.mul.Scalar(x, 100000)|s = aten.softmax.int(b, 0, torch.float16)", "s"},
+    };
+    ALL(all);
+}
+
+TEST(losses_take_the_dtypes_that_pytorch_takes) {
+    cfx_tensor *x = cfx_ones(cfx_list(2)), *b = cfx_gt(x, 0);
+    cfx_soft_margin_loss(b, x);
+    CHECK_ERROR("Negation, the `-` operator, on a bool tensor is not supported. If you are trying "
+                "to invert a mask, use the `~` or `logical_not()` operator instead.");
+    cfx_soft_margin_loss(x, cfx_ones(cfx_list(3, 2)));
+    CHECK_ERROR("output with shape [2] doesn't match the broadcast shape [3, 2]");
+    CHECK_STR(cfx_str(cfx_soft_margin_loss(x, cfx_ones(cfx_list(2), CFX_KW(dtype, cfx_f64)))),
+              "tensor(0.3133)");
+    cfx_binary_cross_entropy(x, b);
+    CHECK_ERROR("Found dtype Bool but expected Float");
+    cfx_binary_cross_entropy(b, b);
+    CHECK_ERROR("\"binary_cross_entropy\" not implemented for 'Bool'");
+}
+
+/* PyTorch gives some tensors on as they are: what changes the shape of one changes the other's. */
+TEST(what_is_given_on_is_the_same_tensor) {
+    cfx_tensor *x = cfx_ones(cfx_list(2, 3));
+    cfx_op *longer = cfx_op_find("aten::unsqueeze_");
+    cfx_op_do(longer, cfx_real(x), 0);
+    cfx_op_do(longer, cfx_positive(x), 0);
+    cfx_op_do(longer, cfx_resolve_conj(x), 0);
+    CHECK(cfx_tensor_ndim(x) == 5);
+}
+
+TEST(deviations_of_the_least_numbers_are_numbers) {
+    cfx_tensor *one = cfx_eye(6), *two = cfx_add(cfx_select(one, 0, 2), cfx_select(one, 0, 4));
+    CHECK(cfx_is_true(cfx_ge(cfx_std(cfx_mul(two, 1.4013e-45), cfx_list(0)), 0)));
+}

@@ -126,23 +126,19 @@ static bool changes_shape(cfx_op *op) {
     return false;
 }
 
-/* Whether an operator may give its first argument as it is: x.add_(1), x.to(dtype), and what is
- * made of views, as flatten is. */
-static bool may_give_itself(cfx_op *op) {
-    return op->view ? op->effects & CFX_COMPOSITE
-                    : cfx__op_info_of(op)->writes || cfx__op_shares(op, 0);
+/* Whether a tensor is an input or an attribute: calls may have given it on as it is, as x.add_(1),
+ * x.to(dtype) and x.real do. */
+static bool is_outside(const drawing *d, cfx_value v) {
+    for (int i = 0; v.tag == CFX_TAG_TENSOR && i < d->n; i++)
+        if (d->values[i].fake == cfx_as_tensor(v) && d->values[i].node->op != CFX_CALL_FUNCTION)
+            return true;
+    return v.tag != CFX_TAG_TENSOR;
 }
 
-/* Whether a node is an input or an attribute, or may give one as it is. */
-static bool is_outside(const cfx_node *n) {
-    while (n->op == CFX_CALL_FUNCTION && n->inputs && n->target.op &&
-           may_give_itself(n->target.op)) {
-        const cfx_value first = cfx_as_list(n->args)->items[0];
-        if (first.tag != CFX_TAG_NODE)
-            return true;
-        n = cfx_as_node(first);
-    }
-    return n->op != CFX_CALL_FUNCTION;
+/* Bytes that are no bools are no numbers: what is made of them differs in PyTorch, too. */
+static bool is_defined(cfx_op *op, const cfx_value *given) {
+    return op != &cfx_op_view_dtype || (cfx_as_tensor(given[0])->dtype != CFX_BOOL &&
+                                        cfx_as_dtype(given[1]) != CFX_BOOL);
 }
 
 /* Whether several nodes give the very tensor that n gives: to(dtype) where nothing is to be done.
@@ -159,11 +155,13 @@ static bool is_given_twice(const drawing *d, const cfx_node *n) {
 
 bool draw_call(drawing *d, cfx_op *op, int n, const cfx_value *args) {
     cfx_value given[CFX_MAX_ARGS], list = cfx_tuple_value(n, args);
-    if (changes_shape(op) && (args[0].tag != CFX_TAG_NODE || is_outside(cfx_as_node(args[0])) ||
-                              is_given_twice(d, cfx_as_node(args[0]))))
-        return false;
     for (int i = 0; i < n; i++)
         given[i] = faked(d, args[i]);
+    if (changes_shape(op) &&
+        (is_outside(d, given[0]) || is_given_twice(d, cfx_as_node(args[0]))))
+        return false;
+    if (!is_defined(op, given))
+        return false;
     cfx_value v = cfx_op_do_from(CFX_HERE, op, (cfx_args){n, given, NULL});
     if (!cfx_ok() || d->n >= DRAWN_VALUES - 8)
         return fine() && false;
@@ -295,7 +293,8 @@ static cfx_value any_argument(drawing *d, const cfx__schema *s, const cfx__schem
     case CFX__T_SCALAR:
         return any_scalar(self && !cfx__dtype_is_float((cfx_dtype)self->dtype));
     case CFX__T_FLOAT: return a->list ? cfx_none() : any_scalar(false);
-    case CFX__T_BOOL: return cfx_bool(chance(2));
+    case CFX__T_BOOL: /* what is drawn has doubles: isin may say anything then */
+        return cfx_bool(chance(2) && strcmp(name, "assume_unique") != 0);
     case CFX__T_DTYPE: return cfx_dtype_value(any_dtype());
     case CFX__T_STR: return any_text(name);
     default: return a->has_default ? a->fallback : cfx_none();
@@ -352,8 +351,9 @@ static cfx_op *named(const char *const *names, size_t n) {
 #define ONE_OF(names) named(names, sizeof names / sizeof *names)
 
 /* What cannot be compared: memory that is not set, sizes that depend on data, other devices and
- * layouts, what changes the shape of a storage, what gives addresses or states; and gradients,
- * whose arguments have to be results of the forward call. */
+ * layouts, what changes the shape of a storage (addbmm_ does), what gives addresses or states; what
+ * PyTorch calls by itself alone, with strides that follow from others or on new tensors; and
+ * gradients, whose arguments have to be results of the forward call. */
 static bool is_left_out(cfx_op *op) {
     static const char *const parts[] = {"empty", "resize", "set_", "sparse", "nested", "_cudnn",
                                         "pin_memory", "rnn", "_fft", "linalg", "lstm", "gru",
@@ -361,7 +361,7 @@ static bool is_left_out(cfx_op *op) {
                                         "record_stream", "new_", "_nested", "_debug", "rand",
                                         "quantize", "_assert", "_coalesced", "multinomial", "dist",
                                         "sym_", "from_file", "special_", "_test", "_print",
-                                        "unsafe",
+                                        "unsafe", "addbmm_", "_reshape_alias", "lift",
                                         "_backward", "_scaled_dot", "combinations", "_foreach"};
     const cfx__schema *s = cfx__op_info_of(op)->schema;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

@@ -164,7 +164,10 @@ CORE(linspace) {
 CORE(logspace) {
     bool turns = c->args[0].tag == CFX_TAG_COMPLEX || c->args[1].tag == CFX_TAG_COMPLEX;
     cfx_dtype d = turns ? CFX_C64 : given_dtype(c->args[4]);
-    cfx_tensor *t = DO(linspace, c->args[0], c->args[1], c->args[2],
+    const bool whole = cfx__dtype_is_int(d);
+    cfx_value start = whole ? cfx_int(cfx__int64_of(cfx_number(c->args[0]))) : c->args[0];
+    cfx_value end = whole ? cfx_int(cfx__int64_of(cfx_number(c->args[1]))) : c->args[1];
+    cfx_tensor *t = DO(linspace, start, end, c->args[2],
                        CFX_KW(dtype, turns ? cfx_none() : cfx_f64), CFX_KW(layout, c->args[5]),
                        CFX_KW(device, c->args[6]), CFX_KW(pin_memory, c->args[7]));
     cfx_value base = arg_float(c, 3) == 10 ? cfx_int(10) : c->args[3]; /* Python's own default */

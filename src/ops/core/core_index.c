@@ -41,7 +41,7 @@ static void put_rows(cfx_op_call *c, cfx_tensor *values, bool add) {
 CORE(index_add) {
     cfx_tensor *values = arg_tensor(c, 3);
     if (cfx_number(c->args[4]) != 1)
-        values = DO(mul_Tensor, values, c->args[4]);
+        values = core_to(c, DO(mul_Tensor, values, c->args[4]), T->dtype);
     put_rows(c, values, true);
 }
 CORE(index_copy) { put_rows(c, arg_tensor(c, 3), false); }
@@ -55,6 +55,7 @@ CORE(index_fill) {
         value = DO(scalar_tensor, c->args[3], CFX_KW(dtype, cfx_dtype_value((cfx_dtype)t->dtype)),
                    CFX_KW(layout, cfx_layout_value(CFX_STRIDED)),
                    CFX_KW(device, cfx_device_value(t->device)), CFX_KW(pin_memory, false));
+    value = core_to(c, value, t->dtype);
     int64_t shape[CFX_MAX_DIMS] = {arg_tensor(c, 2)->numel};
     memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape);
     shape[dim] = arg_tensor(c, 2)->numel;
@@ -80,7 +81,7 @@ CORE(select_scatter) { /* self, src, dim, index */
     cfx_tensor *range =
         DO(arange, size_of(t, dim), CFX_KW(device, cfx_device_value(t->device)));
     cfx_tensor *here = DO(eq_Scalar, DO(view, range, cfx_ints_value(t->ndim, shape)), index);
-    cfx_tensor *src = DO(unsqueeze, arg_tensor(c, 1), dim);
+    cfx_tensor *src = DO(unsqueeze, core_to(c, arg_tensor(c, 1), t->dtype), dim);
     src = DO(expand, src, size_list(t));
     c->out[0] = DO(where_self, here, src, t);
 }
@@ -200,11 +201,12 @@ CORE(isin) { /* elements, test_elements, assume_unique, invert */
         x = isin_number(c, set);
     if (op_failed())
         return;
+    if (!x->numel) {
+        c->out[0] = DO(empty_like, x, CFX_KW(dtype, cfx_dtype_value(CFX_BOOL)));
+        return;
+    }
     if ((double)set->numel < 10.0 * pow((double)x->numel, 0.145)) {
-        if (x->numel)
-            isin_few(c, x, set);
-        else
-            c->out[0] = DO(empty_like, x, CFX_KW(dtype, cfx_dtype_value(CFX_BOOL)));
+        isin_few(c, x, set);
         return;
     }
     cfx_tensor *flat = DO(flatten_using_ints, x), *others = DO(flatten_using_ints, set);

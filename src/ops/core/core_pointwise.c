@@ -99,15 +99,20 @@ CORE(log_sigmoid_forward) {
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
+/* Argument i in the dtype that the first n of them are computed in. */
+static cfx_tensor *promoted(cfx_op_call *c, int i, int n) {
+    return core_to(c, arg_tensor(c, i), core_wide_dtype(arg_result_type(c, n)));
+}
+
 CORE(addcmul) {
     cfx_dtype d = arg_result_type(c, 3);
     cfx_value value = cfx__dtype_is_int(d) ? core_fitting(c->args[3], d) : c->args[3];
-    cfx_tensor *x = X, *y = Y, *z = core_wide(c, 2);
+    cfx_tensor *x = promoted(c, 0, 3), *y = promoted(c, 1, 3), *z = promoted(c, 2, 3);
     c->out[0] = DO(add_Tensor, x, DO(mul_Tensor, DO(mul_Tensor, y, value), z));
 }
 
 CORE(addcdiv) {
-    cfx_tensor *x = X, *y = Y, *z = core_wide(c, 2);
+    cfx_tensor *x = promoted(c, 0, 3), *y = promoted(c, 1, 3), *z = promoted(c, 2, 3);
     c->out[0] = DO(add_Tensor, x, DO(div_Tensor, DO(mul_Tensor, y, c->args[3]), z));
 }
 
@@ -337,6 +342,11 @@ static double largest(cfx_dtype d) {
 
 CORE(nan_to_num) {
     cfx_tensor *x = arg_tensor(c, 0);
+    if (cfx__dtype_is_complex(x->dtype)) { /* either part by itself */
+        cfx_tensor *parts = DO(nan_to_num, DO(view_as_real, x), c->args[1], c->args[2], c->args[3]);
+        c->out[0] = DO(view_as_complex, parts);
+        return;
+    }
     if (!cfx__dtype_is_float(x->dtype)) {
         c->out[0] = DO(clone, x);
         return;

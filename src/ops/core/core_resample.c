@@ -67,11 +67,14 @@ static void nearest(cfx_op_call *c, double offset) {
         return;
     for (int d = 0; d < r.dims; d++) {
         double in = (double)r.image->shape[d + 2];
-        cfx_value scale = r.scale[d] ? cfx_float(in / (in * r.scale[d]))
-                                     : size_ratio(r.image->shape[d + 2], r.size[d]);
+        const double each = r.scale[d] > 0 ? in / (in * r.scale[d]) : 0;
+        cfx_value scale =
+            each ? cfx_float(each) : size_ratio(r.image->shape[d + 2], r.size[d]);
         cfx_tensor *to = DO(arange, r.size[d], CFX_KW(dtype, cfx_f32),
                             CFX_KW(device, cfx_device_value(r.image->device)));
         at[d] = core_to(c, DO(mul_Tensor, DO(add_Tensor, to, offset), scale), CFX_I64);
+        if (each && ((double)(r.size[d] - 1) + offset) * each >= in) /* more than the scale gives */
+            at[d] = DO(clamp, at[d], CFX_NONE, r.image->shape[d + 2] - 1);
         for (int i = d + 1; i < r.dims; i++)
             at[d] = DO(unsqueeze, at[d], -1);
     }

@@ -199,20 +199,18 @@ CORE(channel_shuffle) {
 
 /* ---- copies of views ------------------------------------------------------------------------- */
 
-CORE(alias_copy) { c->out[0] = DO(clone, T); }
-CORE(t_copy) { c->out[0] = DO(clone, DO(t, T)); }
-CORE(transpose_copy_int) { c->out[0] = DO(clone, DO(transpose_int, T, c->args[1], c->args[2])); }
-CORE(unsqueeze_copy) { c->out[0] = DO(clone, DO(unsqueeze, T, c->args[1])); }
-CORE(squeeze_copy) { c->out[0] = DO(clone, DO(squeeze, T)); }
-CORE(squeeze_copy_dim) { c->out[0] = DO(clone, DO(squeeze_dim, T, c->args[1])); }
-CORE(squeeze_copy_dims) { c->out[0] = DO(clone, DO(squeeze_dims, T, c->args[1])); }
-CORE(expand_copy) { c->out[0] = DO(clone, DO(expand, T, c->args[1])); }
-CORE(diagonal_copy) {
-    c->out[0] = DO(clone, DO(diagonal, T, c->args[1], c->args[2], c->args[3]));
-}
-CORE(unfold_copy) {
-    c->out[0] = DO(clone, DO(unfold, T, c->args[1], c->args[2], c->args[3]));
-}
+#define COPY(...) DO(clone, DO(__VA_ARGS__), CFX_KW(memory_format, cfx_contiguous_format))
+
+CORE(alias_copy) { c->out[0] = COPY(alias, T); }
+CORE(t_copy) { c->out[0] = COPY(t, T); }
+CORE(transpose_copy_int) { c->out[0] = COPY(transpose_int, T, c->args[1], c->args[2]); }
+CORE(unsqueeze_copy) { c->out[0] = COPY(unsqueeze, T, c->args[1]); }
+CORE(squeeze_copy) { c->out[0] = COPY(squeeze, T); }
+CORE(squeeze_copy_dim) { c->out[0] = COPY(squeeze_dim, T, c->args[1]); }
+CORE(squeeze_copy_dims) { c->out[0] = COPY(squeeze_dims, T, c->args[1]); }
+CORE(expand_copy) { c->out[0] = COPY(expand, T, c->args[1]); }
+CORE(diagonal_copy) { c->out[0] = COPY(diagonal, T, c->args[1], c->args[2], c->args[3]); }
+CORE(unfold_copy) { c->out[0] = COPY(unfold, T, c->args[1], c->args[2], c->args[3]); }
 
 /* ---- triangles ------------------------------------------------------------------------------- */
 

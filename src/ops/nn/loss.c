@@ -92,12 +92,38 @@ static void shape_huber(cfx_op_call *c) {
 
 #define LOSS(id, rule) .shape = rule, .kernel = kernel_loss, .row = &loss_##id
 
+/* Computed in place of -self: that has the dtype and the shape of the result. */
 static void shape_soft_margin(cfx_op_call *c) {
-    cfx_dtype d = arg_result_type(c, 2);
-    if (cfx__dtype_is_int(d))
+    const cfx_tensor *x = arg_tensor(c, 0);
+    cfx_op_call f = *c;
+    f.fake = true;
+    pointwise_shape(&f, &row_soft_margin);
+    if (op_failed())
+        return;
+    if (x->dtype == CFX_BOOL)
+        op_fail(c, "Negation, the `-` operator, on a bool tensor is not supported. If you are "
+                   "trying to invert a mask, use the `~` or `logical_not()` operator instead.");
+    else if (!cfx__tensor_same_shape(f.out[0], x))
+        op_fail(c, "output with shape %s doesn't match the broadcast shape %s",
+                cfx__shape_text(x->ndim, x->shape),
+                cfx__shape_text(f.out[0]->ndim, f.out[0]->shape));
+    else if (cfx__dtype_is_int(x->dtype))
         op_fail(c, "result type Float can't be cast to the desired output type %s",
-                cfx__dtype_title(d));
-    shape_loss(c);
+                cfx__dtype_title(x->dtype));
+    else
+        out_new(c, 0, x->dtype, is_reduced(arg_int(c, 2)) ? 0 : x->ndim, x->shape);
+}
+
+static void kernel_soft_margin(cfx_op_call *c) {
+    const cfx_dtype d = (cfx_dtype)arg_tensor(c, 0)->dtype;
+    cfx_value own[CFX_MAX_ARGS];
+    cfx_op_call f = *c;
+    memcpy(own, c->args, (size_t)c->nargs * sizeof *own);
+    if (arg_tensor(c, 1)->dtype != d)
+        own[1] = cfx_tensor_value(cfx__tensor_contiguous_as(arg_tensor(c, 1), d));
+    f.args = own;
+    if (!op_failed())
+        kernel_loss(&f);
 }
 
 /* Input and target as large as both together: backward operators count the elements. */
@@ -148,7 +174,8 @@ CFX_OP(huber_loss) = {"aten::huber_loss(Tensor self, Tensor target, int reductio
                       .core = core_huber_loss, .autocast = CFX_CAST_F32};
 CFX_OP(soft_margin_loss) = {"aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) "
                             "-> Tensor", "torch._C._nn.soft_margin_loss",
-                            LOSS(soft_margin, shape_soft_margin),
+                            .shape = shape_soft_margin, .kernel = kernel_soft_margin,
+                            .row = &loss_soft_margin,
                             GRAD(soft_margin_loss, READ(0) | READ(1)),
                             .core = core_soft_margin_loss, .autocast = CFX_CAST_F32};
 
@@ -171,7 +198,15 @@ static const pointwise_row *bce_row(const cfx_op_call *c) {
 }
 
 static void shape_bce(cfx_op_call *c) {
+    const cfx_dtype d = (cfx_dtype)arg_tensor(c, 0)->dtype;
+    const cfx_dtype target = (cfx_dtype)arg_tensor(c, 1)->dtype;
     cfx_op_call f = *c;
+    if (d != target)
+        op_fail(c, "Found dtype %s but expected %s", cfx__dtype_title(target), cfx__dtype_title(d));
+    else if (!cfx__dtype_is_float(d))
+        op_fail(c, "\"binary_cross_entropy\" not implemented for '%s'", cfx__dtype_title(d));
+    if (op_failed())
+        return;
     bool reduced = is_reduced(arg_int(c, 3));
     f.fake |= reduced;
     pointwise_shape(&f, bce_row(c));

@@ -302,7 +302,7 @@ static void view_positive(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     if (t->dtype == CFX_BOOL)
         op_fail(c, "The `+` operator, on a bool tensor is not supported.");
-    out_view(c, 0, t, t->ndim, t->shape, t->stride, t->offset);
+    c->out[0] = t;
 }
 
 CFX_OP(neg) = {"aten::neg(Tensor self) -> Tensor", "torch.neg Tensor.neg operator.neg",

@@ -20,7 +20,8 @@ static void var_start(void *acc, int64_t n) { memset(acc, 0, (size_t)n * sizeof(
 
 /* A block whose elements deviate from `about` by d1 in sum, and by d2 in the sum of squares. */
 static inline var_acc var_block(double about, double d1, double d2, double n) {
-    return (var_acc){about + d1 / n, d2 - d1 * d1 / n, n};
+    const double squares = d2 - d1 * d1 / n;
+    return (var_acc){about + d1 / n, squares < 0 ? 0 : squares, n}; /* rounded: never less */
 }
 
 static inline void var_join(var_acc *a, var_acc b) {

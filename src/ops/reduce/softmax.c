@@ -72,10 +72,17 @@ static void run_softmax(cfx_dtype d, soft_job *s, const cfx_tensor *x, int dim) 
     cfx__parallel(units, 4096 / each + 1, d == CFX_F64 ? f64_run : f32_run, s);
 }
 
+/* Whether the argument becomes a half before anything is computed, which is computed in float32. */
+static bool rounds_first(const cfx_op_call *c, const soft_row *r) {
+    const cfx_dtype from = (cfx_dtype)arg_tensor(c, 0)->dtype;
+    const cfx_dtype to = r->dtype < 0 ? from : arg_dtype(c, r->dtype, from);
+    return to != from && cfx__dtype_is_half(to);
+}
+
 static void note_softmax(cfx_op_call *c, const soft_row *r) {
     cfx_tensor *x = arg_tensor(c, 0);
     const bool wide = c->out[0]->dtype == CFX_F64;
-    if (x->ndim == 0 || arg_dim(c, 1, x->ndim) != x->ndim - 1)
+    if (x->ndim == 0 || arg_dim(c, 1, x->ndim) != x->ndim - 1 || rounds_first(c, r))
         return;
     loop_note(c->note, CFX__LOOP_ROW, wide ? f64_soft_row : f32_soft_row, wide ? CFX_F64 : CFX_F32,
               6, &r->kind, sizeof r->kind);
@@ -93,7 +100,10 @@ static void kernel_softmax(cfx_op_call *c) {
         note_softmax(c, r);
         return;
     }
-    const cfx_tensor *x = cfx__tensor_contiguous_as(arg_tensor(c, 0), out->dtype);
+    const cfx_tensor *x = arg_tensor(c, 0);
+    if (rounds_first(c, r))
+        x = cfx__tensor_contiguous_as(x, arg_dtype(c, r->dtype, x->dtype));
+    x = cfx__tensor_contiguous_as(x, out->dtype);
     if (op_failed())
         return;
     soft_job s = {.out = out->data, .x = x->data, .kind = r->kind};
