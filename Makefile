@@ -76,9 +76,13 @@ uninstall:
 	    | while read -r d; do rm -rf "$$d/__pycache__" && rmdir "$$d" || exit 1; done
 	@rm $(B)/install_manifest.txt
 
+# A wheel in build/wheel, with the libraries that it needs: pip install build/wheel/*.whl
+wheel: python
+	@tools/wheel $(B) build/wheel
+
 clean:
 	@rm -rf build
 
 .NOTPARALLEL:
 .PHONY: all setup setup-tests configure build python demo test asan ubsan tsan memcheck fuzz coverage lint \
-    bench install uninstall clean
+    bench install uninstall wheel clean
