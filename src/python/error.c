@@ -140,5 +140,5 @@ cfx_site cfx__py_here(void) {
     if (!place || !PyArg_ParseTuple(place, "yi", &at.file, &at.line))
         PyErr_Clear();
     Py_XDECREF(place);
-    return at;
+    return at.file && *at.file ? at : (cfx_site){0};
 }

@@ -188,8 +188,9 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
         cfx_args a = {(int)n, values, NULL};
         if (!cfx__py_to_args(args, nargs, kwnames, values, &a))
             continue;
+        cfx_site at = cfx__py_here();
         cfx__py_released out = cfx__py_release(a);
-        cfx_value v = cfx_target_call_from(cfx__py_here(), f->target, a);
+        cfx_value v = cfx_target_call_from(at, f->target, a);
         cfx__py_regain(out);
         if (!cfx_is_bad(v))
             result = result_of(f, v);

@@ -23,8 +23,9 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
         cfx_args a;
         if (!cfx__py_to_args(args, nargs, kwnames, values, &a))
             continue;
+        cfx_site at = cfx__py_here();
         cfx__py_released out = cfx__py_release(a);
-        cfx_value v = cfx_op_do_from(cfx__py_here(), ((overload *)self)->op, a);
+        cfx_value v = cfx_op_do_from(at, ((overload *)self)->op, a);
         cfx__py_regain(out);
         if (!cfx_is_bad(v))
             result = cfx__py_from_value(v);

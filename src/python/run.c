@@ -25,7 +25,9 @@ cfx__py_released cfx__py_let_go(void) {
 }
 
 cfx__py_released cfx__py_release(cfx_args a) {
-    for (int i = 0; i < a.n && !cfx_sizes_vary(); i++) /* sizes that vary are not to be looked at */
+    if (cfx__py_this_thread.exporting) /* nothing is computed, and sizes are not to be looked at */
+        return NULL;
+    for (int i = 0; i < a.n; i++)
         if (a.v[i].tag == CFX_TAG_TENSOR && cfx_tensor_numel(cfx_as_tensor(a.v[i])) >= LONG)
             return cfx__py_let_go();
     return NULL;

@@ -103,6 +103,12 @@ class Structure(unittest.TestCase):
                                 r"    return self.lin\(x\).relu\(\)")
         self.assertIn("in forward, code: return x + 1", str(ep))
 
+    def test_large_tensors(self):
+        """Nothing of them is computed, and who records them needs the interpreter's lock."""
+        ep = export(torch.nn.BatchNorm2d(3), (torch.ones(8, 3, 128, 128),))
+        self.assertIn("batch_norm", [n.name for n in ep.graph.nodes])
+        self.assertNotIn("File:", str(ep))
+
     def test_unflatten(self):
         torch.manual_seed(0)
         model, x = Model(), torch.randn(1, 2)

@@ -74,9 +74,10 @@ _files = {}  # the names of files, as C has them; nodes may point to them for ev
 
 
 def _here():
-    """(file, line) of the innermost code that is not this package's."""
+    """(file, line) of the innermost code of the model that is not this package's; (b"", 0) where
+    all of it is."""
     frame = sys._getframe(1)
-    while frame is not None:
+    while frame is not None and frame.f_code is not capture.__code__:
         name = frame.f_code.co_filename
         if not name.startswith((_PACKAGE, "<")):
             return _files.setdefault(name, os.fsencode(name)), frame.f_lineno
