@@ -8,8 +8,8 @@ import sys
 import types
 
 # The modules whose functions are the registry's, and the paths of these there.
-NAMESPACES = {"cfx": "torch", "cfx.torch": "torch", "cfx.torch.nn.functional": "torch.nn.functional",
-              "cfx.torch.linalg": "torch.linalg", "cfx.torch.fft": "torch.fft",
+NAMESPACES = {"cfx": "torch", "cfx.torch": "torch", "cfx.torch.linalg": "torch.linalg",
+              "cfx.torch.nn.functional": "torch.nn.functional", "cfx.torch.fft": "torch.fft",
               "cfx.torch.special": "torch.special"}
 # Tensors and modules have members called float and dtype: annotations have names of their own.
 TYPES = {"Tensor": "Tensor", "Scalar": "Number", "int": "_int", "SymInt": "_int",
