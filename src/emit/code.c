@@ -340,6 +340,8 @@ static void put_flatten(code *c, cfx__text *out) {
     bool by_name = cfx__graph_tree_is_call(t);
     const char *p = c->params.len ? c->params.data : "", *end = p + c->params.len;
     cfx__text typed = {0}, plain = {0};
+    if (by_name && !c->params.len) /* there is nothing to take apart */
+        return;
     cfx__text_puts(&plain, by_name ? "" : "self, ");
     for (; p && p < end; p += strlen(p) + 1) {
         size_t n = strcspn(p, ":#="), all = strcspn(p, "=");

@@ -270,6 +270,15 @@ TEST(code_of_nested_arguments) {
                        "    x , y_1, = fx_pytree.tree_flatten_spec(([x], {'y':y}), self._in_spec)\n"
                        "    return pytree.tree_unflatten((x, y_1), self._out_spec)\n    ";
     CHECK_STR(cfx_graph_code(g), code);
+    cfx_graph *none = cfx_graph_new();
+    cfx_node *made = cfx_graph_call_function(none, "torch.ones", cfx_tuple(2), CFX_NONE);
+    cfx_graph_output(none, cfx_tuple(made));
+    cfx_graph_set_tree(none, cfx_list_value(0, NULL),
+                       cfx_tuple(cfx_tuple_value(0, NULL), cfx_dict_value(cfx_dict_new())),
+                       cfx_tuple(cfx_ellipsis()));
+    CHECK_STR(cfx_graph_code(none), "\n\n\ndef forward(self):\n    ones = torch.ones(2)\n"
+                                    "    return pytree.tree_unflatten((ones,), self._out_spec)\n"
+                                    "    ");
     cfx_graph *back = cfx_graph_parse(code, "code");
     CHECK_OK();
     CHECK(back && cfx_graph_equal(back, g));

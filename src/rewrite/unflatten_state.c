@@ -14,25 +14,52 @@ static bool is_call_of(const char *name, const char *base, size_t n) {
 
 typedef enum kind { PARAMETER, FROZEN, BUFFER, TRANSIENT, CONSTANT } kind;
 
-/* Puts a tensor at a path; every call of the modules on the way holds it. */
-static void assign(cfx_module *m, const char *path, cfx_tensor *t, kind k) {
-    const char *dot = strchr(path, '.');
-    if (dot) {
-        const char *own = cfx__string_new(path, (size_t)(dot - path))->text;
-        if (!cfx_module_find(m, own))
-            cfx_nn_add(m, own, cfx_module_new("Module", NULL, ""));
-        for (int i = 0; i < cfx_module_count(m); i++)
-            if (is_call_of(cfx_module_child_name(m, i), path, (size_t)(dot - path)))
-                assign(cfx_module_child(m, i), dot + 1, t, k);
-    } else if (k == PARAMETER || k == FROZEN) {
-        cfx_nn_parameter(m, path, t);
+static void put_tensor(cfx_module *m, const char *name, cfx_tensor *t, kind k) {
+    if (k == PARAMETER || k == FROZEN) {
+        cfx_nn_parameter(m, name, t);
         if (k == FROZEN)
             cfx_requires_grad(t, false);
     } else if (k == CONSTANT) {
-        cfx_module_set_attr(m, path, cfx_tensor_value(t));
+        cfx_module_set_attr(m, name, cfx_tensor_value(t));
     } else {
-        cfx_nn_buffer(m, path, t, k == BUFFER);
+        cfx_nn_buffer(m, name, t, k == BUFFER);
     }
+}
+
+typedef VEC(cfx_module *) module_set;
+
+static void add_once(module_set *all, cfx_module *m) {
+    for (size_t i = 0; i < all->len; i++)
+        if (all->data[i] == m)
+            return;
+    VEC_PUSH(*all, m);
+}
+
+/* Puts a tensor at a path; every call of the modules on the way holds it. Calls share what is below
+ * them, so that each module is met once, however many ways lead to it. */
+static void assign(cfx_module *root, const char *path, cfx_tensor *t, kind k) {
+    module_set now = {0}, next = {0};
+    VEC_PUSH(now, root);
+    for (const char *dot; (dot = strchr(path, '.')); path = dot + 1) {
+        size_t n = (size_t)(dot - path);
+        const char *own = cfx__string_new(path, n)->text;
+        next.len = 0;
+        for (size_t i = 0; i < now.len; i++) {
+            cfx_module *m = now.data[i];
+            if (!cfx_module_find(m, own))
+                cfx_nn_add(m, own, cfx_module_new("Module", NULL, ""));
+            for (int c = 0; c < cfx_module_count(m); c++)
+                if (is_call_of(cfx_module_child_name(m, c), path, n))
+                    add_once(&next, cfx_module_child(m, c));
+        }
+        module_set was = now;
+        now = next;
+        next = was;
+    }
+    for (size_t i = 0; i < now.len; i++)
+        put_tensor(now.data[i], path, t, k);
+    VEC_FREE(now);
+    VEC_FREE(next);
 }
 
 /* What two tensors of a program share when they are one; scope. */

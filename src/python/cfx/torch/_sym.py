@@ -43,6 +43,25 @@ class _Expr(str):
         return True
 
 
+class GuardOnDataDependentSymNode(RuntimeError):
+    """Somebody decides by a number that is data."""
+
+    __module__ = "torch.fx.experimental.symbolic_shapes"
+
+
+def _looked(f):
+    """What looks at a number: PyTorch's own error where it is data."""
+    def method(self):
+        try:
+            return f(self)
+        except RuntimeError as e:
+            if "data-dependent expression" not in str(e):
+                raise
+            raise GuardOnDataDependentSymNode(str(e)) from None
+
+    return method
+
+
 class _Sym(_cfx.Sym):
     """A number that is not known before the program runs: an expression of symbols, or a number
     that a model which is being exported got from C. Arithmetic gives others; to look at it is to
@@ -54,12 +73,15 @@ class _Sym(_cfx.Sym):
     def node(self):
         return _SymNode(self)
 
+    @_looked
     def __bool__(self):
         return self._true() if self._marked else bool(self._hint())
 
+    @_looked
     def __int__(self):
         return int(self._hint())
 
+    @_looked
     def __float__(self):
         return float(self._hint())
 
@@ -103,6 +125,9 @@ class SymFloat(_Sym):
 
     def __trunc__(self):
         return _called("torch", "sym_int", self)
+
+    def __round__(self, ndigits=None):
+        return _called("builtins", "round", self, *(() if ndigits is None else (ndigits,)))
 
     def __floor__(self):
         return _called("math", "floor", self)

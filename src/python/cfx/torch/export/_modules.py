@@ -21,18 +21,26 @@ def graph_module_of(program):
     return from_c(program._module(), class_name="GraphModule")
 
 
-def from_c(made, class_name=None):
-    """The Python module for one of C: what it mirrors, a layer, a GraphModule, or a holder."""
+def from_c(made, class_name=None, known=None):
+    """The Python module for one of C: what it mirrors, a layer, a GraphModule, or a holder. One
+    that stands in several places is one (known: those that were met)."""
+    known = {} if known is None else known
+    if made.address not in known:
+        known[made.address] = made, _from_c(made, class_name, known)
+    return known[made.address][1]
+
+
+def _from_c(made, class_name, known):
     if made.object is not None and _unchanged(made):
         return made.object
     if made.graph is not None:
-        return _graph_module(made, class_name)
+        return _graph_module(made, class_name, known)
     if made.type in _layers.ROWS:
         return _layers.from_c(made)
     cls = getattr(container, made.type, Module)
     m = cls.__new__(cls)
     Module.__init__(m)
-    _fill(m, made)
+    _fill(m, made, known)
     return m
 
 
@@ -43,7 +51,7 @@ def _unchanged(made):
     return all(own._parameters.get(n) is p for n, p in mine.items())
 
 
-def _fill(m, made):
+def _fill(m, made, known):
     for name, p in made.parameters().items():
         m.register_parameter(name, p if p is None or isinstance(p, Parameter)
                              else Parameter(p, p.requires_grad))
@@ -52,21 +60,21 @@ def _fill(m, made):
     for name, value in made.attrs().items():  # those called _spec_0 are trees, which code refers to
         setattr(m, name, spec_from_c(value) if name.startswith("_spec_") else value)
     for name, child in made.children():
-        m.add_module(name, from_c(child))
+        m.add_module(name, from_c(child, known=known))
     m.training = made.training
 
 
-def _graph_module(made, class_name):
+def _graph_module(made, class_name, known):
     from ..fx.graph_module import GraphModule
 
     root = Module()
-    _fill(root, made)
+    _fill(root, made, known)
     gm = GraphModule(root, made.graph, class_name or made.type)
     gm.graph._made_by = made  # which the graph belongs to
     gm.training = made.training
-    for name, child in root._modules.items():
-        if name not in gm._modules:
-            gm.add_module(name, child)
+    for part in ("_parameters", "_buffers", "_modules"):  # all, not what the graph names alone
+        getattr(gm, part).clear()
+        getattr(gm, part).update(getattr(root, part))
     return gm
 
 

@@ -1,0 +1,75 @@
+"""What a node of an exported program is: a parameter, a buffer, a constant."""
+from ..utils import _pytree as pytree
+
+
+def is_param(program, node):
+    """Whether a placeholder is a parameter."""
+    return node.name in program.graph_signature.inputs_to_parameters
+
+
+def get_param(program, node):
+    """The parameter that a placeholder is; None where it is none."""
+    if not is_param(program, node):
+        return None
+    return program.state_dict[program.graph_signature.inputs_to_parameters[node.name]]
+
+
+def is_buffer(program, node):
+    return node.name in program.graph_signature.inputs_to_buffers
+
+
+def get_buffer(program, node):
+    """The buffer that a placeholder is, persistent or not; None where it is none."""
+    if not is_buffer(program, node):
+        return None
+    name = program.graph_signature.inputs_to_buffers[node.name]
+    if name in program.graph_signature.non_persistent_buffers:
+        return program.constants[name]
+    return program.state_dict[name]
+
+
+def is_lifted_tensor_constant(program, node):
+    return node.name in program.graph_signature.inputs_to_lifted_tensor_constants
+
+
+def get_lifted_tensor_constant(program, node):
+    """The constant that a placeholder is; None where it is none."""
+    if not is_lifted_tensor_constant(program, node):
+        return None
+    return program.constants[program.graph_signature.inputs_to_lifted_tensor_constants[node.name]]
+
+
+def register_dataclass_as_pytree_node(cls, flatten_fn=None, unflatten_fn=None, *,
+                                      serialized_type_name=None, to_dumpable_context=None,
+                                      from_dumpable_context=None, return_none_fields=False):
+    """Lets inputs and outputs be of a dataclass; fields that are None are no children of it, unless
+    they are asked for."""
+    import dataclasses
+
+    if not dataclasses.is_dataclass(cls):
+        raise AssertionError(f"Only dataclasses can be registered with this function: {cls}")
+
+    def flatten(obj):
+        names, values, none = [], [], []
+        for f in dataclasses.fields(obj):
+            value = getattr(obj, f.name)
+            if value is None and not return_none_fields:
+                none.append(f.name)
+            else:
+                names.append(f.name)
+                values.append(value)
+        return values, [names, none]
+
+    def unflatten(values, context):
+        names, none = context
+        return cls(**dict(zip(names, values)), **dict.fromkeys(none))
+
+    def with_keys(obj):
+        values, context = (flatten_fn or flatten)(obj)
+        return [(pytree.MappingKey(k), v) for k, v in zip(context[0], values)], context
+
+    pytree.register_pytree_node(cls, flatten_fn or flatten, unflatten_fn or unflatten,
+                                serialized_type_name=serialized_type_name,
+                                flatten_with_keys_fn=with_keys,
+                                to_dumpable_context=to_dumpable_context,
+                                from_dumpable_context=from_dumpable_context)
