@@ -265,6 +265,38 @@ static bool put_tensors(cfx_module *m, PyObject *module, const char *attribute, 
     return good;
 }
 
+/* The buffers of a module, and which of them are no part of its state. */
+static bool put_buffers(cfx_module *m, PyObject *module) {
+    PyObject *transient = PyObject_GetAttrString(module, "_non_persistent_buffers_set");
+    bool good = transient && put_tensors(m, module, "_buffers", m->buffers);
+    for (int64_t i = 0; good && i < m->buffers->len; i++) {
+        const char *name = cfx_text(m->buffers->entries[i].key);
+        cfx_value v = m->buffers->entries[i].value;
+        PyObject *key = cfx__py_text(name);
+        int found = key ? PySequence_Contains(transient, key) : -1;
+        if (found == 1 && v.tag == CFX_TAG_TENSOR)
+            cfx_nn_buffer(m, name, cfx_as_tensor(v), false);
+        good = found >= 0;
+        Py_XDECREF(key);
+    }
+    Py_XDECREF(transient);
+    return good;
+}
+
+/* Tensors that are plain attributes of a module of Python's: constants that have a name. */
+static bool put_constants(cfx_module *m, PyObject *module) {
+    PyObject *all = PyObject_GetAttrString(module, "__dict__"), *key, *value;
+    bool good = all && PyDict_Check(all);
+    for (Py_ssize_t at = 0; good && PyDict_Next(all, &at, &key, &value);) {
+        const char *name = cfx__py_is_tensor(value) ? cfx__py_utf8(key) : NULL;
+        if (name)
+            cfx_module_set_attr(m, name, cfx_tensor_value(cfx__py_tensor_of(value)));
+        good = name || !PyErr_Occurred();
+    }
+    Py_XDECREF(all);
+    return good && cfx_ok();
+}
+
 static cfx_module *mirror(PyObject *module, PyObject *memo, const char *signature);
 
 static bool put_children(cfx_module *m, PyObject *module, PyObject *memo) {
@@ -331,7 +363,8 @@ static cfx_module *mirror(PyObject *module, PyObject *memo, const char *signatur
     PyObject *made = m ? cfx__py_from_cmodule(m) : NULL, *training = NULL;
     bool good = made && PyDict_SetItem(memo, key, made) == 0 &&
                 put_tensors(m, module, "_parameters", m->parameters) &&
-                put_tensors(m, module, "_buffers", m->buffers) && put_children(m, module, memo);
+                put_buffers(m, module) && put_constants(m, module) &&
+                put_children(m, module, memo);
     if (good)
         training = PyObject_GetAttrString(module, "training");
     if (training)

@@ -103,6 +103,24 @@ class Structure(unittest.TestCase):
                                 r"    return self.lin\(x\).relu\(\)")
         self.assertIn("in forward, code: return x + 1", str(ep))
 
+    def test_constants_and_buffers_have_names(self):
+        class Holder(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.scale = torch.full((2,), 2.0)
+                self.register_buffer("cache", torch.zeros(2), persistent=False)
+
+            def forward(self, x):
+                return x * self.scale + self.cache + torch.tensor([1.0, 2.0])
+
+        ep = export(torch.nn.Sequential(Holder()), (torch.ones(2),))
+        self.assertEqual([(i.kind.name, i.target, i.persistent) for i in
+                          ep.graph_signature.input_specs][:3],
+                         [("BUFFER", "0.cache", False), ("CONSTANT_TENSOR", "0.scale", None),
+                          ("CONSTANT_TENSOR", "0.lifted_tensor_0", None)])
+        self.assertEqual(list(ep.state_dict), [])
+        self.assertEqual(ep.module()(torch.ones(2)).tolist(), [3.0, 4.0])
+
     def test_large_tensors(self):
         """Nothing of them is computed, and who records them needs the interpreter's lock."""
         ep = export(torch.nn.BatchNorm2d(3), (torch.ones(8, 3, 128, 128),))
