@@ -190,11 +190,22 @@ cfx_value cfx__export_tensor(cfx__onnx_export *x, cfx_tensor *t) {
     return made->graph ? cfx_node_value(made) : cfx_bad();
 }
 
+/* What a constant holds, bit by bit, as text. Scope. */
+static const char *contents(const cfx_tensor *t) {
+    cfx__text out = {0};
+    size_t bytes = (size_t)t->numel * cfx_dtype_size((cfx_dtype)t->dtype);
+    cfx__text_printf(&out, "%s %s ", cfx_dtype_name((cfx_dtype)t->dtype),
+                     cfx__shape_text(t->ndim, t->shape));
+    for (size_t i = 0; i < bytes; i++)
+        cfx__text_printf(&out, "%02x", ((const unsigned char *)t->data)[i]);
+    return cfx__text_take(&out);
+}
+
 /* A small constant, of which each graph has one. */
 static cfx_value shared(cfx__onnx_export *x, cfx_tensor *t) {
-    const char *key = cfx__text_format("%s %s %s", cfx_dtype_name((cfx_dtype)t->dtype),
-                                       cfx__shape_text(t->ndim, t->shape),
-                                       cfx_value_repr(cfx_tensor_value(t)));
+    if (cfx__obj_is_bad(t))
+        return cfx_bad();
+    const char *key = contents(t);
     cfx_value known = cfx_dict_get(x->constants, key);
     if (!cfx_is_none(known))
         return known;

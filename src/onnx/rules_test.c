@@ -92,6 +92,9 @@ static const rule_case math_cases[] = {
     {"clamp_tensors", XY, "y = @clamp.Tensor(x, z)"},
     {"hardtanh", X, "y = @hardtanh.default(x, -0.5, 0.5)"},
     {"atan2", XY, "y = @atan2.default(x, z)"},
+    {"numbers_nearly_alike", X,
+     "a = @mul.Tensor(x, 0.12345678)\n        b = @mul.Tensor(x, 0.12345111)\n        "
+     "c = @sub.Tensor(a, b)\n        y = @mul.Tensor(c, 1000000.0)"},
     {"addcmul", XY, "y = @addcmul.default(x, z, x, value = 0.5)"},
     {"frac", X, "y = @frac.default(x)"},
     {"celu", X, "y = @celu.default(x, 0.7)"},
