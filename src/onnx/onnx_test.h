@@ -2,6 +2,11 @@
 #ifndef CFX_ONNX_TEST_H
 #define CFX_ONNX_TEST_H
 
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <cfx/pack.h>
+
 #include "../tensor/tensor.h"
 #include "files.h"
 #include "onnx.h"
@@ -167,5 +172,24 @@ static inline cfx_program *opened(made *g, int64_t version) {
 
 /* The result of a program as text. */
 #define RUN(p, ...) cfx_str(cfx_program_run(p, __VA_ARGS__))
+
+/* Where CFX_ONNX_CASES names a folder, a program with inputs and results goes there, as a case for
+ * tools/onnx_peer. */
+static inline void keep_case(const char *name, const cfx_program *p, cfx_value in, cfx_value out) {
+    const char *dir = getenv("CFX_ONNX_CASES");
+    if (!dir)
+        return;
+    cfx_value lists[] = {in, out};
+    dir = cfx__text_format("%s/%s", dir, name);
+    mkdir(dir, 0777);
+    cfx_save(p, cfx__text_format("%s/model.pt2", dir));
+    for (int k = 0; k < 2; k++) {
+        cfx_dict *d = cfx_dict_new();
+        for (int i = 0; i < cfx_len(lists[k]); i++)
+            cfx_dict_set(d, cfx__text_format("%s%d", k ? "out" : "in", i), cfx_at(lists[k], i));
+        cfx_safetensors_write(cfx__text_format("%s/%s.safetensors", dir, k ? "outputs" : "inputs"),
+                              d, NULL);
+    }
+}
 
 #endif

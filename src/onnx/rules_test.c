@@ -1,9 +1,5 @@
-/* Every rule: a program of one operator is written as .onnx, read back, and gives the same. Where
- * CFX_ONNX_CASES names a folder, the cases are put there for tools/onnx_peer. */
+/* Every rule: a program of one operator is written as .onnx, read back, and gives the same. */
 #include "onnx_test.h"
-
-#include <stdlib.h>
-#include <sys/stat.h>
 
 #include <cfx/emit.h>
 #include <cfx/pack.h>
@@ -423,28 +419,13 @@ static cfx_tensor *run(cfx_program *p, cfx_value in) {
     return cfx_as_tensor(got.tag == CFX_TAG_TENSOR ? got : cfx_at(got, 0));
 }
 
-/* The case as a folder for tools/onnx_peer. */
-static void keep(const rule_case *c, const cfx_program *p, cfx_value in, cfx_tensor *want) {
-    const char *dir = getenv("CFX_ONNX_CASES");
-    if (!dir)
-        return;
-    cfx_dict *inputs = cfx_dict_new(), *outputs = cfx_dict_new();
-    for (int64_t i = 0; i < cfx_len(in); i++)
-        cfx_dict_set(inputs, cfx__text_format("in%lld", (long long)i), cfx_at(in, i));
-    cfx_dict_set(outputs, "out0", cfx_tensor_value(want));
-    dir = cfx__text_format("%s/%s", dir, c->name);
-    mkdir(dir, 0777);
-    cfx_save(p, cfx__text_format("%s/model.pt2", dir));
-    cfx_safetensors_write(cfx__text_format("%s/inputs.safetensors", dir), inputs, NULL);
-    cfx_safetensors_write(cfx__text_format("%s/outputs.safetensors", dir), outputs, NULL);
-}
-
 static void check_case(const rule_case *c) {
     size_t mark = cfx_scope_open();
     cfx_program *p = program_for(c);
     cfx_value in = cfx_ok() && cfx_program_infer(p) ? samples(p) : cfx_bad();
     cfx_tensor *want = cfx_ok() ? run(p, in) : NULL;
-    keep(c, p, in, want);
+    if (cfx_ok())
+        keep_case(c->name, p, in, cfx_list(want));
     if (cfx_ok() && cfx_save(p, test_path("rule.onnx"))) {
         cfx_tensor *got = run(cfx_open(test_path("rule.onnx")), in);
         if (cfx_ok() && (got->dtype != want->dtype || got->ndim != want->ndim ||
