@@ -12,6 +12,7 @@ extern "C" {
 typedef struct cfx_readable_options {
     bool include_stride;
     bool include_device;
+    bool include_several; /* of nodes with several results too, which PyTorch leaves out */
     bool colored;
     bool expanded_def;
     const char *const *additional_meta; /* metadata keys to show, ended by NULL; NULL: none */

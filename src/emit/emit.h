@@ -166,6 +166,8 @@ typedef struct cfx__parser {
     bool comma;          /* the list read last ended in a comma, or was empty */
     bool failed;
     bool quiet;          /* on a copy: only try, record no error */
+    const char *counted; /* how far lines were counted */
+    uint32_t lines;      /* that end before it */
 } cfx__parser;
 
 /* Starts on a text, which stays the caller's; reads all of it into p->modules, whose graphs belong
@@ -216,8 +218,9 @@ bool cfx__parser_is_symbol(const char *name, size_t len);
 const char *cfx__parser_torch_value_end(const cfx__parser *p);
 /* A name that torch has for a value: torch.float32, torch.strided. False when there is none. */
 bool cfx__parser_torch_constant(const char *name, size_t len, cfx_value *out);
-/* `"f32[3, 4]"` and `"Sym(s0)"` as the metadata that prints so. */
-void cfx__parse_shape(cfx_node *n, const char *text);
+/* `"f32[3, 4]"`, `"Sym(s0)"` and `"(f32[3], f32[3])"` as the metadata that prints so; false, and
+ * nothing done, where it is none of these. */
+bool cfx__parse_shape(cfx_node *n, const char *text);
 
 /* What a text says of a node beside its arguments. */
 typedef struct cfx__parser_node_text {

@@ -1,6 +1,15 @@
 /* Text becomes a graph or a GraphModule: which form it is, and what both forms share. */
 #include "emit.h"
 
+/* The line of a place in the text, from 1; places are asked for from the first to the last. */
+static uint32_t line_of(cfx__parser *p, const char *at) {
+    if (!p->counted || at < p->counted)
+        p->counted = p->start, p->lines = 0;
+    for (; p->counted < at; p->counted++)
+        p->lines += *p->counted == '\n';
+    return p->lines + 1;
+}
+
 /* The target of a call_function is looked up; those of other nodes are text. */
 cfx_node *cfx__parser_add_node(cfx__parser *p, cfx__parser_node_text t, cfx_value args,
                                cfx_value kwargs) {
@@ -15,6 +24,7 @@ cfx_node *cfx__parser_add_node(cfx__parser *p, cfx__parser_node_text t, cfx_valu
         p->failed = true;
         return NULL;
     }
+    cfx__node_of(n)->line = line_of(p, t.op == CFX_PLACEHOLDER ? t.target : t.name);
     cfx__parser_bind_node(p, t.name, t.name_len, n);
     return n;
 }

@@ -143,6 +143,11 @@ static void take_annotation(cfx__parser *p, const char **type, const char **shap
         take_type(p, type);
 }
 
+static void set_shape(cfx__parser *p, cfx_node *n, const char *shape, const char *at) {
+    if (shape && !cfx__parse_shape(n, shape) && cfx_ok())
+        cfx__parse_fail(p, at, "\"%s\" is no shape: \"f32[8, 4]\" is, or \"Sym(s0)\"", shape);
+}
+
 /* ---- statements ----------------------------------------------------------------------------- */
 
 /* ";  x = y = None": what is let go follows from the graph, so it is only stepped over. */
@@ -181,8 +186,7 @@ static void add_statement(function *f, const cfx__parser_statement *m, const cha
         return;
     if (!cfx_is_none(f->trace))
         cfx_node_set_meta(n, "stack_trace", f->trace);
-    if (shape)
-        cfx__parse_shape(n, shape);
+    set_shape(p, n, shape, name);
     if (f->wrapped.len && m->op == CFX_CALL_FUNCTION) {
         cfx__text global = {0};
         if (cfx__emit_function(&global, &n->target) && cfx__map_get(&f->wrapped, global.data))
@@ -505,8 +509,8 @@ static void add_params(function *f) {
         cfx_value args = m->has_default ? cfx_tuple_value(1, &m->fallback) : cfx_none();
         cfx__parser_node_text t = {CFX_PLACEHOLDER, m->target, m->len, name, len, m->type};
         cfx_node *n = cfx__parser_add_node(p, t, args, cfx_none());
-        if (n && m->shape)
-            cfx__parse_shape(n, m->shape);
+        if (n)
+            set_shape(p, n, m->shape, m->target);
     }
 }
 

@@ -186,7 +186,8 @@ const char *cfx_program_fx(const cfx_program *p) {
     size_t mark = cfx_scope_open();
     cfx__text out = {0};
     cfx__text_puts(&out,
-                   cfx_module_readable(p->module, (cfx_readable_options){.include_stride = true}));
+                   cfx_module_readable(p->module, (cfx_readable_options){.include_stride = true,
+                                                                  .include_several = true}));
     cfx__text signature = {0};
     put_signature(&signature, p, true);
     cfx__text_puts(&out, "\nGraph signature:");

@@ -20,7 +20,6 @@ static void put_sizes(cfx__emit_writer *w, const cfx_result *r, size_fn *size,
 }
 
 static void put_tensor(cfx__emit_writer *w, const cfx_result *r, const cfx_readable_options *o) {
-    cfx__text_puts(w->out, ": \"");
     cfx__emit_paint(w, CFX__RED);
     cfx__text_puts(w->out, cfx_dtype_brief(r->dtype));
     cfx__emit_unpaint(w);
@@ -35,6 +34,32 @@ static void put_tensor(cfx__emit_writer *w, const cfx_result *r, const cfx_reada
     if (o->include_device)
         cfx__device_str(w->out, r->device);
     cfx__emit_unpaint(w);
+}
+
+/* A tensor, Sym(s0), several in brackets, or a plain value. */
+static void put_result(cfx__emit_writer *w, const cfx_result *r, const cfx_readable_options *o) {
+    bool list = r->value.tag == CFX_TAG_LIST;
+    if (r->kind == CFX_RESULT_TENSOR) {
+        put_tensor(w, r, o);
+    } else if (r->kind == CFX_RESULT_SEVERAL) {
+        cfx__text_putc(w->out, list ? '[' : '(');
+        for (int64_t i = 0; i < cfx_result_count(r); i++) {
+            cfx_result item = cfx_result_item(r, i);
+            cfx__text_puts(w->out, i ? ", " : "");
+            put_result(w, &item, o);
+        }
+        cfx__text_putc(w->out, list ? ']' : ')');
+    } else if (r->value.tag == CFX_TAG_SYM || r->value.tag == CFX_TAG_STR) {
+        cfx__text_showf(w->out, "Sym(%s)", cfx_value_str(r->value));
+    } else {
+        cfx__repr(w->out, r->value);
+    }
+}
+
+static void put_shape(cfx__emit_writer *w, const cfx_result *r,
+                           const cfx_readable_options *o) {
+    cfx__text_puts(w->out, ": \"");
+    put_result(w, r, o);
     cfx__text_putc(w->out, '"');
 }
 
@@ -48,7 +73,7 @@ bool cfx__emit_shape(cfx__emit_writer *w, const cfx_node *n, const cfx_readable_
         static const cfx_readable_options bare = {0};
         r = cfx_result_of(meta);
         if (r.kind == CFX_RESULT_TENSOR)
-            put_tensor(&plain, &r, &bare);
+            put_shape(&plain, &r, &bare);
         return r.kind == CFX_RESULT_TENSOR;
     }
     if (cfx_is_none(r.value))
@@ -56,11 +81,11 @@ bool cfx__emit_shape(cfx__emit_writer *w, const cfx_node *n, const cfx_readable_
     /* a text is an expression that no value holds, "u0 <= 8"; or, in a placeholder, a string */
     bool symbol = r.value.tag == CFX_TAG_SYM ||
                   (r.value.tag == CFX_TAG_STR && n->op != CFX_PLACEHOLDER);
-    if (r.kind == CFX_RESULT_TENSOR)
-        put_tensor(w, &r, o);
-    else if (symbol)
-        cfx__text_showf(w->out, ": \"Sym(%s)\"", cfx_value_str(r.value));
-    return symbol || r.kind == CFX_RESULT_TENSOR;
+    bool shown = symbol || r.kind == CFX_RESULT_TENSOR ||
+                 (o->include_several && r.kind == CFX_RESULT_SEVERAL);
+    if (shown)
+        put_shape(w, &r, o);
+    return shown;
 }
 
 /* ---- comments ------------------------------------------------------------------------------- */

@@ -56,6 +56,8 @@ cfx_node *cfx_graph_copy_node(cfx_graph *g, cfx_node *n, cfx_node_map_fn *map, v
             copy->meta = cfx_keep(n->meta);
             cfx__node_of(copy)->stale = cfx__node_of(n)->stale || !same_inputs(copy, n);
             cfx__node_of(copy)->refused = cfx__node_of(n)->refused;
+            cfx__node_of(copy)->bare = cfx__node_of(n)->bare;
+            cfx__node_of(copy)->line = cfx__node_of(n)->line;
         }
     }
     cfx_scope_close(mark);
@@ -154,6 +156,8 @@ cfx_graph *cfx_graph_copy(cfx_graph *from) {
         cfx__node_clone_args(copy, n, cloned, &c);
         cfx__node_of(copy)->stale = cfx__node_of(n)->stale;
         cfx__node_of(copy)->refused = cfx__node_of(n)->refused;
+        cfx__node_of(copy)->bare = cfx__node_of(n)->bare;
+        cfx__node_of(copy)->line = cfx__node_of(n)->line;
     }
     for (size_t i = 0; i < from->subgraphs.len; i++)
         CFX_SCOPE cfx__graph_add_subgraph(g, from->subgraphs.data[i].name,

@@ -107,6 +107,8 @@ struct cfx__node {
     uint32_t origin; /* the id of the node that it was recorded from, plus 1; 0: none */
     bool stale; /* its arguments or target changed since its result was noted */
     bool refused; /* its operator refuses what it is given, whatever is noted; copies too */
+    bool bare; /* its result was noted by a text, without strides */
+    uint32_t line; /* of the text that it was read from, copies too; 0: none */
     cfx__target_row *row;
     cfx__node *row_prev, *row_next;
 };
@@ -126,6 +128,7 @@ struct cfx_graph {
     int64_t len;
     cfx_node *insert; /* new nodes go before it; NULL: at the end */
     uint64_t version; /* counts changes: who plans ahead looks whether it moved */
+    uint64_t noted;   /* counts changes of what is noted of results */
     VEC(cfx__node *) made; /* every node there ever was, by id */
     cfx__namespace names;
     cfx__map targets[CFX__OPCODES]; /* text to cfx__target_row */
@@ -249,6 +252,7 @@ void cfx__graph_own(cfx_graph *g, cfx_module *m);
 struct cfx__program {
     cfx__arena arena; /* texts of the signature */
     uint64_t seen;    /* what cfx__program_see noted */
+    uint64_t sound;   /* what cfx__program_sound noted */
     bool bound_lock;
     void *bound;      /* see cfx__program_bound */
     uint64_t synced;  /* the version of the graph that the signature is in line with, and 1 */
@@ -277,6 +281,9 @@ cfx_dict *cfx__program_tensors(const cfx_program *p, const cfx_input_spec *spec)
 /* Notes a version of a program's graph as good to run; whether it is the one noted last. */
 void cfx__program_see(cfx_program *p, uint64_t version);
 bool cfx__program_seen(const cfx_program *p, uint64_t version);
+/* Notes that a program as it is has no problems; whether that was noted of it as it is. */
+void cfx__program_sound(const cfx_program *p);
+bool cfx__program_is_sound(const cfx_program *p);
 /* The object in which the run room keeps what the program's inputs stand for; the caller owns a
  * count. NULL: none yet. And putting another in its place, which is kept. */
 void *cfx__program_bound(cfx_program *p);

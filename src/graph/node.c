@@ -524,8 +524,10 @@ void cfx_node_set_meta(cfx_node *n, const char *key, cfx_value v) {
         return;
     size_t mark = cfx_scope_open();
     cfx_dict_set(own_meta(n), key, v);
-    if (!strcmp(key, "val"))
-        cfx__node_of(n)->stale = false;
+    if (!strcmp(key, "val")) {
+        cfx__node_of(n)->stale = cfx__node_of(n)->bare = false;
+        n->graph->noted++;
+    }
     cfx_scope_close(mark);
 }
 
@@ -534,6 +536,7 @@ bool cfx_node_remove_meta(cfx_node *n, const char *key) {
         return false;
     size_t mark = cfx_scope_open();
     bool removed = cfx_dict_remove(own_meta(n), cfx_string_value(key));
+    n->graph->noted += removed;
     cfx_scope_close(mark);
     return removed;
 }

@@ -193,6 +193,40 @@ void cfx__program_see(cfx_program *p, uint64_t version) {
     __atomic_store_n(&p->own_->seen, version, __ATOMIC_RELEASE);
 }
 
+/* A number that changes with whatever may be wrong with a program. */
+static void mix(uint64_t *all, uint64_t n) {
+    *all = (*all ^ n) * 0x9e3779b97f4a7c15u + (*all >> 29);
+}
+
+static void mix_graph(const char *path, cfx_module *m, void *user) {
+    (void)path;
+    mix(user, (uintptr_t)m->graph);
+    if (m->graph) {
+        mix(user, m->graph->version);
+        mix(user, m->graph->noted);
+    }
+}
+
+static uint64_t state_of(const cfx_program *p) {
+    uint64_t all = 1;
+    const cfx_dict *dicts[] = {p->state, p->constants, p->ranges, p->extra};
+    cfx_module_walk(p->module, mix_graph, &all);
+    for (int i = 0; i < COUNT(dicts); i++) {
+        mix(&all, (uintptr_t)dicts[i]);
+        mix(&all, dicts[i]->changes_);
+    }
+    mix(&all, (uint64_t)p->ninputs << 32 | (uint32_t)p->noutputs);
+    return all ? all : 1;
+}
+
+void cfx__program_sound(const cfx_program *p) {
+    __atomic_store_n(&p->own_->sound, state_of(p), __ATOMIC_RELEASE);
+}
+
+bool cfx__program_is_sound(const cfx_program *p) {
+    return __atomic_load_n(&p->own_->sound, __ATOMIC_ACQUIRE) == state_of(p);
+}
+
 void *cfx__program_bound(cfx_program *p) {
     cfx__lock(&p->own_->bound_lock);
     void *bound = cfx_keep(p->own_->bound);
