@@ -1,7 +1,8 @@
 /* cfx: PyTorch FX in C. Capture, show, tap, change, run and save PyTorch programs without Python.
  *
  * Read in this order: base (scopes, errors), value, object, tensor, op, ops, grad, nn, graph,
- * program, cost, pair, trace, run, session, rewrite, split, pass, quant, emit, draw, pack.
+ * program, cost, pair, trace, run, session, check, rewrite, split, pass, quant, emit, draw,
+ * pack.
  *
  * Threads. Each has a context of its own: scopes, the recorded error, limits, modes, the random
  * stream. Counts are atomic, so any object may be kept by one thread and dropped by another. What
@@ -40,6 +41,7 @@
 #include <cfx/export.h>
 #include <cfx/run.h>
 #include <cfx/session.h>
+#include <cfx/check.h>
 #include <cfx/rewrite.h>
 #include <cfx/split.h>
 #include <cfx/pass.h>

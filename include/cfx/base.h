@@ -101,6 +101,7 @@ CFX_API void *cfx_scope_return(size_t mark, void *obj);
     X(TRACE, "TraceError")                                                                         \
     X(MEMORY, "MemoryError")                                                                       \
     X(LIMIT, "LimitError")                                                                         \
+    X(SPEC_VIOLATION, "SpecViolationError")                                                        \
     X(FILE, "FileError")
 
 typedef enum cfx_error_kind {

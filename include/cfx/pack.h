@@ -50,13 +50,16 @@ CFX_API bool cfx_tensors_are_in(const char *path);
  * .safetensors file beside it; where it ends in .onnx, an ONNX model, which cfx_open reads, with
  * its tensors in a file beside it (.onnx.data) where it would have more than 2 GB. The file appears
  * whole or not at all. False, with an error that names the file and the node (for .onnx, each
- * node), when the graph holds what a file has no form for. */
+ * node), when the program has problems (cfx_program_problems), or holds what a file has no form
+ * for. */
 CFX_API bool cfx_save(const cfx_program *p, const char *path);
 /* Writes n programs to one .pt2, as torch.export.pt2_archive's package_pt2 does, each under its
  * name; weights that they share are written once. False, with an error as above, or where a name is
  * empty, comes twice or has a '/'. */
 CFX_API bool cfx_save_archive(const char *path, int n, const char *const *names,
                               cfx_program *const *programs);
+/* The same of a program that may have problems: it is written as it is. */
+CFX_API bool cfx_save_unchecked(const cfx_program *p, const char *path);
 
 #ifdef __cplusplus
 }

@@ -188,11 +188,9 @@ CFX_API cfx_program *cfx_program_copy(const cfx_program *p);
  * that are symbols stay so. cfx_save does it first. False, with an error that names the node, where
  * it cannot be told. */
 CFX_API bool cfx_program_infer(const cfx_program *p);
-/* Whether a program holds together: users mirror arguments in all its graphs, they are in order
- * (cfx_graph_lint), the signature fits and has its tensors, and every node computes what is noted.
- * An error says where not. What changes graphs is followed by it in tests, and passes are in debug
- * builds. */
-CFX_API bool cfx_program_check(cfx_program *p);
+/* The same where what is noted may be wrong, as in a text that was edited: what is noted of inputs
+ * holds, and what does not follow from it is found again. */
+CFX_API bool cfx_program_settle(const cfx_program *p);
 
 /* ---- taps ------------------------------------------------------------------------------------ */
 

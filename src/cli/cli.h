@@ -55,13 +55,35 @@ bool cli_more(cli_words *w); /* limits, which every subcommand takes, are set on
  * "--save=F" are the same. */
 bool cli_flag(cli_words *w, const char *name, bool *flag);
 bool cli_value(cli_words *w, const char *name, const char **value);
-/* -o FILE, where a program goes: a .pt2 or a .fx. */
-bool cli_program_out(cli_words *w, const char **path);
 bool cli_number(cli_words *w, const char *name, int *number); /* from 1 on */
 /* --precision f32|bf16|f16, which is set at once. */
 bool cli_precision(cli_words *w);
 /* Takes the word as the argument that is no option; a mistake when there is one already. */
 void cli_rest(cli_words *w, const char **argument);
+
+/* ---- programs that are written --------------------------------------------------------------- */
+
+/* -o FILE, where a program goes, a .pt2 or a .fx; with --force whatever is wrong with it. */
+typedef struct cli_out {
+    const char *path;
+    bool force;
+    bool told; /* problems have been printed */
+} cli_out;
+bool cli_program_out(cli_words *w, cli_out *out);
+/* What --help prints of both. */
+#define CLI_OUT_HELP                                                                               \
+    "  -o OUT           the file to write: .pt2, or .fx for text\n"                                \
+    "  --force          writes it whatever is wrong with it, and says what is, as 'cfx show\n"     \
+    "                   --check' does; without it nothing is written then\n"
+/* Opens a program that is to be changed and written. Its problems are printed, and are an error
+ * without --force. */
+cfx_program *cli_read(const char *path, cli_out *out);
+/* Writes a program; its problems are printed, and it is not written then without --force. Returns
+ * the exit code. */
+int cli_write(const cfx_program *p, const cli_out *out);
+/* Prints what is wrong with a program: by its own dialect, or by the one named alone. Returns the
+ * exit code. */
+int cli_show_problems(const cfx_program *p, const char *path, const char *dialect);
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 

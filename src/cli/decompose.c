@@ -4,19 +4,20 @@
 #include <string.h>
 
 static const char help[] =
-    "usage: cfx decompose MODEL -o OUT.pt2 [--keep OP]...\n"
+    "usage: cfx decompose MODEL -o OUT.pt2 [--keep OP]... [--force]\n"
     "\n"
     "Writes the program in Core ATen, as run_decompositions() of PyTorch gives it: nothing is\n"
     "written in place, and every operator that is not a core one is replaced by what it is made\n"
     "of.\n"
-    "  -o OUT           the file to write: .pt2, or .fx for text\n"
+    CLI_OUT_HELP
     "  --keep OP        leaves an operator whole: linear, aten.layer_norm.default; may be given\n"
     "                   more than once\n"
     "\n"
     "Exit: 0 done, 2 trouble.\n";
 
 static int run(int argc, char **argv) {
-    const char *model = NULL, *out = NULL, *op = NULL;
+    const char *model = NULL, *op = NULL;
+    cli_out out = {0};
     cfx_value keep = cfx_list_value(0, NULL);
     cli_words w = {argc, argv, .command = &cli_decompose};
     while (cli_more(&w)) {
@@ -32,12 +33,10 @@ static int run(int argc, char **argv) {
     }
     if (w.wrong)
         return CLI_TROUBLE;
-    if (!model || !out)
+    if (!model || !out.path)
         return cli_usage(&cli_decompose, model ? "-o which file?" : "which MODEL?");
-    cfx_program *p = cfx_open(model), *core = cfx_decompose(p, keep);
-    if (!cfx_save(core, out) || !cfx_ok())
-        return cli_trouble();
-    return CLI_DONE;
+    cfx_program *p = cli_read(model, &out), *core = cfx_decompose(p, keep);
+    return cfx_ok() ? cli_write(core, &out) : cli_trouble();
 }
 
 const cli_command cli_decompose = {"decompose", run, "write a program in Core ATen", help};

@@ -40,10 +40,9 @@ bool cli_choose_inputs(cfx_program *p, const char *inputs, cfx_list *flat);
  * which is `least` at least. */
 int cli_verify(const char *model, const char *inputs, const cfx_program *changed, double least);
 /* cfx opt --extract A..B and --reduce: the part is written to `out`. Return an exit code. */
-int cli_extract(const char *model, const char *range, const char *out);
-int cli_join(const char *model, const char *other, const char *const *wires, int n,
-             const char *out);
-int cli_reduce(const char *model, const char *inputs, const char *command, const char *out);
+int cli_extract(const char *model, const char *range, cli_out *out);
+int cli_join(const char *model, const char *other, const char *const *wires, int n, cli_out *out);
+int cli_reduce(const char *model, const char *inputs, const char *command, cli_out *out);
 
 /* ---- cfx run --------------------------------------------------------------------------------- */
 

@@ -10,14 +10,14 @@
 
 static const char help[] =
     "usage: cfx opt MODEL -o OUT.pt2 [--pass NAME[:OPTION=VALUE,...]]... [--explain] [--verify]\n"
-    "               [--inputs F] [--bisect CMD]\n"
+    "               [--inputs F] [--bisect CMD] [--force]\n"
     "       cfx opt MODEL -o OUT.pt2 --extract A..B\n"
     "       cfx opt MODEL -o OUT.pt2 --reduce [--check CMD] [--inputs F]\n"
     "       cfx opt MODEL -o OUT.pt2 --join OTHER [--wire INPUT=out0]...\n"
     "       cfx opt --list\n"
     "\n"
     "Runs passes over a program and writes what comes out.\n"
-    "  -o OUT           the file to write: .pt2, or .fx for text\n"
+    CLI_OUT_HELP
     "  --pass NAME      a pass, with options where it takes some; may be given more than once.\n"
     "                   Without it the default pipeline runs\n"
     "  --list           the passes there are; * marks those of the default pipeline\n"
@@ -49,7 +49,8 @@ static const char help[] =
 enum { STEPS = 64, WIRES = 64 };
 
 typedef struct {
-    const char *model, *out, *inputs, *bisect, *extract, *check, *join;
+    const char *model, *inputs, *bisect, *extract, *check, *join;
+    cli_out out;
     const char *wires[WIRES];
     int nwires;
     bool list, explain, verify, reduce;
@@ -162,7 +163,7 @@ static int holds(const options *o, cfx_program *p, int stop, const char *file) {
     size_t mark = cfx_scope_open();
     cfx_program *q = stop ? optimize(o, p, stop).program : p;
     int code = -1;
-    if (cfx_save(q, file)) {
+    if (cfx_save_unchecked(q, file)) {
         code = system(cfx__text_format("%s %s", o->bisect, cli_quoted(file)));
         code = code != -1 && WIFEXITED(code) ? WEXITSTATUS(code) == 0 : 0;
     }
@@ -217,9 +218,9 @@ static int bisect(const options *o, cfx_program *p) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static int opt(const options *o) {
-    cfx_program *p = cfx_to_aten(cfx_open(o->model));
-    if (cfx_failed(p))
+static int opt(options *o) {
+    cfx_program *p = cfx_to_aten(cli_read(o->model, &o->out));
+    if (!cfx_ok())
         return cli_trouble();
     if (o->bisect)
         return bisect(o, p);
@@ -231,7 +232,7 @@ static int opt(const options *o) {
     int code = o->verify ? cli_verify(o->model, o->inputs, q, tolerance(o)) : CLI_DONE;
     if (code != CLI_DONE)
         return code;
-    return cfx_save(q, o->out) && cfx_ok() ? CLI_DONE : cli_trouble();
+    return cli_write(q, &o->out);
 }
 
 static int run(int argc, char **argv) {
@@ -259,13 +260,13 @@ static int run(int argc, char **argv) {
         return CLI_TROUBLE;
     if (o.list)
         return list_passes();
-    if (!o.model || (!o.out && !o.bisect))
+    if (!o.model || (!o.out.path && !o.bisect))
         return cli_usage(&cli_opt, o.model ? "-o which file?" : "which MODEL?");
     if (o.extract)
-        return cli_extract(o.model, o.extract, o.out);
+        return cli_extract(o.model, o.extract, &o.out);
     if (o.join)
-        return cli_join(o.model, o.join, o.wires, o.nwires, o.out);
-    return o.reduce ? cli_reduce(o.model, o.inputs, o.check, o.out) : opt(&o);
+        return cli_join(o.model, o.join, o.wires, o.nwires, &o.out);
+    return o.reduce ? cli_reduce(o.model, o.inputs, o.check, &o.out) : opt(&o);
 }
 
 const cli_command cli_opt = {"opt", run, "run passes over a program", help};

@@ -12,7 +12,7 @@ static const char help[] =
     "\n"
     "Rounds weights, and the inputs of layers, to integers: quantize and dequantize nodes around\n"
     "convolutions and products, as torch.ao's PT2E puts them. PyTorch loads what is written.\n"
-    "  -o OUT             the file to write: .pt2, or .fx for text\n"
+    CLI_OUT_HELP
     "  --calibrate F...   batches to find the ranges of values with: files of inputs, as for\n"
     "                     cfx run, up to the next option\n"
     "  --scheme S         static: ranges from calibration (the default); dynamic: inputs of "
@@ -38,7 +38,8 @@ static const char help[] =
 enum { FILES = 4096, SKIPS = 256 };
 
 typedef struct {
-    const char *model, *out, *target;
+    const char *model, *target;
+    cli_out out;
     const char *calibrate[FILES], *skip[SKIPS];
     int ncalibrate, nskip;
     bool report;
@@ -264,8 +265,8 @@ static void print_summary(const cfx_quantized *q) {
 static int quantize(options *o) {
     const bool judged = o->report || o->target;
     const int kept = judged && o->ncalibrate > 1 ? 1 : 0;
-    cfx_program *p = cfx_to_aten(cfx_open(o->model));
-    if (cfx_failed(p))
+    cfx_program *p = cfx_to_aten(cli_read(o->model, &o->out));
+    if (!cfx_ok())
         return cli_trouble();
     cfx_value batches = read_batches(p, o->calibrate, o->ncalibrate - kept);
     cfx_value held = kept ? read_batches(p, o->calibrate + o->ncalibrate - 1, 1) : batches;
@@ -290,7 +291,7 @@ static int quantize(options *o) {
     print_summary(q);
     if (o->report && !print_report(q, held))
         return cli_trouble();
-    return cfx_save(q->program, o->out) && cfx_ok() ? CLI_DONE : cli_trouble();
+    return cli_write(q->program, &o->out);
 }
 
 static int run(int argc, char **argv) {
@@ -299,7 +300,7 @@ static int run(int argc, char **argv) {
         return CLI_TROUBLE;
     int code = CLI_TROUBLE;
     if (read_options(o, argc, argv)) {
-        if (!o->model || !o->out)
+        if (!o->model || !o->out.path)
             code = cli_usage(&cli_quantize, o->model ? "-o which file?" : "which MODEL?");
         else
             code = quantize(o);

@@ -6,21 +6,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-int cli_extract(const char *model, const char *range, const char *out) {
+int cli_extract(const char *model, const char *range, cli_out *out) {
     const char *dots = strstr(range, "..");
     if (!dots)
         return cli_usage(&cli_opt, "--extract wants A..B, not '%s'", range);
     const char *from = cfx__string_new(range, (size_t)(dots - range))->text;
-    cfx_program *p = cfx_open(model), *part = cfx_extract(p, from, dots + 2);
-    if (!cfx_save(part, out) || !cfx_ok())
-        return cli_trouble();
+    cfx_program *p = cli_read(model, out), *part = cfx_extract(p, from, dots + 2);
+    int code = cfx_ok() ? cli_write(part, out) : cli_trouble();
+    if (code != CLI_DONE)
+        return code;
     cli_say("%lld of %lld nodes\n", (long long)cfx_graph_len(part->module->graph),
             (long long)cfx_graph_len(p->module->graph));
     return CLI_DONE;
 }
 
-int cli_join(const char *model, const char *other, const char *const *wires, int n,
-             const char *out) {
+int cli_join(const char *model, const char *other, const char *const *wires, int n, cli_out *out) {
     cfx_dict *all = cfx_dict_new();
     for (int i = 0; i < n; i++) {
         const char *equal = strchr(wires[i], '=');
@@ -29,9 +29,10 @@ int cli_join(const char *model, const char *other, const char *const *wires, int
         cfx_dict_put(all, cfx_string_value_n(wires[i], (size_t)(equal - wires[i])),
                      cfx_string_value(equal + 1));
     }
-    cfx_program *a = cfx_open(model), *b = cfx_open(other), *both = cfx_join(a, b, all);
-    if (!cfx_save(both, out) || !cfx_ok())
-        return cli_trouble();
+    cfx_program *a = cli_read(model, out), *b = cli_read(other, out), *both = cfx_join(a, b, all);
+    int code = cfx_ok() ? cli_write(both, out) : cli_trouble();
+    if (code != CLI_DONE)
+        return code;
     cli_say("%lld and %lld nodes are %lld\n", (long long)cfx_graph_len(a->module->graph),
             (long long)cfx_graph_len(b->module->graph),
             (long long)cfx_graph_len(both->module->graph));
@@ -60,7 +61,7 @@ static bool save_inputs(const char *path, cfx_value inputs) {
 static bool command_fails(cfx_program *p, cfx_value inputs, void *user) {
     checking *c = user;
     c->tries++;
-    if (!cfx_save(p, c->program) || !save_inputs(c->inputs, inputs))
+    if (!cfx_save_unchecked(p, c->program) || !save_inputs(c->inputs, inputs))
         return false;
     int code = system(cfx__text_format("%s %s %s", c->command, cli_quoted(c->program),
                                        cli_quoted(c->inputs)));
@@ -72,7 +73,8 @@ static bool executors_differ(cfx_program *p, cfx_value inputs, void *user) {
     return cfx_executors_differ(p, inputs, NULL);
 }
 
-static int reduce(checking *c, cfx_program *p, cfx_value flat, const char *out) {
+static int reduce(checking *c, cfx_program *p, cfx_value flat, cli_out *to) {
+    const char *out = to->path;
     cfx_value inputs = cfx_none();
     cfx_program *q =
         cfx_reduce(p, flat, c->command ? command_fails : executors_differ, c, &inputs);
@@ -81,7 +83,10 @@ static int reduce(checking *c, cfx_program *p, cfx_value flat, const char *out) 
     const bool fx = dot && !strcmp(dot, ".fx"); /* whose tensors are in the plain name */
     const char *beside =
         cfx__text_format("%.*s%s.safetensors", (int)stem, out, fx ? ".inputs" : "");
-    if (!cfx_save(q, out) || !save_inputs(beside, inputs) || !cfx_ok())
+    int code = cfx_ok() ? cli_write(q, to) : cli_trouble();
+    if (code != CLI_DONE)
+        return code;
+    if (!save_inputs(beside, inputs))
         return cli_trouble();
     cli_say("%lld of %lld nodes still fail, after %d tries; inputs in %s\n",
             (long long)cfx_graph_len(q->module->graph), (long long)cfx_graph_len(p->module->graph),
@@ -89,10 +94,10 @@ static int reduce(checking *c, cfx_program *p, cfx_value flat, const char *out) 
     return CLI_DONE;
 }
 
-int cli_reduce(const char *model, const char *inputs, const char *command, const char *out) {
-    cfx_program *p = cfx_open(model);
+int cli_reduce(const char *model, const char *inputs, const char *command, cli_out *out) {
+    cfx_program *p = cli_read(model, out);
     cfx_value flat = cfx_list_value(0, NULL);
-    if (cfx_failed(p) || !cli_choose_inputs(p, inputs, cfx_as_list(flat)))
+    if (!cfx_ok() || !cli_choose_inputs(p, inputs, cfx_as_list(flat)))
         return cli_trouble();
     const char *folder = cli_folder();
     if (!folder)

@@ -4,7 +4,7 @@
 #include "../rewrite/rules.h"
 
 static const char help[] =
-    "usage: cfx rewrite MODEL --rules FILE -o OUT.pt2 [--verify] [--inputs F]\n"
+    "usage: cfx rewrite MODEL --rules FILE -o OUT.pt2 [--verify] [--inputs F] [--force]\n"
     "\n"
     "Applies the rules of a file until none fits, and writes what comes out. A rule is\n"
     "\n"
@@ -16,7 +16,7 @@ static const char help[] =
     "conditions may follow: dtype, rank, shape, numel, users, constant, number, ...; see the\n"
     "manual.\n"
     "  --rules FILE     the rules\n"
-    "  -o OUT           the file to write: .pt2, or .fx for text\n"
+    CLI_OUT_HELP
     "  --verify         runs the program before and after and compares, as for cfx opt; where a\n"
     "                   result differs, nothing is written\n"
     "  --inputs F       tensors to run on, as for cfx run\n"
@@ -39,8 +39,9 @@ static bool apply(cfx_program *q, const cfx_rules *r, int64_t before) {
 }
 
 static int run(int argc, char **argv) {
-    const char *model = NULL, *out = NULL, *rules = NULL, *inputs = NULL;
+    const char *model = NULL, *rules = NULL, *inputs = NULL;
     bool verify = false;
+    cli_out out = {0};
     cli_words w = {argc, argv, .command = &cli_rewrite};
     while (cli_more(&w))
         if (!cli_value(&w, "--rules", &rules) && !cli_program_out(&w, &out) &&
@@ -48,18 +49,18 @@ static int run(int argc, char **argv) {
             cli_rest(&w, &model);
     if (w.wrong)
         return CLI_TROUBLE;
-    if (!model || !rules || !out)
+    if (!model || !rules || !out.path)
         return cli_usage(&cli_rewrite, !model   ? "which MODEL?"
                                        : !rules ? "--rules which file?"
                                                 : "-o which file?");
     cfx_rules *r = cfx_rules_open(rules);
-    cfx_program *p = cfx_to_aten(cfx_open(model)), *q = cfx_program_copy(p);
+    cfx_program *p = cfx_to_aten(cli_read(model, &out)), *q = cfx_program_copy(p);
     if (!cfx_ok() || !apply(q, r, cfx_graph_len(p->module->graph)))
         return cli_trouble();
     int code = verify ? cli_verify(model, inputs, q, 0) : CLI_DONE;
     if (code != CLI_DONE)
         return code;
-    return cfx_save(q, out) && cfx_ok() ? CLI_DONE : cli_trouble();
+    return cli_write(q, &out);
 }
 
 const cli_command cli_rewrite = {"rewrite", run, "apply the rules of a file to a program", help};

@@ -8,7 +8,7 @@
 
 static const char help[] =
     "usage: cfx show MODEL [--as FORM] [--node NAME] [--cost [--size SYMBOL=N]...]\n"
-    "                [--path A B] [--around NODE [--hops N]]\n"
+    "                [--path A B] [--around NODE [--hops N]] [--check [--dialect NAME]]\n"
     "       cfx show F.safetensors|F.npy|F.npz|F.pt [--node NAME] [--as json]\n"
     "\n"
     "Shows a program without running it; weights are not read.\n"
@@ -27,10 +27,15 @@ static const char help[] =
     "                   the most that is alive at once; as JSON for 'cfx draw --with'\n"
     "  --path A B       the shortest way from one node to another; exit 1 where there is none\n"
     "  --around NODE    what is near a node, --hops N steps up and down (2)\n"
+    "  --check          what is wrong with it, each with its node and, in a .fx, its line:\n"
+    "                   unknown operators, arguments that no operator takes, shapes that do not\n"
+    "                   follow, sizes that should vary and cannot, a signature that does not fit;\n"
+    "                   exit 1 where there is any. Other commands do not write such programs\n"
+    "  --dialect NAME   what a dialect of PyTorch's refuses instead: ATEN, TRAINING, CORE\n"
     "  --size s0=8      what a size is that varies; without it costs are polynomials in it\n"
     "Of a file of tensors: their names, dtypes, shapes and bytes, or one tensor.\n"
     "\n"
-    "Exit: 0 done, 1 no path, 2 trouble.\n";
+    "Exit: 0 done, 1 no path, or problems, 2 trouble.\n";
 
 static void show_plan_after(cfx_program *p, const char *pass) {
     cfx_value flat = cfx_list_value(0, NULL);
@@ -120,9 +125,9 @@ static int show_costs(cfx_program *p, const char *form, const char *const *sizes
 
 static int run(int argc, char **argv) {
     const char *model = NULL, *form = "tree", *node = NULL, *sizes[MAX_SIZES];
-    const char *from = NULL, *to = NULL, *around = NULL, *after = NULL;
+    const char *from = NULL, *to = NULL, *around = NULL, *after = NULL, *dialect = NULL;
     int nsizes = 0, hops = 2;
-    bool cost = false;
+    bool cost = false, check = false;
     cli_words w = {argc, argv, .command = &cli_show};
     while (cli_more(&w)) {
         const char *size = NULL;
@@ -136,7 +141,8 @@ static int run(int argc, char **argv) {
             to = w.argv[++w.at];
         } else if (!cli_value(&w, "--around", &around) && !cli_number(&w, "--hops", &hops) &&
                    !cli_value(&w, "--as", &form) && !cli_value(&w, "--node", &node) &&
-                   !cli_value(&w, "--after", &after) && !cli_flag(&w, "--cost", &cost))
+                   !cli_value(&w, "--after", &after) && !cli_value(&w, "--dialect", &dialect) &&
+                   !cli_flag(&w, "--check", &check) && !cli_flag(&w, "--cost", &cost))
             cli_rest(&w, &model);
     }
     if (w.wrong)
@@ -159,6 +165,8 @@ static int run(int argc, char **argv) {
         return cli_trouble();
     if (after && strcmp(form, "plan") != 0)
         return cli_usage(&cli_show, "--after goes with --as plan");
+    if (check || dialect)
+        return cli_show_problems(p, model, dialect);
     if (from)
         return cli_show_path(p, from, to);
     if (around)

@@ -60,17 +60,6 @@ bool cli_value(cli_words *w, const char *name, const char **value) {
     return true;
 }
 
-bool cli_program_out(cli_words *w, const char **path) {
-    if (!cli_value(w, "-o", path))
-        return false;
-    const char *dot = *path ? strrchr(*path, '.') : NULL;
-    if (*path && (!dot || (strcmp(dot, ".pt2") && strcmp(dot, ".fx") && strcmp(dot, ".onnx")))) {
-        cli_usage(w->command, "-o wants a .pt2, .fx or .onnx file, not '%s'", *path);
-        w->wrong = true;
-    }
-    return true;
-}
-
 bool cli_number(cli_words *w, const char *name, int *number) {
     const char *text = NULL;
     if (!cli_value(w, name, &text))

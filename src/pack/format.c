@@ -1,4 +1,5 @@
 /* The formats that programs are kept in: a table, by the end of a file's name. */
+#include <cfx/check.h>
 #include <cfx/rewrite.h>
 
 #include "../onnx/onnx.h"
@@ -36,18 +37,9 @@ cfx_program *cfx_open(const char *path) {
     return format_of(path)->open(path);
 }
 
-/* What a program has no tensor for no file has. */
-static bool is_held(const cfx_program *p) {
-    const cfx_input_spec *s = cfx__pt2_lacking(p);
-    if (s)
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
-                 "input '%s' stands for '%s', which the program does not have", s->name, s->target);
-    return !s;
-}
-
 /* The program as a file has it, in ATen where that has no other operators; scope. NULL, with an
- * error, where it cannot be written. */
-static const cfx_program *writable(const cfx_program *p, const char *path, bool aten) {
+ * error, where it cannot be written: where `sound`, because something is wrong with it too. */
+static const cfx_program *writable(const cfx_program *p, const char *path, bool aten, bool sound) {
     if (!path) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no path");
         return NULL;
@@ -55,20 +47,27 @@ static const cfx_program *writable(const cfx_program *p, const char *path, bool 
     bool fine = cfx__program_whole((cfx_site){0}, p);
     if (fine && aten)
         p = cfx_to_aten(p);
-    if (fine && !cfx_failed(p) && cfx_program_infer(p) && is_held(p))
+    fine = fine && !cfx_failed(p);
+    if (fine && !sound)
+        cfx__program_infer_most(p);
+    if (fine && (sound ? cfx_program_check(p) : cfx_ok()))
         return p;
     cfx_note("cannot write '%s'", path);
     return NULL;
 }
 
-bool cfx_save(const cfx_program *p, const char *path) {
+static bool save(const cfx_program *p, const char *path, bool sound) {
     size_t mark = cfx_scope_open();
     const format *f = format_of(path ? path : "");
-    p = writable(p, path, f->aten);
+    p = writable(p, path, f->aten, sound);
     bool fine = p && f->save(p, path);
     cfx_scope_close(mark);
     return fine;
 }
+
+bool cfx_save(const cfx_program *p, const char *path) { return save(p, path, true); }
+
+bool cfx_save_unchecked(const cfx_program *p, const char *path) { return save(p, path, false); }
 
 /* Whether a program may have this name beside those before it; else an error. */
 static bool is_name(const cfx__pt2_entry *before, int n, const char *name) {
@@ -94,7 +93,7 @@ bool cfx_save_archive(const char *path, int n, const char *const *names,
     cfx__pt2_entry *all = cfx__alloc0((size_t)n * sizeof *all);
     bool fine = true;
     for (int i = 0; fine && i < n; i++) {
-        all[i] = (cfx__pt2_entry){names[i], writable(programs[i], path, true)};
+        all[i] = (cfx__pt2_entry){names[i], writable(programs[i], path, true, true)};
         fine = all[i].program && is_name(all, i, names[i]);
     }
     fine = fine && cfx__pt2_save_all(path, n, all);

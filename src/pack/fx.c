@@ -370,8 +370,7 @@ static cfx_program *read_program(source *s, const char *text) {
     place_tensors(p, s->tensors);
     if (!cfx__pt2_check_tensors(&s->r, p))
         return &cfx__program_bad;
-    if (!cfx__program_settle(p))
-        cfx__error_forgive(); /* it is shown without its shape, and refused when run */
+    cfx__program_infer_most(p);
     return p;
 }
 

@@ -75,7 +75,7 @@ TEST(texts_of_the_users_find_their_tensors) {
     clean();
 }
 
-TEST(shapes_that_do_not_follow_from_those_of_inputs_are_found_again) {
+TEST(shapes_that_do_not_follow_from_those_of_inputs_are_not_written) {
     put("def forward(self, x: \"f32[4, 2]\"):\n"
         "    relu: \"f32[1, 2]\" = torch.ops.aten.relu.default(x)\n"
         "    sum_1: \"f32[2]\" = torch.ops.aten.sum.dim_IntList(relu, [0])\n"
@@ -83,6 +83,15 @@ TEST(shapes_that_do_not_follow_from_those_of_inputs_are_found_again) {
         "    return (sum_1, neg)\n");
     cfx_program *p = cfx_open(test_path("m.fx"));
     CHECK_OK();
+    CHECK(!cfx_save(p, test_path("m.pt2")));
+    CHECK_STR(cfx_error_last()->message, "node relu computes f32[4, 2], but f32[1, 2] is noted");
+    CHECK_STR(cfx_error_last()->notes,
+              cfx__text_format("in node relu, line 2\n"
+                               "line 4: node neg computes f32[1, 2], but i64[7] is noted\n"
+                               "cannot write '%s'", test_path("m.pt2")));
+    cfx_clear();
+    CHECK(access(test_path("m.pt2"), F_OK) != 0);
+    CHECK(cfx_program_settle(p) && cfx_program_check(p));
     static const char *const want[] = {"relu", "f32[4, 2]", "sum_1", "f32[2]", "neg", "f32[4, 2]"};
     for (int i = 0; i < COUNT(want); i += 2) {
         cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, want[i]));

@@ -78,8 +78,6 @@ cfx_module *cfx__pt2_graph(cfx__pt2_reader *r, const cfx__json *graph, const cfx
                            int depth);
 /* A program without tensors of a whole model.json; scope. Bad, with an error. */
 cfx_program *cfx__pt2_program(cfx__pt2_reader *r, const cfx__json *root);
-/* The first input that stands for a tensor which the program does not have; NULL: none. */
-const cfx_input_spec *cfx__pt2_lacking(const cfx_program *p);
 /* The same as an error of the file that is read. */
 bool cfx__pt2_check_tensors(const cfx__pt2_reader *r, const cfx_program *p);
 

@@ -232,7 +232,8 @@ static void read_files(archive *a, const char *folder) {
         cfx_dict_set(a->program->extra, "files", cfx_dict_value(files));
 }
 
-const cfx_input_spec *cfx__pt2_lacking(const cfx_program *p) {
+/* The first input that stands for a tensor which the program does not have; NULL: none. */
+static const cfx_input_spec *lacking(const cfx_program *p) {
     cfx_value objects = cfx_dict_get(p->extra, "objects");
     for (int i = 0; i < p->ninputs; i++) {
         const cfx_input_spec *s = &p->inputs[i];
@@ -248,7 +249,7 @@ const cfx_input_spec *cfx__pt2_lacking(const cfx_program *p) {
 }
 
 bool cfx__pt2_check_tensors(const cfx__pt2_reader *r, const cfx_program *p) {
-    const cfx_input_spec *s = cfx__pt2_lacking(p);
+    const cfx_input_spec *s = lacking(p);
     return !s || cfx__pt2_bad(r, "its input '%s' stands for '%s', which the file lacks", s->name,
                               s->target);
 }

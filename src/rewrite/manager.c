@@ -174,7 +174,7 @@ static int apply(const cfx_pass_step *step, cfx_program *p, checking check, cfx_
     const int64_t end = cfx__clock_ns();
     close_graphs(&a);
     if (fine && check != UNCHECKED)
-        fine = cfx__program_check_graphs(p) && (check == GRAPHS || cfx__program_check_results(p));
+        fine = check == GRAPHS ? cfx__program_check_graphs(p) : cfx__program_check_results(p);
     if (!fine) {
         if (cfx_ok())
             cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "the pass gave up");
@@ -262,7 +262,7 @@ cfx_pass_result cfx_passes_run(const cfx_pass_manager *m, cfx_program *p) {
     size_t mark = cfx_scope_open();
     cfx_program *copy = cfx_program_copy(p);
     r.program = m->in_place ? p : copy;
-    bool fine = !cfx_failed(copy) && cfx__program_settle(r.program);
+    bool fine = !cfx_failed(copy) && cfx_program_settle(r.program);
     checking check = fine ? how_to_check(m->check || any_foreign(steps, n), copy) : UNCHECKED;
     for (int k = 0; fine && k < (m->rounds ? m->rounds : 1); k++) {
         int before = r.changes;

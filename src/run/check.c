@@ -321,7 +321,7 @@ static bool can_run(cfx_op *op) {
     return op->kernel || op->view || op->decompose;
 }
 
-static bool known(const cfx_node *n) {
+bool cfx__run_known(const cfx_node *n) {
     if (n->op != CFX_CALL_FUNCTION || n->target.object || n->target.fn)
         return true;
     if (n->target.op)
@@ -360,7 +360,7 @@ static void survey_module(survey *s, cfx_module *m) {
     cfx_each_node(m->graph, n) {
         if (n->op == CFX_GET_ATTR || n->op == CFX_CALL_MODULE)
             reach(s, cfx_module_attr(m, n->target.name));
-        else if (!known(n))
+        else if (!cfx__run_known(n))
             miss(s, n);
     }
 }

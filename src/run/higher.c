@@ -146,14 +146,18 @@ static cfx_value set_grad_enabled(cfx_site at, cfx_args a, cfx__body *b) {
     return v;
 }
 
+cfx_autocast_options cfx__autocast_of(cfx_site at, cfx_args a) {
+    cfx_value dtype = arg(a, 1);
+    return (cfx_autocast_options){
+        .device = cfx_text(arg(a, 0)),
+        .dtype = dtype.tag == CFX_TAG_DTYPE ? cfx_as_dtype(dtype) : (cfx_dtype)0,
+        .off = !cfx_is_true_from(at, arg(a, 2)),
+    };
+}
+
 /* wrap_with_autocast(device_type, dtype, enabled, cache_enabled, graph, *operands) */
 static cfx_value autocast(cfx_site at, cfx_args a, cfx__body *b) {
-    cfx_value dtype = arg(a, 1);
-    cfx_autocast_begin_from(
-        at, (cfx_autocast_options){
-                .device = cfx_text(arg(a, 0)),
-                .dtype = dtype.tag == CFX_TAG_DTYPE ? cfx_as_dtype(dtype) : (cfx_dtype)0,
-                .off = !cfx_is_true_from(at, arg(a, 2))});
+    cfx_autocast_begin_from(at, cfx__autocast_of(at, a));
     cfx_value v = cfx_ok() ? call_region(at, "wrap_with_autocast", a, 4, b) : cfx_bad();
     cfx_autocast_end_from(at);
     return v;

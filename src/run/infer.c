@@ -1,32 +1,49 @@
 /* What nodes compute that were made or changed by hand, by a pass or in a text: the shape rule of a
  * node runs on tensors without numbers that are like its inputs. Only what changed is looked at,
  * and what depends on it as far as results differ. Start at cfx_program_infer. */
-#include "../trace/worlds.h"
+#include "infer.h"
 
-#include "run.h"
+typedef cfx__inference inference;
 
-/* Sizes that are symbols are numbers while shape rules run, which they do in several worlds: see
- * trace/worlds.h. */
-typedef struct inference {
-    const cfx_program *program;
-    cfx__worlds worlds;
-    cfx__exprs exprs;
-    int k;         /* the world in which shape rules run */
-    bool foreign;  /* the node is of a foreign operator, or takes a result of one */
-    bool begun;    /* symbols have sizes */
-    bool *changed; /* by id of the node: its result is not what it was */
-    cfx_node **tensor; /* by id: the node that made the tensor which an in-place operator gives */
-    cfx_node **latest; /* by id of such a node: the last in-place operator that wrote to it */
-    cfx_module *module;
-} inference;
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
-static void choose_sizes(inference *f) {
-    for (int k = 0; k < f->worlds.n; k++)
-        cfx__worlds_choose(&f->worlds, k, k > 0); /* not smaller than those of the example */
-    cfx__exprs_begin(&f->exprs, &f->worlds);
+/* The sizes of the example, each with another in its place where guards let it. */
+static void vary(inference *f) {
+    static const int steps[] = {1, 2, 3, 4, 8, 12, 16, 32, 64, 256, -1, -2, -4};
+    for (size_t i = 0; i < f->worlds.symbols.len; i++)
+        f->worlds.symbols.data[i].size.at[f->k] = f->worlds.symbols.data[i].size.at[0];
+    for (size_t i = 0; i < f->worlds.symbols.len; i++) {
+        cfx__symbol *s = &f->worlds.symbols.data[i];
+        bool fits = false;
+        for (int j = 0; j < COUNT(steps) && !fits; j++) {
+            int64_t size, step = steps[(j + f->k) % COUNT(steps)];
+            fits = !__builtin_add_overflow(s->size.at[0], step, &size) && size >= s->least &&
+                   size <= s->most && size > 1;
+            s->size.at[f->k] = fits ? size : s->size.at[0];
+            fits = fits && cfx__worlds_allow(&f->worlds, f->k);
+        }
+        if (!fits)
+            s->size.at[f->k] = s->size.at[0];
+    }
 }
 
-static void begin(inference *f) {
+/* Sizes of the other worlds are not smaller than those of the example. */
+static void choose_sizes(inference *f) {
+    enum { ATTEMPTS = 4 };
+    for (f->k = 0; f->k < f->worlds.n; f->k++) {
+        int attempt = f->k > 0;
+        if (f->few && !(f->few >> f->k & 1))
+            continue;
+        do
+            cfx__worlds_choose(&f->worlds, f->k, attempt);
+        while (f->k && !cfx__worlds_allow(&f->worlds, f->k) && attempt++ < ATTEMPTS);
+        if (attempt > ATTEMPTS)
+            vary(f);
+    }
+    f->k = 0;
+}
+
+void cfx__infer_begin(inference *f) {
     if (f->begun)
         return;
     cfx__worlds_of(&f->worlds, f->program);
@@ -35,60 +52,34 @@ static void begin(inference *f) {
     f->begun = true;
 }
 
-static void end(inference *f) {
+void cfx__infer_end(inference *f) {
     cfx__exprs_free(&f->exprs);
     cfx__worlds_free(&f->worlds);
+    cfx_drop(f->regions);
 }
 
-/* ---- tensors that are changed in place ------------------------------------------------------- */
-
-/* In-place operators give the tensor they were given, and may leave it another shape (transpose_,
- * squeeze_, resize_): what is noted of the last of them is what later readers of the tensor get. */
-
-static void begin_graph(inference *f, cfx_module *m) {
-    const size_t n = m->graph->made.len + 1;
-    f->module = m;
-    f->changed = cfx__alloc0(n);
-    f->tensor = cfx__alloc0(n * sizeof *f->tensor);
-    f->latest = cfx__alloc0(n * sizeof *f->latest);
+/* Gives them sizes that are further apart; false where that cannot be. */
+static bool coarser(inference *f) {
+    if (!cfx__worlds_coarser(&f->worlds))
+        return false;
+    cfx__exprs_free(&f->exprs);
+    f->exprs = (cfx__exprs){0};
+    choose_sizes(f);
+    return true;
 }
 
-static void end_graph(inference *f) {
-    cfx__free(f->changed);
-    cfx__free(f->tensor);
-    cfx__free(f->latest);
-}
-
-static cfx_node *maker_of(const inference *f, cfx_node *n) {
-    cfx_node *maker = f->tensor[cfx__node_of(n)->id];
-    return maker ? maker : n;
-}
-
-/* The node whose result says what the tensor of n is at this point of the graph. */
-static cfx_node *latest_of(const inference *f, cfx_node *n) {
-    cfx_node *latest = f->latest[cfx__node_of(maker_of(f, n))->id];
-    return latest ? latest : n;
-}
-
-/* The first argument of an in-place operator; NULL for any other. */
-static cfx_node *written_by(const cfx_node *n) {
-    cfx_op *op = n->op == CFX_CALL_FUNCTION ? n->target.op : NULL;
-    const cfx__schema *s = op ? cfx__op_info_of(op)->schema : NULL;
-    const cfx_list *args = n->args.tag == CFX_TAG_TUPLE ? cfx_as_list(n->args) : NULL;
-    if (!s || s->nargs < 1 || !s->args[0].writes || s->nrets != 1 ||
-        s->rets[0].alias != s->args[0].alias || !args || args->len < 1)
-        return NULL;
-    return args->items[0].tag == CFX_TAG_NODE ? cfx_as_node(args->items[0]) : NULL;
-}
-
-/* To be called after each node, in order. */
-static void note_in_place(inference *f, cfx_node *n) {
-    cfx_node *written = written_by(n);
-    if (!written)
+void cfx__infer_widen(inference *f) {
+    if (!f->few || f->worlds.n == 1)
         return;
-    cfx_node *maker = maker_of(f, written);
-    f->tensor[cfx__node_of(n)->id] = maker;
-    f->latest[cfx__node_of(maker)->id] = n;
+    f->few = 0;
+    choose_sizes(f);
+}
+
+/* Expressions are told from numbers in all worlds. */
+static cfx__exprs *exprs_of(inference *f) {
+    if (!f->exprs.worlds)
+        cfx__exprs_begin(&f->exprs, &f->worlds);
+    return &f->exprs;
 }
 
 /* ---- what is noted becomes a value ----------------------------------------------------------- */
@@ -97,6 +88,11 @@ static cfx_value fake_like(cfx_tensor *t) {
     if (t->head.flags & CFX__QUANTIZED)
         return cfx_tensor_value(t);
     return cfx_tensor_value(cfx__tensor_faked(t));
+}
+
+/* A float or a truth of which only an expression is noted: shape rules do not look at which. */
+static cfx_value some_value(const cfx_result *r) {
+    return r->kind == CFX_RESULT_BOOL ? cfx_bool(true) : cfx_float(1);
 }
 
 /* A result as shape rules take it, who may write to it. Bad where nothing is noted. */
@@ -117,7 +113,8 @@ static cfx_value value_of(inference *f, const cfx_result *r) {
         return out;
     }
     default:
-        return cfx__worlds_value(&f->worlds, f->k, r->value);
+        return r->value.tag == CFX_TAG_STR ? some_value(r)
+                                           : cfx__worlds_value(&f->worlds, f->k, r->value);
     }
 }
 
@@ -168,9 +165,11 @@ static void note_known(inference *f, const cfx_node *n, cfx_value v) {
 static cfx_value input(cfx_node *n, void *user) {
     inference *f = user;
     size_t mark = cfx_scope_open();
-    n = latest_of(f, n);
     cfx_result r = result_of(f, n);
-    cfx_value v = n->op == CFX_GET_ATTR ? attribute(f, n) : value_of(f, &r);
+    bool text = n->op == CFX_PLACEHOLDER && r.value.tag == CFX_TAG_STR;
+    cfx_value v = n->op == CFX_GET_ATTR ? attribute(f, n)
+                  : text                ? r.value
+                                        : value_of(f, &r);
     note_known(f, n, v);
     if (cfx_is_bad(v) && cfx_ok())
         cfx__fail_unknown((cfx_site){0}, "nothing is known of what node %s computes; "
@@ -180,6 +179,77 @@ static cfx_value input(cfx_node *n, void *user) {
     cfx_value_keep(v);
     cfx_scope_close(mark);
     return v;
+}
+
+/* ---- regions --------------------------------------------------------------------------------- */
+
+static void find_regions(inference *f, cfx_module *m, cfx_value region);
+
+/* The sub-graphs of a call are in the region that it is in, or opens. */
+static void find_regions_of(inference *f, cfx_module *m, const cfx_node *n, cfx_value region) {
+    if (!strcmp(cfx_node_higher_order(n), "wrap_with_autocast"))
+        region = cfx_node_value((cfx_node *)(uintptr_t)n);
+    cfx_each_input(n, u) if (u->node->op == CFX_GET_ATTR) {
+        cfx_value v = cfx_module_attr(m, u->node->target.name);
+        if (v.tag == CFX_TAG_MODULE && cfx_as_module(v)->graph)
+            find_regions(f, cfx_as_module(v), region);
+    }
+}
+
+static void find_regions(inference *f, cfx_module *m, cfx_value region) {
+    if (cfx_dict_find(f->regions, cfx_module_value(m)))
+        return;
+    cfx_dict_put(f->regions, cfx_module_value(m), region);
+    for (const cfx__target_row *row = m->graph->rows[CFX_CALL_FUNCTION]; row; row = row->next)
+        if (cfx__higher_order(row->target.name))
+            for (const cfx__node *n = row->first; n; n = n->row_next)
+                find_regions_of(f, m, &n->pub, region);
+}
+
+void cfx__infer_enter(inference *f, cfx_module *m) {
+    if (!f->regions) {
+        f->regions = cfx_keep(cfx_dict_new());
+        if (f->program->module->graph)
+            find_regions(f, f->program->module, cfx_none());
+    }
+    const cfx_value *region = cfx_dict_find(f->regions, cfx_module_value(m));
+    f->module = m;
+    f->region = region && region->tag == CFX_TAG_NODE ? cfx_as_node(*region) : NULL;
+}
+
+/* ---- sizes that only data could tell --------------------------------------------------------- */
+
+static bool is_of_data(const struct cfx_sym *e) {
+    return e && (e->op == CFX__SYM_NAME ? *e->name == 'u' : is_of_data(e->a) || is_of_data(e->b));
+}
+
+/* Collects the sizes that are noted of a result and that depend on data, in world f->k. */
+static void collect_told(inference *f, const cfx_result *r) {
+    for (int64_t i = 0; r->kind == CFX_RESULT_SEVERAL && i < cfx_result_count(r); i++) {
+        cfx_result item = cfx_result_item(r, i);
+        collect_told(f, &item);
+    }
+    for (int i = 0; r->kind == CFX_RESULT_TENSOR && i < r->ndim; i++) {
+        cfx_value size = cfx_result_size(r, i);
+        int64_t n;
+        if (f->ntold < COUNT(f->told) && size.tag == CFX_TAG_SYM && is_of_data(cfx_as_sym(size)) &&
+            cfx__worlds_eval(&f->worlds, f->k, size, &n))
+            f->told[f->ntold++] = n;
+    }
+}
+
+/* How many there are where only data could tell: what is noted says so, by a symbol or, where it
+ * was found to be one, a number. -1: nothing does. */
+static int64_t told_size(void) {
+    inference *f = cfx__run_state_now()->inference;
+    cfx_result r = cfx_node_result(f->node);
+    if (!f->asked)
+        collect_told(f, &r);
+    if (f->asked < f->ntold)
+        return f->told[f->asked++];
+    cfx_result first = cfx_result_item(&r, 0);
+    bool number = !f->ntold && first.kind == CFX_RESULT_TENSOR && first.ndim && first.shape;
+    return number ? first.shape[0] : -1;
 }
 
 /* ---- one node -------------------------------------------------------------------------------- */
@@ -205,6 +275,16 @@ static cfx_value call(inference *f, const cfx_node *n, cfx_args a) {
     return cfx_py_from((cfx_site){0}, t.name, a);
 }
 
+static cfx_value call_in_region(inference *f, const cfx_node *n, cfx_args a) {
+    const cfx_list *how = cfx_as_list(f->region->args);
+    const cfx_site none = {0};
+    cfx_autocast_begin_from(none,
+                            cfx__autocast_of(none, (cfx_args){(int)how->len, how->items, NULL}));
+    cfx_value v = cfx_ok() ? call(f, n, a) : cfx_bad();
+    cfx_autocast_end_from(none);
+    return v;
+}
+
 /* One of several results, without the others; bad where n takes none, or none that is noted. */
 static cfx_value taken(inference *f, const cfx_node *n) {
     if (!cfx_node_takes_result(n))
@@ -222,9 +302,29 @@ static cfx_value taken(inference *f, const cfx_node *n) {
     return v;
 }
 
+/* Whether a node is of a foreign operator, of one that takes sub-graphs or is not in the registry,
+ * or takes one of the results of such. */
+static bool is_foreign(const cfx_node *n) {
+    if (cfx_node_takes_result(n))
+        n = cfx_as_node(cfx_as_list(n->args)->items[0]);
+    if (n->op != CFX_CALL_FUNCTION || n->target.object || n->target.fn)
+        return false;
+    return n->target.op ? (n->target.op->effects & CFX_FOREIGN) != 0
+                        : !cfx__run_late_op(n);
+}
+
+/* Whether what a foreign operator computes is only known when it runs: it depends on numbers that
+ * nobody knows, or on operators that nobody knows. Where sizes vary it is not known either for what
+ * sizes a program is made: that it fails at some proves nothing. */
+static bool is_unknown(const inference *f) {
+    return f->foreign && (f->worlds.n > 1 || cfx_ok() || cfx__error_unknown()) &&
+           cfx__error_forgive();
+}
+
 /* The result of a node by its shape rule, in world f->k; scope. */
 static cfx_value computed(inference *f, cfx_node *n) {
-    begin(f);
+    cfx__infer_begin(f);
+    f->foreign = is_foreign(n);
     cfx_value one = taken(f, n);
     if (!cfx_is_bad(one))
         return one;
@@ -237,7 +337,15 @@ static cfx_value computed(inference *f, cfx_node *n) {
                   cfx_as_dict(kwargs)->len ? cfx_as_dict(kwargs) : NULL};
     bool fake = cfx_set_fake_mode(true);
     cfx_grad_mode grad = cfx_set_grad_mode(CFX_NO_GRAD);
-    cfx_value v = call(f, n, a);
+    inference *outer = cfx__run_state_now()->inference;
+    int64_t (*before)(void) = cfx__dispatcher()->data_size;
+    f->node = n;
+    f->ntold = f->asked = 0;
+    cfx__run_state_now()->inference = f;
+    cfx__dispatcher()->data_size = told_size;
+    cfx_value v = f->region ? call_in_region(f, n, a) : call(f, n, a);
+    cfx__run_state_now()->inference = outer;
+    cfx__dispatcher()->data_size = before;
     cfx_set_grad_mode(grad);
     cfx_set_fake_mode(fake);
     return v;
@@ -254,9 +362,9 @@ static bool has_mask(const cfx_node *n) {
     return false;
 }
 
-/* Calls whose result only data could tell, and those that the registry does not have: what is noted
- * of them stays. */
-static bool depends_on_data(const cfx_node *n) {
+/* Calls of which nothing can be told but what is noted: sub-graphs, what the registry does not
+ * have, numbers that are read from tensors. */
+static bool is_untold(const cfx_node *n) {
     if (n->op != CFX_CALL_FUNCTION || n->target.object)
         return false;
     if (cfx_node_higher_order(n))
@@ -266,26 +374,28 @@ static bool depends_on_data(const cfx_node *n) {
         return !n->target.fn;
     const cfx__op_info *info = cfx__op_info_of(op);
     const char *name = info ? info->schema->name : "";
-    return (op->effects & (CFX_DATA_SHAPE | CFX_SIDE)) || !strcmp(name, "item") ||
-           !strcmp(name, "_local_scalar_dense") || (!strcmp(name, "index") && has_mask(n));
+    return op->effects & CFX_SIDE || !strcmp(name, "item") || !strcmp(name, "_local_scalar_dense");
+}
+
+/* Calls whose result only data could tell: what is noted of them stays. */
+static bool needs_data(const cfx_node *n) {
+    const cfx_op *op = n->op == CFX_CALL_FUNCTION ? n->target.op : NULL;
+    return is_untold(n) || (op && op->effects & CFX_DATA_SHAPE) ||
+           (op && has_mask(n) && cfx_node_is(n, "index"));
 }
 
 /* Whether no one asks what n itself computes: it has no users, or they take its results apart and
- * know what these are. An in-place operator is asked for by later readers of its tensor. */
+ * know what these are. */
 static bool is_needless(const inference *f, const cfx_node *n) {
     if (cfx_node_result(n).kind != CFX_RESULT_UNKNOWN)
-        return depends_on_data(n);
-    if (written_by(n))
-        return false;
+        return needs_data(n);
     cfx_each_user(n, u) {
         bool known = cfx_node_takes_result(u->user) && !cfx__node_of(u->user)->stale &&
                      cfx_node_result(u->user).kind != CFX_RESULT_UNKNOWN;
         if (!known)
             return false;
     }
-    cfx_each_input(n, u)
-        if (f->changed[cfx__node_of(latest_of(f, u->node))->id])
-            return !n->num_users;
+    cfx_each_input(n, u) if (f->changed[cfx__node_of(u->node)->id]) return !n->num_users;
     return true;
 }
 
@@ -293,12 +403,15 @@ static bool is_call(const cfx_node *n) {
     return n->op != CFX_PLACEHOLDER && n->op != CFX_OUTPUT && n->op != CFX_GET_ATTR;
 }
 
+/* Whether something is other than it was when the result of n was noted. */
+static bool is_doubted(const inference *f, const cfx_node *n) {
+    bool doubted = cfx__node_of(n)->stale;
+    cfx_each_input(n, u) doubted |= f->changed[cfx__node_of(u->node)->id];
+    return doubted;
+}
+
 static bool is_asked_for(const inference *f, const cfx_node *n) {
-    if (!is_call(n))
-        return false;
-    bool asked = cfx__node_of(n)->stale;
-    cfx_each_input(n, u) asked |= f->changed[cfx__node_of(latest_of(f, u->node))->id];
-    return asked && !is_needless(f, n);
+    return is_call(n) && (is_doubted(f, n) || cfx__node_of(n)->bare) && !is_needless(f, n);
 }
 
 /* The result of a node in each world; how many there are before the first that fails. */
@@ -313,49 +426,44 @@ static int computed_in_worlds(inference *f, cfx_node *n, cfx_value *v) {
     return done;
 }
 
-/* Whether a node is of a foreign operator, of one that takes sub-graphs or is not in the registry,
- * or takes one of the results of such. */
-static bool is_foreign(const cfx_node *n) {
-    if (cfx_node_takes_result(n))
-        n = cfx_as_node(cfx_as_list(n->args)->items[0]);
-    if (n->op != CFX_CALL_FUNCTION || n->target.object || n->target.fn)
-        return false;
-    return n->target.op ? (n->target.op->effects & CFX_FOREIGN) != 0
-                        : !cfx__run_late_op(n);
-}
-
 /* The result of a node in all worlds, as metadata has it; scope. Bad, with or without an error.
  * Where it fails at some sizes it may do at even ones, say, alone. */
 static cfx_value computed_everywhere(inference *f, cfx_node *n) {
     cfx_value v[CFX__WORLDS];
-    begin(f);
+    cfx__infer_begin(f);
     int done = computed_in_worlds(f, n, v);
-    while (done < f->worlds.n && cfx__worlds_coarser(&f->worlds) && cfx__error_forgive()) {
-        cfx__exprs_free(&f->exprs);
-        choose_sizes(f);
+    while (done < f->worlds.n && coarser(f) && cfx__error_forgive())
         done = computed_in_worlds(f, n, v);
-    }
-    if (done < f->worlds.n)
+    cfx__exprs *x = done == f->worlds.n ? exprs_of(f) : NULL;
+    if (!x || !cfx_ok())
         return cfx_bad();
-    cfx_value contents = f->foreign ? cfx__contents_of(&f->exprs, v) : cfx_none();
+    cfx_value contents = f->foreign ? cfx__contents_of(x, v) : cfx_none();
     if (!cfx_is_none(contents))
         cfx_node_set_meta(n, "contents", contents);
     else
         cfx_node_remove_meta(n, "contents");
-    return cfx__worlds_describe(&f->exprs, n, v);
+    return cfx__worlds_describe(x, n, v);
 }
 
-/* Whether what a foreign operator computes is only known when it runs: it depends on numbers that
- * nobody knows, or on operators that nobody knows. Where sizes vary it is not known either for what
- * sizes a program is made: that it fails at some proves nothing. */
-static bool is_unknown(const inference *f) {
-    return f->foreign && (f->worlds.n > 1 || cfx_ok() || cfx__error_unknown()) &&
-           cfx__error_forgive();
+/* Whether a text said the same of a node but for strides. */
+static bool fits_text(const cfx_result *said, const cfx_result *now) {
+    if (said->kind != now->kind || cfx_result_count(said) != cfx_result_count(now))
+        return false;
+    bool same = true, several = said->kind == CFX_RESULT_SEVERAL;
+    for (int64_t i = 0; several && same && i < cfx_result_count(said); i++) {
+        cfx_result x = cfx_result_item(said, i), y = cfx_result_item(now, i);
+        same = fits_text(&x, &y);
+    }
+    if (said->kind != CFX_RESULT_TENSOR)
+        return same;
+    same = said->dtype == now->dtype && said->ndim == now->ndim;
+    for (int i = 0; same && i < said->ndim; i++)
+        same = cfx_equal_values(cfx_result_size(said, i), cfx_result_size(now, i));
+    return same;
 }
 
 static bool infer_node(inference *f, cfx_node *n) {
     size_t mark = cfx_scope_open();
-    f->foreign = is_foreign(n);
     cfx_value val = computed_everywhere(f, n);
     if ((!cfx_ok() || cfx_is_bad(val)) && is_unknown(f)) {
         cfx_scope_close(mark);
@@ -369,7 +477,9 @@ static bool infer_node(inference *f, cfx_node *n) {
         return false;
     }
     cfx_result before = cfx_node_result(n), now = cfx_result_of(val);
-    if (!cfx_result_equal(&before, &now)) {
+    bool said = cfx__node_of(n)->bare && !is_doubted(f, n);
+    cfx__node_of(n)->bare = false;
+    if ((!said || fits_text(&before, &now)) && !cfx_result_equal(&before, &now)) {
         cfx_node_set_meta(n, "val", val);
         cfx_node_remove_meta(n, "tensor_meta");
         f->changed[cfx__node_of(n)->id] = true;
@@ -382,21 +492,27 @@ static bool infer_node(inference *f, cfx_node *n) {
 
 static bool infer_graph(inference *f, cfx_module *m) {
     bool fine = true;
-    begin_graph(f, m);
+    cfx__infer_enter(f, m);
+    f->changed = cfx__alloc0(m->graph->made.len + 1);
     cfx_each_node(m->graph, n) {
-        if (is_asked_for(f, n) && !(fine = infer_node(f, n)))
+        bool told = !is_asked_for(f, n) || infer_node(f, n);
+        if (!told && !((f->on || !is_doubted(f, n)) && cfx__error_forgive())) {
+            fine = false;
             break;
-        cfx__node_of(n)->stale = false;
-        note_in_place(f, n);
+        }
+        if (told)
+            cfx__node_of(n)->stale = false;
     }
-    end_graph(f);
+    cfx__free(f->changed);
     return fine;
 }
 
 /* Whether anything changed since results were noted; changes nothing where not, so that many
  * threads may ask. */
 static bool is_settled(const cfx_graph *g) {
-    cfx_each_node(g, n) if (cfx__node_of(n)->stale && is_call(n)) return false;
+    cfx_each_node(g, n)
+        if ((cfx__node_of(n)->stale || cfx__node_of(n)->bare) && is_call(n))
+            return false;
     return true;
 }
 
@@ -406,20 +522,25 @@ static void infer_module(const char *path, cfx_module *m, void *user) {
         infer_graph(user, m);
 }
 
+static void infer_program(inference *f) {
+    cfx_module_walk(f->program->module, infer_module, f);
+    cfx__infer_end(f);
+}
+
 bool cfx_program_infer(const cfx_program *p) {
     if (!cfx__program_given((cfx_site){0}, p))
         return false;
-    inference f = {.program = p};
-    cfx_module_walk(p->module, infer_module, &f);
-    if (f.begun)
-        end(&f);
+    infer_program(&(inference){.program = p});
     return cfx_ok();
 }
 
-/* ---- the check ------------------------------------------------------------------------------- */
+void cfx__program_infer_most(const cfx_program *p) {
+    infer_program(&(inference){.program = p, .on = true});
+}
 
-/* Whether two values are alike at the sizes that symbols have while shape rules run. */
-static bool same_value(const cfx_result *a, const cfx_result *b) {
+/* ---- notes that may be wrong ----------------------------------------------------------------- */
+
+bool cfx__infer_same(const cfx_result *a, const cfx_result *b) {
     if (a->kind != b->kind)
         return a->kind == CFX_RESULT_UNKNOWN || b->kind == CFX_RESULT_UNKNOWN;
     bool same = cfx_result_count(a) == cfx_result_count(b);
@@ -427,123 +548,73 @@ static bool same_value(const cfx_result *a, const cfx_result *b) {
         same = a->dtype == b->dtype && a->ndim == b->ndim;
         for (int i = 0; same && i < a->ndim; i++)
             same = a->shape[i] == b->shape[i];
+    } else if (a->value.tag == CFX_TAG_INT && b->value.tag == CFX_TAG_INT) {
+        same = cfx_integer(a->value) == cfx_integer(b->value);
     }
     for (int64_t i = 0; same && a->kind == CFX_RESULT_SEVERAL && i < cfx_result_count(a); i++) {
         cfx_result x = cfx_result_item(a, i), y = cfx_result_item(b, i);
-        same = same_value(&x, &y);
+        same = cfx__infer_same(&x, &y);
     }
     return same;
 }
 
-typedef enum verdict { AS_NOTED, OTHERWISE, REFUSED } verdict;
+/* Whether an input is a number of which only an expression is noted: so is what comes of it. */
+static bool takes_expression(const cfx_node *n) {
+    cfx_each_input(n, u)
+        if (u->node->op != CFX_PLACEHOLDER &&
+            cfx_node_result(u->node).value.tag == CFX_TAG_STR)
+            return true;
+    return false;
+}
 
-/* Whether a node computes what is noted; what cannot be told without data, or runs nowhere, is not
- * compared. *got and *noted, of the scope, are set where it does otherwise. */
-static verdict compare_noted(inference *f, cfx_node *n, cfx_result *got, cfx_result *noted) {
+/* Whether the arguments of a call fit the schema, whatever nodes turn out to be; else an error. */
+static bool binds(const cfx_node *n) {
+    cfx_op *op = n->target.fn ? NULL : n->target.op ? n->target.op : cfx__run_late_op(n);
+    const cfx__op_info *info = op ? cfx__op_info_of(op) : NULL;
+    cfx_value bound[CFX_MAX_ARGS];
+    const cfx_list *args = cfx_as_list(n->args);
+    cfx_dict *kw = cfx_as_dict(n->kwargs);
+    cfx_args a = {(int)args->len, args->items, kw->len ? kw : NULL};
+    return !info || cfx__bind(info->schema, (cfx_site){0}, a, cfx__op_mode(op), bound);
+}
+
+cfx__verdict cfx__infer_compare(inference *f, cfx_node *n, cfx_result *got, cfx_result *noted) {
     cfx_result r = cfx_node_result(n);
-    if (n->op != CFX_CALL_FUNCTION || r.kind == CFX_RESULT_UNKNOWN || depends_on_data(n) ||
-        cfx_node_higher_order(n))
-        return AS_NOTED;
+    if (n->op != CFX_CALL_FUNCTION || is_untold(n))
+        return n->op != CFX_CALL_FUNCTION || binds(n) ? CFX__AS_NOTED : CFX__REFUSED;
     *got = cfx_result_of(computed(f, n));
-    verdict v = cfx_ok() || cfx__error_unknown() ? AS_NOTED : REFUSED;
-    *noted = cfx_result_of(value_of(f, &r));
+    if (!cfx_ok() && !is_unknown(f) && !cfx__error_unknown())
+        return CFX__REFUSED;
+    *noted = cfx_ok() ? cfx_result_of(value_of(f, &r)) : r;
+    if (cfx_ok() && noted->kind == CFX_RESULT_INT && takes_expression(n))
+        return CFX__AS_NOTED;
     if (cfx_ok())
-        return same_value(got, noted) ? AS_NOTED : OTHERWISE;
-    cfx__error_forgive();
-    return v;
-}
-
-static bool check_node(inference *f, cfx_node *n) {
-    size_t mark = cfx_scope_open();
-    cfx_result got, noted;
-    if (compare_noted(f, n, &got, &noted) == OTHERWISE)
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "node %s computes %s, but %s is noted", n->name,
-                 cfx_result_text(&got), cfx_result_text(&noted));
-    cfx_scope_close(mark);
-    return cfx_ok();
-}
-
-static void check_graph(const char *path, cfx_module *m, void *user) {
-    (void)path, (void)user;
-    if (m->graph && cfx_ok() && cfx__graph_check(m->graph))
-        cfx_graph_lint(m->graph, m);
-}
-
-static void check_results(const char *path, cfx_module *m, void *user) {
-    inference *f = user;
-    (void)path;
-    if (!m->graph || !cfx_ok())
-        return;
-    begin_graph(f, m);
-    cfx_each_node(m->graph, n) {
-        if (!check_node(f, n))
-            break;
-        note_in_place(f, n);
-    }
-    end_graph(f);
+        return cfx__infer_same(got, noted) ? CFX__AS_NOTED : CFX__OTHERWISE;
+    return cfx__error_forgive() ? CFX__AS_NOTED : CFX__REFUSED;
 }
 
 static void doubt_results(const char *path, cfx_module *m, void *user) {
     inference *f = user;
     (void)path;
-    if (!m->graph)
-        return;
-    begin_graph(f, m);
-    cfx_each_node(m->graph, n) {
-        size_t mark = cfx_scope_open();
-        cfx_result got, noted;
-        verdict v = compare_noted(f, n, &got, &noted);
-        cfx__node_of(n)->stale |= v == OTHERWISE;
-        cfx__node_of(n)->refused = v == REFUSED && !f->program->ranges->len;
-        note_in_place(f, n);
-        cfx_scope_close(mark);
-    }
-    end_graph(f);
+    cfx__infer_enter(f, m);
+    if (m->graph)
+        cfx_each_node(m->graph, n) {
+            size_t mark = cfx_scope_open();
+            cfx_result got, noted;
+            cfx__verdict v = cfx__infer_compare(f, n, &got, &noted);
+            cfx__node_of(n)->stale |= v == CFX__OTHERWISE;
+            cfx__node_of(n)->refused = v == CFX__REFUSED && !f->program->ranges->len;
+            cfx__error_forgive();
+            cfx_scope_close(mark);
+        }
 }
 
-bool cfx__program_settle(const cfx_program *p) {
+/* Calls that their operators refuse are marked, where sizes are fixed. */
+bool cfx_program_settle(const cfx_program *p) {
+    if (!cfx__program_given((cfx_site){0}, p))
+        return false;
     inference f = {.program = p};
     cfx_module_walk(p->module, doubt_results, &f);
-    if (f.begun)
-        end(&f);
+    cfx__infer_end(&f);
     return cfx_program_infer(p);
-}
-
-static bool check_signature(const cfx_program *p) {
-    for (int i = 0; i < p->ninputs; i++) {
-        const cfx_input_spec *s = &p->inputs[i];
-        bool held =
-            s->kind == CFX_IN_PARAMETER || s->kind == CFX_IN_BUFFER || s->kind == CFX_IN_CONSTANT;
-        const cfx_tensor *t = held ? cfx_program_tensor(p, s) : NULL;
-        cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, s->name));
-        cfx_result own = t ? cfx_result_of(cfx_tensor_value((cfx_tensor *)t)) : r;
-        bool fits = !t || r.kind == CFX_RESULT_UNKNOWN || (r.shape && same_value(&r, &own));
-        if ((held && !t) || !fits) {
-            cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "input %s stands for '%s', %s", s->name,
-                     s->target ? s->target : "",
-                     t ? "which is of another shape or dtype" : "which the program does not have");
-            return false;
-        }
-    }
-    return true;
-}
-
-bool cfx__program_check_graphs(const cfx_program *p) {
-    if (!cfx_program_sync(p) || !cfx_program_infer(p) || !check_signature(p))
-        return false;
-    cfx_module_walk(p->module, check_graph, NULL);
-    return cfx_ok();
-}
-
-bool cfx__program_check_results(const cfx_program *p) {
-    inference f = {.program = p};
-    cfx_module_walk(p->module, check_results, &f);
-    if (f.begun)
-        end(&f);
-    return cfx_ok();
-}
-
-bool cfx_program_check(cfx_program *p) {
-    return cfx__program_given((cfx_site){0}, p) && cfx__program_check_graphs(p) &&
-           cfx__program_check_results(p);
 }

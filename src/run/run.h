@@ -103,6 +103,7 @@ typedef struct cfx__run_state {
     const char *path;             /* of the graph that is being run; NULL: the outermost */
     cfx_watcher *watcher;         /* looks into the sub-graphs of `node`; NULL: nobody does */
     const cfx_module *entered;    /* the sub-graph that is about to run */
+    struct cfx__inference *inference; /* whose shape rules run; NULL: none's */
 } cfx__run_state;
 cfx__run_state *cfx__run_state_now(void);
 /* Runs a higher-order operator, the call n. A watcher that wants to is led into its sub-graphs;
@@ -137,6 +138,9 @@ cfx_value cfx__run_module(cfx_site at, cfx_module *gm, cfx_args a, cfx_watcher *
 
 /* The same with the hooks on its nodes: the forward of GraphModules. */
 cfx_value cfx__run_hooked(cfx_module *gm, cfx_args a);
+
+/* The region that the arguments of wrap_with_autocast describe. */
+cfx_autocast_options cfx__autocast_of(cfx_site at, cfx_args a);
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
@@ -182,12 +186,15 @@ bool cfx__program_supported(cfx_site at, cfx_program *p);
 /* Whether every call fits its operator's schema, in sub-graphs too: what running finds out first.
  * An error names the node. */
 bool cfx__program_binds(const cfx_program *p);
-/* cfx_program_infer, for notes that may be wrong: those of inputs hold, and what does not follow
- * from them is found again. Calls that their operators refuse are marked, where sizes are fixed. */
-bool cfx__program_settle(const cfx_program *p);
-/* The two halves of cfx_program_check: structure and signature, and what nodes compute. */
+/* cfx_program_infer as far as it goes: nodes whose operators refuse their inputs stay as they are.
+ */
+void cfx__program_infer_most(const cfx_program *p);
+/* Less than cfx_program_check, which looks at the dialect too: structure and signature; and those
+ * with what nodes compute. */
 bool cfx__program_check_graphs(const cfx_program *p);
 bool cfx__program_check_results(const cfx_program *p);
+/* Whether what a node calls is known here. */
+bool cfx__run_known(const cfx_node *n);
 /* The overload that a call_function names by a text that was unknown when the node was made. */
 cfx_op *cfx__run_late_op(const cfx_node *n);
 

@@ -1,0 +1,75 @@
+/* Programs that are written, and what is wrong with them: -o and --force, and show --check. */
+#include "look.h"
+
+#include <string.h>
+
+bool cli_program_out(cli_words *w, cli_out *out) {
+    if (cli_flag(w, "--force", &out->force))
+        return true;
+    if (!cli_value(w, "-o", &out->path))
+        return false;
+    const char *dot = out->path ? strrchr(out->path, '.') : NULL;
+    if (out->path &&
+        (!dot || (strcmp(dot, ".pt2") && strcmp(dot, ".fx") && strcmp(dot, ".onnx")))) {
+        cli_usage(w->command, "-o wants a .pt2, .fx or .onnx file, not '%s'", out->path);
+        w->wrong = true;
+    }
+    return true;
+}
+
+/* "1 problem", "3 problems". */
+static const char *count(const cfx_problems *found) {
+    return cfx__text_format(found->n == 1 ? "%d problem" : "%d problems", found->n);
+}
+
+cfx_program *cli_read(const char *path, cli_out *out) {
+    cfx_program *p = cfx_open(path);
+    if (cfx_failed(p))
+        return p;
+    const cfx_problems *found = cfx_program_problems(p);
+    if (cfx_failed(found) || !found->n)
+        return p;
+    cli_say("%s", cfx_problems_str(found, path));
+    out->told = true;
+    if (!out->force)
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "'%s' has %s; nothing is written without "
+                 "--force", path, count(found));
+    return p;
+}
+
+int cli_write(const cfx_program *p, const cli_out *out) {
+    const cfx_problems *found = cfx_failed(p) ? NULL : cfx_program_problems(p);
+    if (cfx_failed(found))
+        return cli_trouble();
+    if (!out->told)
+        cli_say("%s", cfx_problems_str(found, out->path));
+    if (found->n && !out->force)
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "%s: '%s' is not written; --force does it all "
+                 "the same", count(found), out->path);
+    if (!cfx_ok() || !cfx_save_unchecked(p, out->path) || !cfx_ok())
+        return cli_trouble();
+    if (found->n)
+        cli_say("cfx: '%s' is written all the same, with %s\n", out->path, count(found));
+    return CLI_DONE;
+}
+
+static void count_nodes(const char *path, cfx_module *m, void *user) {
+    (void)path;
+    *(int64_t *)user += m->graph ? cfx_graph_len(m->graph) : 0;
+}
+
+int cli_show_problems(const cfx_program *p, const char *path, const char *dialect) {
+    int64_t nodes = 0;
+    if (dialect && !cfx_verifier_find(dialect))
+        return cli_usage(&cli_show, "--dialect is ATEN, TRAINING or CORE, not '%s'", dialect);
+    const cfx_problems *found =
+        dialect ? cfx_program_verify(p, cfx_verifier_find(dialect)) : cfx_program_problems(p);
+    if (cfx_failed(found))
+        return cli_trouble();
+    if (found->n)
+        cli_lines(cfx_problems_str(found, path));
+    cfx_module_walk(p->module, count_nodes, &nodes);
+    cli_print("%s: %s in %lld nodes\n", path, found->n ? count(found) : "no problems",
+              (long long)nodes);
+    return found->n ? CLI_DIFFERS : CLI_DONE;
+}

@@ -1,0 +1,48 @@
+/* What nodes compute, by the shape rules of their operators on tensors without numbers. Sizes that
+ * are symbols are numbers meanwhile, in several worlds: see trace/worlds.h. */
+#ifndef CFX__INFER_H
+#define CFX__INFER_H
+
+#include "../trace/worlds.h"
+
+#include "run.h"
+
+typedef struct cfx__inference {
+    const cfx_program *program;
+    cfx_module *module; /* whose graph is looked at */
+    const cfx_node *region; /* the autocast that it is called in; NULL: none */
+    cfx_dict *regions;      /* module to that; counted */
+    cfx__worlds worlds;
+    cfx__exprs exprs;
+    int k;         /* the world in which shape rules run */
+    bool begun;    /* symbols have sizes */
+    uint32_t few;  /* worlds that are wanted, by number; 0: all */
+    bool on;       /* past nodes of which it cannot be told */
+    const cfx_node *node; /* whose shape rule runs */
+    int64_t told[8];      /* sizes that only data could tell, as noted of it */
+    int ntold, asked;     /* how many there are, and were asked for */
+    bool foreign;  /* the node is of a foreign operator, or takes a result of one */
+    bool *changed; /* by id of the node: its result is not what it was */
+} cfx__inference;
+
+/* Gives symbols sizes, once; and lets go of all. */
+void cfx__infer_begin(cfx__inference *f);
+void cfx__infer_end(cfx__inference *f);
+/* Gives them sizes in all worlds, where they have some in a few. */
+void cfx__infer_widen(cfx__inference *f);
+/* From now on the graph of m is looked at. */
+void cfx__infer_enter(cfx__inference *f, cfx_module *m);
+/* Whether two results are alike, of which sizes are numbers. What is not known is like anything. */
+bool cfx__infer_same(const cfx_result *a, const cfx_result *b);
+
+typedef enum cfx__verdict {
+    CFX__AS_NOTED, /* or it cannot be told */
+    CFX__OTHERWISE,
+    CFX__REFUSED
+} cfx__verdict;
+
+/* Whether n computes in world f->k what is noted; *got and *noted, of the scope, are set where it
+ * does otherwise. Where its operator refuses the inputs, an error says why. */
+cfx__verdict cfx__infer_compare(cfx__inference *f, cfx_node *n, cfx_result *got, cfx_result *noted);
+
+#endif
