@@ -66,8 +66,7 @@ int cli_show_problems(const cfx_program *p, const char *path, const char *dialec
         dialect ? cfx_program_verify(p, cfx_verifier_find(dialect)) : cfx_program_problems(p);
     if (cfx_failed(found))
         return cli_trouble();
-    if (found->n)
-        cli_lines(cfx_problems_str(found, path));
+    cli_print("%s", cfx_problems_str(found, path));
     cfx_module_walk(p->module, count_nodes, &nodes);
     cli_print("%s: %s in %lld nodes\n", path, found->n ? count(found) : "no problems",
               (long long)nodes);

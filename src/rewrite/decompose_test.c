@@ -569,3 +569,17 @@ TEST(decompose_arithmetic_that_gives_a_number) {
               "    mod = sub % sym_size_int_1;  sub = None\n");
     HAS(code, "    add = torch.ops.aten.add.Tensor(arange, mod)");
 }
+
+/* What stands for a quantized tensor has its scale. */
+TEST(quantized_tensors_are_decomposed) {
+    cfx_program *p = cfx_program_parse(
+        "def forward(self, x: \"i8[2, 3]\"):\n"
+        "    y = torch.ops.aten._make_per_tensor_quantized_tensor.default(x, 0.5, 1)\n"
+        "    z = torch.ops.aten.dequantize.self(y)\n"
+        "    return (z,)\n", "m.fx");
+    CHECK(cfx_program_check(p));
+    cfx_tensor *x = cfx_full(cfx_list(2, 3), 5, CFX_KW(dtype, cfx_dtype_value(CFX_I8)));
+    cfx_value z = cfx_at(cfx_program_run(cfx_decompose(p, CFX_NONE), x), 0);
+    CHECK_OK();
+    CHECK_STR(cfx_str(z), "tensor([[2., 2., 2.],\n        [2., 2., 2.]])");
+}

@@ -84,12 +84,6 @@ static cfx__exprs *exprs_of(inference *f) {
 
 /* ---- what is noted becomes a value ----------------------------------------------------------- */
 
-static cfx_value fake_like(cfx_tensor *t) {
-    if (t->head.flags & CFX__QUANTIZED)
-        return cfx_tensor_value(t);
-    return cfx_tensor_value(cfx__tensor_faked(t));
-}
-
 /* A float or a truth of which only an expression is noted: shape rules do not look at which. */
 static cfx_value some_value(const cfx_result *r) {
     return r->kind == CFX_RESULT_BOOL ? cfx_bool(true) : cfx_float(1);
@@ -101,8 +95,9 @@ static cfx_value value_of(inference *f, const cfx_result *r) {
     case CFX_RESULT_UNKNOWN:
         return cfx_is_none(r->value) ? cfx_bad() : r->value;
     case CFX_RESULT_TENSOR:
-        return r->value.tag == CFX_TAG_TENSOR ? fake_like(cfx_as_tensor(r->value))
-                                              : cfx__worlds_tensor(&f->worlds, f->k, r->value);
+        return r->value.tag == CFX_TAG_TENSOR
+                   ? cfx_tensor_value(cfx__tensor_faked(cfx_as_tensor(r->value)))
+                   : cfx__worlds_tensor(&f->worlds, f->k, r->value);
     case CFX_RESULT_SEVERAL: {
         cfx_value out = cfx_tuple_value(0, NULL);
         for (int64_t i = 0; i < cfx_result_count(r); i++) {

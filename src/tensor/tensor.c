@@ -258,10 +258,13 @@ cfx_tensor *cfx_tensor_fake(cfx_dtype dtype, int ndim, const int64_t *shape,
 }
 
 cfx_tensor *cfx__tensor_faked(const cfx_tensor *t) {
-    cfx_tensor *fake = cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim, t->shape, t->stride);
+    const cfx_dtype stored = cfx__dtype_stored((cfx_dtype)t->dtype);
+    cfx_tensor *fake = cfx_tensor_fake(stored, t->ndim, t->shape, t->stride);
     if (!cfx__obj_is_bad(fake))
         fake->device = t->device;
-    return fake;
+    return t->head.flags & CFX__QUANTIZED
+               ? cfx__quantized_of(fake, (cfx_dtype)t->dtype, t->quantizer)
+               : fake;
 }
 
 cfx_value cfx__tensor_faked_in(cfx_value v) {

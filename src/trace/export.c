@@ -20,12 +20,8 @@ static cfx_tensor *add_input(cfx__export *e, const char *name, cfx_input_spec sp
     if (!like)
         return NULL;
     cfx_tensor *t = cfx__recorded_tensor(&e->recorder, n, like);
-    if (cfx_is_none(val)) {
-        cfx_tensor *plain =
-            cfx__tensor_empty((cfx_site){0}, t->dtype, true, t->ndim, t->shape, t->stride);
-        plain->device = t->device;
-        val = cfx_tensor_value(plain);
-    }
+    if (cfx_is_none(val))
+        val = cfx_tensor_value(cfx__tensor_faked(t));
     cfx_node_set_meta(n, "val", val);
     return t;
 }

@@ -6,13 +6,11 @@
 /* ---- shadows --------------------------------------------------------------------------------- */
 
 cfx_tensor *cfx__record_outline(const cfx_tensor *like) {
-    cfx_tensor *t =
-        cfx__tensor_empty((cfx_site){0}, like->dtype, true, like->ndim, like->shape, like->stride);
+    cfx_tensor *t = cfx__tensor_faked(like);
     if (cfx__obj_is_bad(t))
         return t;
     t->storage->size = like->storage->size;
     t->offset = like->offset;
-    t->device = like->device;
     return t;
 }
 
@@ -134,11 +132,7 @@ cfx_node *cfx__record_node(cfx__recorder *r, cfx_site at, cfx_target target, cfx
 static void describe(cfx_node *n, cfx_value v) {
     if (v.tag != CFX_TAG_TENSOR)
         return;
-    const cfx_tensor *t = cfx_as_tensor(v);
-    cfx_tensor *copy =
-        cfx__tensor_empty((cfx_site){0}, t->dtype, true, t->ndim, t->shape, t->stride);
-    copy->device = t->device;
-    cfx_node_set_meta(n, "val", cfx_tensor_value(copy));
+    cfx_node_set_meta(n, "val", cfx_tensor_value(cfx__tensor_faked(cfx_as_tensor(v))));
 }
 
 /* A tensor of its own that stands for n, though the operator may have given back an argument. */
