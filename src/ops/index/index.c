@@ -292,6 +292,26 @@ static bool only_fills(const cfx_op_call *c) {
     return masks == 1 && arg_tensor(c, 2)->numel == 1 && !arg_bool(c, 3);
 }
 
+/* Whether values can be written where the indices of a plan point to; `shape` is of that, of *ndim
+ * dimensions. An error where not. */
+static bool values_fit(cfx_op_call *c, const plan *p, const cfx_tensor *self, int *ndim,
+                       int64_t *shape) {
+    const cfx_tensor *values = arg_tensor(c, 2);
+    int64_t stride[CFX_MAX_DIMS];
+    *ndim = plan_shape(p, self, shape, stride);
+    bool fits = values->ndim <= *ndim;
+    for (int d = 1; fits && d <= values->ndim; d++)
+        fits = values->shape[values->ndim - d] == 1 ||
+               values->shape[values->ndim - d] == shape[*ndim - d];
+    if (!fits)
+        op_fail(
+            c,
+            "shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of "
+            "shape %s",
+            cfx__shape_text(values->ndim, values->shape), cfx__shape_text(*ndim, shape));
+    return fits;
+}
+
 static void shape_index_put(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *values = arg_tensor(c, 2);
     c->out[0] = &cfx__tensor_bad;
@@ -308,7 +328,10 @@ static void shape_index_put(cfx_op_call *c) {
         known &= !t || !is_mask(t);
     }
     plan p;
-    if (known && c->fake && !plan_make(c, &p, self, 1, false))
+    int ndim;
+    int64_t shape[CFX_MAX_DIMS];
+    if (known && c->fake &&
+        !(plan_make(c, &p, self, 1, false) && values_fit(c, &p, self, &ndim, shape)))
         return;
     out_like(c, 0, self->dtype, self);
 }
@@ -316,23 +339,10 @@ static void shape_index_put(cfx_op_call *c) {
 static void put(cfx_op_call *c, cfx_tensor *values, bool accumulate) {
     cfx_tensor *self = arg_tensor(c, 0), *out = c->out[0];
     plan p;
-    if (!plan_make(c, &p, self, 1, true))
+    int ndim;
+    int64_t shape[CFX_MAX_DIMS];
+    if (!plan_make(c, &p, self, 1, true) || !values_fit(c, &p, self, &ndim, shape))
         return;
-    int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS], probe[CFX_MAX_DIMS];
-    int ndim = plan_shape(&p, self, shape, stride), n = ndim;
-    bool fits = values->ndim <= ndim;
-    for (int d = 1; fits && d <= values->ndim; d++)
-        fits = values->shape[values->ndim - d] == 1 ||
-               values->shape[values->ndim - d] == shape[ndim - d];
-    memcpy(probe, shape, sizeof probe);
-    if (!fits || !cfx__shape_broadcast(c->at, &n, probe, values->ndim, values->shape)) {
-        op_fail(
-            c,
-            "shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of "
-            "shape %s",
-            cfx__shape_text(values->ndim, values->shape), cfx__shape_text(ndim, shape));
-        return;
-    }
     cfx_dtype d = accumulate ? op_lifted(self->dtype) : self->dtype;
     values = op_expand(cfx__tensor_to_dtype(values, d), ndim, shape);
     cfx_tensor *to = out;

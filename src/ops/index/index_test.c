@@ -74,6 +74,18 @@ TEST(index_mistakes) {
     CHECK_ERROR("out of range: tried to access index 99 on a tensor of 10 elements.");
 }
 
+/* What does not fit is told by the shapes already. */
+TEST(index_put_of_fake_tensors) {
+    cfx_tensor *x = cfx_zeros(4, 3), *i = INTS(0, 2);
+    bool before = cfx_set_fake_mode(true);
+    cfx_index_put(x, cfx_list(i), cfx_zeros(2, 3));
+    CHECK_OK();
+    cfx_index_put(x, cfx_list(i), cfx_zeros(5, 3));
+    CHECK_ERROR("shape mismatch: value tensor of shape [5, 3] cannot be broadcast to indexing "
+                "result of shape [2, 3]");
+    cfx_set_fake_mode(before);
+}
+
 TEST(index_put_writes) {
     cfx_tensor *x = IOTA(3, 2), *i = INTS(0, 0, 2),
                *ones = cfx_tensor_from_value(cfx_list(1.0, 1.0));
