@@ -20,6 +20,12 @@ extern "C" {
 CFX_API cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep);
 /* The same with every operator left whole: run_decompositions({}). */
 CFX_API cfx_program *cfx_functionalize(const cfx_program *p);
+/* The program with sizes of inputs that vary: {"in0.0": "batch", "in1.0": "batch"}, inputs by
+ * number or name; sizes of one name are one symbol. What follows from them is inferred at many
+ * sizes at once, and numbers in the program that were such sizes (of views, masks, ranges) are
+ * computed from them; ranges say how far they may go. Scope. Bad, with an error that names the node
+ * which works at the one size alone, or the size that is none. */
+CFX_API cfx_program *cfx_make_dynamic(const cfx_program *p, const cfx_dict *sizes);
 
 /* A decomposition of the caller's: as the `decompose` column of a cfx_op, fn sets c->out by calling
  * other operators. */

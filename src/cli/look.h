@@ -42,6 +42,9 @@ int cli_verify(const char *model, const char *inputs, const cfx_program *changed
 /* cfx opt --extract A..B and --reduce: the part is written to `out`. Return an exit code. */
 int cli_extract(const char *model, const char *range, cli_out *out);
 int cli_join(const char *model, const char *other, const char *const *wires, int n, cli_out *out);
+/* cfx opt --dynamic: n sizes, "in0.0=batch", become symbols. */
+int cli_dynamic(const char *model, const char *inputs, const char *const *sizes, int n,
+                cli_out *out);
 int cli_reduce(const char *model, const char *inputs, const char *command, cli_out *out);
 
 /* ---- cfx run --------------------------------------------------------------------------------- */

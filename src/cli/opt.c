@@ -14,6 +14,7 @@ static const char help[] =
     "       cfx opt MODEL -o OUT.pt2 --extract A..B\n"
     "       cfx opt MODEL -o OUT.pt2 --reduce [--check CMD] [--inputs F]\n"
     "       cfx opt MODEL -o OUT.pt2 --join OTHER [--wire INPUT=out0]...\n"
+    "       cfx opt MODEL -o OUT.pt2 --dynamic IN.DIM=NAME... [--inputs F]\n"
     "       cfx opt --list\n"
     "\n"
     "Runs passes over a program and writes what comes out.\n"
@@ -44,15 +45,25 @@ static const char help[] =
     "  --wire IN=OUT    what an input of OTHER is given: a result of MODEL, out0, or an input,\n"
     "                   in0; may be given more than once. Inputs are called by name or in0, in1\n"
     "\n"
+    "Sizes that vary:\n"
+    "  --dynamic IN.DIM=NAME\n"
+    "                   in0.0=batch: a size of an input becomes a symbol, sizes of one name the\n"
+    "                   same; may be given more than once. Numbers in the program that were this\n"
+    "                   size are computed from it, it is run at several, and the rows of its\n"
+    "                   results are compared with the example's; or it is said which node works\n"
+    "                   at the one size alone\n"
+    "\n"
     "Exit: 0 done, 1 a result differs, 2 trouble.\n";
 
-enum { STEPS = 64, WIRES = 64 };
+enum { STEPS = 64, WIRES = 64, SIZES = 64 };
 
 typedef struct {
     const char *model, *inputs, *bisect, *extract, *check, *join;
     cli_out out;
     const char *wires[WIRES];
     int nwires;
+    const char *sizes[SIZES];
+    int nsizes;
     bool list, explain, verify, reduce;
     cfx_pass_step steps[STEPS];
     int nsteps;
@@ -237,7 +248,7 @@ static int opt(options *o) {
 
 static int run(int argc, char **argv) {
     options o = {0};
-    const char *pass = NULL, *wire = NULL;
+    const char *pass = NULL, *wire = NULL, *size = NULL;
     cli_words w = {argc, argv, .command = &cli_opt};
     while (cli_more(&w)) {
         if (cli_value(&w, "--pass", &pass)) {
@@ -247,6 +258,10 @@ static int run(int argc, char **argv) {
             if (!wire || o.nwires == WIRES)
                 return cli_usage(&cli_opt, "too many wires");
             o.wires[o.nwires++] = wire;
+        } else if (cli_value(&w, "--dynamic", &size)) {
+            if (!size || o.nsizes == SIZES)
+                return cli_usage(&cli_opt, "too many sizes");
+            o.sizes[o.nsizes++] = size;
         } else if (!cli_program_out(&w, &o.out) && !cli_tensors(&w, "--inputs", &o.inputs) &&
                    !cli_value(&w, "--bisect", &o.bisect) && !cli_flag(&w, "--list", &o.list) &&
                    !cli_flag(&w, "--explain", &o.explain) &&
@@ -264,6 +279,8 @@ static int run(int argc, char **argv) {
         return cli_usage(&cli_opt, o.model ? "-o which file?" : "which MODEL?");
     if (o.extract)
         return cli_extract(o.model, o.extract, &o.out);
+    if (o.nsizes)
+        return cli_dynamic(o.model, o.inputs, o.sizes, o.nsizes, &o.out);
     if (o.join)
         return cli_join(o.model, o.join, o.wires, o.nwires, &o.out);
     return o.reduce ? cli_reduce(o.model, o.inputs, o.check, &o.out) : opt(&o);

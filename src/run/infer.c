@@ -5,83 +5,6 @@
 
 typedef cfx__inference inference;
 
-/* ---- sizes ----------------------------------------------------------------------------------- */
-
-/* The sizes of the example, each with another in its place where guards let it. */
-static void vary(inference *f) {
-    static const int steps[] = {1, 2, 3, 4, 8, 12, 16, 32, 64, 256, -1, -2, -4};
-    for (size_t i = 0; i < f->worlds.symbols.len; i++)
-        f->worlds.symbols.data[i].size.at[f->k] = f->worlds.symbols.data[i].size.at[0];
-    for (size_t i = 0; i < f->worlds.symbols.len; i++) {
-        cfx__symbol *s = &f->worlds.symbols.data[i];
-        bool fits = false;
-        for (int j = 0; j < COUNT(steps) && !fits; j++) {
-            int64_t size, step = steps[(j + f->k) % COUNT(steps)];
-            fits = !__builtin_add_overflow(s->size.at[0], step, &size) && size >= s->least &&
-                   size <= s->most && size > 1;
-            s->size.at[f->k] = fits ? size : s->size.at[0];
-            fits = fits && cfx__worlds_allow(&f->worlds, f->k);
-        }
-        if (!fits)
-            s->size.at[f->k] = s->size.at[0];
-    }
-}
-
-/* Sizes of the other worlds are not smaller than those of the example. */
-static void choose_sizes(inference *f) {
-    enum { ATTEMPTS = 4 };
-    for (f->k = 0; f->k < f->worlds.n; f->k++) {
-        int attempt = f->k > 0;
-        if (f->few && !(f->few >> f->k & 1))
-            continue;
-        do
-            cfx__worlds_choose(&f->worlds, f->k, attempt);
-        while (f->k && !cfx__worlds_allow(&f->worlds, f->k) && attempt++ < ATTEMPTS);
-        if (attempt > ATTEMPTS)
-            vary(f);
-    }
-    f->k = 0;
-}
-
-void cfx__infer_begin(inference *f) {
-    if (f->begun)
-        return;
-    cfx__worlds_of(&f->worlds, f->program);
-    f->worlds.n = f->worlds.symbols.len ? CFX__MANY_WORLDS : 1;
-    choose_sizes(f);
-    f->begun = true;
-}
-
-void cfx__infer_end(inference *f) {
-    cfx__exprs_free(&f->exprs);
-    cfx__worlds_free(&f->worlds);
-    cfx_drop(f->regions);
-}
-
-/* Gives them sizes that are further apart; false where that cannot be. */
-static bool coarser(inference *f) {
-    if (!cfx__worlds_coarser(&f->worlds))
-        return false;
-    cfx__exprs_free(&f->exprs);
-    f->exprs = (cfx__exprs){0};
-    choose_sizes(f);
-    return true;
-}
-
-void cfx__infer_widen(inference *f) {
-    if (!f->few || f->worlds.n == 1)
-        return;
-    f->few = 0;
-    choose_sizes(f);
-}
-
-/* Expressions are told from numbers in all worlds. */
-static cfx__exprs *exprs_of(inference *f) {
-    if (!f->exprs.worlds)
-        cfx__exprs_begin(&f->exprs, &f->worlds);
-    return &f->exprs;
-}
-
 /* ---- what is noted becomes a value ----------------------------------------------------------- */
 
 /* A float or a truth of which only an expression is noted: shape rules do not look at which. */
@@ -316,8 +239,23 @@ static bool is_unknown(const inference *f) {
            cfx__error_forgive();
 }
 
-/* The result of a node by its shape rule, in world f->k; scope. */
-static cfx_value computed(inference *f, cfx_node *n) {
+/* Arguments with expressions in them, in world f->k. */
+static cfx_value in_world(const inference *f, cfx_value v) {
+    if (v.tag == CFX_TAG_SYM)
+        return cfx__worlds_value(&f->worlds, f->k, v);
+    bool list = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE, any = false;
+    for (int64_t i = 0; list && i < cfx_as_list(v)->len; i++)
+        any |= cfx_as_list(v)->items[i].tag == CFX_TAG_SYM ||
+               cfx_as_list(v)->items[i].tag == CFX_TAG_LIST;
+    if (!any)
+        return v;
+    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out), in_world(f, cfx_as_list(v)->items[i]));
+    return out;
+}
+
+cfx_value cfx__infer_computed(inference *f, cfx_node *n) {
     cfx__infer_begin(f);
     f->foreign = is_foreign(n);
     cfx_value one = taken(f, n);
@@ -328,6 +266,7 @@ static cfx_value computed(inference *f, cfx_node *n) {
         cfx_is_bad(args) ? args : cfx__value_scope_own(cfx__node_map(n->kwargs, input, f));
     if (cfx_is_bad(kwargs))
         return cfx_bad();
+    args = in_world(f, args);
     cfx_args a = {(int)cfx_as_list(args)->len, cfx_as_list(args)->items,
                   cfx_as_dict(kwargs)->len ? cfx_as_dict(kwargs) : NULL};
     bool fake = cfx_set_fake_mode(true);
@@ -357,9 +296,7 @@ static bool has_mask(const cfx_node *n) {
     return false;
 }
 
-/* Calls of which nothing can be told but what is noted: sub-graphs, what the registry does not
- * have, numbers that are read from tensors. */
-static bool is_untold(const cfx_node *n) {
+bool cfx__infer_untold(const cfx_node *n) {
     if (n->op != CFX_CALL_FUNCTION || n->target.object)
         return false;
     if (cfx_node_higher_order(n))
@@ -375,7 +312,7 @@ static bool is_untold(const cfx_node *n) {
 /* Calls whose result only data could tell: what is noted of them stays. */
 static bool needs_data(const cfx_node *n) {
     const cfx_op *op = n->op == CFX_CALL_FUNCTION ? n->target.op : NULL;
-    return is_untold(n) || (op && op->effects & CFX_DATA_SHAPE) ||
+    return cfx__infer_untold(n) || (op && op->effects & CFX_DATA_SHAPE) ||
            (op && has_mask(n) && cfx_node_is(n, "index"));
 }
 
@@ -412,7 +349,7 @@ static bool is_asked_for(const inference *f, const cfx_node *n) {
 /* The result of a node in each world; how many there are before the first that fails. */
 static int computed_in_worlds(inference *f, cfx_node *n, cfx_value *v) {
     for (f->k = 0; f->k < f->worlds.n; f->k++) {
-        v[f->k] = computed(f, n);
+        v[f->k] = cfx__infer_computed(f, n);
         if (!cfx_ok() || cfx_is_bad(v[f->k]))
             break;
     }
@@ -421,23 +358,33 @@ static int computed_in_worlds(inference *f, cfx_node *n, cfx_value *v) {
     return done;
 }
 
+cfx_value cfx__infer_described(inference *f, const cfx_node *n, const cfx_value *v) {
+    cfx__exprs *x = cfx__infer_exprs(f);
+    return cfx_ok() ? cfx__worlds_describe(x, n, v) : cfx_bad();
+}
+
+/* What a foreign operator's result is known to hold. */
+static void note_contents(inference *f, cfx_node *n, const cfx_value *v) {
+    cfx__exprs *x = f->foreign ? cfx__infer_exprs(f) : NULL;
+    cfx_value contents = x && cfx_ok() ? cfx__contents_of(x, v) : cfx_none();
+    if (!cfx_is_none(contents))
+        cfx_node_set_meta(n, "contents", contents);
+    else
+        cfx_node_remove_meta(n, "contents");
+}
+
 /* The result of a node in all worlds, as metadata has it; scope. Bad, with or without an error.
  * Where it fails at some sizes it may do at even ones, say, alone. */
 static cfx_value computed_everywhere(inference *f, cfx_node *n) {
     cfx_value v[CFX__WORLDS];
     cfx__infer_begin(f);
     int done = computed_in_worlds(f, n, v);
-    while (done < f->worlds.n && coarser(f) && cfx__error_forgive())
+    while (done < f->worlds.n && cfx__infer_coarser(f) && cfx__error_forgive())
         done = computed_in_worlds(f, n, v);
-    cfx__exprs *x = done == f->worlds.n ? exprs_of(f) : NULL;
-    if (!x || !cfx_ok())
+    if (done < f->worlds.n)
         return cfx_bad();
-    cfx_value contents = f->foreign ? cfx__contents_of(x, v) : cfx_none();
-    if (!cfx_is_none(contents))
-        cfx_node_set_meta(n, "contents", contents);
-    else
-        cfx_node_remove_meta(n, "contents");
-    return cfx__worlds_describe(x, n, v);
+    note_contents(f, n, v);
+    return cfx__infer_described(f, n, v);
 }
 
 /* Whether a text said the same of a node but for strides. */
@@ -575,9 +522,9 @@ static bool binds(const cfx_node *n) {
 
 cfx__verdict cfx__infer_compare(inference *f, cfx_node *n, cfx_result *got, cfx_result *noted) {
     cfx_result r = cfx_node_result(n);
-    if (n->op != CFX_CALL_FUNCTION || is_untold(n))
+    if (n->op != CFX_CALL_FUNCTION || cfx__infer_untold(n))
         return n->op != CFX_CALL_FUNCTION || binds(n) ? CFX__AS_NOTED : CFX__REFUSED;
-    *got = cfx_result_of(computed(f, n));
+    *got = cfx_result_of(cfx__infer_computed(f, n));
     if (!cfx_ok() && !is_unknown(f) && !cfx__error_unknown())
         return CFX__REFUSED;
     *noted = cfx_ok() ? cfx_result_of(value_of(f, &r)) : r;

@@ -30,6 +30,10 @@ void cfx__infer_begin(cfx__inference *f);
 void cfx__infer_end(cfx__inference *f);
 /* Gives them sizes in all worlds, where they have some in a few. */
 void cfx__infer_widen(cfx__inference *f);
+/* Gives them sizes that are further apart; false where that cannot be. */
+bool cfx__infer_coarser(cfx__inference *f);
+/* What tells expressions from numbers in all worlds. */
+cfx__exprs *cfx__infer_exprs(cfx__inference *f);
 /* From now on the graph of m is looked at. */
 void cfx__infer_enter(cfx__inference *f, cfx_module *m);
 /* Whether two results are alike, of which sizes are numbers. What is not known is like anything. */
@@ -40,6 +44,15 @@ typedef enum cfx__verdict {
     CFX__OTHERWISE,
     CFX__REFUSED
 } cfx__verdict;
+
+/* What n computes in world f->k, by its shape rule; expressions among its arguments are numbers.
+ * Scope; bad, with an error. And what it computes in all worlds, v[k] in each, as metadata has it.
+ */
+cfx_value cfx__infer_computed(cfx__inference *f, cfx_node *n);
+cfx_value cfx__infer_described(cfx__inference *f, const cfx_node *n, const cfx_value *v);
+/* Whether nothing can be told of a call but what is noted: sub-graphs, what the registry does not
+ * have, numbers that are read from tensors. */
+bool cfx__infer_untold(const cfx_node *n);
 
 /* Whether n computes in world f->k what is noted; *got and *noted, of the scope, are set where it
  * does otherwise. Where its operator refuses the inputs, an error says why. */

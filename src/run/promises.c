@@ -302,15 +302,21 @@ static void compare(finding *f, const cfx_node *n, const char *graph, const char
     }
 }
 
-/* The graph that is argument i of a call; NULL, with a problem. */
-static const cfx_module *graph_at(finding *f, const cfx_node *n, int i) {
+/* The graph that is argument i of a call in the graph of m; NULL where it is none. */
+static const cfx_module *graph_in(const cfx_module *m, const cfx_node *n, int i) {
     cfx_value v = argument(n, i);
     if (v.tag == CFX_TAG_NODE && cfx_as_node(v)->op == CFX_GET_ATTR)
-        v = cfx_module_attr(f->infer.module, cfx_as_node(v)->target.name);
-    if (v.tag == CFX_TAG_MODULE && cfx_as_module(v)->graph)
-        return cfx_as_module(v);
-    cfx__problem_add(f, n, CFX_TYPE_ERROR, "argument %d of %s must be a graph", i, n->target.name);
-    return NULL;
+        v = cfx_module_attr(m, cfx_as_node(v)->target.name);
+    return v.tag == CFX_TAG_MODULE && cfx_as_module(v)->graph ? cfx_as_module(v) : NULL;
+}
+
+/* The same; NULL with a problem. */
+static const cfx_module *graph_at(finding *f, const cfx_node *n, int i) {
+    const cfx_module *graph = graph_in(f->infer.module, n, i);
+    if (!graph)
+        cfx__problem_add(f, n, CFX_TYPE_ERROR, "argument %d of %s must be a graph", i,
+                         n->target.name);
+    return graph;
 }
 
 static const char *graph_name(const cfx_node *n, int i) {
@@ -377,9 +383,34 @@ static void check_higher(finding *f, const cfx_node *n, const struct shape *s) {
         check_subgraph(f, n, s, k);
 }
 
-void cfx__verify_subgraphs(finding *f, cfx_node *n) {
+static const struct shape *shape_of(const cfx_node *n) {
     const char *name = cfx_node_higher_order(n);
     for (int i = 0; name && i < COUNT(shapes); i++)
         if (!strcmp(name, shapes[i].name))
-            check_higher(f, n, &shapes[i]);
+            return &shapes[i];
+    return NULL;
+}
+
+void cfx__verify_subgraphs(finding *f, cfx_node *n) {
+    const struct shape *s = shape_of(n);
+    if (s)
+        check_higher(f, n, s);
+}
+
+cfx_list *cfx__higher_takes(const cfx_node *n) {
+    const struct shape *s = shape_of(n);
+    return s ? operands_of(n, s->takes) : NULL;
+}
+
+cfx_value cfx__higher_gives(const cfx_module *m, const cfx_node *n) {
+    const struct shape *s = shape_of(n);
+    const cfx_module *last = s ? graph_in(m, n, s->graphs[s->graphs[1] >= 0]) : NULL;
+    if (!last)
+        return cfx_none();
+    cfx_list *gives = results_of(last);
+    if (strchr(s->gives, '+'))
+        gives = stacked(n, s, gives);
+    else if (*s->gives != '=')
+        gives = operands_of(n, s->gives);
+    return cfx_tuple_value(gives->len, gives->items);
 }

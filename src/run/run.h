@@ -193,6 +193,10 @@ void cfx__program_infer_most(const cfx_program *p);
  * with what nodes compute. */
 bool cfx__program_check_graphs(const cfx_program *p);
 bool cfx__program_check_results(const cfx_program *p);
+/* What is noted of what the graphs of a higher-order call are given, one for each placeholder, and
+ * of what the call then gives; scope. NULL and None where that is not known of the operator. */
+cfx_list *cfx__higher_takes(const cfx_node *n);
+cfx_value cfx__higher_gives(const cfx_module *m, const cfx_node *n);
 /* Whether what a node calls is known here. */
 bool cfx__run_known(const cfx_node *n);
 /* The overload that a call_function names by a text that was unknown when the node was made. */

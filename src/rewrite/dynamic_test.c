@@ -1,0 +1,125 @@
+/* Sizes of inputs become symbols: numbers that were sizes are found, what pins a size is told. */
+#include <cfx/check.h>
+#include <cfx/ops.h>
+
+#include "../../tests/files.h"
+#include "../value/value.h"
+
+static cfx_program *parsed(const char *body) {
+    cfx_program *p = cfx_program_parse(body, "m.fx");
+    CHECK_OK();
+    return p;
+}
+
+static cfx_program *dynamic(const cfx_program *p, const char *size, const char *name) {
+    cfx_dict *sizes = cfx_dict_new();
+    cfx_dict_set(sizes, size, cfx_string_value(name));
+    return cfx_make_dynamic(p, sizes);
+}
+
+#define HAS(text, part) CHECK(strstr(text, part) != NULL)
+
+/* Views, ranges, masks and what is expanded to the batch, as exporters leave them at one size. */
+TEST(numbers_that_were_sizes_are_computed) {
+    cfx_program *p = parsed(
+        "def forward(self, x: \"f32[2, 6, 8]\", cls: \"f32[1, 1, 8]\"):\n"
+        "    heads = torch.ops.aten.view.default(x, [2, 6, 2, 4])\n"
+        "    turned = torch.ops.aten.transpose.int(heads, 1, 2)\n"
+        "    flat = torch.ops.aten.reshape.default(turned, [4, 6, 4])\n"
+        "    back = torch.ops.aten.view.default(flat, [2, 2, 6, -1])\n"
+        "    order = torch.ops.aten.transpose.int(back, 1, 2)\n"
+        "    whole = torch.ops.aten.reshape.default(order, [2, 6, 8])\n"
+        "    token = torch.ops.aten.expand.default(cls, [2, -1, -1])\n"
+        "    all = torch.ops.aten.cat.default([token, whole], 1)\n"
+        "    zeros = torch.ops.aten.zeros.default([2, 7, 8])\n"
+        "    sum = torch.ops.aten.add.Tensor(all, zeros)\n"
+        "    return (sum,)\n");
+    cfx_program *q = dynamic(p, "in0.0", "batch");
+    CHECK_OK();
+    CHECK(cfx_program_check(q));
+    const char *code = cfx_graph_code(q->module->graph);
+    HAS(code, "sym_size_int = torch.ops.aten.sym_size.int(x, 0)");
+    HAS(code, "heads = torch.ops.aten.view.default(x, [sym_size_int, 6, 2, 4])");
+    HAS(code, "flat = torch.ops.aten.reshape.default(turned, [mul, 6, 4])");
+    HAS(code, "back = torch.ops.aten.view.default(flat, [sym_size_int, 2, 6, -1])");
+    HAS(code, "token = torch.ops.aten.expand.default(cls, [sym_size_int, -1, -1])");
+    HAS(code, "zeros = torch.ops.aten.zeros.default([sym_size_int, 7, 8])");
+    cfx_tensor *x = cfx_randn(5, 6, 8), *cls = cfx_randn(1, 1, 8);
+    cfx_value got = cfx_at(cfx_program_run(q, x, cls), 0);
+    cfx_value want = cfx_tensor_value(cfx_cat(cfx_list(cfx_expand(cls, cfx_list(5, 1, 8)), x), 1));
+    CHECK_OK();
+    CHECK(cfx_is_true(cfx_equal(got, want)));
+}
+
+/* A table bounds a size: where it ends is found. A size may be 1 in the example. */
+TEST(sizes_go_as_far_as_tables_do) {
+    cfx_program *p = parsed(
+        "def forward(self, x: \"f32[1, 5, 4]\", table: \"f32[1, 40, 4]\"):\n"
+        "    part = torch.ops.aten.slice.Tensor(table, 1, 0, 5)\n"
+        "    sum = torch.ops.aten.add.Tensor(x, part)\n"
+        "    mask = torch.ops.aten.full.default([1, 5, 5], 1.0)\n"
+        "    turned = torch.ops.aten.transpose.int(sum, 1, 2)\n"
+        "    scores = torch.ops.aten.matmul.default(sum, turned)\n"
+        "    masked = torch.ops.aten.mul.Tensor(scores, mask)\n"
+        "    return (masked,)\n");
+    cfx_program *q = dynamic(p, "x.1", "length");
+    CHECK_OK();
+    cfx_result r = cfx_node_result(cfx_graph_find(q->module->graph, "masked"));
+    CHECK_INT(r.ndim, 3);
+    cfx_value symbol = cfx_result_size(&r, 1);
+    CHECK_INT(symbol.tag, CFX_TAG_SYM);
+    CHECK_STR(cfx_value_str(cfx_dict_get(q->ranges, cfx_value_str(symbol))), "(1, 40)");
+    q = dynamic(p, "in0.0", "batch");
+    CHECK_OK();
+    r = cfx_node_result(cfx_graph_find(q->module->graph, "masked"));
+    CHECK_INT(cfx_result_size(&r, 0).tag, CFX_TAG_SYM);
+    cfx_program_run(q, cfx_randn(3, 5, 4), cfx_randn(1, 40, 4));
+    CHECK_OK();
+}
+
+TEST(what_pins_a_size_is_told) {
+    cfx_program *p = parsed("def forward(self, x: \"f32[2, 3]\", w: \"f32[3, 4]\"):\n"
+                            "    mm = torch.ops.aten.mm.default(x, w)\n"
+                            "    steps = torch.ops.aten.select.int(mm, 0, 1)\n"
+                            "    more = torch.ops.aten.select.int(x, 0, 0)\n"
+                            "    return (steps, more)\n");
+    CHECK(cfx_failed(dynamic(p, "in0.1", "width")));
+    CHECK_ERROR("node mm pins the size: with width = ");
+    CHECK(cfx_failed(dynamic(p, "in2.0", "n")));
+    CHECK_ERROR("'in2.0' names no input of the program");
+    CHECK(cfx_failed(dynamic(p, "in0.2", "n")));
+    CHECK_ERROR("'in0.2' is no dimension of f32[2, 3]");
+    CHECK(cfx_failed(dynamic(p, "in0", "n")));
+    CHECK_ERROR("'in0' names no size");
+    cfx_program *q = dynamic(p, "in0.0", "n");
+    CHECK_OK();
+    CHECK(cfx_failed(dynamic(q, "in0.0", "n")));
+    CHECK_ERROR("'in0.0' varies already, as s77");
+    cfx_dict *two = cfx_dict_new();
+    cfx_dict_set(two, "in0.0", cfx_string_value("n"));
+    cfx_dict_set(two, "in1.0", cfx_string_value("n"));
+    CHECK(cfx_failed(cfx_make_dynamic(p, two)));
+    CHECK_ERROR("'in1.0' is 3, but 'n' is 2 in another input");
+}
+
+/* Graphs of calls take and give what varies, and have sizes of their own replaced. */
+TEST(sizes_vary_in_subgraphs) {
+    cfx_program *p = parsed(
+        "class GraphModule(torch.nn.Module):\n"
+        "    def forward(self, x: \"f32[3, 4]\"):\n"
+        "        g = self.g\n"
+        "        call = torch.ops.higher_order.wrap_with_set_grad_enabled(False, g, x)\n"
+        "        y: \"f32[12]\" = call[0]\n"
+        "        return (y,)\n"
+        "\n"
+        "    class g(torch.nn.Module):\n"
+        "        def forward(self, x: \"f32[3, 4]\"):\n"
+        "            view: \"f32[12]\" = torch.ops.aten.view.default(x, [12])\n"
+        "            return (view,)\n");
+    cfx_program *q = dynamic(p, "in0.0", "batch");
+    CHECK_OK();
+    CHECK(cfx_program_check(q));
+    cfx_value y = cfx_at(cfx_program_run(q, cfx_randn(5, 4)), 0);
+    CHECK_OK();
+    CHECK_INT(cfx_tensor_numel(cfx_as_tensor(y)), 20);
+}
