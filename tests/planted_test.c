@@ -442,3 +442,18 @@ TEST(programs_call_operators_alone) {
     CHECK(!cfx_program_check(p));
     CHECK_ERROR("Node.meta x is missing val field.");
 }
+
+/* What is noted of a node is what it was when it was made: a call in place may change it later. */
+TEST(shapes_that_calls_in_place_change_are_no_faults) {
+    cfx_program *p = cfx_program_parse(
+        "def forward(self, x: \"f32[5, 4]\"):\n"
+        "    y: \"f32[5, 4]\" = torch.ops.aten.clone.default(x)\n"
+        "    z: \"f32[4, 5]\" = torch.ops.aten.transpose_.default(y, 0, 1)\n"
+        "    w: \"f32[4, 5]\" = torch.ops.aten.relu.default(y)\n"
+        "    v: \"f32[5, 4]\" = torch.ops.aten.relu.default(x)\n"
+        "    return (w, v)\n", "m.fx");
+    CHECK(cfx_program_check(p));
+    cfx_result w = cfx_node_result(cfx_graph_find(p->module->graph, "w"));
+    CHECK_STR(cfx_result_text(&w), "f32[4, 5]");
+    CHECK_OK();
+}

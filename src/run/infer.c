@@ -83,6 +83,7 @@ static void note_known(inference *f, const cfx_node *n, cfx_value v) {
 static cfx_value input(cfx_node *n, void *user) {
     inference *f = user;
     size_t mark = cfx_scope_open();
+    n = cfx__infer_latest(f, n, f->node);
     cfx_result r = result_of(f, n);
     bool text = n->op == CFX_PLACEHOLDER && r.value.tag == CFX_TAG_STR;
     cfx_value v = n->op == CFX_GET_ATTR ? attribute(f, n)
@@ -131,6 +132,9 @@ void cfx__infer_enter(inference *f, cfx_module *m) {
             find_regions(f, f->program->module, cfx_none());
     }
     const cfx_value *region = cfx_dict_find(f->regions, cfx_module_value(m));
+    if (m->graph && (f->module != m || f->seen != m->graph->version))
+        cfx__infer_find_in_place(f, m->graph);
+    f->seen = m->graph ? m->graph->version : 0;
     f->module = m;
     f->region = region && region->tag == CFX_TAG_NODE ? cfx_as_node(*region) : NULL;
 }
@@ -188,7 +192,7 @@ static cfx_value call(inference *f, const cfx_node *n, cfx_args a) {
     cfx_op *op = t.fn ? NULL : t.op ? t.op : cfx__run_late_op(n);
     if (op)
         return cfx_op_do_from((cfx_site){0}, op, a);
-    if (f->foreign)
+    if (f->foreign && !cfx_node_takes_result(n))
         return cfx_bad();
     return cfx_py_from((cfx_site){0}, t.name, a);
 }
@@ -257,6 +261,7 @@ static cfx_value in_world(const inference *f, cfx_value v) {
 
 cfx_value cfx__infer_computed(inference *f, cfx_node *n) {
     cfx__infer_begin(f);
+    f->node = n;
     f->foreign = is_foreign(n);
     cfx_value one = taken(f, n);
     if (!cfx_is_bad(one))
@@ -273,7 +278,6 @@ cfx_value cfx__infer_computed(inference *f, cfx_node *n) {
     cfx_grad_mode grad = cfx_set_grad_mode(CFX_NO_GRAD);
     inference *outer = cfx__run_state_now()->inference;
     int64_t (*before)(void) = cfx__dispatcher()->data_size;
-    f->node = n;
     f->ntold = f->asked = 0;
     cfx__run_state_now()->inference = f;
     cfx__dispatcher()->data_size = told_size;
@@ -316,18 +320,25 @@ static bool needs_data(const cfx_node *n) {
            (op && has_mask(n) && cfx_node_is(n, "index"));
 }
 
+/* Whether what a use reads is not what it was. */
+static bool is_changed(const inference *f, const cfx_use *u) {
+    return f->changed[cfx__node_of(cfx__infer_latest(f, u->node, u->user))->id];
+}
+
 /* Whether no one asks what n itself computes: it has no users, or they take its results apart and
- * know what these are. */
+ * know what these are. An in-place operator is asked for by later readers of its tensor. */
 static bool is_needless(const inference *f, const cfx_node *n) {
     if (cfx_node_result(n).kind != CFX_RESULT_UNKNOWN)
         return needs_data(n);
+    if (cfx__infer_written(n))
+        return false;
     cfx_each_user(n, u) {
         bool known = cfx_node_takes_result(u->user) && !cfx__node_of(u->user)->stale &&
                      cfx_node_result(u->user).kind != CFX_RESULT_UNKNOWN;
         if (!known)
             return false;
     }
-    cfx_each_input(n, u) if (f->changed[cfx__node_of(u->node)->id]) return !n->num_users;
+    cfx_each_input(n, u) if (is_changed(f, u)) return !n->num_users;
     return true;
 }
 
@@ -338,7 +349,7 @@ static bool is_call(const cfx_node *n) {
 /* Whether something is other than it was when the result of n was noted. */
 static bool is_doubted(const inference *f, const cfx_node *n) {
     bool doubted = cfx__node_of(n)->stale;
-    cfx_each_input(n, u) doubted |= f->changed[cfx__node_of(u->node)->id];
+    cfx_each_input(n, u) doubted |= is_changed(f, u);
     return doubted;
 }
 
@@ -525,7 +536,8 @@ cfx__verdict cfx__infer_compare(inference *f, cfx_node *n, cfx_result *got, cfx_
     if (n->op != CFX_CALL_FUNCTION || cfx__infer_untold(n))
         return n->op != CFX_CALL_FUNCTION || binds(n) ? CFX__AS_NOTED : CFX__REFUSED;
     *got = cfx_result_of(cfx__infer_computed(f, n));
-    if (!cfx_ok() && !is_unknown(f) && !cfx__error_unknown())
+    bool untold = !cfx_node_takes_result(n) && is_unknown(f);
+    if (!cfx_ok() && !untold && !cfx__error_unknown())
         return CFX__REFUSED;
     *noted = cfx_ok() ? cfx_result_of(value_of(f, &r)) : r;
     if (cfx_ok() && noted->kind == CFX_RESULT_INT && takes_expression(n))

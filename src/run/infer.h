@@ -10,6 +10,8 @@
 typedef struct cfx__inference {
     const cfx_program *program;
     cfx_module *module; /* whose graph is looked at */
+    uint64_t seen;      /* the version of that graph */
+    struct cfx__in_place *in_place; /* by id of the node; NULL: no node of that graph writes */
     const cfx_node *region; /* the autocast that it is called in; NULL: none */
     cfx_dict *regions;      /* module to that; counted */
     cfx__worlds worlds;
@@ -36,6 +38,11 @@ bool cfx__infer_coarser(cfx__inference *f);
 cfx__exprs *cfx__infer_exprs(cfx__inference *f);
 /* From now on the graph of m is looked at. */
 void cfx__infer_enter(cfx__inference *f, cfx_module *m);
+/* Finds the in-place operators of a graph (cfx__infer_enter does it); the first argument of one,
+ * NULL where n is none; and the node whose result says what the tensor of n is for a reader. */
+void cfx__infer_find_in_place(cfx__inference *f, const cfx_graph *g);
+cfx_node *cfx__infer_written(const cfx_node *n);
+cfx_node *cfx__infer_latest(const cfx__inference *f, cfx_node *n, const cfx_node *reader);
 /* Whether two results are alike, of which sizes are numbers. What is not known is like anything. */
 bool cfx__infer_same(const cfx_result *a, const cfx_result *b);
 

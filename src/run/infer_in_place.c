@@ -40,7 +40,8 @@ void cfx__infer_find_in_place(inference *f, const cfx_graph *g) {
         if (!f->in_place)
             f->in_place = cfx__alloc0((g->made.len + 1) * sizeof *f->in_place);
         cfx_node *maker = maker_of(f, written);
-        *place_of(f, n) = (struct cfx__in_place){.maker = maker, .before = place_of(f, maker)->last};
+        place_of(f, n)->maker = maker;
+        place_of(f, n)->before = place_of(f, maker)->last;
         place_of(f, maker)->last = n;
     }
 }

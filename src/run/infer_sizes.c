@@ -1,4 +1,5 @@
-/* The sizes at which shape rules run, where those of inputs are symbols. Start at cfx__infer_begin. */
+/* The sizes at which shape rules run where those of inputs are symbols. Start at cfx__infer_begin.
+ */
 #include "infer.h"
 
 typedef cfx__inference inference;
@@ -52,6 +53,7 @@ void cfx__infer_end(inference *f) {
     cfx__exprs_free(&f->exprs);
     cfx__worlds_free(&f->worlds);
     cfx_drop(f->regions);
+    cfx__free(f->in_place);
 }
 
 bool cfx__infer_coarser(inference *f) {
