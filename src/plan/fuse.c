@@ -2,6 +2,7 @@
  * is one kernel. Start at cfx__plan_fuse. */
 #include <cfx/ops.h>
 
+#include "../tensor/packed.h"
 #include "plan.h"
 
 /* ---- what follows a node --------------------------------------------------------------------- */
@@ -71,12 +72,15 @@ static bool constant_arg(const cfx__lowering *l, const cfx__run_step *s, int i, 
 }
 
 /* Weights times one number for each channel of the result; scope. NULL where these are not float32,
- * in order and as many. */
+ * in order and as many. Other plans fold the same and find it packed. */
 static cfx_tensor *scaled(const cfx_tensor *w, const cfx_tensor *scale) {
     if (w->dtype != CFX_F32 || scale->dtype != CFX_F32 || scale->numel != w->shape[0] ||
         !w->numel || !cfx__tensor_is_contiguous(w) || !cfx__tensor_is_contiguous(scale))
         return NULL;
-    cfx_tensor *out = cfx__tensor_empty((cfx_site){0}, CFX_F32, false, w->ndim, w->shape, NULL);
+    uint64_t how = cfx__packed_key("scaled", 1, &w->numel);
+    for (int64_t c = 0; c < scale->numel; c++)
+        how = cfx__hash_mix(how, ((const uint32_t *)scale->data)[c]);
+    cfx_tensor *out = cfx__packed_tensor(w, how, CFX_F32, w->ndim, w->shape);
     const int64_t each = w->numel / w->shape[0];
     const float *from = (const float *)w->data, *by = (const float *)scale->data;
     float *to = cfx__obj_is_bad(out) ? NULL : (float *)out->data;

@@ -71,6 +71,38 @@ cfx__packed *cfx__packed_find(cfx__storage *s, uint64_t key, size_t size) {
     return f;
 }
 
+/* ---- made of others -------------------------------------------------------------------------- */
+
+/* What the data of a storage was computed of. */
+typedef struct {
+    cfx__storage *of; /* counted */
+    uint64_t by;
+    void *data;
+} origin;
+
+static void origin_free(void *p) {
+    origin *o = p;
+    cfx_drop(o->of);
+    cfx__free(o->data);
+    cfx__free(o);
+}
+
+cfx_tensor *cfx__packed_tensor(const cfx_tensor *of, uint64_t by, cfx_dtype dtype, int ndim,
+                               const int64_t *shape) {
+    const int64_t numel = cfx__shape_numel((cfx_site){0}, ndim, shape);
+    if (numel < 0)
+        return &cfx__tensor_bad;
+    void *data = cfx__alloc_aligned((size_t)(numel * cfx_dtype_size(dtype)) + 64);
+    if (!data)
+        return cfx__tensor_empty((cfx_site){0}, dtype, false, ndim, shape, NULL);
+    origin *o = cfx__alloc(sizeof *o);
+    *o = (origin){cfx_keep(of->storage), cfx__hash_mix(by, (uint64_t)of->offset), data};
+    cfx_tensor *t = cfx_tensor_borrow(dtype, ndim, shape, data, origin_free, o);
+    if (!cfx__obj_is_bad(t))
+        t->storage->foreign = of->storage->foreign;
+    return t;
+}
+
 /* ---- made once ------------------------------------------------------------------------------- */
 
 /* Stands in the list for a form that a thread is making. */
@@ -114,6 +146,9 @@ static void take_out(cfx__storage *s, cfx__packed *f) {
 
 cfx__packed *cfx__packed_get(cfx__storage *s, uint64_t key, size_t size, cfx__packed_fn *make,
                              void *user) {
+    const origin *from = s->release == origin_free && !s->version ? s->owner : NULL;
+    if (from) /* and nobody wrote to it since */
+        return cfx__packed_get(from->of, cfx__hash_mix(key, from->by), size, make, user);
     if (s->foreign)
         return make(user);
     cfx__packed *place = place_for(s, key, size), *f = found_or(s, place);
@@ -125,8 +160,11 @@ cfx__packed *cfx__packed_get(cfx__storage *s, uint64_t key, size_t size, cfx__pa
     if (f == place) {
         cfx_drop(f);
         f = make(user);
-        if (f)
+        if (f) { /* for whom the form is looked for here, whatever it was made of on the way */
+            f->key = key;
+            f->version = place->version;
             cfx__packed_keep(s, f);
+        }
         take_out(s, place);
     }
     cfx_drop(place);

@@ -10,9 +10,15 @@
 typedef cfx__packed *cfx__packed_fn(void *user);
 
 /* The form of `size` bytes for `key`, made by `make` where there is none and kept with the storage.
- * Of threads that ask for the same at once one makes it and the others wait. A storage that may be
- * written to unseen keeps nothing. The caller owns a count; NULL where it could not be made. */
+ * Of threads that ask for the same at once one makes it and the others wait. What was made of
+ * another storage (below) has its forms there; one that may be written to unseen keeps nothing. The
+ * caller owns a count; NULL where it could not be made. */
 cfx__packed *cfx__packed_get(cfx__storage *s, uint64_t key, size_t size, cfx__packed_fn *make,
                              void *user);
+/* A tensor for numbers that are computed of a tensor's alone and of what the hash `by` says; to be
+ * filled at once. Forms of it are kept with that tensor's storage, so that whoever computes it
+ * again finds them. Scope. */
+cfx_tensor *cfx__packed_tensor(const cfx_tensor *of, uint64_t by, cfx_dtype dtype, int ndim,
+                               const int64_t *shape);
 
 #endif
