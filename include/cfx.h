@@ -40,6 +40,7 @@
 #include <cfx/trace.h>
 #include <cfx/export.h>
 #include <cfx/run.h>
+#include <cfx/select.h>
 #include <cfx/session.h>
 #include <cfx/check.h>
 #include <cfx/rewrite.h>

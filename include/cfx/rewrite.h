@@ -155,7 +155,9 @@ CFX_API bool cfx_match_nodes(cfx_node *n, const char *text, ...);
  * has two results, `_` is anything. Numbers that names stand for may be computed with in the
  * result: x * a * b -> x * (a * b). Conditions follow `where`, several may: dtype(x), rank(x),
  * shape(x), numel(x), len(l), users(x), number(a), int(a), none(a), tensor(x), constant(x), abs(a),
- * close(a, b), compared and joined as in Python; one that asks for what is not known does not hold.
+ * close(a, b), module(x) (the path of the innermost module that has it), selected(x, 'op:relu')
+ * (whether a selector picks it: cfx/select.h), compared and joined as in Python; one that asks for
+ * what is not known does not hold.
  * A # starts a comment. Rules do not change once they are read: threads may apply them at once. */
 typedef struct cfx_rules cfx_rules;
 

@@ -195,8 +195,8 @@ CFX_API bool cfx_program_settle(const cfx_program *p);
 /* ---- taps ------------------------------------------------------------------------------------ */
 
 /* Runs and collects the values of chosen nodes: a dict of name to value; scope. A selector is a
- * node name, "op:relu" (what cfx_node_is is asked, or a pattern over it), "module:layers.0" (a
- * module path) or a glob over names. Nodes of sub-graphs are picked too; they are called by
+ * node name, a glob over names, "op:relu", "module:layers.0" or "source:model.py:12" (see
+ * cfx/select.h). Nodes of sub-graphs are picked too; they are called by
  * cfx_run_path and their name, and a selector may leave out the rounds of loops:
  * "while_loop.while_loop_body_graph_0.mul" is that node in each round. */
 CFX_API cfx_dict *cfx_tap_from(cfx_site at, cfx_module *gm, const char *selector, cfx_args args);

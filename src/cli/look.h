@@ -39,8 +39,8 @@ bool cli_choose_inputs(cfx_program *p, const char *inputs, cfx_list *flat);
  * each result. Returns an exit code: CLI_DIFFERS where one is beyond the tolerance of its dtype,
  * which is `least` at least. */
 int cli_verify(const char *model, const char *inputs, const cfx_program *changed, double least);
-/* cfx opt --extract A..B and --reduce: the part is written to `out`. Return an exit code. */
-int cli_extract(const char *model, const char *range, cli_out *out);
+/* cfx opt --extract SELECTOR and --reduce: the part is written to `out`. Return an exit code. */
+int cli_extract(const char *model, const char *selector, cli_out *out);
 int cli_join(const char *model, const char *other, const char *const *wires, int n, cli_out *out);
 /* cfx opt --dynamic: n sizes, "in0.0=batch", become symbols. */
 int cli_dynamic(const char *model, const char *inputs, const char *const *sizes, int n,

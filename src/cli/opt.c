@@ -11,7 +11,7 @@
 static const char help[] =
     "usage: cfx opt MODEL -o OUT.pt2 [--pass NAME[:OPTION=VALUE,...]]... [--explain] [--verify]\n"
     "               [--inputs F] [--bisect CMD] [--force]\n"
-    "       cfx opt MODEL -o OUT.pt2 --extract A..B\n"
+    "       cfx opt MODEL -o OUT.pt2 --extract A..B|SELECTOR\n"
     "       cfx opt MODEL -o OUT.pt2 --reduce [--check CMD] [--inputs F]\n"
     "       cfx opt MODEL -o OUT.pt2 --join OTHER [--wire INPUT=out0]...\n"
     "       cfx opt MODEL -o OUT.pt2 --dynamic IN.DIM=NAME... [--inputs F]\n"
@@ -32,7 +32,8 @@ static const char help[] =
     "\n"
     "Part of a program instead:\n"
     "  --extract A..B   what lies between nodes A and B, both included, with its weights; A or B\n"
-    "                   may be several nodes with commas between, or missing\n"
+    "                   may be several nodes with commas between, or missing. Or the nodes that\n"
+    "                   a selector picks: module:layers.0\n"
     "  --reduce         the fewest nodes, then the smallest sizes, on which CMD still fails; its\n"
     "                   inputs are written beside OUT, to a .safetensors; where OUT is a .fx,\n"
     "                   which has one already, to an .inputs.safetensors\n"

@@ -6,12 +6,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-int cli_extract(const char *model, const char *range, cli_out *out) {
-    const char *dots = strstr(range, "..");
+/* "A..B" has what B is as its results, another selector all that is used outside of it. */
+static cfx_program *part_of(const cfx_program *p, const char *selector) {
+    const char *dots = strstr(selector, "..");
     if (!dots)
-        return cli_usage(&cli_opt, "--extract wants A..B, not '%s'", range);
-    const char *from = cfx__string_new(range, (size_t)(dots - range))->text;
-    cfx_program *p = cli_read(model, out), *part = cfx_extract(p, from, dots + 2);
+        return cfx_extract_nodes(
+            p, cfx_failed(p) ? cfx_bad() : cfx_select_nodes(p->module->graph, selector));
+    return cfx_extract(p, cfx__string_new(selector, (size_t)(dots - selector))->text, dots + 2);
+}
+
+int cli_extract(const char *model, const char *selector, cli_out *out) {
+    cfx_program *p = cli_read(model, out), *part = part_of(p, selector);
     int code = cfx_ok() ? cli_write(part, out) : cli_trouble();
     if (code != CLI_DONE)
         return code;

@@ -7,8 +7,9 @@
 #include "../graph/graph.h"
 
 static const char help[] =
-    "usage: cfx show MODEL [--as FORM] [--node NAME] [--cost [--size SYMBOL=N]...]\n"
-    "                [--path A B] [--around NODE [--hops N]] [--check [--dialect NAME]]\n"
+    "usage: cfx show MODEL [--as FORM] [--node NAME] [--nodes SELECTOR]\n"
+    "                [--cost [--size SYMBOL=N]...] [--path A B] [--around NODE [--hops N]]\n"
+    "                [--check [--dialect NAME]]\n"
     "       cfx show F.safetensors|F.npy|F.npz|F.pt [--node NAME] [--as json]\n"
     "\n"
     "Shows a program without running it; weights are not read.\n"
@@ -21,6 +22,7 @@ static const char help[] =
     "  --as plan        the kernels that it is run by, on inputs made up as for cfx bench\n"
     "  --after PASS     with --as plan: what is known of each node after that pass of lowering\n"
     "  --as names       the names of the nodes, a line each\n"
+    "  --nodes SELECTOR the nodes that a selector picks, as the graph prints them\n"
     "  --node NAME      all there is to say of one node: arguments, users, shape, module, source\n"
     "                   line; statistics of its weights\n"
     "  --cost           what a run takes: FLOPs and memory of modules and operators, in all, and\n"
@@ -90,9 +92,9 @@ static int show(cfx_program *p, const char *form) {
     return wrong_form(form);
 }
 
-/* The table of --tsv. */
-static void note_nodes(const cfx_program *p) {
-    cfx_each_node(p->module->graph, n) CFX_SCOPE {
+/* A row of --tsv. */
+static void note_node(const cfx_node *n) {
+    CFX_SCOPE {
         cfx_result r = cfx_node_result(n);
         cfx__text target = {0};
         cfx__target_text(&target, n->target);
@@ -101,6 +103,22 @@ static void note_nodes(const cfx_program *p) {
                                             cfx_is_none(r.value) ? "" : cfx_result_text(&r),
                                             "module", cli_module_of(n)));
     }
+}
+
+static void note_nodes(const cfx_program *p) {
+    cfx_each_node(p->module->graph, n) note_node(n);
+}
+
+static int show_nodes(const cfx_program *p, const char *selector) {
+    cfx_value nodes = cfx_select_nodes(p->module->graph, selector);
+    if (cfx_is_bad(nodes))
+        return cli_trouble();
+    for (int64_t i = 0; i < cfx_as_list(nodes)->len; i++) {
+        const cfx_node *n = cfx_as_node(cfx_as_list(nodes)->items[i]);
+        CFX_SCOPE cli_print("%s\n", cfx_node_format(n));
+        note_node(n);
+    }
+    return cfx_ok() ? CLI_DONE : cli_trouble();
 }
 
 enum { MAX_SIZES = 16 };
@@ -126,6 +144,7 @@ static int show_costs(cfx_program *p, const char *form, const char *const *sizes
 static int run(int argc, char **argv) {
     const char *model = NULL, *form = "tree", *node = NULL, *sizes[MAX_SIZES];
     const char *from = NULL, *to = NULL, *around = NULL, *after = NULL, *dialect = NULL;
+    const char *selector = NULL;
     int nsizes = 0, hops = 2;
     bool cost = false, check = false;
     cli_words w = {argc, argv, .command = &cli_show};
@@ -141,6 +160,7 @@ static int run(int argc, char **argv) {
             to = w.argv[++w.at];
         } else if (!cli_value(&w, "--around", &around) && !cli_number(&w, "--hops", &hops) &&
                    !cli_value(&w, "--as", &form) && !cli_value(&w, "--node", &node) &&
+                   !cli_value(&w, "--nodes", &selector) &&
                    !cli_value(&w, "--after", &after) && !cli_value(&w, "--dialect", &dialect) &&
                    !cli_flag(&w, "--check", &check) && !cli_flag(&w, "--cost", &cost))
             cli_rest(&w, &model);
@@ -153,13 +173,14 @@ static int run(int argc, char **argv) {
         return cli_usage(&cli_show, "--size goes with --cost");
     if (cli_answers_json())
         form = "json";
-    const bool json = !strcmp(form, "json"), whole = !from && !around && !cost;
+    const bool json = !strcmp(form, "json"), whole = !from && !around && !cost && !selector;
     if (whole && (json || !strcmp(form, "tree")) && cfx_tensors_are_in(model)) {
         if (json)
             cli_answer_as_json();
         return cli_show_tensors(model, node);
     }
-    cli_answer_elsewhere(); /* of a program: what --as json says */
+    if (!selector)
+        cli_answer_elsewhere(); /* of a program: what --as json says */
     cfx_program *p = cfx_open(model);
     if (!cfx_ok())
         return cli_trouble();
@@ -167,6 +188,8 @@ static int run(int argc, char **argv) {
         return cli_usage(&cli_show, "--after goes with --as plan");
     if (check || dialect)
         return cli_show_problems(p, model, dialect);
+    if (selector)
+        return show_nodes(p, selector);
     if (from)
         return cli_show_path(p, from, to);
     if (around)

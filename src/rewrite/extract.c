@@ -1,5 +1,8 @@
 /* Part of a program as a program of its own. Start at cfx__extract_set: the nodes are chosen, what
  * they use from outside becomes inputs, and what is wanted of them results. */
+#include <cfx/select.h>
+
+#include "../run/select.h"
 #include "split.h"
 
 typedef struct extracting {
@@ -151,25 +154,20 @@ static bool is_call(const cfx_node *n) {
     return n->op != CFX_PLACEHOLDER && n->op != CFX_GET_ATTR && n->op != CFX_OUTPUT;
 }
 
-/* Marks what lies between: computed from `from`, and needed for `to`. */
+/* The nodes of a list, by id; the caller frees it. */
+static bool *marked(const cfx_graph *g, cfx_value nodes) {
+    bool *all = cfx__alloc0(g->made.len + 1);
+    for (int64_t i = 0; nodes.tag == CFX_TAG_LIST && i < cfx_as_list(nodes)->len; i++)
+        all[cfx__node_of(cfx_as_node(cfx_as_list(nodes)->items[i]))->id] = true;
+    return all;
+}
+
 static void choose(const cfx_graph *g, cfx_value from, cfx_value to, bool *chosen) {
-    bool *below = cfx__alloc0(g->made.len + 1), *above = cfx__alloc0(g->made.len + 1);
-    for (int64_t i = 0; from.tag == CFX_TAG_LIST && i < cfx_as_list(from)->len; i++)
-        below[cfx__node_of(cfx_as_node(cfx_as_list(from)->items[i]))->id] = true;
-    for (int64_t i = 0; i < cfx_as_list(to)->len; i++)
-        above[cfx__node_of(cfx_as_node(cfx_as_list(to)->items[i]))->id] = true;
-    cfx_each_node(g, n) {
-        bool *here = &below[cfx__node_of(n)->id];
-        *here |= from.tag != CFX_TAG_LIST;
-        cfx_each_input(n, u) *here |= below[cfx__node_of(u->node)->id];
-    }
-    for (cfx_node *n = cfx_graph_last(g); n; n = cfx_node_before(n)) {
-        bool up = above[cfx__node_of(n)->id];
-        cfx_each_input(n, u) above[cfx__node_of(u->node)->id] |= up;
-        chosen[cfx__node_of(n)->id] = up && below[cfx__node_of(n)->id] && is_call(n);
-    }
-    cfx__free(below);
-    cfx__free(above);
+    bool *first = marked(g, from), *last = marked(g, to);
+    cfx__run_between(g, from.tag == CFX_TAG_LIST ? first : NULL, last, chosen);
+    cfx_each_node(g, n) chosen[cfx__node_of(n)->id] &= is_call(n);
+    cfx__free(first);
+    cfx__free(last);
 }
 
 cfx_program *cfx_extract(const cfx_program *p, const char *from, const char *to) {
@@ -192,5 +190,36 @@ cfx_program *cfx_extract(const cfx_program *p, const char *from, const char *to)
             out = cfx__extract_set(p, chosen, last, cfx_dict_new());
         cfx__free(chosen);
     }
+    return cfx_scope_return(mark, out);
+}
+
+/* Of the chosen nodes those that something else uses. */
+static cfx_value results_of(const cfx_graph *g, const bool *chosen) {
+    cfx_value found = cfx_list_value(0, NULL);
+    cfx_each_node(g, n) {
+        bool outside = false;
+        if (!chosen[cfx__node_of(n)->id])
+            continue;
+        cfx_each_user(n, u) outside |= !chosen[cfx__node_of(u->user)->id];
+        if (outside)
+            cfx_list_append(cfx_as_list(found), cfx_node_value(n));
+    }
+    return found;
+}
+
+cfx_program *cfx_extract_nodes(const cfx_program *p, cfx_value nodes) {
+    if (!cfx_ok() || nodes.tag != CFX_TAG_LIST || !cfx__program_whole((cfx_site){0}, p))
+        return &cfx__program_bad;
+    size_t mark = cfx_scope_open();
+    cfx_graph *g = p->module->graph;
+    bool *chosen = marked(g, nodes);
+    cfx_each_node(g, n) chosen[cfx__node_of(n)->id] &= is_call(n);
+    cfx_value results = results_of(g, chosen);
+    cfx_program *out = &cfx__program_bad;
+    if (cfx_as_list(results)->len)
+        out = cfx__extract_set(p, chosen, results, cfx_dict_new());
+    else
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "nothing of these nodes is used by others");
+    cfx__free(chosen);
     return cfx_scope_return(mark, out);
 }

@@ -381,6 +381,13 @@ TEST(extract_between_nodes) {
     cfx_value got = cfx_program_run(part, cfx_dict_get(taps, "linear"));
     CHECK(cfx_integer(cfx_allclose(cfx_at(got, 0), cfx_dict_get(taps, "linear_1"))));
     CHECK(cfx_extract(p, NULL, NULL) != NULL);
+    part = cfx_extract_nodes(p, cfx_select_nodes(p->module->graph, "relu,module:fc1"));
+    if (CHECK_OK() && CHECK(part != NULL)) {
+        CHECK_INT(part->ninputs, 3);
+        CHECK_STR(strstr(cfx_module_code(part->module), "    return"), "    return (relu,)\n    ");
+    }
+    CHECK(cfx_failed(cfx_extract_nodes(p, cfx_select_nodes(p->module->graph, "x"))));
+    CHECK_ERROR("nothing of these nodes is used by others");
     CHECK(cfx_failed(cfx_extract(p, "nothing", NULL)));
     CHECK_ERROR("the program has no node called 'nothing'");
     CHECK(cfx_failed(cfx_extract(p, "linear_1", "relu")));

@@ -118,6 +118,22 @@ static cfx_value item(const cfx_value *v) {
     return i >= 0 && i < cfx_as_list(v[0])->len ? cfx_as_list(v[0])->items[i] : cfx_none();
 }
 
+/* The path of the innermost module that a node is of. */
+static cfx_value module_of(const cfx_value *v) {
+    cfx_value stack =
+        v->tag == CFX_TAG_NODE ? cfx_node_get_meta(cfx_as_node(*v), "nn_module_stack") : cfx_none();
+    if (stack.tag != CFX_TAG_DICT || !cfx_as_dict(stack)->len)
+        return cfx_none();
+    return cfx_at(cfx_as_dict(stack)->entries[cfx_as_dict(stack)->len - 1].value, 0);
+}
+
+static cfx_value is_selected(const cfx_value *v) {
+    const char *selector = cfx_text(v[1]);
+    return v[0].tag == CFX_TAG_NODE && selector
+               ? cfx_bool(cfx__run_selects(selector, cfx_as_node(v[0])))
+               : cfx_none();
+}
+
 /* kinds: what arguments have to be for the function to be asked: anything, a value that is known, a
  * number. */
 static const struct {
@@ -130,6 +146,7 @@ static const struct {
                  {"len", 1, KNOWN, len_of},        {"users", 1, KNOWN, users_of},
                  {"number", 1, ANYTHING, is_number}, {"int", 1, ANYTHING, is_int},
                  {"none", 1, ANYTHING, is_none},   {"tensor", 1, ANYTHING, is_tensor},
+                 {"module", 1, KNOWN, module_of},  {"selected", 2, KNOWN, is_selected},
                  {"abs", 1, NUMBERS, absolute},
                  {"close", 2, NUMBERS, close_to},  {"not", 1, ANYTHING, not_},
                  {"and", 2, ANYTHING, and_},       {"or", 2, ANYTHING, or_},

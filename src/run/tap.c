@@ -5,39 +5,6 @@
 #include "run.h"
 
 
-/* ---- selectors ------------------------------------------------------------------------------- */
-
-/* Whether one of the node's modules is at `path` or matches it as a pattern. */
-static bool in_module(const char *path, const cfx_node *n) {
-    if (n->op == CFX_CALL_MODULE && cfx__text_glob(path, n->target.name))
-        return true;
-    cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
-    for (int64_t i = 0; stack.tag == CFX_TAG_DICT && i < cfx_as_dict(stack)->len; i++) {
-        const char *at = cfx_text(cfx_at(cfx_as_dict(stack)->entries[i].value, 0));
-        if (at && cfx__text_glob(path, at))
-            return true;
-    }
-    return false;
-}
-
-/* A pattern over what cfx_node_is compares, or over the whole target. */
-static bool is_op(const char *pattern, const cfx_node *n) {
-    size_t mark = cfx_scope_open();
-    const char *name = cfx__node_operator(n);
-    bool is = name && (cfx__text_glob(pattern, name) || cfx__text_glob(pattern, n->target.name) ||
-                       cfx_node_is(n, pattern));
-    cfx_scope_close(mark);
-    return is;
-}
-
-bool cfx__run_selects(const char *selector, const cfx_node *n) {
-    if (!strncmp(selector, "op:", 3))
-        return is_op(selector + 3, n);
-    if (!strncmp(selector, "module:", 7))
-        return in_module(selector + 7, n);
-    return cfx__text_glob(selector, n->name);
-}
-
 /* ---- taps ------------------------------------------------------------------------------------ */
 
 typedef struct {
