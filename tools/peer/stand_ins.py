@@ -5,6 +5,7 @@ import contextlib
 import functools
 import importlib.abc
 import importlib.machinery
+import io
 import itertools
 import os
 import sys
@@ -92,6 +93,16 @@ class TestCase(unittest.TestCase):
 
     def wrap_with_cuda_policy(self, *a):
         pass
+
+    @contextlib.contextmanager
+    def capture_stderr(self):
+        """A list whose one item is what was written meanwhile."""
+        text, was, out = io.StringIO(), sys.stderr, [""]
+        sys.stderr = text
+        try:
+            yield out
+        finally:
+            sys.stderr, out[0] = was, text.getvalue()
 
 
 def _dedent(text):

@@ -146,6 +146,11 @@ class Structure(unittest.TestCase):
         self.assertIs(cond.target, torch.ops.higher_order.cond)
         x = torch.ones(3)
         self.assertTrue(torch.equal(ep.module()(x, torch.tensor(False)), x.cos()))
+        each = torch._higher_order_ops.map
+        ep = program_of(lambda xs, y: each(lambda x, y: (x + y, x * y), xs, y),
+                        torch.ones(3, 2), torch.full((2,), 2.0))
+        got = ep.module()(torch.ones(3, 2), torch.full((2,), 2.0))
+        self.assertEqual([t.sum().item() for t in got], [18.0, 12.0])
         with self.assertRaisesRegex(AttributeError, "nothing_like_it"):
             torch.ops.higher_order.nothing_like_it
 

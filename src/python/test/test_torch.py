@@ -13,6 +13,49 @@ from cfx.torch import fx
 from cfx.torch.fx.passes.split_module import split_module
 
 
+class Gradual(unittest.TestCase):
+    """Types by sizes: annotations in forward are checked, what they do not say is Dyn."""
+
+    def check(self, shape, expected):
+        from cfx.torch.fx.experimental.graph_gradual_typechecker import GraphTypeChecker
+        from cfx.torch.fx.tensor_type import TensorType
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.conv = torch.nn.Conv2d(2, 4, 3, stride=2, padding=1)
+                self.norm = torch.nn.BatchNorm2d(4)
+                self.fc = torch.nn.Linear(16, 5)
+
+            def forward(self, x):
+                return self.fc(torch.flatten(self.norm(self.conv(x)) + 1, 1))
+
+        gm = fx.symbolic_trace(Model())
+        next(iter(gm.graph.nodes)).type = TensorType(shape)
+        GraphTypeChecker({}, gm).type_check()
+        self.assertEqual(list(gm.graph.nodes)[-1].type, TensorType(expected))
+
+    def test_types_follow_from_each_other(self):
+        from cfx.torch.fx.tensor_type import Dyn
+
+        self.check((1, 2, 4, 4), (1, 5))
+        self.check((Dyn, 2, 4, Dyn), (Dyn, 5))
+        with self.assertRaisesRegex(TypeError, "Cannot apply Conv2d"):
+            self.check((1, 3, 4, 4), (1, 5))
+        with self.assertRaisesRegex(TypeError, "Inconsistent 16 and"):
+            self.check((1, 2, 8, 4), (1, 5))
+
+    def test_annotations_stand_in_code(self):
+        from cfx.torch.fx.tensor_type import Dyn, TensorType
+
+        def f(x: TensorType((1, Dyn))):
+            return torch.relu(x)
+
+        gm = fx.symbolic_trace(f)
+        self.assertEqual(next(iter(gm.graph.nodes)).type, TensorType((1, Dyn)))
+        self.assertEqual(gm(torch.tensor([-1.0])).tolist(), [0.0])
+
+
 class Names(unittest.TestCase):
     def test_every_spelling_is_a_name(self):
         """What the registry knows by a path of torch's is there under it."""

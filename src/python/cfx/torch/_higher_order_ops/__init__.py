@@ -89,8 +89,7 @@ _operators = {name: _Operator(name, f) for name, f in (
     ("cond", cond),
     ("while_loop", lambda test, body, carried, additional=(): while_loop(
         lambda *a: test(*a, *additional), lambda *a: body(*a, *additional), carried)),
-    ("map_impl", lambda f, xs, args=(): [map(lambda x, *rest: f(x, *rest), *xs, *args)]
-     if len(xs) == 1 else map(f, xs, *args)),
+    ("map_impl", lambda f, xs, args=(): map(lambda x, *rest: f(*x, *rest), tuple(xs), *args)),
     ("scan", lambda f, init, xs, dim=0, reverse=False, additional=(): scan(
         f, init, xs, dim=dim, reverse=reverse)),
     ("associative_scan", associative_scan),

@@ -12,6 +12,7 @@ from cfx import _cfx
 from cfx._functions import find, torch
 
 from ..utils import _pytree as pytree
+from . import tensor_type
 from . import _pytree as fx_pytree
 from ._compatibility import compatibility
 
@@ -259,6 +260,9 @@ def type_globals(annotation, found):
         module = annotation.__module__
         if module != "builtins" and module.partition(".")[0] not in ("torch", "cfx"):
             found[_spelled(f"{module}.{annotation.__qualname__}")] = annotation
+    elif isinstance(annotation, tensor_type.TensorType):
+        found["TensorType"] = tensor_type.TensorType
+        found[_spelled(repr(annotation.__args__))] = annotation.__args__
     elif typing.get_origin(annotation) is not None:
         head = repr(annotation).split("[")[0]
         name = head.rpartition(".")[2]

@@ -3,7 +3,6 @@ import ast
 import copy
 import functools
 import inspect
-import textwrap
 import types
 
 from ...nn import Module
@@ -15,7 +14,10 @@ class AST_Rewriter(ast.NodeTransformer):
     """Rewrites what cannot be traced as calls that can."""
 
     def rewrite(self, fn):
-        source = textwrap.dedent("".join(inspect.getsourcelines(fn)[0]))
+        lines = inspect.getsourcelines(fn)[0]
+        head = next(line for line in lines if line.lstrip().startswith(("def ", "async def ")))
+        indent = head[:len(head) - len(head.lstrip())]
+        source = "".join(line.removeprefix(indent) for line in lines)  # texts may be less indented
         tree = ast.fix_missing_locations(self.visit(ast.parse(source)))
         scope = copy.copy(fn.__globals__)
         before = set(scope)

@@ -7,7 +7,8 @@ from ..parameter import Parameter
 
 
 def fuse_conv_bn_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose=False):
-    """(weight, bias) of a convolution with the batch norm behind it."""
+    """(weight, bias) of a convolution with the batch norm behind it, of the dtypes it has."""
+    bias_dtype = conv_w.dtype if conv_b is None else conv_b.dtype
     conv_b = cfx.zeros_like(bn_rm) if conv_b is None else conv_b
     bn_w = cfx.ones_like(bn_rm) if bn_w is None else bn_w
     bn_b = cfx.zeros_like(bn_rm) if bn_b is None else bn_b
@@ -16,8 +17,8 @@ def fuse_conv_bn_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, trans
     shape += [1] * (conv_w.dim() - 2)
     weight = conv_w * (bn_w * factor).reshape(shape)
     bias = (conv_b - bn_rm) * factor * bn_w + bn_b
-    return (Parameter(weight.detach(), conv_w.requires_grad),
-            Parameter(bias.detach(), conv_b.requires_grad))
+    return (Parameter(weight.detach().to(conv_w.dtype), conv_w.requires_grad),
+            Parameter(bias.detach().to(bias_dtype), conv_b.requires_grad))
 
 
 def fuse_conv_bn_eval(conv, bn, transpose=False):
@@ -32,10 +33,12 @@ def fuse_conv_bn_eval(conv, bn, transpose=False):
 
 
 def fuse_linear_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b):
+    bias_dtype = linear_w.dtype if linear_b is None else linear_b.dtype
     linear_b = cfx.zeros_like(bn_rm) if linear_b is None else linear_b
     scale = bn_w * cfx.rsqrt(bn_rv + bn_eps)
-    return (Parameter((linear_w * scale.unsqueeze(-1)).detach(), linear_w.requires_grad),
-            Parameter(((linear_b - bn_rm) * scale + bn_b).detach(), linear_b.requires_grad))
+    weight = (linear_w * scale.unsqueeze(-1)).detach().to(linear_w.dtype)
+    bias = ((linear_b - bn_rm) * scale + bn_b).detach().to(bias_dtype)
+    return Parameter(weight, linear_w.requires_grad), Parameter(bias, linear_b.requires_grad)
 
 
 def fuse_linear_bn_eval(linear, bn):

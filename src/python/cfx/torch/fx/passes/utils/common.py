@@ -35,7 +35,7 @@ def lift_subgraph_as_module(gm, subgraph, comp_name="", class_name="GraphModule"
         value = getattr(current, path[-1])
         if target not in names:
             setattr(holder, path[-1], value)
-            names[comp_name + "." + target if comp_name else target] = target
+            names[target] = f"{comp_name}.{target}"
     return GraphModule(below, subgraph, class_name), names
 
 
