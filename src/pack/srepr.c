@@ -341,6 +341,8 @@ void cfx__srepr_write(cfx__text *out, cfx_value v) {
             name = functions[i].name;
             break;
         }
+    if (s->op == CFX__SYM_MOD && !cfx__sym_is_natural_mod(s))
+        name = "PythonMod";
     bool chain = s->op == CFX__SYM_ADD || s->op == CFX__SYM_MUL || s->op == CFX__SYM_MIN ||
                  s->op == CFX__SYM_MAX;
     cfx__text_printf(out, "%s(", name);

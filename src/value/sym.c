@@ -338,21 +338,20 @@ static bool term_divides(const term *by, const term *t) {
     return true;
 }
 
-/* Narrows `common` to what divides t as well. */
+/* Narrows `common` to what is a factor of t as well: s of 2*s, but not of s**2, as in PyTorch. */
 static void term_common(term *common, const term *t) {
     common->coef = gcd(common->coef, t->coef);
     size_t kept = 0;
     for (size_t i = 0; i < common->f.len; i++) {
         factor f = common->f.data[i];
-        int64_t exp = exponent_of(t, f.base);
-        f.exp = exp < f.exp ? exp : f.exp;
-        if (f.exp > 0)
+        if (exponent_of(t, f.base) == f.exp)
             common->f.data[kept++] = f;
     }
     common->f.len = kept;
 }
 
-/* a // b. Terms that b divides are taken out whole; what is left is freed of common factors. */
+/* a // b. Terms that the number b divides are taken out whole; what is left is freed of common
+ * factors. */
 static sym *sym_floordiv(sym *a, sym *b) {
     if (b->op == CFX__SYM_INT && b->hint == 1)
         return a;
@@ -366,10 +365,9 @@ static sym *sym_floordiv(sym *a, sym *b) {
     term_split(&by, b, 1);
     term_split(&common, b, 1);
     sym *whole = constant(0), *rest = constant(0);
-    bool number = b->op == CFX__SYM_INT;
     for (size_t i = 0; i < terms.len; i++) {
         const term *t = &terms.data[i];
-        if (term_divides(&by, t) && (number || terms.len == 1))
+        if (b->op == CFX__SYM_INT && term_divides(&by, t))
             whole = sym_add(whole, term_quotient(t, &by));
         else
             rest = sym_add(rest, term_build(t));
@@ -378,18 +376,18 @@ static sym *sym_floordiv(sym *a, sym *b) {
     sum_split(&terms, rest, 1);
     for (size_t i = 0; i < terms.len; i++)
         term_common(&common, &terms.data[i]);
-    if (common.f.len || common.coef > 1) {
-        sym *left = constant(0);
+    bool freed = common.f.len || common.coef > 1;
+    if (freed) {
+        rest = constant(0);
         for (size_t i = 0; i < terms.len; i++)
-            left = sym_add(left, term_quotient(&terms.data[i], &common));
-        rest = left;
+            rest = sym_add(rest, term_quotient(&terms.data[i], &common));
         b = term_quotient(&by, &common);
     }
     sum_release(&terms);
     VEC_FREE(by.f);
     VEC_FREE(common.f);
-    if (b->op == CFX__SYM_INT && b->hint == 1)
-        return sym_add(whole, rest);
+    if (freed)
+        return sym_add(whole, sym_floordiv(rest, b));
     if (rest->op == CFX__SYM_INT && (b->op == CFX__SYM_INT || rest->hint == 0))
         return sym_add(whole, constant(rest->hint ? quotient(rest->hint, b->hint) : 0));
     return sym_add(whole, make(CFX__SYM_FLOORDIV, rest, b));
@@ -480,116 +478,4 @@ cfx_value cfx__sym_binary(cfx__sym_op op, cfx_value va, cfx_value vb) {
     if (!cfx_ok())
         made = cfx_bad();
     return cfx_scope_return_value(mark, made);
-}
-
-/* ---- text ------------------------------------------------------------------------------------ */
-
-/* How tightly an expression holds together when printed, in sympy's numbers; PyTorch gives its
- * floor division and Mod less than a sum has, so they stand in parentheses inside one. */
-enum {
-    HOLDS_FLOORDIV = 35,
-    HOLDS_ADD = 40,
-    HOLDS_MUL = 50,
-    HOLDS_POW = 60,
-    HOLDS_CALL = 70,
-    HOLDS_ATOM = 1000
-};
-
-static int holds(const sym *s) {
-    switch (s->op) {
-    case CFX__SYM_INT: return s->hint < 0 ? HOLDS_ADD : HOLDS_ATOM;
-    case CFX__SYM_ADD: return HOLDS_ADD;
-    case CFX__SYM_MUL: return HOLDS_MUL;
-    case CFX__SYM_POW: return HOLDS_POW;
-    case CFX__SYM_FLOORDIV:
-    case CFX__SYM_MOD: return HOLDS_FLOORDIV;
-    case CFX__SYM_MIN:
-    case CFX__SYM_MAX: return HOLDS_CALL;
-    default: return HOLDS_ATOM;
-    }
-}
-
-static void put_wrapped(cfx__text *out, const sym *s, int level) {
-    bool wrap = holds(s) <= level;
-    if (wrap)
-        cfx__text_putc(out, '(');
-    cfx__sym_print(out, s);
-    if (wrap)
-        cfx__text_putc(out, ')');
-}
-
-static void put_term(cfx__text *out, const sym *s, bool first) {
-    cfx__text one = {0};
-    put_wrapped(&one, s, HOLDS_FLOORDIV);
-    bool minus = one.data[0] == '-';
-    if (!first)
-        cfx__text_puts(out, minus ? " - " : " + ");
-    cfx__text_puts(out, one.data + (minus && !first));
-    cfx__text_release(&one);
-}
-
-static void put_sum(cfx__text *out, const sym *s) {
-    if (s->a->op == CFX__SYM_ADD)
-        put_sum(out, s->a);
-    else
-        put_term(out, s->a, true);
-    put_term(out, s->b, false);
-}
-
-static void put_product(cfx__text *out, const sym *s) {
-    if (s->a->op == CFX__SYM_MUL)
-        put_product(out, s->a);
-    else if (s->a->op == CFX__SYM_INT)
-        cfx__text_printf(out, s->a->hint == -1 ? "-" : "%lld", (long long)s->a->hint);
-    else
-        put_wrapped(out, s->a, HOLDS_MUL);
-    if (s->a->op != CFX__SYM_INT || s->a->hint != -1)
-        cfx__text_putc(out, '*');
-    put_wrapped(out, s->b, HOLDS_MUL);
-}
-
-static void put_bound_args(cfx__text *out, const sym *s, cfx__sym_op op) {
-    if (s->op != op) {
-        cfx__sym_print(out, s);
-        return;
-    }
-    put_bound_args(out, s->a, op);
-    cfx__text_puts(out, ", ");
-    put_bound_args(out, s->b, op);
-}
-
-void cfx__sym_print(cfx__text *out, const sym *s) {
-    switch (s->op) {
-    case CFX__SYM_INT: cfx__text_printf(out, "%lld", (long long)s->hint); break;
-    case CFX__SYM_NAME:
-        cfx__text_puts_line(out, s->name);
-        break;
-    case CFX__SYM_ADD: put_sum(out, s); break;
-    case CFX__SYM_MUL: put_product(out, s); break;
-    case CFX__SYM_POW:
-        put_wrapped(out, s->a, HOLDS_POW);
-        cfx__text_puts(out, "**");
-        put_wrapped(out, s->b, HOLDS_POW);
-        break;
-    case CFX__SYM_FLOORDIV:
-        cfx__text_putc(out, '(');
-        put_wrapped(out, s->a, HOLDS_ATOM - 1);
-        cfx__text_puts(out, "//");
-        put_wrapped(out, s->b, HOLDS_ATOM - 1);
-        cfx__text_putc(out, ')');
-        break;
-    case CFX__SYM_MOD:
-        cfx__text_puts(out, "Mod(");
-        cfx__sym_print(out, s->a);
-        cfx__text_puts(out, ", ");
-        cfx__sym_print(out, s->b);
-        cfx__text_putc(out, ')');
-        break;
-    case CFX__SYM_MIN:
-    case CFX__SYM_MAX:
-        cfx__text_puts(out, s->op == CFX__SYM_MIN ? "Min(" : "Max(");
-        put_bound_args(out, s, s->op);
-        cfx__text_putc(out, ')');
-        break;
-    }
 }

@@ -76,6 +76,29 @@ TEST(sym_numbers_that_do_not_fit_are_errors) {
     CHECK_STR(cfx_repr(large), "9223372036854775807*s77");
 }
 
+/* As in PyTorch, which frees a quotient of factors that stand in all terms, not of powers. */
+TEST(sym_quotients_keep_powers) {
+    cfx_value square = mul(s27(), s27());
+    CHECK_STR(cfx_repr(over(square, s27())), "((s27**2)//s27)");
+    CHECK_STR(cfx_repr(over(add(square, s27()), s27())), "((s27**2 + s27)//s27)");
+    CHECK_STR(cfx_repr(over(mul(num(2), mul(s27(), s77())), s27())), "2*s77");
+    CHECK_STR(cfx_repr(over(mul(square, s77()), mul(s77(), num(3)))), "((s27**2)//3)");
+    cfx_value terms = add(mul(num(4), mul(s27(), s77())), mul(num(2), s27()));
+    CHECK_STR(cfx_repr(over(terms, mul(num(4), s27()))), "s77");
+}
+
+/* Python's remainder of what may be negative, when sizes are 2 and more, has a name of its own. */
+TEST(sym_remainders_by_sign) {
+    CHECK_STR(cfx_repr(mod(add(s77(), num(-2)), num(4))), "Mod(s77 - 2, 4)");
+    CHECK_STR(cfx_repr(mod(add(s77(), num(-5)), num(4))), "PythonMod(s77 - 5, 4)");
+    CHECK_STR(cfx_repr(mod(mul(num(-1), s77()), num(3))), "PythonMod(-s77, 3)");
+    CHECK_STR(cfx_repr(mod(add(mul(s27(), s77()), num(-1)), num(7))), "Mod(s27*s77 - 1, 7)");
+    CHECK_STR(cfx_repr(mod(add(over(s77(), num(2)), num(-1)), num(5))), "Mod(((s77//2)) - 1, 5)");
+    CHECK_STR(cfx_repr(mod(max(add(s77(), num(-5)), num(0)), num(4))), "Mod(Max(0, s77 - 5), 4)");
+    cfx_value rest = add(num(256), mul(num(-1), mod(s27(), num(256))));
+    CHECK_STR(cfx_repr(mod(rest, num(256))), "Mod(256 - (Mod(s27, 256)), 256)");
+}
+
 TEST(sym_hints_follow) {
     cfx_value e = add(over(mul(s77(), s27()), num(4)), num(1)); /* 30 // 4 + 1 */
     CHECK(cfx_as_sym(e)->has_hint);

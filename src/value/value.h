@@ -140,6 +140,8 @@ cfx_value cfx__sym_binary(cfx__sym_op op, cfx_value a, cfx_value b); /* scope; f
 /* The same expression over symbols that have their hints from a dict by name; scope. */
 cfx_value cfx__sym_hinted(cfx_value v, const cfx_dict *hints);
 void cfx__sym_print(cfx__text *out, const struct cfx_sym *s);            /* as sympy prints it */
+/* Whether both sides of a remainder are known not to be negative: PyTorch's Mod, else PythonMod. */
+bool cfx__sym_is_natural_mod(const struct cfx_sym *s);
 /* Same expression; equal ones hash alike. Whether two different ones have one value is not asked.
  */
 bool cfx__sym_equal(const struct cfx_sym *a, const struct cfx_sym *b);
