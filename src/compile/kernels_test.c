@@ -1,0 +1,27 @@
+/* Pieces of kernels in a generated text. */
+#include "test.h"
+
+#include "kernels.h"
+
+TEST(kernels_bring_what_they_need) {
+    cfx__kernels k = {{0}};
+    cfx__text t = {0};
+    CHECK(!cfx__kernels_use(&k, "no_such"));
+    cfx__kernels_use_in(&k, "m_", "void f(void) { m_product(1, am_bound, m_own); }");
+    cfx__kernels_write(&k, "m_", false, &t);
+    const char *text = cfx__text_take(&t);
+    CHECK(strstr(text, "static void m_product("));
+    CHECK(strstr(text, "enum { m_LANES") && strstr(text, "#define m_VECTOR 64"));
+    CHECK(strstr(text, "enum { m_LANES") < strstr(text, "static void m_product("));
+    CHECK(!strstr(text, "NAME_") && !strstr(text, "#pragma omp") && !strstr(text, "embedded"));
+    const char *once = strstr(text, "static void m_tile_sums(");
+    CHECK(once && !strstr(once + 1, "static void m_tile_sums("));
+}
+
+TEST(kernels_mark_loops_for_threads) {
+    cfx__kernels k = {{0}};
+    cfx__text t = {0};
+    CHECK(cfx__kernels_use(&k, "product"));
+    cfx__kernels_write(&k, "", true, &t);
+    CHECK(strstr(cfx__text_take(&t), "#pragma omp parallel for schedule(dynamic)\n        for ("));
+}
