@@ -74,6 +74,7 @@ BEGIN {
     stateful["src/base/memory.c"] = 1 # what all threads hold together
     stateful["src/base/pool.c"] = 1 # the threads themselves
     stateful["src/base/machine.c"] = 1 # what was found out about the machine
+    stateful["src/base/cores.c"] = 1 # the same
     stateful["src/value/tree_type.c"] = 1 # the types of the user's, under a lock
     stateful["src/dispatch/registry.c"] = 1 # the operators of the user's, under a lock
     stateful["src/python/module.c"] = 1 # what the interpreter and its threads have

@@ -7,13 +7,23 @@
  * the process's: callers at the same time share the helpers that are idle, and there are never more
  * threads at work than cores, or than a caller asked for.
  *
+ * Where helpers run is not left to the scheduler: it starts threads on the core of their parent,
+ * and where it packs them a helper that has begun a piece and its caller take turns, for ever. A
+ * helper is bound to a core of its own among those that the caller may use, off the caller's, and
+ * moved when a caller comes to be there. Where other processes are on that core too (it is ready
+ * more than it runs), it is let go, and the scheduler, who knows of them, decides.
+ *
+ * Waking a helper that sleeps costs the caller more than small work is worth. So work is begun
+ * alone, and helpers are woken once as much time went by as waking one takes: that is measured.
+ * Work that is dense in time is given to helpers at once, work that is rare and small never is.
+ *
  * Which piece is which depends on the number of threads allowed alone, not on who was idle, so
  * results are the same from run to run. */
-#define _GNU_SOURCE /* sched_getaffinity */
+#define _GNU_SOURCE /* pthread_setaffinity_np */
+#include "cores.h"
 #include "held.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -28,7 +38,12 @@ enum {
     STACK = 8 << 20,
     SPIN_NS = 20000,        /* how long a helper waits actively: when nothing is known, */
     SPIN_PLAN_NS = 1000000, /* and while plans run */
-    SPIN_END_NS = 50000     /* how long a caller waits so for the last pieces */
+    SPIN_END_NS = 50000,    /* how long a caller waits so for the last pieces */
+    LOOK_NS = 4000000,      /* how often a helper looks whether it has its core for itself, */
+    MOVE_NS = 2000000,      /* and how often it is moved, at most */
+    WAKE_NS = 20000,        /* what waking a helper takes: as long as nothing is known, */
+    WAKE_LEAST_NS = 2000, WAKE_MOST_NS = 200000, /* and within these */
+    DENSE = 8               /* time without work makes up for a DENSE-th of time with work */
 };
 
 /* The pieces of one thread, which it takes first. Lines of memory are not shared. */
@@ -43,6 +58,7 @@ typedef struct {
     int64_t n;
     int pieces, threads;
     size_t memory_limit;   /* the caller's, which is that of all who work for it */
+    int core;              /* that the caller is on */
     pthread_mutex_t lock;  /* of what follows */
     cfx__error_held first; /* what went wrong on other threads */
     share shares[MOST];
@@ -62,6 +78,12 @@ typedef struct {
     atomic_uint done;   /* regions that it ran */
     region *work;       /* while GIVEN or RUNNING */
     int number;         /* its share there */
+    atomic_int core;    /* where it was last; -1: not known */
+    int bound;          /* the core that it is bound to; -1: none. Of the pool's lock, as is */
+    int64_t moved;      /* when it was bound last; */
+    cfx__cores cores;   /* and those that it may use. */
+    atomic_llong roused; /* when it was woken for work that it has not begun; 0: it was not */
+    int64_t since, ran; /* its clock and its time on a core when it last looked */
     pthread_mutex_t lock;
     pthread_cond_t wake, finished;
     pthread_t thread;
@@ -74,11 +96,19 @@ static struct {
     atomic_int busy;      /* callers and helpers at work */
     atomic_int plans;     /* that run now */
     atomic_bool ending;   /* no helper starts any more */
+    atomic_int wake_ns;   /* what waking a helper took lately */
     bool forks;           /* what happens when the process forks is arranged for */
     helper helper[MOST];
-} pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake_ns = WAKE_NS};
 
 static _Thread_local bool inside; /* a piece is being done: what it calls runs alone */
+
+/* Of a calling thread. */
+static _Thread_local struct {
+    cfx__cores cores; /* as of when its last plan began; none: not asked yet */
+    int64_t worked;   /* what of its time went to regions of late */
+    int64_t ended;    /* when the last one did */
+} caller;
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
@@ -104,21 +134,66 @@ static bool spin_for_work(helper *h) {
     return false;
 }
 
+static int64_t time_on_core(void) {
+    struct timespec t = {0};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void look_from_now(helper *h) {
+    h->since = cfx__clock_ns();
+    h->ran = time_on_core();
+}
+
+/* Whether others had the core for a quarter of the time since the helper last looked; it was ready
+ * to run all along. */
+static bool is_crowded(helper *h) {
+    const int64_t since = h->since, ran = h->ran;
+    if (cfx__clock_ns() - since < LOOK_NS)
+        return false;
+    look_from_now(h);
+    return h->since - since - (h->ran - ran) > (h->since - since) / 4;
+}
+
+/* Lets the scheduler decide where the helper runs. */
+static void unbind(helper *h) {
+    pthread_mutex_lock(&pool.lock);
+    if (h->bound >= 0 && h->cores.n)
+        pthread_setaffinity_np(pthread_self(), sizeof h->cores.set, &h->cores.set);
+    h->bound = -1;
+    h->moved = cfx__clock_ns();
+    pthread_mutex_unlock(&pool.lock);
+}
+
 static void sleep_for_work(helper *h) {
+    if (is_crowded(h))
+        unbind(h);
     pthread_mutex_lock(&h->lock);
     atomic_store(&h->asleep, true);
     while (!has_work(h) && !atomic_load(&pool.ending))
         pthread_cond_wait(&h->wake, &h->lock);
     atomic_store(&h->asleep, false);
     pthread_mutex_unlock(&h->lock);
+    look_from_now(h);
 }
 
 static void rouse(helper *h) {
     if (!atomic_load(&h->asleep))
         return;
+    atomic_store(&h->roused, cfx__clock_ns());
     pthread_mutex_lock(&h->lock);
     pthread_cond_signal(&h->wake);
     pthread_mutex_unlock(&h->lock);
+}
+
+/* The helper begins: how long waking it took is noted. */
+static void note_wake(helper *h) {
+    const int64_t roused = atomic_exchange(&h->roused, 0);
+    if (!roused)
+        return;
+    int64_t took = cfx__clock_ns() - roused;
+    took = took < WAKE_LEAST_NS ? WAKE_LEAST_NS : took > WAKE_MOST_NS ? WAKE_MOST_NS : took;
+    atomic_store(&pool.wake_ns, (int)((3 * atomic_load(&pool.wake_ns) + took) / 4));
 }
 
 /* It may have run others since. */
@@ -149,13 +224,20 @@ static int64_t begin_of(const region *r, int p) {
     return r->n / r->pieces * p + r->n % r->pieces * p / r->pieces;
 }
 
+/* What a caller does between pieces as long as helpers sleep. */
+typedef struct loan loan;
+static void lend_late(region *r, loan *l);
+
 /* Takes pieces until there are none: those of share `number` first, then others'. */
-static void work_on(region *r, int number) {
+static void work_on(region *r, int number, loan *late) {
     inside = true;
     for (int i = 0; i < r->threads; i++) {
         share *s = &r->shares[(number + i) % r->threads];
-        for (int p; (p = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed)) < s->end;)
+        for (int p; (p = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed)) < s->end;) {
             r->body(r->arg, begin_of(r, p), begin_of(r, p + 1));
+            if (late)
+                lend_late(r, late);
+        }
     }
     inside = false;
 }
@@ -180,6 +262,7 @@ static bool may_end(helper *h) {
 
 static void *help(void *arg) {
     helper *h = arg;
+    look_from_now(h);
 #ifdef _OPENMP
     omp_set_num_threads(1); /* libraries that are called from here start no threads of theirs */
 #endif
@@ -189,8 +272,10 @@ static void *help(void *arg) {
         unsigned given = atomic_load(&h->state);
         if (given % KINDS != GIVEN || !atomic_compare_exchange_strong(&h->state, &given, RUNNING))
             continue;
+        note_wake(h);
         cfx__ctx_tls.memory_limit = h->work->memory_limit;
-        work_on(h->work, h->number);
+        work_on(h->work, h->number, NULL);
+        atomic_store_explicit(&h->core, cfx__core_now(), memory_order_relaxed);
         if (unlikely(cfx__ctx_tls.failed))
             hand_over(h->work);
         atomic_fetch_sub(&pool.busy, 1);
@@ -201,6 +286,8 @@ static void *help(void *arg) {
             pthread_cond_broadcast(&h->finished);
             pthread_mutex_unlock(&h->lock);
         }
+        if (is_crowded(h))
+            unbind(h);
     }
     return NULL;
 }
@@ -218,6 +305,36 @@ static void in_child(void) {
     pthread_mutex_init(&pool.lock, NULL);
 }
 
+/* A core for a helper, which is noted as its own; -1: none is free. Called locked. */
+static int find_core(helper *h, int from) {
+    cpu_set_t taken;
+    CPU_ZERO(&taken);
+    for (int i = 0; i < atomic_load(&pool.helpers); i++)
+        if (pool.helper[i].bound >= 0 && &pool.helper[i] != h)
+            CPU_SET(pool.helper[i].bound, &taken);
+    h->cores = caller.cores;
+    h->moved = cfx__clock_ns();
+    h->bound = cfx__core_free(&h->cores, &taken, from);
+    atomic_store(&h->core, h->bound);
+    return h->bound;
+}
+
+/* Moves a helper that is where the caller is, or where the caller may not be. */
+static void move(helper *h, int from) {
+    const int core = atomic_load_explicit(&h->core, memory_order_relaxed);
+    if (core < 0 || core >= CPU_SETSIZE || from < 0 ||
+        (core != from && (!caller.cores.n || CPU_ISSET(core, &caller.cores.set))) ||
+        pthread_mutex_trylock(&pool.lock))
+        return;
+    if (cfx__clock_ns() - h->moved > MOVE_NS && find_core(h, from) >= 0) {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(h->bound, &one);
+        pthread_setaffinity_np(h->thread, sizeof one, &one);
+    }
+    pthread_mutex_unlock(&pool.lock);
+}
+
 /* Signals are for the threads of the host. */
 static bool start(helper *h) {
     pthread_attr_t attr;
@@ -230,6 +347,13 @@ static bool start(helper *h) {
     if (pthread_attr_init(&attr))
         return false;
     pthread_attr_setstacksize(&attr, STACK);
+    const int core = find_core(h, cfx__core_now());
+    if (core >= 0) {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(core, &one);
+        pthread_attr_setaffinity_np(&attr, sizeof one, &one);
+    }
     pthread_sigmask(SIG_SETMASK, &all, &before);
     bool fine = !pthread_create(&h->thread, &attr, help, h);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -272,16 +396,8 @@ typedef struct {
 } lent;
 
 static int cores(void) {
-    static atomic_int known;
-    int n = atomic_load_explicit(&known, memory_order_relaxed);
-    if (n)
-        return n;
-    cpu_set_t set;
-    n = sched_getaffinity(0, sizeof set, &set) ? (int)sysconf(_SC_NPROCESSORS_ONLN)
-                                               : CPU_COUNT(&set);
-    n = n < 1 ? 1 : n > MOST ? MOST : n;
-    atomic_store_explicit(&known, n, memory_order_relaxed);
-    return n;
+    const int n = cfx__cores_worth();
+    return n > MOST ? MOST : n;
 }
 
 void cfx_set_num_threads(int n) { cfx__ctx()->threads = n < 1 ? 0 : n > MOST ? MOST : n; }
@@ -299,28 +415,49 @@ static bool room_for_one(int most) {
     return false;
 }
 
-/* Gives the region to helpers that are idle. */
-static int lend(region *r, lent *out) {
-    const int wanted = r->threads - 1, most = r->threads > cores() ? r->threads : cores();
-    if (atomic_load(&pool.helpers) < wanted)
-        start_up_to(wanted);
-    int n = 0;
-    for (int i = 0; i < atomic_load(&pool.helpers) && n < wanted; i++) {
+/* A region that is lent, and to whom. */
+struct loan {
+    int wanted, n;    /* helpers */
+    bool more;        /* some were not woken, or not even started */
+    int64_t start;    /* of the region */
+    lent helpers[MOST - 1];
+};
+
+/* Gives the region to helpers that are idle; to those that sleep where `wakes` says so. */
+static void lend(region *r, loan *l, bool wakes) {
+    const int most = r->threads > cores() ? r->threads : cores();
+    if (l->wanted < 1)
+        return;
+    if (wakes && atomic_load(&pool.helpers) < l->wanted)
+        start_up_to(l->wanted);
+    const int helpers = atomic_load(&pool.helpers);
+    l->more = l->wanted > helpers && !wakes;
+    for (int i = 0; i < helpers && l->n < l->wanted; i++) {
         helper *h = &pool.helper[i];
         unsigned none = FREE;
+        if (!wakes && atomic_load(&h->asleep)) {
+            l->more = true;
+            continue;
+        }
         if (!atomic_compare_exchange_strong(&h->state, &none, CLAIMED))
             continue;
         if (!room_for_one(most)) {
             atomic_store(&h->state, FREE);
             break;
         }
+        move(h, r->core);
         h->work = r;
-        h->number = n + 1;
-        out[n] = (lent){h, atomic_load(&h->done) + 1};
-        atomic_store(&h->state, given_in(out[n++].turn));
+        h->number = l->n + 1;
+        l->helpers[l->n] = (lent){h, atomic_load(&h->done) + 1};
+        atomic_store(&h->state, given_in(l->helpers[l->n++].turn));
         rouse(h);
     }
-    return n;
+}
+
+/* Wakes helpers once the caller worked without them for as long as that takes. */
+static void lend_late(region *r, loan *l) {
+    if (l->more && caller.worked + cfx__clock_ns() - l->start > atomic_load(&pool.wake_ns))
+        lend(r, l, true);
 }
 
 /* Takes the region back from those that have not begun, and waits for the others. */
@@ -336,19 +473,35 @@ static void take_back(const lent *l, int n) {
     }
 }
 
+/* What of the caller's time went to regions of late, at most a few times what waking takes: time
+ * in between counts against it. */
+static void note_time(int64_t begin, int64_t end) {
+    const int64_t idle = caller.ended ? begin - caller.ended : 0;
+    const int64_t most = 4 * (int64_t)atomic_load(&pool.wake_ns);
+    caller.worked -= idle / DENSE;
+    caller.worked = (caller.worked < 0 ? 0 : caller.worked) + end - begin;
+    caller.worked = caller.worked > most ? most : caller.worked;
+    caller.ended = end;
+}
+
 static void run_region(region *r) {
-    lent helpers[MOST];
+    if (!caller.cores.n)
+        caller.cores = cfx__cores_allowed();
+    const int most = caller.cores.n < r->threads ? caller.cores.n : r->threads;
+    loan l = {.wanted = most - 1, .start = cfx__clock_ns()};
     pthread_mutex_init(&r->lock, NULL);
     for (int t = 0; t < r->threads; t++) {
         atomic_init(&r->shares[t].next, r->pieces * t / r->threads);
         r->shares[t].end = r->pieces * (t + 1) / r->threads;
     }
+    r->core = cfx__core_now();
     atomic_fetch_add(&pool.busy, 1);
-    int n = lend(r, helpers);
-    work_on(r, 0);
-    take_back(helpers, n);
+    lend(r, &l, caller.worked > atomic_load(&pool.wake_ns));
+    work_on(r, 0, &l);
+    take_back(l.helpers, l.n);
     atomic_fetch_sub(&pool.busy, 1);
     pthread_mutex_destroy(&r->lock);
+    note_time(l.start, cfx__clock_ns());
     if (unlikely(r->first.failed)) {
         cfx_fail(r->first.error.kind, r->first.error.at, "%s", r->first.error.message);
         cfx__text_release(&r->first.message);
@@ -369,4 +522,8 @@ void cfx__parallel(int64_t n, int64_t grain, cfx__parallel_fn *body, void *arg) 
     run_region(&r);
 }
 
-void cfx__parallel_plan(bool begins) { atomic_fetch_add(&pool.plans, begins ? 1 : -1); }
+void cfx__parallel_plan(bool begins) {
+    if (begins && caller.cores.n) /* the host may have moved this thread */
+        caller.cores = cfx__cores_allowed();
+    atomic_fetch_add(&pool.plans, begins ? 1 : -1);
+}

@@ -1,10 +1,12 @@
 /* The pool: every index once, errors of helpers, callers at once, forks, helpers that sleep. */
+#define _GNU_SOURCE /* sched_setaffinity */
 #include "test.h"
 
-#include "base.h"
+#include "cores.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -201,4 +203,90 @@ TEST(a_forked_process_has_helpers_of_its_own) {
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
     CHECK_INT(WEXITSTATUS(status), 0);
     CHECK(visits_once(1000, 1));
+}
+
+/* ---- where helpers run ----------------------------------------------------------------------- */
+
+typedef struct {
+    pthread_t caller;
+    _Atomic int core, seen[CPU_SETSIZE]; /* the caller's; pieces of helpers by core */
+    _Atomic int helped, beside;          /* pieces of helpers; those done on the caller's core */
+} places;
+
+static void note_place(void *arg, int64_t begin, int64_t end) {
+    places *p = arg;
+    (void)begin, (void)end;
+    const int core = cfx__core_now();
+    if (pthread_equal(pthread_self(), p->caller)) {
+        p->core = core;
+    } else if (core >= 0 && core < CPU_SETSIZE) {
+        p->helped++;
+        p->seen[core]++;
+        p->beside += core == p->core;
+    }
+    for (int64_t until = cfx__clock_ns() + 20000; cfx__clock_ns() < until;)
+        ;
+}
+
+static places *run_placed(int threads, int regions) {
+    static places p;
+    p = (places){.caller = pthread_self(), .core = -1};
+    cfx_set_num_threads(threads);
+    for (int i = 0; i < regions; i++)
+        cfx__parallel(16, 1, note_place, &p);
+    return &p;
+}
+
+/* The host may pin its threads: helpers stay where their caller may be. */
+TEST(helpers_stay_on_the_cores_of_their_caller) {
+    const cfx__cores all = cfx__cores_allowed();
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cfx__core_now(), &one);
+    CHECK(!sched_setaffinity(0, sizeof one, &one));
+    cfx__parallel_plan(true);
+    CHECK_INT(cfx__cores_allowed().n, 1);
+    CHECK_INT(run_placed(4, 50)->helped, 0); /* there is no core for one */
+    cfx__parallel_plan(false);
+    CHECK(!sched_setaffinity(0, sizeof all.set, &all.set));
+    cfx__parallel_plan(true);
+    const places *p = run_placed(4, 50);
+    cfx__parallel_plan(false);
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        CHECK(!p->seen[i] || CPU_ISSET(i, &all.set));
+    CHECK(all.n == 1 || p->helped > 0);
+}
+
+/* While the caller stays on its core no helper is there, even where there is one core for both. */
+TEST(helpers_are_not_on_the_core_of_their_caller) {
+    const cfx__cores all = cfx__cores_allowed();
+    if (all.n < 2)
+        return;
+    run_placed(2, 20); /* helpers have begun somewhere */
+    const places *p = run_placed(2, 200);
+    CHECK(p->helped > 0);
+    CHECK(p->beside * 4 <= p->helped); /* the caller may be moved by the system */
+}
+
+/* How often threads other than this one went to sleep. */
+static long sleeps_of_others(void) {
+    struct rusage all, own;
+    getrusage(RUSAGE_SELF, &all);
+    getrusage(RUSAGE_THREAD, &own);
+    return all.ru_nvcsw - own.ru_nvcsw;
+}
+
+TEST(small_work_that_is_rare_wakes_nobody) {
+    enum { TIMES = 12 };
+    _Atomic int64_t sums[2] = {0};
+    run_placed(2, 20);
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL); /* helpers sleep */
+    const long before = sleeps_of_others();
+    for (int i = 0; i < TIMES; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 4000000}, NULL);
+        cfx__parallel(2, 1, add_up, sums); /* some nanoseconds */
+    }
+    CHECK_INT(sums[0], 2 * TIMES);
+    CHECK(sleeps_of_others() - before < TIMES / 2);
+    CHECK(cfx__cores_allowed().n == 1 || run_placed(2, 100)->helped > 0); /* dense work does */
 }

@@ -13,7 +13,8 @@
 #include "../run/run.h"
 
 static const char help[] =
-    "usage: cfx bench MODEL [--inputs F] [--threads N] [--runs N] [--callers N]\n"
+    "usage: cfx bench MODEL [--inputs F] [--threads N] [--runs N] [--each]\n"
+    "                 [--callers N]\n"
     "\n"
     "Runs a program often and prints the first, the best and the median time, the kernels that\n"
     "took it, and how much they reach of what a product reaches here. Without --inputs,\n"
@@ -23,6 +24,7 @@ static const char help[] =
     "  --threads N      threads for one operator; all cores otherwise\n"
     "  --precision P    what products are computed of: f32, bf16 or f16; sums are f32 always\n"
     "  --runs N         how often; 20 otherwise\n"
+    "  --each           prints every run, the first included, in order\n"
     "  --callers N      in N threads that call the same program at once, each with --threads\n"
     "  --busy N         beside N processes that never rest\n"
     "  --reference      times the interpreter, not the plan\n"
@@ -225,7 +227,21 @@ static void print_times(const char *model, double first, double *ms, int n) {
     cli_answer("threads", cfx_int(cfx_get_num_threads()));
 }
 
-static int bench(const char *model, const char *file, int runs, int callers,
+/* Every run in order, before they are sorted. */
+static void print_each(double first, const double *ms, int n) {
+    cfx_value all = cfx_list_value(0, NULL);
+    for (int i = -1; i < n; i++) {
+        const double t = i < 0 ? first : ms[i];
+        if (i > 0 && i % 10 == 9)
+            cli_print("\n         ");
+        cli_print(i < 0 ? "each, ms: %.3f" : " %.3f", t);
+        cfx_list_append(cfx_as_list(all), cli_fact(t));
+    }
+    cli_print("\n");
+    cli_answer("each_ms", all);
+}
+
+static int bench(const char *model, const char *file, int runs, int callers, bool each,
                  const cfx_executor *executor) {
     cfx_program *p = cfx_open(model);
     cfx_dict *given = cli_read_tensors(file, "in");
@@ -247,6 +263,8 @@ static int bench(const char *model, const char *file, int runs, int callers,
     else
         run_often(c);
     if (cfx_ok()) {
+        if (each)
+            print_each(first, ms, runs * n);
         print_times(model, first, ms, runs * n);
         if (callers)
             cli_answer("runs_per_second", cli_fact(runs * n / took));
@@ -265,13 +283,13 @@ static int bench(const char *model, const char *file, int runs, int callers,
 static int run(int argc, char **argv) {
     const char *model = NULL, *inputs = NULL;
     int threads = 0, runs = 20, busy = 0, callers = 0;
-    bool reference = false;
+    bool reference = false, each = false;
     cli_words w = {argc, argv, .command = &cli_bench};
     while (cli_more(&w))
         if (!cli_tensors(&w, "--inputs", &inputs) && !cli_number(&w, "--threads", &threads) &&
             !cli_number(&w, "--runs", &runs) && !cli_precision(&w) &&
             !cli_number(&w, "--busy", &busy) && !cli_number(&w, "--callers", &callers) &&
-            !cli_flag(&w, "--reference", &reference))
+            !cli_flag(&w, "--reference", &reference) && !cli_flag(&w, "--each", &each))
             cli_rest(&w, &model);
     if (w.wrong)
         return CLI_TROUBLE;
@@ -282,7 +300,7 @@ static int run(int argc, char **argv) {
     const cfx_executor *executor = reference ? &cfx_interpreter : NULL;
     cfx_set_executor(executor);
     start_busy(busy);
-    return bench(model, inputs, runs, callers, executor);
+    return bench(model, inputs, runs, callers, each, executor);
 }
 
 const cli_command cli_bench = {"bench", run, "time a program and its operators", help};
