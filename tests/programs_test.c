@@ -3,6 +3,19 @@
 
 #include "test.h"
 
+/* What a search found once (fuzz/fuzz_program.c), and was mended. */
+TEST(random_programs_that_once_differed_agree) {
+    static const uint64_t seeds[] = {1000857, 1001084, 1004699, 1005953, 1007013, 1011365,
+                                     1011853, 1016368, 1021396};
+    program_counts c = {0};
+    for (int i = 0; i < (int)(sizeof seeds / sizeof *seeds); i++) {
+        program_finding f = programs_check(seeds[i], &c);
+        if (f.any)
+            test_fail(CFX_HERE, "seed %d: %s", (int)seeds[i], f.text);
+    }
+    CHECK_INT(c.drawn, (int)(sizeof seeds / sizeof *seeds));
+}
+
 TEST(random_programs_compute_the_same_in_every_way) {
     program_counts c = {0};
     for (uint64_t seed = 1; seed <= 400; seed++) {

@@ -31,9 +31,11 @@ void cfx__plan_each_kernel_read(const cfx__plan_kernel *k, cfx__plan_slot_fn *fn
         for (int i = 0; i < k->nwrites; i++)
             fn(user, k->writes[i]);
         break;
-    case CFX__PLAN_VIEW:
+    case CFX__PLAN_VIEW: /* its operator is called where x is not what was planned */
         if (k->list >= 0)
             fn(user, k->list);
+        else
+            cfx__plan_each_read(k->step, fn, user);
         fn(user, k->x);
         break;
     case CFX__PLAN_PASS:

@@ -86,12 +86,27 @@ static void find_item(cfx__plan *p, cfx__plan_kernel *k) {
     }
 }
 
-/* Several views that are only asked for one by one need no list of them. */
+typedef struct {
+    int x;
+    bool others;
+} reading;
+
+static void note_other(void *user, int slot) {
+    reading *r = user;
+    r->others |= slot != r->x;
+}
+
+/* Several views that are only asked for one by one need no list of them; what its call reads beside
+ * their memory (tensor_split by a tensor) would be lost with it. */
 static void leave_lists(cfx__lowering *l) {
     cfx__plan *p = l->plan;
     for (int k = 0; k < p->n; k++) {
         bool unread = p->kernels[k].kind == CFX__PLAN_VIEW && p->given[k].tag != CFX_TAG_TENSOR &&
                       !cfx__plan_wants(l->e, p->kernels[k].step->node);
+        reading by = {p->kernels[k].x, false};
+        if (unread)
+            cfx__plan_each_read(p->kernels[k].step, note_other, &by);
+        unread = unread && !by.others;
         for (int r = l->first[k]; unread && r < l->first[k + 1]; r++)
             unread = p->kernels[l->readers[r]].kind == CFX__PLAN_VIEW;
         if (unread)

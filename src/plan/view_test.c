@@ -106,3 +106,25 @@ TEST(views_look_into_what_was_put_in_place) {
             CHECK(cfx_integer(cfx_allclose(cfx_at(by[0], k), cfx_at(by[1], k), 1e-4, 1e-4)));
     }
 }
+
+/* What is computed of weights alone stays, where the operator of a view may be called with it. */
+TEST(views_may_be_called_with_what_was_folded) {
+    static const char *const names[] = {"w", "at"};
+    cfx_tensor *t[] = {cfx_randn(2, 3), cfx_tensor_from_value(cfx_list(1))};
+    cfx_program *p = program_of(
+        HEAD "p_w, p_at, x):\n" CALL("a", "sqrt.default", "p_w")
+            CALL("b", "view_as.default", "x, a") CALL("c", "neg.default", "p_at")
+                CALL("d", "neg.default", "c") CALL("e", "tensor_split.tensor_indices_or_sections",
+                                                   "x, d") "        f = operator.getitem(e, 1)\n"
+            "        return (b, f)\n",
+        tensors_of(COUNT(names), names, t));
+    CHECK_OK();
+    cfx_value x = cfx_tensor_value(cfx_randn(6));
+    for (int mode = 0; mode < 3; mode++) {
+        cfx_grad_mode before = cfx_set_grad_mode((cfx_grad_mode)mode);
+        CHECK(agree(p, x));
+        CHECK(agree(p, x));
+        cfx_set_grad_mode(before);
+    }
+    CHECK_OK();
+}

@@ -84,6 +84,12 @@ static cfx_value input(cfx_node *n, void *user) {
     inference *f = user;
     size_t mark = cfx_scope_open();
     n = cfx__infer_latest(f, n, f->node);
+    for (int i = 0; i < f->ngiven; i++)
+        if (f->given[i].node == n) {
+            cfx_value_keep(f->given[i].v);
+            cfx_scope_close(mark);
+            return f->given[i].v;
+        }
     cfx_result r = result_of(f, n);
     bool text = n->op == CFX_PLACEHOLDER && r.value.tag == CFX_TAG_STR;
     cfx_value v = n->op == CFX_GET_ATTR ? attribute(f, n)
@@ -95,6 +101,10 @@ static cfx_value input(cfx_node *n, void *user) {
                           "cfx_shape_prop finds it out", n->name);
     if (v.tag == CFX_TAG_TENSOR && cfx_tensor_is_fake(cfx_as_tensor(v)) && is_view(n))
         cfx_as_tensor(v)->storage->size = SIZE_MAX;
+    if (v.tag == CFX_TAG_TENSOR && f->ngiven < COUNT(f->given)) {
+        f->given[f->ngiven].node = n;
+        f->given[f->ngiven++].v = v;
+    }
     cfx_value_keep(v);
     cfx_scope_close(mark);
     return v;
@@ -263,6 +273,7 @@ cfx_value cfx__infer_computed(inference *f, cfx_node *n) {
     cfx__infer_begin(f);
     f->node = n;
     f->foreign = is_foreign(n);
+    f->ngiven = 0;
     cfx_value one = taken(f, n);
     if (!cfx_is_bad(one))
         return one;

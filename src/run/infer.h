@@ -23,6 +23,11 @@ typedef struct cfx__inference {
     const cfx_node *node; /* whose shape rule runs */
     int64_t told[8];      /* sizes that only data could tell, as noted of it */
     int ntold, asked;     /* how many there are, and were asked for */
+    struct {
+        const cfx_node *node;
+        cfx_value v;
+    } given[4];           /* tensors that it was given, the first ones: x.copy_(x) sees one */
+    int ngiven;
     bool foreign;  /* the node is of a foreign operator, or takes a result of one */
     bool *changed; /* by id of the node: its result is not what it was */
 } cfx__inference;

@@ -253,22 +253,25 @@ static cfx_value with_rows(cfx_value val, cfx_value rows) {
     return cfx_dict_value(d);
 }
 
-static void add_operand(cfx_list *to, cfx_value v, bool row) {
-    cfx_value val = v.tag == CFX_TAG_NODE ? cfx_node_get_meta(cfx_as_node(v), "val") : v;
+/* What is noted of the node v when `reader` reads it; f knows the in-place operators of its graph. */
+static void add_operand(const cfx__inference *f, cfx_list *to, cfx_value v, const cfx_node *reader,
+                        bool row) {
+    cfx_node *n = v.tag == CFX_TAG_NODE ? cfx__infer_latest(f, cfx_as_node(v), reader) : NULL;
+    cfx_value val = n ? cfx_node_get_meta(n, "val") : v;
     cfx_list_append(to, row ? with_rows(val, cfx_none()) : val);
 }
 
-static cfx_list *operands_of(const cfx_node *n, const char *takes) {
+static cfx_list *operands_of(const cfx__inference *f, const cfx_node *n, const char *takes) {
     cfx_list *out = cfx_as_list(cfx_list_value(0, NULL));
     for (const char *at = takes; *at; at += strcspn(at, " "), at += *at == ' ') {
         int64_t i = *at - '0', count = cfx_as_list(n->args)->len;
         cfx_value v = argument(n, i);
         if (at[1] == '*')
             for (; i < count; i++)
-                add_operand(out, argument(n, i), false);
+                add_operand(f, out, argument(n, i), n, false);
         else
             for (int64_t k = 0; is_sequence(v) && k < cfx_as_list(v)->len; k++)
-                add_operand(out, cfx_as_list(v)->items[k], at[1] == 'r');
+                add_operand(f, out, cfx_as_list(v)->items[k], n, at[1] == 'r');
     }
     return out;
 }
@@ -278,10 +281,13 @@ static cfx_list *results_of(const cfx_module *m) {
     cfx_list *out = cfx_as_list(cfx_list_value(0, NULL));
     const cfx_node *output = cfx_graph_output_node(m->graph);
     cfx_value made = output ? argument(output, 0) : cfx_none();
+    cfx__inference f = {0};
+    cfx__infer_find_in_place(&f, m->graph);
     if (!is_sequence(made))
-        add_operand(out, made, false);
+        add_operand(&f, out, made, output, false);
     for (int64_t i = 0; is_sequence(made) && i < cfx_as_list(made)->len; i++)
-        add_operand(out, cfx_as_list(made)->items[i], false);
+        add_operand(&f, out, cfx_as_list(made)->items[i], output, false);
+    cfx__free(f.in_place);
     return out;
 }
 
@@ -325,20 +331,22 @@ static const char *graph_name(const cfx_node *n, int i) {
 }
 
 /* How many rows there are of what is gone through: the first size of the first tensor in list 1. */
-static cfx_value rows_of(const cfx_node *n, const char *takes) {
+static cfx_value rows_of(const cfx__inference *f, const cfx_node *n, const char *takes) {
     const char *at = strchr(takes, 'r');
     cfx_value v = at ? argument(n, at[-1] - '0') : cfx_none();
     bool any = is_sequence(v) && cfx_as_list(v)->len;
     v = any ? cfx_as_list(v)->items[0] : cfx_none();
-    cfx_result r = v.tag == CFX_TAG_NODE ? cfx_node_result(cfx_as_node(v)) : (cfx_result){0};
+    cfx_node *first = v.tag == CFX_TAG_NODE ? cfx__infer_latest(f, cfx_as_node(v), n) : NULL;
+    cfx_result r = first ? cfx_node_result(first) : (cfx_result){0};
     return cfx_result_size(&r, 0);
 }
 
 /* The results of a call that gives, beside what it carries on, rows of what its graph gives. */
-static cfx_list *stacked(const cfx_node *n, const struct shape *s, const cfx_list *gives) {
+static cfx_list *stacked(const cfx__inference *f, const cfx_node *n, const struct shape *s,
+                         const cfx_list *gives) {
     cfx_list *out = *s->gives == '+' ? cfx_as_list(cfx_list_value(0, NULL))
-                                     : operands_of(n, (char[]){*s->gives, 0});
-    cfx_value rows = rows_of(n, s->takes);
+                                     : operands_of(f, n, (char[]){*s->gives, 0});
+    cfx_value rows = rows_of(f, n, s->takes);
     for (int64_t i = out->len; i < gives->len; i++)
         cfx_list_append(out, cfx_is_none(rows) ? rows : with_rows(gives->items[i], rows));
     return out;
@@ -352,10 +360,10 @@ static void check_subgraph(finding *f, const cfx_node *n, const struct shape *s,
     const char *name = graph_name(n, s->graphs[k]);
     cfx_list *takes = cfx_as_list(cfx_list_value(0, NULL)), *gives = results_of(m);
     cfx_each_node(m->graph, p) if (p->op == CFX_PLACEHOLDER)
-        add_operand(takes, cfx_node_value(p), false);
-    compare(f, n, name, "takes", takes, operands_of(n, s->takes));
+        cfx_list_append(takes, cfx_node_get_meta(p, "val"));
+    compare(f, n, name, "takes", takes, operands_of(&f->infer, n, s->takes));
     if (*s->carries && last) {
-        cfx_list *carried = operands_of(n, s->carries), *first = gives;
+        cfx_list *carried = operands_of(&f->infer, n, s->carries), *first = gives;
         if (gives->len > carried->len)
             first = cfx_as_list(cfx_list_value(carried->len, gives->items));
         compare(f, n, name, "gives", first, carried);
@@ -367,9 +375,9 @@ static void check_subgraph(finding *f, const cfx_node *n, const struct shape *s,
     if (*s->gives == '=')
         compare(f, n, name, "gives", gives, all);
     else if (last && strchr(s->gives, '+'))
-        compare(f, n, name, "makes the call give", stacked(n, s, gives), all);
+        compare(f, n, name, "makes the call give", stacked(&f->infer, n, s, gives), all);
     else if (last)
-        compare(f, n, name, "makes the call give", operands_of(n, s->gives), all);
+        compare(f, n, name, "makes the call give", operands_of(&f->infer, n, s->gives), all);
 }
 
 static void check_higher(finding *f, const cfx_node *n, const struct shape *s) {
@@ -399,7 +407,13 @@ void cfx__verify_subgraphs(finding *f, cfx_node *n) {
 
 cfx_list *cfx__higher_takes(const cfx_node *n) {
     const struct shape *s = shape_of(n);
-    return s ? operands_of(n, s->takes) : NULL;
+    cfx__inference f = {0};
+    if (!s)
+        return NULL;
+    cfx__infer_find_in_place(&f, n->graph);
+    cfx_list *takes = operands_of(&f, n, s->takes);
+    cfx__free(f.in_place);
+    return takes;
 }
 
 cfx_value cfx__higher_gives(const cfx_module *m, const cfx_node *n) {
@@ -408,9 +422,12 @@ cfx_value cfx__higher_gives(const cfx_module *m, const cfx_node *n) {
     if (!last)
         return cfx_none();
     cfx_list *gives = results_of(last);
+    cfx__inference f = {0};
+    cfx__infer_find_in_place(&f, n->graph);
     if (strchr(s->gives, '+'))
-        gives = stacked(n, s, gives);
+        gives = stacked(&f, n, s, gives);
     else if (*s->gives != '=')
-        gives = operands_of(n, s->gives);
+        gives = operands_of(&f, n, s->gives);
+    cfx__free(f.in_place);
     return cfx_tuple_value(gives->len, gives->items);
 }

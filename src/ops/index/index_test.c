@@ -135,6 +135,19 @@ TEST(index_along_a_dimension) {
     CHECK_ERROR("Dimension out of range (expected to be in range of [-2, 1], but got 2)");
 }
 
+/* PyTorch does not look at indices where there is nothing to write, unless they are selected. */
+TEST(index_along_empty_slices) {
+    cfx_tensor *x = cfx_zeros(3, 0);
+    CHECK_STR(cfx_tensor_str(cfx_index_fill(x, 0, INTS(7), 1.0)), "tensor([], size=(3, 0))");
+    CHECK_STR(cfx_tensor_str(cfx_index_copy(x, 0, INTS(-4), cfx_zeros(1, 0))),
+              "tensor([], size=(3, 0))");
+    CHECK_OK();
+    cfx_index_fill(cfx_zeros(0, 2), 0, INTS(0), 1.0);
+    CHECK_ERROR("index 0 is out of bounds for dimension 0 with size 0");
+    cfx_index_select(x, 0, INTS(7));
+    CHECK_ERROR("index out of range in self");
+}
+
 /* Without dimensions there is one element, which all indices mean; sources lie as they do. */
 TEST(index_along_no_dimension) {
     cfx_tensor *x = cfx_scalar_tensor(2.0), *i = INTS(0, 0, 0);

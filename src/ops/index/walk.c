@@ -190,6 +190,9 @@ void walk_along(cfx_op_call *c, walk_op op, const walk_line *l) {
               .b = l->b->data,
               .positions = l->index->numel,
               .alpha = l->alpha};
+    for (int d = 0; d < a->ndim && l->rules & WALK_LAZY; d++)
+        if (d != l->dim && !a->shape[d])
+            return;
     w.at = walk_offsets(c, l->rules, l->dim, w.positions, 1, &l->index, &size,
                         a->ndim ? &a->stride[l->dim] : &one);
     if (!w.at)

@@ -26,7 +26,8 @@ typedef enum {
     WALK_RUNTIME = 4,    /* a RuntimeError, not an IndexError */
     WALK_INDEX_COPY = 8, /* the text of index_copy_ */
     WALK_INDICES = 16,   /* "INDICES element is out of DATA bounds, id=7 axis_dim=5" */
-    WALK_TAKE = 32       /* the text of take and put */
+    WALK_TAKE = 32,      /* the text of take and put */
+    WALK_LAZY = 64       /* where slices have no elements the index is not looked at */
 } walk_rule;
 
 typedef struct {
