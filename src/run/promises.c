@@ -253,7 +253,7 @@ static cfx_value with_rows(cfx_value val, cfx_value rows) {
     return cfx_dict_value(d);
 }
 
-/* What is noted of the node v when `reader` reads it; f knows the in-place operators of its graph. */
+/* What is noted of node v when `reader` reads it; f knows the in-place operators of their graph. */
 static void add_operand(const cfx__inference *f, cfx_list *to, cfx_value v, const cfx_node *reader,
                         bool row) {
     cfx_node *n = v.tag == CFX_TAG_NODE ? cfx__infer_latest(f, cfx_as_node(v), reader) : NULL;

@@ -184,6 +184,7 @@ static void plan_walk(cfx_op_call *c, const plan *p, walk_op op, unsigned rules,
     const cfx_tensor *index[CFX_MAX_DIMS];
     int64_t size[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     int n = 0, at = 0;
+    bool nothing = false; /* then PyTorch does not look at the indices */
     for (int d = 0; d < p->bdim; d++)
         w.positions *= p->bshape[d];
     for (int k = 0; k <= p->ndim; k++) {
@@ -196,13 +197,15 @@ static void plan_walk(cfx_op_call *c, const plan *p, walk_op op, unsigned rules,
             index[n] = cfx__tensor_contiguous_as(p->index[k], CFX_I64);
             size[n] = self->shape[d];
             stride[n++] = self->stride[d];
-        } else if (k < p->before) {
-            walk_outer(&w, self->shape[d], self->stride[d], ostride[at++]);
-        } else {
-            walk_inner(&w, self->shape[d], self->stride[d], ostride[at++]);
+            continue;
         }
+        nothing |= !self->shape[d];
+        if (k < p->before)
+            walk_outer(&w, self->shape[d], self->stride[d], ostride[at++]);
+        else
+            walk_inner(&w, self->shape[d], self->stride[d], ostride[at++]);
     }
-    if (op_failed())
+    if (nothing || op_failed())
         return;
     w.at = walk_offsets(c, rules, 0, w.positions, n, index, size, stride);
     /* positions of the other side: a line where its strides allow, else one by one */

@@ -310,8 +310,9 @@ static void kernel_index_copy(cfx_op_call *c) {
     if (op_failed())
         return;
     op_start_from_self(c);
-    walk_along(c, WALK_SET, &(walk_line){.rules = WALK_INDEX_COPY | WALK_LAZY, .a = out,
-                                         .b = source, .dim = dim, .index = index, .b_stride = stride});
+    walk_along(c, WALK_SET,
+               &(walk_line){.rules = WALK_INDEX_COPY | WALK_LAZY, .a = out, .b = source,
+                            .dim = dim, .index = index, .b_stride = stride});
 }
 
 CFX_OP(index_copy) = {
@@ -357,8 +358,9 @@ static void kernel_index_fill(cfx_op_call *c) {
     if (op_failed())
         return;
     op_start_from_self(c);
-    walk_along(c, WALK_SET, &(walk_line){.rules = WALK_WRAP | WALK_NAMED | WALK_LAZY,
-                                         .a = out, .b = value, .dim = dim, .index = index, .b_stride = none});
+    walk_along(c, WALK_SET,
+               &(walk_line){.rules = WALK_WRAP | WALK_NAMED | WALK_LAZY, .a = out, .b = value,
+                            .dim = dim, .index = index, .b_stride = none});
 }
 
 CFX_OP(index_fill_int_Scalar) = {

@@ -141,6 +141,9 @@ TEST(index_along_empty_slices) {
     CHECK_STR(cfx_tensor_str(cfx_index_fill(x, 0, INTS(7), 1.0)), "tensor([], size=(3, 0))");
     CHECK_STR(cfx_tensor_str(cfx_index_copy(x, 0, INTS(-4), cfx_zeros(1, 0))),
               "tensor([], size=(3, 0))");
+    CHECK_STR(cfx_tensor_str(cfx_index(x, cfx_list(INTS(7)))), "tensor([], size=(1, 0))");
+    CHECK_STR(cfx_tensor_str(cfx_index_put_(x, cfx_list(INTS(7)), cfx_zeros(1, 0))),
+              "tensor([], size=(3, 0))");
     CHECK_OK();
     cfx_index_fill(cfx_zeros(0, 2), 0, INTS(0), 1.0);
     CHECK_ERROR("index 0 is out of bounds for dimension 0 with size 0");
