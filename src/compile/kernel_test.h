@@ -13,6 +13,8 @@
 #include "kernels/base.c"
 #include "kernels/tile.c"
 #include "kernels/product.c"
+#include "kernels/conv.c"
+#include "kernels/depthwise.c"
 
 #define KERNEL_PASTE(name, width) name##_##width
 #define KERNEL_NAME(name, width) KERNEL_PASTE(name, width)

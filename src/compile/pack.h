@@ -12,4 +12,20 @@ enum { CFX__PANEL = 16 }; /* columns of a panel; NAME_PANEL of the kernels */
 int64_t cfx__pack_panels_floats(int64_t k, int64_t n);
 void cfx__pack_panels(const float *w, int64_t row, int64_t col, int64_t k, int64_t n, float *to);
 
+/* A convolution as the kernels take it (NAME_conv_shape has the same members in the same order):
+ * sizes are [depth, height, width], ones in front where there are fewer. */
+typedef struct cfx__pack_conv_shape {
+    int64_t batch, groups, ic, oc;
+    int64_t in[3], out[3], kernel[3], stride[3], dilation[3], pad[3];
+    int64_t x_stride[5]; /* of x: image, channel, depth, height, width */
+    int64_t y_row;       /* elements from point to point of the result */
+} cfx__pack_conv_shape;
+
+/* Weights [oc][ic / groups][kernel], contiguous, as panels for each group: NAME_conv. */
+int64_t cfx__pack_conv_floats(const cfx__pack_conv_shape *s);
+void cfx__pack_conv(const cfx__pack_conv_shape *s, const float *w, float *to);
+int64_t cfx__pack_conv_scratch(const cfx__pack_conv_shape *s); /* bytes */
+/* Weights [channels][1][kernel] as [kernel][channels], as many floats: NAME_conv_depthwise. */
+void cfx__pack_depthwise(const cfx__pack_conv_shape *s, const float *w, float *to);
+
 #endif

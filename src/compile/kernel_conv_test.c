@@ -1,0 +1,121 @@
+/* Convolutions over packed weights, against cfx's own operator. */
+#include "kernel_test.h"
+#include "numbers.h"
+
+/* A convolution of one of `count` kinds: odd sizes, groups, strides, dilation, padding. */
+typedef struct {
+    cfx__pack_conv_shape s;
+    bool last; /* x lies channels last */
+} drawn;
+
+static int64_t next(uint32_t *seed, int64_t from, int64_t to) {
+    *seed = *seed * 1664525u + 1013904223u;
+    return from + (int64_t)(*seed >> 8) % (to - from + 1);
+}
+
+static drawn draw(uint32_t seed, int64_t groups, int64_t ic, int64_t oc, int64_t most, int dims) {
+    drawn d = {.last = next(&seed, 0, 2) > 0};
+    cfx__pack_conv_shape *s = &d.s;
+    *s = (cfx__pack_conv_shape){.batch = next(&seed, 1, 2), .groups = groups, .ic = ic * groups,
+                                .oc = oc * groups, .y_row = oc * groups + next(&seed, 0, 1)};
+    for (int i = 0; i < 3; i++) {
+        const bool used = i >= 3 - dims;
+        s->kernel[i] = used ? next(&seed, 1, 4) : 1;
+        s->stride[i] = used ? next(&seed, 1, 3) : 1;
+        s->dilation[i] = used ? next(&seed, 1, 2) : 1;
+        s->pad[i] = used ? next(&seed, 0, 3) : 0;
+        const int64_t reach = s->dilation[i] * (s->kernel[i] - 1) + 1 - 2 * s->pad[i];
+        s->in[i] = used ? (reach > 1 ? reach : 1) + next(&seed, 0, most) : 1;
+        s->out[i] = (s->in[i] - reach) / s->stride[i] + 1;
+    }
+    const int64_t points = s->in[0] * s->in[1] * s->in[2], c = s->ic;
+    const int64_t by_channel[] = {c * points, points, s->in[1] * s->in[2], s->in[2], 1};
+    const int64_t by_point[] = {c * points, 1, s->in[1] * s->in[2] * c, s->in[2] * c, c};
+    memcpy(s->x_stride, d.last ? by_point : by_channel, sizeof s->x_stride);
+    return d;
+}
+
+static NAME_conv_shape shape_of(const cfx__pack_conv_shape *s) {
+    NAME_conv_shape to;
+    _Static_assert(sizeof(ptrdiff_t) == sizeof(int64_t) && sizeof to == sizeof *s, "alike");
+    memcpy(&to, s, sizeof to);
+    return to;
+}
+
+typedef enum { TILES, DEPTHWISE, WINOGRAD, TRANSPOSED } way;
+
+/* Whether a kernel gives what the operator gives, with bias, an addition and bounds. */
+static bool agrees(const drawn *d, way kernel) {
+    const cfx__pack_conv_shape *s = &d->s;
+    const int64_t points = s->batch * s->out[0] * s->out[1] * s->out[2];
+    bool same = true;
+    CFX_SCOPE {
+        cfx_tensor *x = test_numbers(CFX_F32, 5, (int64_t[]){s->batch, s->ic, s->in[0], s->in[1],
+                                                             s->in[2]});
+        cfx_tensor *w = test_numbers(CFX_F32, 5, (int64_t[]){s->oc, s->ic / s->groups,
+                                                             s->kernel[0], s->kernel[1],
+                                                             s->kernel[2]});
+        cfx_tensor *b = test_numbers(CFX_F32, 1, &s->oc);
+        cfx_tensor *want = cfx_conv3d(x, w, b, cfx_list(s->stride[0], s->stride[1], s->stride[2]),
+                                      cfx_list(s->pad[0], s->pad[1], s->pad[2]),
+                                      cfx_list(s->dilation[0], s->dilation[1], s->dilation[2]),
+                                      s->groups);
+        want = cfx_clamp(cfx_add(want, 1), -40, 50);
+        want = cfx_contiguous(cfx_permute(want, cfx_list(0, 2, 3, 4, 1)));
+        if (d->last)
+            x = cfx_contiguous(cfx_permute(x, cfx_list(0, 2, 3, 4, 1)));
+        const NAME_conv_shape shape = shape_of(s);
+        float *panels = cfx__alloc((size_t)cfx__pack_conv_floats(s) * sizeof *panels);
+        char *scratch = cfx__alloc((size_t)cfx__pack_conv_scratch(s));
+        float *y = cfx__alloc((size_t)(points * s->y_row) * sizeof *y);
+        for (int64_t i = 0; i < points * s->y_row; i++)
+            y[i] = 1;
+        const NAME_epilogue e = {.bias = cfx_tensor_data(b), .add = y, .add_row = s->y_row,
+                                 .low = -40, .high = 50};
+        const float *from = cfx_tensor_data(x), *weights = cfx_tensor_data(w);
+        if (kernel == TILES) {
+            cfx__pack_conv(s, weights, panels);
+            NAME_conv(&shape, from, panels, y, &e, (float *)(void *)scratch);
+        } else {
+            cfx__pack_depthwise(s, weights, panels);
+            NAME_conv_depthwise(&shape, from, panels, y, &e);
+        }
+        for (int64_t i = 0; i < points && same; i++)
+            for (int64_t c = 0; c < s->y_row && same; c++) {
+                const double right = c < s->oc ? cfx_tensor_get(want, i * s->oc + c) : 1;
+                same = fabs(right - y[i * s->y_row + c]) <= 1e-4 * (1 + fabs(right));
+            }
+        cfx__free(panels), cfx__free(scratch), cfx__free(y);
+    }
+    if (!same)
+        test_fail(CFX_HERE, "%lld groups of %lld -> %lld, kernel %lldx%lldx%lld",
+                  (long long)s->groups, (long long)s->ic, (long long)s->oc,
+                  (long long)s->kernel[0], (long long)s->kernel[1], (long long)s->kernel[2]);
+    return CHECK_OK() && same;
+}
+
+KERNEL_TEST(conv) {
+    const int64_t channels[] = {1, 3, 4, 8, 17, 33};
+    uint32_t seed = 1;
+    for (int i = 0; i < 60; i++) {
+        const int64_t groups = next(&seed, 0, 2) ? 1 : next(&seed, 2, 3);
+        const drawn d = draw(seed, groups, channels[next(&seed, 0, 5)], channels[next(&seed, 0, 5)],
+                             i % 2 ? 30 : 9, 1 + i % 3);
+        if (d.s.in[0] * d.s.in[1] * d.s.in[2] < 10000 && !agrees(&d, TILES))
+            return;
+    }
+    CHECK(agrees(&(drawn){{1, 1, 40, 20, {1, 60, 60}, {1, 60, 60}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1},
+                           {0, 1, 1}, {144000, 3600, 3600, 60, 1}, 20}, false}, TILES));
+}
+
+KERNEL_TEST(conv_depthwise) {
+    uint32_t seed = 2;
+    for (int i = 0; i < 60; i++) {
+        drawn d = draw(seed, next(&seed, 1, 70), 1, 1, i % 2 ? 30 : 9, 1 + i % 2);
+        const int64_t c = d.s.ic, by_point[] = {c * d.s.in[1] * d.s.in[2], 1, 0, d.s.in[2] * c, c};
+        memcpy(d.s.x_stride, by_point, sizeof by_point);
+        d.last = true;
+        if (!agrees(&d, DEPTHWISE))
+            return;
+    }
+}
