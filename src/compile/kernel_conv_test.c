@@ -42,7 +42,7 @@ static NAME_conv_shape shape_of(const cfx__pack_conv_shape *s) {
     return to;
 }
 
-typedef enum { TILES, DEPTHWISE, WINOGRAD, TRANSPOSED } way;
+typedef enum { TILES, DEPTHWISE, WINOGRAD } way;
 
 /* Whether a kernel gives what the operator gives, with bias, an addition and bounds. */
 static bool agrees(const drawn *d, way kernel) {
@@ -65,8 +65,13 @@ static bool agrees(const drawn *d, way kernel) {
         if (d->last)
             x = cfx_contiguous(cfx_permute(x, cfx_list(0, 2, 3, 4, 1)));
         const NAME_conv_shape shape = shape_of(s);
-        float *panels = cfx__alloc((size_t)cfx__pack_conv_floats(s) * sizeof *panels);
-        char *scratch = cfx__alloc((size_t)cfx__pack_conv_scratch(s));
+        const int size = s->ic < 60 ? 6 : 4; /* of a patch */
+        float *panels = cfx__alloc((size_t)(kernel == WINOGRAD ? cfx__pack_winograd_floats(s, size)
+                                                               : cfx__pack_conv_floats(s)) *
+                                   sizeof *panels);
+        float *scratch = cfx__alloc((size_t)(kernel == WINOGRAD
+                                                 ? cfx__pack_winograd_scratch(s, size)
+                                                 : cfx__pack_conv_scratch(s)));
         float *y = cfx__alloc((size_t)(points * s->y_row) * sizeof *y);
         for (int64_t i = 0; i < points * s->y_row; i++)
             y[i] = 1;
@@ -75,15 +80,20 @@ static bool agrees(const drawn *d, way kernel) {
         const float *from = cfx_tensor_data(x), *weights = cfx_tensor_data(w);
         if (kernel == TILES) {
             cfx__pack_conv(s, weights, panels);
-            NAME_conv(&shape, from, panels, y, &e, (float *)(void *)scratch);
+            NAME_conv(&shape, from, panels, y, &e, scratch);
+        } else if (kernel == WINOGRAD) {
+            cfx__pack_winograd(s, size, weights, panels);
+            NAME_conv_winograd(&shape, size, from, panels, y, &e, scratch);
         } else {
             cfx__pack_depthwise(s, weights, panels);
             NAME_conv_depthwise(&shape, from, panels, y, &e);
         }
+        /* Whole numbers are summed exactly, but not their transforms. */
+        const double near = kernel == WINOGRAD ? 3e-7 * 9 * 64 * (double)s->ic : 0;
         for (int64_t i = 0; i < points && same; i++)
             for (int64_t c = 0; c < s->y_row && same; c++) {
                 const double right = c < s->oc ? cfx_tensor_get(want, i * s->oc + c) : 1;
-                same = fabs(right - y[i * s->y_row + c]) <= 1e-4 * (1 + fabs(right));
+                same = fabs(right - y[i * s->y_row + c]) <= near;
             }
         cfx__free(panels), cfx__free(scratch), cfx__free(y);
     }
@@ -117,5 +127,65 @@ KERNEL_TEST(conv_depthwise) {
         d.last = true;
         if (!agrees(&d, DEPTHWISE))
             return;
+    }
+}
+
+KERNEL_TEST(conv_winograd) {
+    uint32_t seed = 3;
+    for (int i = 0; i < 16; i++) {
+        const int64_t h = next(&seed, 1, 20), w = next(&seed, 1, 20), pad = next(&seed, 0, 2);
+        const int64_t ic = next(&seed, 32, 70), oc = next(&seed, 32, 70);
+        if (h + 2 * pad < 3 || w + 2 * pad < 3)
+            continue;
+        const drawn d = {{2, 1, ic, oc, {1, h, w}, {1, h + 2 * pad - 2, w + 2 * pad - 2}, {1, 3, 3},
+                          {1, 1, 1}, {1, 1, 1}, {0, pad, pad}, {h * w * ic, 1, 0, w * ic, ic},
+                          oc + i % 2}, true};
+        if (!agrees(&d, WINOGRAD))
+            return;
+    }
+}
+
+/* The gradient of a convolution by its input is the transposed one, of any sizes. */
+KERNEL_TEST(conv_transposed) {
+    uint32_t seed = 4;
+    for (int i = 0; i < 40; i++) {
+        const int64_t groups = i % 3 ? 1 : 2;
+        drawn d = draw(seed, groups, next(&seed, 1, 9), next(&seed, 1, 9), 7, 1 + i % 3);
+        cfx__pack_conv_shape *s = &d.s;
+        const int64_t points = s->in[0] * s->in[1] * s->in[2];
+        const int64_t seen = s->out[0] * s->out[1] * s->out[2];
+        const int64_t by_channel[] = {s->oc * seen, seen, s->out[1] * s->out[2], s->out[2], 1};
+        memcpy(s->x_stride, by_channel, sizeof by_channel);
+        s->y_row = s->ic;
+        CFX_SCOPE {
+            cfx_value extra = cfx_list(0, 0, 0), pads = cfx_list(0, 0, 0);
+            int64_t more[3];
+            for (int q = 0; q < 3; q++)
+                more[q] = s->in[q] - ((s->out[q] - 1) * s->stride[q] - 2 * s->pad[q] +
+                                      s->dilation[q] * (s->kernel[q] - 1) + 1);
+            extra = cfx_list(more[0], more[1], more[2]);
+            pads = cfx_list(s->pad[0], s->pad[1], s->pad[2]);
+            cfx_tensor *x = test_numbers(CFX_F32, 5, (int64_t[]){s->batch, s->oc, s->out[0],
+                                                                 s->out[1], s->out[2]});
+            cfx_tensor *w = test_numbers(CFX_F32, 5, (int64_t[]){s->oc, s->ic / groups,
+                                                                 s->kernel[0], s->kernel[1],
+                                                                 s->kernel[2]});
+            cfx_tensor *b = test_numbers(CFX_F32, 1, &s->ic);
+            cfx_tensor *want = cfx_relu(cfx_conv_transpose3d(
+                x, w, b, cfx_list(s->stride[0], s->stride[1], s->stride[2]), pads, extra, groups,
+                cfx_list(s->dilation[0], s->dilation[1], s->dilation[2])));
+            want = cfx_contiguous(cfx_permute(want, cfx_list(0, 2, 3, 4, 1)));
+            const NAME_conv_shape shape = shape_of(s);
+            float *panels = cfx__alloc((size_t)cfx__pack_transposed_floats(s) * sizeof *panels);
+            float *scratch = cfx__alloc((size_t)cfx__pack_transposed_scratch(s));
+            float *y = cfx__alloc((size_t)(s->batch * points * s->ic) * sizeof *y);
+            cfx__pack_transposed(s, cfx_tensor_data(w), panels);
+            const NAME_epilogue e = {.bias = cfx_tensor_data(b), .low = 0, .high = INFINITY};
+            NAME_conv_transposed(&shape, cfx_tensor_data(x), panels, y, &e, scratch);
+            bool same = CHECK_OK() && CHECK_INT(cfx_tensor_numel(want), s->batch * points * s->ic);
+            for (int64_t q = 0; q < s->batch * points * s->ic && same; q++)
+                same = CHECK_NEAR(y[q], cfx_tensor_get(want, q), 1e-3);
+            cfx__free(panels), cfx__free(scratch), cfx__free(y);
+        }
     }
 }

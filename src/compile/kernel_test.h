@@ -10,11 +10,17 @@
 
 #include "pack.h"
 
+#include "../tensor/tensor.h"
+
 #include "kernels/base.c"
+#include "kernels/math.c"
+#include "kernels/half.c"
 #include "kernels/tile.c"
 #include "kernels/product.c"
 #include "kernels/conv.c"
 #include "kernels/depthwise.c"
+#include "kernels/winograd.c"
+#include "kernels/transposed.c"
 
 #define KERNEL_PASTE(name, width) name##_##width
 #define KERNEL_NAME(name, width) KERNEL_PASTE(name, width)

@@ -50,3 +50,98 @@ void cfx__pack_depthwise(const cfx__pack_conv_shape *s, const float *w, float *t
         for (int64_t c = 0; c < s->oc; c++)
             to[tap * s->oc + c] = w[c * taps + tap];
 }
+
+/* ---- Winograd -------------------------------------------------------------------------------- */
+
+static int64_t tiles_of(const cfx__pack_conv_shape *s, int step) {
+    return s->batch * ((s->out[1] + step - 1) / step) * ((s->out[2] + step - 1) / step);
+}
+
+/* What a product costs for a channel of each side, `rows` rows at each of `points`: the weights
+ * are read, and transforms take their time. */
+static double cost(const cfx__pack_conv_shape *s, int64_t rows, int points, bool transforms) {
+    enum { WEIGHT = 15, POINT = 8 };
+    const double each = transforms ? POINT * (1 / (double)s->ic + 1 / (double)s->oc) : 0;
+    return points * ((double)rows * (1 + each) + WEIGHT);
+}
+
+int cfx__pack_winograd_size(const cfx__pack_conv_shape *s) {
+    const bool takes = s->groups == 1 && s->kernel[0] == 1 && s->in[0] == 1 && s->out[0] == 1 &&
+                       s->kernel[1] == 3 && s->kernel[2] == 3 && s->stride[1] == 1 &&
+                       s->stride[2] == 1 && s->dilation[1] == 1 && s->dilation[2] == 1 &&
+                       s->ic >= 32 && s->oc >= 32 && s->x_stride[1] == 1;
+    if (!takes)
+        return 0;
+    const double direct = cost(s, s->batch * s->out[1] * s->out[2], 9, false);
+    const double four = cost(s, tiles_of(s, 4), 36, true), two = cost(s, tiles_of(s, 2), 16, true);
+    return four <= two && four < direct ? 6 : two < direct ? 4 : 0;
+}
+
+int64_t cfx__pack_winograd_floats(const cfx__pack_conv_shape *s, int size) {
+    return cfx__pack_panels_floats(size * size * s->ic, s->oc);
+}
+
+/* Three weights of a line, `apart`, at the points of a tile. */
+static void at_points(const double *w, int apart, int size, double *to) {
+    const double a = 0.625, b = 1.5, a2 = a * a, b2 = b * b;
+    const double by_a = 1 / (2 * a2 * (a2 - b2)), by_b = 1 / (2 * b2 * (b2 - a2));
+    const double w0 = w[0], w1 = w[apart], w2 = w[2 * apart];
+    if (size == 4) {
+        to[0] = w0, to[apart] = (w0 + w1 + w2) / 2;
+        to[2 * apart] = (w0 - w1 + w2) / 2, to[3 * apart] = w2;
+        return;
+    }
+    to[0] = w0 / (a2 * b2);
+    to[apart] = (w0 + a * w1 + a2 * w2) * by_a;
+    to[2 * apart] = (w0 - a * w1 + a2 * w2) * by_a;
+    to[3 * apart] = (w0 + b * w1 + b2 * w2) * by_b;
+    to[4 * apart] = (w0 - b * w1 + b2 * w2) * by_b;
+    to[5 * apart] = w2;
+}
+
+void cfx__pack_winograd(const cfx__pack_conv_shape *s, int size, const float *w, float *to) {
+    const int64_t ic = s->ic, points = size * size;
+    memset(to, 0, (size_t)cfx__pack_winograd_floats(s, size) * sizeof *to);
+    for (int64_t j = 0; j < s->oc; j++)
+        for (int64_t c = 0; c < ic; c++) {
+            double given[9], half[6 * 3], whole[6 * 6];
+            for (int q = 0; q < 9; q++)
+                given[q] = w[(j * ic + c) * 9 + q];
+            for (int x = 0; x < 3; x++)
+                at_points(given + x, 3, size, half + x);
+            for (int y = 0; y < size; y++)
+                at_points(half + 3 * y, 1, size, whole + y * size);
+            for (int q = 0; q < points; q++)
+                to[((j / CFX__PANEL * points + q) * ic + c) * CFX__PANEL + j % CFX__PANEL] =
+                    (float)whole[q];
+        }
+}
+
+int64_t cfx__pack_winograd_scratch(const cfx__pack_conv_shape *s, int size) {
+    enum { NEAR = 1 << 18, PAD = 16, COLS = 32 }; /* NAME_WINOGRAD_NEAR, the widest tile */
+    const int64_t points = size * size, row = s->ic + PAD, fit = NEAR / (points * row);
+    const int64_t tiles = tiles_of(s, size - 2), most = fit < 16 ? 16 : fit;
+    const int64_t rounds = (tiles + most - 1) / most, count = (tiles + rounds - 1) / rounds;
+    return (s->ic + points * (count * (row + COLS) + 2 * PAD)) * (int64_t)sizeof(float);
+}
+
+/* ---- transposed ------------------------------------------------------------------------------ */
+
+int64_t cfx__pack_transposed_floats(const cfx__pack_conv_shape *s) {
+    return s->groups * cfx__pack_panels_floats(s->oc / s->groups, taps_of(s) * s->ic / s->groups);
+}
+
+void cfx__pack_transposed(const cfx__pack_conv_shape *s, const float *w, float *to) {
+    const int64_t taps = taps_of(s), ic = s->ic / s->groups, oc = s->oc / s->groups;
+    for (int64_t g = 0; g < s->groups; g++, w += oc * ic * taps)
+        for (int64_t first = 0; first < taps * ic; first += CFX__PANEL)
+            for (int64_t i = 0; i < oc; i++)
+                for (int64_t j = first; j < first + CFX__PANEL; j++)
+                    *to++ = j < taps * ic ? w[(i * ic + j % ic) * taps + j / ic] : 0;
+}
+
+int64_t cfx__pack_transposed_scratch(const cfx__pack_conv_shape *s) {
+    const int64_t oc = s->oc / s->groups, ic = s->ic / s->groups;
+    return (s->out[2] * (oc + taps_of(s) * ic) + s->in[0] * s->in[1] * s->in[2] * s->ic) *
+           (int64_t)sizeof(float);
+}

@@ -27,5 +27,17 @@ void cfx__pack_conv(const cfx__pack_conv_shape *s, const float *w, float *to);
 int64_t cfx__pack_conv_scratch(const cfx__pack_conv_shape *s); /* bytes */
 /* Weights [channels][1][kernel] as [kernel][channels], as many floats: NAME_conv_depthwise. */
 void cfx__pack_depthwise(const cfx__pack_conv_shape *s, const float *w, float *to);
+/* Weights [oc][ic][3][3] after Winograd. The points of a patch for which that is worth it, 6 or 4;
+ * 0: it is not, or the kernel does not take the convolution (NAME_conv_winograd). */
+int cfx__pack_winograd_size(const cfx__pack_conv_shape *s);
+int64_t cfx__pack_winograd_floats(const cfx__pack_conv_shape *s, int size);
+void cfx__pack_winograd(const cfx__pack_conv_shape *s, int size, const float *w, float *to);
+int64_t cfx__pack_winograd_scratch(const cfx__pack_conv_shape *s, int size); /* bytes */
+/* Weights [ic][oc / groups][kernel] of a transposed convolution of ic to oc channels. The shape is
+ * that of the convolution from its result to its input, whose ic and oc are the other way round:
+ * NAME_conv_transposed. */
+int64_t cfx__pack_transposed_floats(const cfx__pack_conv_shape *s);
+void cfx__pack_transposed(const cfx__pack_conv_shape *s, const float *w, float *to);
+int64_t cfx__pack_transposed_scratch(const cfx__pack_conv_shape *s); /* bytes */
 
 #endif

@@ -1,8 +1,8 @@
 /* conv: convolutions of images that lie channels last, as tiles of a product.
  *
  * The points under a kernel are runs of memory, so nothing is laid out but a border of zeros: some
- * lines of the result at a time, the lines of x that they see are copied with their border, and each
- * tile is some points of a line times columns of the packed weights. Sizes are [depth, height,
+ * lines of the result at a time, the lines of x that they see are copied with their border, and
+ * each tile is some points of a line times columns of the packed weights. Sizes are [depth, height,
  * width]; images of fewer dimensions have ones in front. */
 
 /* A convolution: y has `out` points of oc channels, y_row elements from point to point. */

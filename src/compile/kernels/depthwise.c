@@ -29,8 +29,8 @@ NAME_INLINE void NAME_depthwise_vector(const NAME_conv_shape *s, const float *x,
 }
 #endif
 
-/* NAME_POINTS points of a line, half as many or one, whose taps are the same; `row` is the number of
- * the first, x is under it. */
+/* NAME_POINTS points of a line, half as many or one, whose taps are the same; `row` is the number
+ * of the first, x is under it. */
 static void NAME_depthwise_points(const NAME_conv_shape *s, const float *x, const float *w,
                                   int points, ptrdiff_t top, ptrdiff_t bottom, ptrdiff_t left,
                                   ptrdiff_t right, ptrdiff_t row, float *y,
@@ -49,8 +49,8 @@ static void NAME_depthwise_points(const NAME_conv_shape *s, const float *x, cons
                                   sums);
         else
             NAME_depthwise_vector(s, x + at, w + at, 1, top, bottom, left, right, sums);
-        NAME_tile_finish(e, sums + (c - at), points, (int)(next - c), row, c, y + row * s->y_row + c,
-                         s->y_row);
+        NAME_tile_finish(e, sums + (c - at), points, (int)(next - c), row, c,
+                         y + row * s->y_row + c, s->y_row);
     }
 #endif
     for (; c < s->oc; c++) {
@@ -87,7 +87,8 @@ static ptrdiff_t NAME_depthwise_count(const NAME_conv_shape *s, ptrdiff_t p) {
     return 1;
 }
 
-/* One channel of the result for each of x, in one or two dimensions; weights lie [taps][channels]. */
+/* One channel of the result for each of x, in one or two dimensions; weights are
+ * [taps][channels]. */
 static void NAME_conv_depthwise(const NAME_conv_shape *s, const float *x, const float *w, float *y,
                                 const NAME_epilogue *e) {
     NAME_PARALLEL

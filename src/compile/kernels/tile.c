@@ -193,3 +193,11 @@ static void NAME_tile_finish(const NAME_epilogue *e, const float *from, int rows
             e->post(c, cols);
     }
 }
+
+/* Finishes a whole row of n sums. */
+static void NAME_finish_row(const NAME_epilogue *e, const float *from, ptrdiff_t n, ptrdiff_t row,
+                            float *c) {
+    for (ptrdiff_t col = 0; col < n; col += NAME_COLS)
+        NAME_tile_finish(e, from + col, 1, n - col < NAME_COLS ? (int)(n - col) : NAME_COLS, row,
+                         col, c + col, 0);
+}
