@@ -49,7 +49,7 @@ int main(void) {
     cfx_nn_add(model, "linear", cfx_nn_linear(10, 5));
     cfx_hook_handle *hook = cfx_hook(model, "linear", shapes, NULL);
     cfx_forward(model, cfx_randn(1, 10));
-    cfx_unhook(hook);
+    cfx_hook_remove(hook);
     cfx_forward(model, cfx_randn(1, 10)); /* says nothing any more */
 
     cfx_module *net = cfx_module_new("MyNetwork", two_in_two_out, "x1, x2");

@@ -48,9 +48,9 @@ int main(void) {
 
     cfx_backward(loss); /* what the tape had saved is gone */
     printf("%.62s\n", cfx_error_last()->message);
-    cfx_clear();
+    cfx_error_clear();
     cfx_add_(x, 1);
     printf("%s\n", cfx_error_last()->message);
-    cfx_clear();
+    cfx_error_clear();
     return cfx_finish(stderr);
 }

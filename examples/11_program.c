@@ -35,6 +35,6 @@ int main(void) {
 
     cfx_program_run(p, ids, cfx_ones(1, 9, CFX_KW(dtype, cfx_i64)));
     printf("%s\n%s\n", cfx_error_last()->message, cfx_error_last()->notes);
-    cfx_clear();
+    cfx_error_clear();
     return cfx_finish(stderr);
 }

@@ -77,7 +77,7 @@ static void run_epochs(training *t, cfx_loader *loader, int from, int to) {
         int64_t batches = 0;
         for (bool more = true; more;) CFX_SCOPE {
             cfx_value batch;
-            more = cfx_batch(loader, &batch);
+            more = cfx_loader_batch(loader, &batch);
             if (more) {
                 sum += train_batch(t, criterion, batch);
                 batches++;

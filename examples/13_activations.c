@@ -44,7 +44,7 @@ int main(void) {
     cfx_hook_handle *half = cfx_node_hook(gm, "op:sigmoid", halve, NULL);
     cfx_set_grad_mode(CFX_NO_GRAD);
     double halved = cfx_tensor_get(cfx_forward(gm, x), 0);
-    cfx_unhook(half);
+    cfx_hook_remove(half);
     printf("halved: %.4f of %.4f\n", halved, cfx_tensor_get(cfx_forward(net, x), 0));
     return cfx_finish(stderr);
 }

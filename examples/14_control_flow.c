@@ -50,6 +50,6 @@ int main(void) {
 
     cfx_symbolic_trace(cfx_module_new("Refused", refuses, "x"));
     printf("%s\n", cfx_error_last()->message);
-    cfx_clear();
+    cfx_error_clear();
     return cfx_finish(stderr);
 }

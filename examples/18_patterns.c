@@ -55,6 +55,6 @@ int main(void) {
 
     cfx_rules_parse("gelu: relu(x) -> gelo(x)", "bad.rules");
     printf("%s\n", cfx_error_last()->message);
-    cfx_clear();
+    cfx_error_clear();
     return cfx_finish(stderr);
 }

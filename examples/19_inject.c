@@ -53,7 +53,7 @@ int main(void) {
     cfx_program_run(p, x);
     cfx_program_run(p, cfx_mul(x, -1));
     printf("%s\n", cfx_error_last()->message);
-    cfx_clear();
+    cfx_error_clear();
 
     /* and out again */
     apply(p, "remove_logging", NULL, NULL);

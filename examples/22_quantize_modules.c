@@ -49,10 +49,10 @@ static int decibels(cfx_tensor *a, cfx_tensor *b) {
 
 /* Observers in, calibrated, converted. */
 static cfx_module *by_modules(cfx_module *m, const char *backend, bool picture) {
-    cfx_module *prepared = cfx_prepare(m, cfx_qconfig_mapping_default(backend));
+    cfx_module *prepared = cfx_prepare_fx(m, cfx_qconfig_mapping_default(backend));
     for (int i = 0; i < BATCHES; i++)
         cfx_forward(prepared, batch(i, picture));
-    return cfx_convert(prepared);
+    return cfx_convert_fx(prepared);
 }
 
 static void calibrated(void) {
@@ -73,7 +73,7 @@ static void calibrated(void) {
 
 /* What goes through is rounded while it is trained; gradients go straight through. */
 static void trained(void) {
-    cfx_module *m = cfx_prepare(net(), cfx_qconfig_mapping_default("onednn qat"));
+    cfx_module *m = cfx_prepare_fx(net(), cfx_qconfig_mapping_default("onednn qat"));
     cfx_optim *o = cfx_sgd(m, .lr = 0.05);
     double first = 0, last = 0;
     for (int i = 0; i < 20; i++)
@@ -87,7 +87,7 @@ static void trained(void) {
             first = i ? first : last;
         }
     cfx_module_train(m, false);
-    cfx_module *int8 = cfx_convert(m);
+    cfx_module *int8 = cfx_convert_fx(m);
     cfx_tensor *x = batch(0, true);
     printf("it learns: %s; int8 as trained, to 20 dB: %s\n\n", last < 0.5 * first ? "yes" : "no",
            decibels(cfx_forward(m, x), cfx_forward(int8, x)) > 20 ? "yes" : "no");

@@ -163,16 +163,17 @@ static void take_apart(const subject *s) {
     const cfx_node *call = some_call(s);
     if (!call)
         return;
-    cfx_program *part = cfx_extract(s->program, NULL, call->name);
+    cfx_program *part = cfx_program_extract(s->program, NULL, call->name);
     if (fuzz_fine() && !cfx_failed(part) && part->ninputs)
         use_run(part, &cfx_planner, fuzz_inputs(part));
-    cfx_extract(s->program, call->name, NULL);
+    cfx_program_extract(s->program, call->name, NULL);
     fuzz_fine();
-    cfx_program *twice = cfx_join(s->program, s->program, NULL);
+    cfx_program *twice = cfx_program_join(s->program, s->program, NULL);
     if (fuzz_fine() && !cfx_failed(twice))
         use_run(twice, &cfx_interpreter, fuzz_inputs(twice));
     cfx_value reduced = CFX_NONE;
-    cfx_reduce(s->program, use_copies(s->inputs), has_call, (void *)call->target.name, &reduced);
+    cfx_program_reduce(s->program, use_copies(s->inputs), has_call, (void *)call->target.name,
+                       &reduced);
     fuzz_fine();
 }
 
@@ -205,16 +206,16 @@ static void split(const subject *s) {
     cfx_module *parts = cfx_split_stages(m, 2, CFX_STAGE_BYTES, (cfx_split_options){0});
     compare_module(s, parts, "the module in stages");
     if (!cfx_failed(parts))
-        cfx_inline(parts, NULL);
+        cfx_module_inline(parts, NULL);
     compare_module(s, parts, "the module in stages, inlined");
     parts = cfx_split_module(m, by_lot, &lot, (cfx_split_options){.keep_original_order = lot & 1});
     bool ordered = !draws(s->program); /* numbers are drawn part by part */
     compare_module(s, ordered ? parts : NULL, "the split module");
-    parts = cfx_partition(m, is_taken, &lot, lot & 1);
+    parts = cfx_module_partition(m, is_taken, &lot, lot & 1);
     compare_module(s, ordered ? parts : NULL, "the partitioned module");
     cfx_module *spelled = cfx_module_copy(m);
     if (fuzz_fine() && !cfx_failed(spelled))
-        cfx_normalize(spelled);
+        cfx_module_normalize(spelled);
     compare_module(s, spelled, "the normalized module");
     cfx_tap_from((cfx_site){0}, m, "*", use_args(use_copies(s->inputs)));
     fuzz_fine();
@@ -274,7 +275,8 @@ static void within_limits(const subject *s) {
 
 void use_change(const subject *s) {
     compare(s, cfx_decompose(s->program, CFX_NONE), of_decomposing(s, PARTS), "the decomposition");
-    compare(s, cfx_functionalize(s->program), of_decomposing(s, SAME), "the functional program");
+    compare(s, cfx_program_functionalize(s->program), of_decomposing(s, SAME),
+            "the functional program");
     compare(s, cfx_optimize(s->program), SAME, "the optimised program");
     by_pass(s);
     take_apart(s);

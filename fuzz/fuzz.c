@@ -110,7 +110,7 @@ void fuzz_begin(void) {
 }
 
 int fuzz_end(void) {
-    cfx_clear();
+    cfx_error_clear();
     cfx_set_time_limit(0);
     cfx_scope_close(0);
     return 0;
@@ -135,7 +135,7 @@ bool fuzz_fine(void) {
         return true;
     if (!e->message || !*e->message)
         fuzz_wrong("an error without a word");
-    cfx_clear();
+    cfx_error_clear();
     return false;
 }
 

@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fuzz_wrong("%s gives a bad object without an error", cfx_op_name(op));
     if (!(op->effects & CFX_SIDE)) /* an assert says what it is given to say */
         fuzz_fine();
-    cfx_clear();
+    cfx_error_clear();
     if (fine && !(op->effects & CFX_SIDE)) {
         gradients(op, s->nargs, args);
         fuzz_fine();

@@ -374,7 +374,7 @@ static void changed(subject *s, cfx_program *p, const char *name) {
     }
     outcome o = {.ran = false};
     snprintf(o.why, sizeof o.why, "%s", cfx_ok() ? "bad" : cfx_error_last()->message);
-    cfx_clear();
+    cfx_error_clear();
     if (!may_refuse(o.why))
         agree(s, &o, name);
 }
@@ -411,7 +411,7 @@ static void check_quantized(subject *s, cfx_program *p) {
     cfx_value batch = cfx_list(as_tuple(eager_copies(s->drawn->inputs)));
     cfx_quantized *q = cfx_quantize(p, exact ? CFX_NONE : batch, how);
     if (!cfx_ok() || cfx_failed(q)) { /* nothing in it that has a weight */
-        cfx_clear();
+        cfx_error_clear();
         return;
     }
     cfx_dict *held = held_by(q->program, s->drawn);
@@ -452,7 +452,7 @@ static void check_changes(subject *s, cfx_program *p, const cfx_dict *held) {
             snprintf(name, sizeof name, "after pass %s", pass ? pass->name : "none");
             if (pass && cfx_pass_apply(pass, other, NULL) >= 0)
                 changed(s, other, name);
-            cfx_clear();
+            cfx_error_clear();
         } else if (way == 2) {
             changed(s, cfx_optimize(p), "optimised");
         } else if (way == 3) {
@@ -487,7 +487,7 @@ program_finding programs_check(uint64_t seed, program_counts *counts) {
         check_exported(&s, p);
     else if (s.first.ran && !strstr(cfx_error_last()->message, "memory location"))
         found(&s, "export refuses: %s", cfx_error_last()->message);
-    cfx_clear();
+    cfx_error_clear();
     if (s.found.any) {
         const size_t len = strlen(s.found.text);
         snprintf(s.found.text + len, sizeof s.found.text - len, "\nof %s%s%s",

@@ -30,7 +30,7 @@ outcome eager_outcome(cfx_value result, cfx_value inputs, const cfx_dict *state)
         const cfx_error *e = cfx_error_last();
         o.limited = e->kind == CFX_MEMORY_ERROR || e->kind == CFX_LIMIT_ERROR;
         snprintf(o.why, sizeof o.why, "%s", e->message);
-        cfx_clear();
+        cfx_error_clear();
         return o;
     }
     cfx_value flat = cfx_list_value(0, NULL);

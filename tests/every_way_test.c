@@ -33,7 +33,7 @@ static void compare(const small *s, cfx_program *p, cfx_value in, const outcome 
                     const char *way) {
     if (!cfx_ok()) {
         test_fail(CFX_HERE, "%s: %s, of %s", way, cfx_error_last()->message, s->calls);
-        cfx_clear();
+        cfx_error_clear();
         return;
     }
     outcome by = use_run(p, &cfx_interpreter, in), planned = use_run(p, &cfx_planner, in);
@@ -118,7 +118,7 @@ TEST(writes_go_through_views_that_overlap_themselves) {
         "f"});
     cfx_decompose(p, CFX_NONE);
     CHECK(strstr(cfx_error_last()->message, "a tensor being mutated that has internal overlap"));
-    cfx_clear();
+    cfx_error_clear();
 }
 
 /* What is written may come in another order of memory than what was there. */

@@ -84,7 +84,7 @@ TEST(a_file_is_copied_on_request) {
     CHECK_NEAR(cfx_tensor_get(t, 2999), 1, 0); /* mapped, this would end the process */
     cfx_npy_read(path);
     CHECK(!cfx_ok());
-    cfx_clear();
+    cfx_error_clear();
     cfx_set_copy_files(false);
     test_folder_clear();
 }
@@ -239,7 +239,7 @@ static bool killed_at(int n, int i) {
 /* The bytes of a file, or "" where there is none. */
 static cfx_value bytes_of(const char *path) {
     cfx__file_mapping *m = cfx__file_map(path);
-    cfx_clear();
+    cfx_error_clear();
     cfx_string *s = cfx__string_new(m ? m->data : "", m ? m->size : 0);
     cfx_drop(m);
     return cfx__value_of_string(s);

@@ -222,7 +222,7 @@ static void go_back(cfx_op *op, const cfx_value *given, int n, bool again) {
     note_results(cfx_op_do_from(CFX_HERE, op, (cfx_args){n, args, NULL}), cfx_as_list(results),
                  cfx_as_list(ones));
     if (!cfx_ok() || !cfx_as_list(results)->len || !cfx_as_list(leaves)->len) {
-        cfx_clear();
+        cfx_error_clear();
         return;
     }
     cfx_value grads = cfx_grad(results, leaves, .grad_outputs = ones, .create_graph = again,
@@ -235,7 +235,7 @@ static void go_back(cfx_op *op, const cfx_value *given, int n, bool again) {
     }
     if (!cfx_ok() && (!cfx_error_last()->message || !*cfx_error_last()->message))
         test_fail(CFX_HERE, "the gradient of %s failed without a word", cfx_op_name(op));
-    cfx_clear();
+    cfx_error_clear();
 }
 
 static void try_once(fuzzer *f, cfx_op *op, bool log) {
@@ -244,7 +244,7 @@ static void try_once(fuzzer *f, cfx_op *op, bool log) {
     f->ndim = -1;
     for (int i = 0; i < s->nargs; i++)
         args[i] = argument(f, &s->args[i]);
-    cfx_clear();
+    cfx_error_clear();
     for (int i = 0; i < s->nargs; i++)
         fakes[i] = cfx__tensor_faked_in(args[i]);
     if (log)
@@ -258,7 +258,7 @@ static void try_once(fuzzer *f, cfx_op *op, bool log) {
         test_fail(CFX_HERE, "%s gave a bad object without an error", cfx_op_name(op));
     if (fine)
         check_memory(op, args, real);
-    cfx_clear();
+    cfx_error_clear();
     if (fine && !cfx__op_info_of(op)->writes)
         go_back(op, args, s->nargs, chance(f, 40));
     if (!op->shape && !op->view)
@@ -267,7 +267,7 @@ static void try_once(fuzzer *f, cfx_op *op, bool log) {
     if (fine && cfx_ok() && !same_meta(real, fake))
         test_fail(CFX_HERE, "%s: fake and real results differ in shape, dtype or strides",
                   cfx_op_name(op));
-    cfx_clear();
+    cfx_error_clear();
 }
 
 static int setting(const char *name, int other) {
@@ -338,7 +338,7 @@ static void time_call(cfx_op *op, const cfx_value *args, int n) {
         test_fail(CFX_HERE, "a call took %.1f s", took);
         log_call(op, args, n);
     }
-    cfx_clear();
+    cfx_error_clear();
 }
 
 /* v with the number in place of all its numbers, tensors included; None where it has none. */
@@ -375,7 +375,7 @@ static void enlarge_each(cfx_op *op, cfx_value *args, bool log) {
         for (int k = 0; k < COUNT(huge); k++)
             CFX_SCOPE {
                 cfx_value own = args[i], with = enlarged(&s->args[i], own, huge[k]);
-                cfx_clear();
+                cfx_error_clear();
                 if (cfx_is_none(with))
                     continue;
                 args[i] = with;
@@ -395,7 +395,7 @@ static bool enlarge_once(fuzzer *f, cfx_op *op, bool log) {
         args[i] = argument(f, &s->args[i]);
     cfx_op_do_from(CFX_HERE, op, (cfx_args){s->nargs, args, NULL});
     bool fits = cfx_ok();
-    cfx_clear();
+    cfx_error_clear();
     if (fits)
         enlarge_each(op, args, log);
     return fits;
@@ -456,7 +456,7 @@ static bool fail_at(cfx_op *op, const cfx_value *args, const fault *by, long n, 
         if (!back && cfx_ok() && cfx_is_bad(v))
             test_fail(CFX_HERE, "%s gave a bad object and no error: %s %ld", cfx_op_name(op),
                       by->what, n);
-        cfx_clear();
+        cfx_error_clear();
     }
     return came;
 }
@@ -469,7 +469,7 @@ static bool run_out_once(fuzzer *f, cfx_op *op, bool log) {
         args[i] = argument(f, &s->args[i]);
     cfx_op_do_from(CFX_HERE, op, (cfx_args){s->nargs, args, NULL});
     bool fits = cfx_ok();
-    cfx_clear();
+    cfx_error_clear();
     if (fits && log)
         log_call(op, args, s->nargs);
     cfx_set_time_limit(1e6);

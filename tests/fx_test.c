@@ -296,7 +296,7 @@ TEST(fx_concrete_args) {
     cfx_module *m = plain("GraphModule", flagged, "x, flag");
     cfx_tracer t = {.concrete_args = cfx_dict_new()};
     cfx_dict_set(t.concrete_args, "flag", cfx_bool(true));
-    compare_texts("T_concrete_args", cfx_graph_module(m, cfx_trace(&t, m), NULL), "");
+    compare_texts("T_concrete_args", cfx_graph_module(m, cfx_tracer_trace(&t, m), NULL), "");
     CHECK_OK();
 }
 
@@ -409,7 +409,7 @@ static bool sequential_too(cfx_tracer *t, cfx_module *m, const char *path) {
 TEST(fx_leaf_policy) {
     cfx_module *m = new_nested();
     cfx_tracer t = {.is_leaf = sequential_too};
-    compare_texts("T_wrapped_leaf", cfx_graph_module(m, cfx_trace(&t, m), NULL), "");
+    compare_texts("T_wrapped_leaf", cfx_graph_module(m, cfx_tracer_trace(&t, m), NULL), "");
     CHECK_OK();
 }
 
@@ -452,7 +452,7 @@ static void check_error(const char *name) {
     if (!want || strncmp(got, want, n) || (got[n] && got[n] != '\n'))
         test_fail(CFX_HERE, "%s: the error is\n%s\n---- not ----\n%s", name, got, want);
     free(want);
-    cfx_clear();
+    cfx_error_clear();
 }
 
 static void check_refused(const char *name, cfx_forward_fn *forward, const char *signature) {

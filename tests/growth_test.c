@@ -179,7 +179,7 @@ static void plan(cfx_program *p) {
     cfx_program_plan(p, input());
 }
 static void decompose(cfx_program *p) { cfx_decompose(p, CFX_NONE); }
-static void functionalize(cfx_program *p) { cfx_functionalize(p); }
+static void functionalize(cfx_program *p) { cfx_program_functionalize(p); }
 static void optimize(cfx_program *p) { cfx_optimize(p); }
 static void save(cfx_program *p) {
     cfx_save(p, test_path("m.pt2"));
@@ -193,7 +193,7 @@ static void extract(cfx_program *p) {
     cfx_node *middle = NULL;
     int64_t k = cfx_graph_len(p->module->graph) / 2;
     cfx_each_node(p->module->graph, n) if (k-- == 0) middle = n;
-    cfx_extract(p, NULL, middle->name);
+    cfx_program_extract(p, NULL, middle->name);
 }
 static void rules(cfx_program *p) {
     cfx_rewrite(p, cfx_rules_parse("a: relu(x) -> sigmoid(x)\nb: x + 1 -> x\nc: x * 1 -> x\n", "t"),
@@ -243,7 +243,7 @@ static double time_of(cfx_program *p, const way *w, const cfx_pass *pass) {
     else
         cfx_pass_apply(pass, p, NULL);
     double took = seconds() - start;
-    cfx_clear(); /* that it cannot be done is an answer */
+    cfx_error_clear(); /* that it cannot be done is an answer */
     cfx_scope_close(mark);
     return took;
 }

@@ -34,7 +34,7 @@ static void walk(shared *s, const path *p, long n, bool all) {
     s->came = faults_end();
     if (cfx_ok() && strcmp(text ? text : "(none)", s->text) != 0)
         _exit(10);
-    cfx_clear();
+    cfx_error_clear();
     cfx_scope_close(mark);
     text = p->go(p->file);
     if (!cfx_ok()) {

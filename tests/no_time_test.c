@@ -28,7 +28,7 @@ static bool late_at(const path *p, long n, const char *wanted) {
         test_check_ok(at);
     else if (e ? e->kind != CFX_LIMIT_ERROR : strcmp(text, wanted) != 0)
         test_fail(at, "%s", e ? e->message : "gives another result and no error");
-    cfx_clear();
+    cfx_error_clear();
     cfx_scope_close(mark);
     return came;
 }

@@ -91,7 +91,7 @@ static const char *split(const char *folder) {
 }
 
 static const char *extract(const char *folder) {
-    return cfx_program_str(cfx_extract(opened(folder), NULL, "relu"));
+    return cfx_program_str(cfx_program_extract(opened(folder), NULL, "relu"));
 }
 
 /* What comparing two programs and counting what they take stand on. */
@@ -275,9 +275,9 @@ static const char *quantize_modules(const char *none) {
     cfx_module *m = mlp_of(64);
     cfx_tensor *x = cfx_randn(cfx_list(3, 64));
     cfx_module_train(m, false);
-    cfx_module *prepared = cfx_prepare(m, cfx_qconfig_mapping_default("x86"));
+    cfx_module *prepared = cfx_prepare_fx(m, cfx_qconfig_mapping_default("x86"));
     cfx_forward(prepared, x);
-    cfx_module *converted = cfx_convert(prepared);
+    cfx_module *converted = cfx_convert_fx(prepared);
     return cfx__text_format("%s%s", cfx_module_code(converted), cfx_str(cfx_forward(converted, x)));
 }
 

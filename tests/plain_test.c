@@ -85,7 +85,7 @@ static void check_program(const char *folder, verdicts *v) {
     size_t mark = cfx_scope_open();
     cfx_value want = run_by(&cfx_interpreter, folder);
     if (!cfx_ok()) { /* a program that does not run at all */
-        cfx_clear();
+        cfx_error_clear();
         v->others++;
         cfx_scope_close(mark);
         return;
@@ -96,7 +96,7 @@ static void check_program(const char *folder, verdicts *v) {
         test_fail(CFX_HERE, "%s: %s", folder,
                   cfx_ok() ? "results are others" : cfx_error_last()->message);
     v->agree += agree;
-    cfx_clear();
+    cfx_error_clear();
     cfx_scope_close(mark);
 }
 

@@ -189,16 +189,16 @@ static void expect_refused(const char *program, const char *what, const char *te
         const char *place = cfx__text_format("bad.fx:%d:", number);
         if (number && !strstr(cfx_error_last()->message, place))
             test_fail(CFX_HERE, "%s, %s in %s: %s", program, what, name, cfx_error_last()->message);
-        cfx_clear();
+        cfx_error_clear();
     } else {
         cfx_problems *found = cfx_program_problems(p);
         if (!is_told(found, name, number))
             test_fail(CFX_HERE, "%s, %s in line %d, %s: told is %s", program, what, number, name,
                       cfx_problems_str(found, NULL));
         bool written = cfx_save(p, test_path("out.pt2")) || is_there("out.pt2");
-        cfx_clear();
+        cfx_error_clear();
         written |= cfx_save(p, test_path("out.fx")) || is_there("out.fx");
-        cfx_clear();
+        cfx_error_clear();
         if (written || is_there("out.safetensors"))
             test_fail(CFX_HERE, "%s, %s in %s is written", program, what, name);
         test_unlink("out.pt2"), test_unlink("out.fx"), test_unlink("out.safetensors");
@@ -389,7 +389,7 @@ TEST(verifiers_speak_as_pytorchs) {
     CHECK(!cfx_program_check(p));
     CHECK_INT(cfx_error_last()->kind, CFX_SPEC_VIOLATION_ERROR);
     CHECK_STR(cfx_error_last()->message, "operator 'aten.add_.Tensor' is not functional");
-    cfx_clear();
+    cfx_error_clear();
     set_dialect(p, "EDGE");
     CHECK(!cfx_program_check(p));
     CHECK_ERROR("operator 'aten.add_.Tensor' is not functional");
@@ -424,7 +424,7 @@ TEST(programs_call_operators_alone) {
                             "    return (relu,)\n");
     CHECK(!cfx_program_check(p));
     CHECK_STR(cfx_error_last()->message, "call_module is not valid: got a class 'relu' ");
-    cfx_clear();
+    cfx_error_clear();
     p = parsed("def forward(self, x: \"f32[4]\"):\n"
                "    relu = torch.relu(x)\n"
                "    return (relu,)\n");

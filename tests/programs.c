@@ -95,7 +95,7 @@ operand *draw_operand(drawing *d, const cfx_tensor *like, int want) {
 
 static bool fine(void) {
     const bool ok = cfx_ok();
-    cfx_clear();
+    cfx_error_clear();
     return ok;
 }
 
@@ -461,6 +461,6 @@ random_program programs_draw(uint64_t seed) {
         cfx_list_append(cfx_as_list(results), node(draw_operand(&d, NULL, CFX_DTYPE_COUNT)));
     cfx_list_append(cfx_as_list(results), node(&d.values[d.n - 1]));
     cfx_graph_output(d.p.graph, results);
-    cfx_clear();
+    cfx_error_clear();
     return d.p;
 }

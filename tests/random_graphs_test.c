@@ -206,7 +206,7 @@ TEST(random_graphs_with_random_rules_keep_their_meaning) {
             CHECK(n >= 0 && cfx_graph_lint(changed, gm));
             CHECK_STR(cfx_repr(cfx_forward_value(gm, input(0.25), input(-0.5))), result(g));
             if (!CHECK_OK())
-                cfx_clear();
+                cfx_error_clear();
             applied += n;
         }
     CHECK(applied > 300);
@@ -289,7 +289,7 @@ static const char *apply_some(cfx_program *p, int *changes) {
         int n = cfx_pass_apply(pass, p, NULL);
         *changes += n;
         if (n < 0 && strstr(cfx_error_last()->message, "no node that gives"))
-            cfx_clear(); /* there is nothing to log */
+            cfx_error_clear(); /* there is nothing to log */
     }
     return names;
 }
@@ -303,7 +303,7 @@ TEST(random_programs_with_random_passes_keep_their_meaning) {
             test_seed(seed * 15485863);
             cfx_program *p = any_program();
             if (cfx_failed(p)) { /* which cannot be exported: a result that is written to, say */
-                cfx_clear();
+                cfx_error_clear();
                 continue;
             }
             const cfx_list *want = computed(p);
@@ -312,7 +312,7 @@ TEST(random_programs_with_random_passes_keep_their_meaning) {
             if (!fine)
                 test_fail(CFX_HERE, "seed %d, passes%s: %s", (int)seed, names,
                           cfx_ok() ? "other numbers" : cfx_error_last()->message);
-            cfx_clear();
+            cfx_error_clear();
         }
     CHECK(changes > 1000);
     writes = false;
@@ -353,14 +353,14 @@ TEST(passes_that_break_random_programs_are_refused) {
             test_seed(seed * 32452843);
             cfx_program *p = any_program();
             if (!p || !any_call(p->module->graph)) {
-                cfx_clear();
+                cfx_error_clear();
                 continue;
             }
             cfx_graph *before = cfx_graph_copy(p->module->graph);
             const cfx_list *want = computed(p);
             CHECK_INT(cfx_pass_apply(&breaks, p, NULL), -1);
             CHECK(!cfx_ok() && strstr(cfx_error_last()->notes, "in pass breaks"));
-            cfx_clear();
+            cfx_error_clear();
             CHECK(cfx_graph_equal(p->module->graph, before));
             CHECK(same_values(want, computed(p)));
             refused++;

@@ -198,7 +198,7 @@ TEST(what_running_refuses_by_its_numbers_is_refused_in_every_way) {
         check(r, p, &cfx_interpreter, in, r->why, "interpreted");
         check(r, p, &cfx_planner, in, r->why, "planned");
         check(r, cfx_optimize(p), &cfx_interpreter, in, r->why, "optimised");
-        check(r, cfx_functionalize(p), &cfx_interpreter, in, r->why, "functional");
+        check(r, cfx_program_functionalize(p), &cfx_interpreter, in, r->why, "functional");
         check(r, cfx_decompose(p, CFX_NONE), &cfx_interpreter, in, r->core ? r->core : r->why,
               "decomposed");
     }

@@ -118,7 +118,7 @@ static void round_of(worker *w) {
     default:
         cfx_program_run_from(CFX_HERE, m->program, (cfx_args){0, NULL, NULL});
         w->wrong |= cfx_ok(); /* there are no inputs */
-        cfx_clear();
+        cfx_error_clear();
     }
     w->wrong |= !cfx_ok();
     w->rounds++;

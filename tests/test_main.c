@@ -84,7 +84,7 @@ bool test_check_ok(cfx_site at) {
                   cfx_error_kind_name(e->kind), e->message, e->at.file ? e->at.file : "?",
                   e->at.line, e->op ? e->op : "no operator", e->notes ? "\n" : "",
                   e->notes ? e->notes : "");
-    cfx_clear();
+    cfx_error_clear();
     return !e;
 }
 
@@ -95,7 +95,7 @@ bool test_check_error(const char *text, cfx_site at) {
         test_fail(at, "no error was recorded, expected: %s", text);
     else if (!held)
         test_fail(at, "the error is\n%s\n---- not ----\n%s", e->message, text);
-    cfx_clear();
+    cfx_error_clear();
     return held;
 }
 
@@ -116,7 +116,7 @@ static void run_here(const test *t) {
     if (e)
         test_fail(e->at.file ? e->at : (cfx_site){t->file, 0}, "%s left an error behind: %s",
                   t->name, e->message);
-    cfx_clear();
+    cfx_error_clear();
     cfx_finish(stderr);
     exit(failures ? 1 : 0);
 }

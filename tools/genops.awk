@@ -208,7 +208,7 @@ function write_header(    i, k, fn, c) {
             }
         }
         if (fn_derives[fn] && !((fn "_") in fn_n))
-            define(spelled(fn) "_", "cfx_inplace_from(CFX_HERE, &cfx_fn_" fn)
+            define(spelled(fn) "_", "cfx_fn_call_inplace_from(CFX_HERE, &cfx_fn_" fn)
         print "" > header
     }
     print "#ifdef __cplusplus\n}\n#endif\n#endif" > header

@@ -123,7 +123,7 @@ typedef struct cfx_error {
 
 /* Whether no error is recorded. */
 CFX_API bool cfx_ok(void);
-/* The recorded error, or NULL. Borrowed; valid until cfx_clear or cfx_report. */
+/* The recorded error, or NULL. Borrowed; valid until cfx_error_clear or cfx_report. */
 CFX_API const cfx_error *cfx_error_last(void);
 /* "RuntimeError" and so on; static. */
 CFX_API const char *cfx_error_kind_name(cfx_error_kind kind);
@@ -131,9 +131,9 @@ CFX_API const char *cfx_error_kind_name(cfx_error_kind kind);
  * your own; everything in the library goes through it too. */
 CFX_API void cfx_fail(cfx_error_kind kind, cfx_site at, const char *fmt, ...) CFX_PRINTF(3, 4);
 /* Adds a line to the recorded error, if any. */
-CFX_API void cfx_note(const char *fmt, ...) CFX_PRINTF(1, 2);
+CFX_API void cfx_error_note(const char *fmt, ...) CFX_PRINTF(1, 2);
 /* Forgets the recorded error. */
-CFX_API void cfx_clear(void);
+CFX_API void cfx_error_clear(void);
 /* Prints the recorded error, if any, as `file:line: Kind: message` and its notes, and clears it.
  * Returns whether there was none. */
 CFX_API bool cfx_report(FILE *out);

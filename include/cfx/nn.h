@@ -235,7 +235,7 @@ CFX_API cfx_hook_handle *cfx_global_hook_from(cfx_site at, cfx_hook_kind kind, c
 #define CFX_GLOBAL_HOOK_(kind, fn, user, ...)                                                      \
     cfx_global_hook_from(CFX_HERE, kind, fn, user, CFX_OPTIONS(cfx_hook_options, __VA_ARGS__))
 /* Takes a hook off; a second time does nothing. */
-CFX_API void cfx_unhook(cfx_hook_handle *handle);
+CFX_API void cfx_hook_remove(cfx_hook_handle *handle);
 /* The number of hooks on m itself, of all kinds. */
 CFX_API int cfx_hook_count(const cfx_module *m);
 

@@ -223,7 +223,7 @@ CFX_API cfx_tensor *cfx_fn_call_tensor_from(cfx_site at, const cfx_fn *fn, cfx_a
 CFX_API cfx_value cfx_py_from(cfx_site at, const char *name, cfx_args args);
 /* Calls the in-place form of a function, derived from it: the result is written to its first
  * argument, which is returned. */
-CFX_API cfx_tensor *cfx_inplace_from(cfx_site at, const cfx_fn *fn, cfx_args args);
+CFX_API cfx_tensor *cfx_fn_call_inplace_from(cfx_site at, const cfx_fn *fn, cfx_args args);
 /* Calls one overload, as torch.ops.aten.add.Tensor(...) does. Scope. */
 CFX_API cfx_value cfx_op_do_from(cfx_site at, cfx_op *op, cfx_args args);
 /* The floating-point operations that such a call takes, counted as PyTorch's flop_counter does: two

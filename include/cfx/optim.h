@@ -171,10 +171,10 @@ CFX_API cfx_loader *cfx_loader_new_from(cfx_site at, cfx_value tensors, cfx_load
 /* The number of batches in an epoch. */
 CFX_API int64_t cfx_loader_count(const cfx_loader *l);
 /* The next batch as a tuple of tensors, scope; None at the end of the epoch, after which the next
- * epoch begins:  while (cfx_batch(loader, &batch)) ... */
+ * epoch begins:  while (cfx_loader_batch(loader, &batch)) ... */
 CFX_API cfx_value cfx_loader_next(cfx_loader *l);
 /* The same as a condition: false at the end of the epoch. */
-CFX_API bool cfx_batch(cfx_loader *l, cfx_value *batch);
+CFX_API bool cfx_loader_batch(cfx_loader *l, cfx_value *batch);
 
 #ifdef __cplusplus
 }

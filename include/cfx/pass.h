@@ -99,7 +99,7 @@ CFX_API int cfx_fold_constants(cfx_module *gm, bool (*skip)(const cfx_node *n, v
  * torch.ops.aten.add.Tensor(x, y), arguments by position, defaults left out; x + y of which it is
  * not known that it is a tensor stays as it is (see cfx_shape_prop), and what ATen does not have.
  * How many nodes changed; -1 with an error where gm has no graph. */
-CFX_API int cfx_normalize(cfx_module *gm);
+CFX_API int cfx_module_normalize(cfx_module *gm);
 /* The arguments of a call matched to the signature of what it calls, defaults filled in, as
  * torch.fx's Node.normalized_arguments does it: (args, kwargs), those given by position first and
  * all others by name, or all by name; scope. Modules are those of `root`. None where the call has

@@ -3,10 +3,10 @@
  * The way of torch.ao.quantization on traced modules:
  *
  *     cfx_qconfig_mapping *how = cfx_qconfig_mapping_default("x86");
- *     cfx_module *prepared = cfx_prepare(model, how);      fused, with observers in it
+ *     cfx_module *prepared = cfx_prepare_fx(model, how);   fused, with observers in it
  *     for (...) cfx_forward(prepared, batch);              calibration
- *     cfx_module *int8 = cfx_convert(prepared);            quantized modules and operators
- *     cfx_module *ref = cfx_convert_to_reference(prepared);    floats between quantize, dequantize
+ *     cfx_module *int8 = cfx_convert_fx(prepared);         quantized modules and operators
+ *     cfx_module *ref = cfx_convert_to_reference_fx(prepared);   floats between quantize and back
  *
  * Texts, scales and zero points are PyTorch's. Programs (.pt2) are quantized by cfx_quantize, see
  * quantize.h. */
@@ -134,24 +134,24 @@ CFX_API void cfx_qconfig_mapping_order(cfx_qconfig_mapping *m, const char *path,
 /* fuse_fx: the traced module with Conv+BN(+ReLU), Linear+ReLU and the like as one module each. The
  * module is put in evaluation mode by the caller; an error otherwise. The model stays as it is.
  * Scope; bad, with an error, where it cannot be traced. */
-CFX_API cfx_module *cfx_fuse_from(cfx_site at, cfx_module *model);
-#define cfx_fuse(model) cfx_fuse_from(CFX_HERE, model)
+CFX_API cfx_module *cfx_fuse_fx_from(cfx_site at, cfx_module *model);
+#define cfx_fuse_fx(model) cfx_fuse_fx_from(CFX_HERE, model)
 /* prepare_fx: traced, fused, with an observer wherever a number will be quantized; run it to
  * calibrate. For a mapping whose observers are fake-quantize modules, prepare_qat_fx: weights are
  * rounded too, and the result is trained. Scope; bad with an error. */
-CFX_API cfx_module *cfx_prepare_from(cfx_site at, cfx_module *model,
-                                     const cfx_qconfig_mapping *mapping);
-#define cfx_prepare(model, mapping) cfx_prepare_from(CFX_HERE, model, mapping)
+CFX_API cfx_module *cfx_prepare_fx_from(cfx_site at, cfx_module *model,
+                                        const cfx_qconfig_mapping *mapping);
+#define cfx_prepare_fx(model, mapping) cfx_prepare_fx_from(CFX_HERE, model, mapping)
 /* Of all fake-quantize modules below m: whether they go on observing, and whether they round;
  * disable_observer, enable_fake_quant and so on. Learned scales are observed until this is off, and
  * learn from then on. */
 CFX_API void cfx_fake_quantize_set(cfx_module *m, bool observes, bool rounds);
-/* convert_to_reference_fx and convert_fx of what cfx_prepare gave, which stays as it is. Scope;
+/* convert_to_reference_fx and convert_fx of what cfx_prepare_fx gave, which stays as it is. Scope;
  * bad, with an error, for other modules. */
-CFX_API cfx_module *cfx_convert_to_reference_from(cfx_site at, cfx_module *prepared);
-CFX_API cfx_module *cfx_convert_from(cfx_site at, cfx_module *prepared);
-#define cfx_convert_to_reference(prepared) cfx_convert_to_reference_from(CFX_HERE, prepared)
-#define cfx_convert(prepared) cfx_convert_from(CFX_HERE, prepared)
+CFX_API cfx_module *cfx_convert_to_reference_fx_from(cfx_site at, cfx_module *prepared);
+CFX_API cfx_module *cfx_convert_fx_from(cfx_site at, cfx_module *prepared);
+#define cfx_convert_to_reference_fx(prepared) cfx_convert_to_reference_fx_from(CFX_HERE, prepared)
+#define cfx_convert_fx(prepared) cfx_convert_fx_from(CFX_HERE, prepared)
 
 #ifdef __cplusplus
 }

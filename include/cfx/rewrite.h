@@ -19,7 +19,7 @@ extern "C" {
  * sub-graph writes to what it is given, say, of which the program would know nothing. */
 CFX_API cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep);
 /* The same with every operator left whole: run_decompositions({}). */
-CFX_API cfx_program *cfx_functionalize(const cfx_program *p);
+CFX_API cfx_program *cfx_program_functionalize(const cfx_program *p);
 /* The program with sizes of inputs that vary: {"in0.0": "batch", "in1.0": "batch"}, inputs by
  * number or name; sizes of one name are one symbol. What follows from them is inferred at many
  * sizes at once, and numbers in the program that were such sizes (of views, masks, ranges) are

@@ -17,11 +17,11 @@ extern "C" {
  * editing the graph is enough. Bad, with an error, where root lacks what the graph names; where
  * root is NULL it is added later (cfx_graph_module_add, cfx_module_set_attr). */
 CFX_API cfx_module *cfx_graph_module(cfx_module *root, cfx_graph *g, const char *type);
-/* cfx_trace with the defaults, as a GraphModule named after root; scope. Bad, with an error, when
- * it cannot be traced. */
+/* cfx_tracer_trace with the defaults, as a GraphModule named after root; scope. Bad, with an error,
+ * when it cannot be traced. */
 CFX_API cfx_module *cfx_symbolic_trace(cfx_module *root);
 /* Plans the graph now rather than at the next call. Never needed; cheap. */
-CFX_API bool cfx_recompile(cfx_module *gm);
+CFX_API bool cfx_graph_module_recompile(cfx_module *gm);
 /* Adds a module at a dotted path, whose parents are made where missing; keeps it. False, with an
  * error, when something that is no module is in the way. */
 CFX_API bool cfx_graph_module_add(cfx_module *gm, const char *path, cfx_module *m);
@@ -147,7 +147,7 @@ CFX_API const char *cfx_program_plan_after_from(cfx_site at, cfx_program *p, con
     cfx_program_plan_after_from(CFX_HERE, p, pass, CFX_ARGS(__VA_ARGS__))
 /* Runs a graph by an executor (NULL: the one chosen for this thread); scope. The interpreter steps
  * in where single calls are looked at: modes, tracing, gradients, fake tensors. */
-CFX_API cfx_value cfx_execute(const cfx_executor *x, const cfx_execution *e);
+CFX_API cfx_value cfx_executor_run(const cfx_executor *x, const cfx_execution *e);
 /* Chooses the executor of GraphModules and programs for this thread; NULL: the default. Returns the
  * one chosen before. */
 CFX_API const cfx_executor *cfx_set_executor(const cfx_executor *x);
@@ -215,15 +215,16 @@ CFX_API const char *cfx_tensor_meta_str(cfx_value meta);
 
 /* Calls fn with each value of chosen nodes whenever the GraphModule runs: e->node and e->out; what
  * it returns, unless None, takes the value's place. Selectors as for taps. The handle is taken off
- * with cfx_unhook; NULL, with an error, where no node fits. */
+ * with cfx_hook_remove; NULL, with an error, where no node fits. */
 CFX_API cfx_hook_handle *cfx_node_hook_from(cfx_site at, cfx_module *gm, const char *selector,
                                             cfx_hook_fn *fn, void *user);
 #define cfx_node_hook(gm, selector, fn, user) cfx_node_hook_from(CFX_HERE, gm, selector, fn, user)
 
 /* Runs `times` times and prints a table of time per node, the costliest first. */
-CFX_API void cfx_profile_from(cfx_site at, cfx_module *gm, int times, FILE *out, cfx_args args);
-#define cfx_profile(gm, times, out, ...)                                                           \
-    cfx_profile_from(CFX_HERE, gm, times, out, CFX_ARGS(__VA_ARGS__))
+CFX_API void cfx_print_profile_from(cfx_site at, cfx_module *gm, int times, FILE *out,
+                                    cfx_args args);
+#define cfx_print_profile(gm, times, out, ...)                                                     \
+    cfx_print_profile_from(CFX_HERE, gm, times, out, CFX_ARGS(__VA_ARGS__))
 
 #ifdef __cplusplus
 }

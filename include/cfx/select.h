@@ -24,7 +24,7 @@ CFX_API cfx_value cfx_select_nodes(const cfx_graph *g, const char *selector);
  * the values that come from outside but for parameters, buffers and constants, which it keeps; its
  * results are what is used outside, or a result of the program. Scope; bad, with an error, where
  * nothing of it is used. */
-CFX_API cfx_program *cfx_extract_nodes(const cfx_program *p, cfx_value nodes);
+CFX_API cfx_program *cfx_program_extract_nodes(const cfx_program *p, cfx_value nodes);
 
 #ifdef __cplusplus
 }

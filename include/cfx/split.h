@@ -54,8 +54,8 @@ typedef bool cfx_supports_fn(const cfx_node *n, void *user);
 /* torch.fx's CapabilityBasedPartitioner: nodes that are supported become as few and large modules
  * as they can, fused_0, fused_1, ...; the rest stays as it is. A group of one node is left alone
  * unless `single`. A new module; scope. */
-CFX_API cfx_module *cfx_partition(cfx_module *gm, cfx_supports_fn *supports, void *user,
-                                  bool single);
+CFX_API cfx_module *cfx_module_partition(cfx_module *gm, cfx_supports_fn *supports, void *user,
+                                         bool single);
 /* How to partition; operators are lists of names as cfx_node_is takes them. */
 typedef struct cfx_partition_options {
     bool single;              /* a group may be one node */
@@ -67,8 +67,8 @@ typedef struct cfx_partition_options {
                                  alone. Items of several results never count */
     cfx_value allowed_single; /* operators that are a group alone */
 } cfx_partition_options;
-CFX_API cfx_module *cfx_partition_by(cfx_module *gm, cfx_supports_fn *supports, void *user,
-                                     cfx_partition_options options);
+CFX_API cfx_module *cfx_module_partition_by(cfx_module *gm, cfx_supports_fn *supports, void *user,
+                                            cfx_partition_options options);
 /* torch.fx's fuse_by_partitions: groups that the caller has chosen, a list of lists of nodes,
  * become modules called prefix0, prefix1, ... ("fused_" where prefix is NULL) in the order of the
  * graph. A new module; scope. Bad, with an error that names the node, where one is in two groups or
@@ -94,7 +94,7 @@ CFX_API cfx_value cfx_sequential_partitions(const cfx_graph *g, cfx_value types,
  * takes the place of the calls, call_module or torch.ops.higher_order.invoke_subgraph. What it
  * names is then found below the child's path; a child that nothing names any more is removed. In
  * place; how many calls were inlined, -1 with an error. */
-CFX_API int cfx_inline(cfx_module *gm, const char *child);
+CFX_API int cfx_module_inline(cfx_module *gm, const char *child);
 
 /* The modules that a program was exported from, put together again by the "nn_module_stack" of its
  * nodes: torch.export.unflatten. A module that is called like the program, whose children are
@@ -118,14 +118,15 @@ CFX_API cfx_module *cfx_program_swap_modules(cfx_program *p, const cfx_dict *mod
  * constants, which it keeps; its results are `to`. Names are separated by commas; from NULL: the
  * inputs of the program, to NULL: its results. Scope; bad, with an error, where there is no such
  * node or nothing between. */
-CFX_API cfx_program *cfx_extract(const cfx_program *p, const char *from, const char *to);
+CFX_API cfx_program *cfx_program_extract(const cfx_program *p, const char *from, const char *to);
 
 /* Two programs as one. `wires` (or NULL) says what inputs of b are given: its keys are names of
  * inputs, or "in0", "in1" in order; its values "out0", "out1", results of a, or "in0", inputs of a.
  * The other inputs of b come after those of a; the results are those of a that no wire takes, then
  * those of b. Parameters keep their names where they can; sizes that vary and have one name are one
  * size. Arguments and results are flat. Scope; bad, with an error, where a wire fits nothing. */
-CFX_API cfx_program *cfx_join(const cfx_program *a, const cfx_program *b, const cfx_dict *wires);
+CFX_API cfx_program *cfx_program_join(const cfx_program *a, const cfx_program *b,
+                                      const cfx_dict *wires);
 
 /* ---- minimising ------------------------------------------------------------------------------ */
 
@@ -140,8 +141,8 @@ CFX_API bool cfx_executors_differ(cfx_program *p, cfx_value inputs, void *user);
  * debugging. What the nodes that are left need of the others is given as the program computed it;
  * *reduced is set to those values, the inputs to see it fail again. Scope; bad, with an error,
  * where the program does not fail, or its inputs do not fit. */
-CFX_API cfx_program *cfx_reduce(cfx_program *p, cfx_value inputs, cfx_fails_fn *fails, void *user,
-                                cfx_value *reduced);
+CFX_API cfx_program *cfx_program_reduce(cfx_program *p, cfx_value inputs, cfx_fails_fn *fails,
+                                        void *user, cfx_value *reduced);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,8 @@
 /* Tracing: running code becomes a graph.
  *
- * cfx_trace (and cfx_symbolic_trace of run.h) runs a module's forward once on tensors that stand
- * for nodes. Leaf modules (cfx's own layers, except containers) become call_module nodes, others
- * are traced through. Nothing global is touched: two threads may trace at once. */
+ * cfx_tracer_trace (and cfx_symbolic_trace of run.h) runs a module's forward once on tensors that
+ * stand for nodes. Leaf modules (cfx's own layers, except containers) become call_module nodes,
+ * others are traced through. Nothing global is touched: two threads may trace at once. */
 #ifndef CFX_TRACE_H
 #define CFX_TRACE_H
 
@@ -29,7 +29,7 @@ typedef struct cfx_tracer {
 
 /* The graph of root; scope. Bad, with an error, when forward does what cannot be traced
  * (control flow on a traced value: torch.fx's words, with the C file and line). */
-CFX_API cfx_graph *cfx_trace(cfx_tracer *t, cfx_module *root);
+CFX_API cfx_graph *cfx_tracer_trace(cfx_tracer *t, cfx_module *root);
 /* A free placeholder in concrete_args, as PHWithMeta is: its node has this metadata entry. */
 #define CFX_PH(key, x) cfx_keyword_value(#key, CFX_V(x))
 /* The default policy: layers of cfx's own are leaves, Sequential and the like are not. */

@@ -42,7 +42,7 @@ CFX_API bool cfx_tree_unpack(const cfx_tree_type *type, cfx_value v, void *objec
 /* The type of a value; NULL: none of the caller's. */
 CFX_API const cfx_tree_type *cfx_tree_type_of(cfx_value v);
 /* v.x of a NamedTuple, borrowed; bad, with an AttributeError, where it has no such field. */
-CFX_API cfx_value cfx_field(cfx_value v, const char *name);
+CFX_API cfx_value cfx_value_field(cfx_value v, const char *name);
 
 #ifdef __cplusplus
 }

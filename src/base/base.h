@@ -2,7 +2,7 @@
  *
  * Invariant: all state of the library is in one thread-local context. An object made by the
  * library is on the scope stack once for the count that the scope owns. Exactly one function sets
- * the error (cfx_fail, over cfx__fail_list) and one forgets it (cfx_clear). */
+ * the error (cfx_fail, over cfx__fail_list) and one forgets it (cfx_error_clear). */
 #ifndef CFX__BASE_H
 #define CFX__BASE_H
 

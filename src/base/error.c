@@ -1,4 +1,4 @@
-/* The sticky first error: one setter (cfx_fail), one clearer (cfx_clear). */
+/* The sticky first error: one setter (cfx_fail), one clearer (cfx_error_clear). */
 #include "given.h"
 #include "held.h"
 
@@ -124,7 +124,7 @@ void cfx__error_memory(size_t size, bool limited) {
     c->error = (cfx_error){.kind = CFX_MEMORY_ERROR, .message = c->memory_message, .op = c->op};
 }
 
-void cfx_note(const char *fmt, ...) {
+void cfx_error_note(const char *fmt, ...) {
     cfx__context *c = cfx__ctx();
     if (!c->failed)
         return;
@@ -145,7 +145,7 @@ bool cfx__given(cfx_site at, const void *p, const char *what) {
     return p != NULL;
 }
 
-void cfx_clear(void) {
+void cfx_error_clear(void) {
     cfx__context *c = cfx__ctx();
     c->failed = false;
     memset(&c->error, 0, sizeof c->error);
@@ -158,7 +158,7 @@ bool cfx__error_forgive(void) {
         return true;
     if (c->error.kind == CFX_MEMORY_ERROR || c->error.kind == CFX_LIMIT_ERROR)
         return false;
-    cfx_clear();
+    cfx_error_clear();
     return true;
 }
 
@@ -195,6 +195,6 @@ bool cfx_report(FILE *out) {
     fprintf(out, "%s: %s\n", cfx_error_kind_name(c->error.kind), c->error.message);
     if (c->error.notes)
         fprintf(out, "%s\n", c->error.notes);
-    cfx_clear();
+    cfx_error_clear();
     return false;
 }

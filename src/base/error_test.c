@@ -39,9 +39,9 @@ TEST(a_report_prints_place_kind_message_and_notes) {
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
-    cfx_note("lost: there is no error yet");
+    cfx_error_note("lost: there is no error yet");
     cfx_fail(CFX_INDEX_ERROR, (cfx_site){"a.c", 7}, "Dimension out of range");
-    cfx_note("While executing %s", "%relu");
+    cfx_error_note("While executing %s", "%relu");
     CHECK(!cfx_report(out));
     CHECK(cfx_report(out));
     fclose(out);
@@ -52,7 +52,7 @@ TEST(a_report_prints_place_kind_message_and_notes) {
 TEST(what_a_terminal_would_obey_is_shown) {
     cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' is no name",
              "\033[2Ja\rb\x7f\xc2\x9b\xe2\x80\xae\xff");
-    cfx_note("in '%s'\n└─\t.", "\b");
+    cfx_error_note("in '%s'\n└─\t.", "\b");
     CHECK_STR(cfx_error_last()->notes, "in '\\u0008'\n└─\t.");
     CHECK_ERROR("'\\u001b[2Ja\\u000db\\u007f\\u009b\\u202e\\xff' is no name");
 }
@@ -69,15 +69,15 @@ TEST(a_long_line_of_a_message_keeps_its_beginning_and_its_end) {
     memcpy(tail, long_text, 149 / 2 * 2 + 2);
     const char *want = cfx__text_format("first\n%s ... %s\nlast", line, tail);
     CHECK_STR(cfx_error_last()->message, want);
-    cfx_note("%s", long_text);
-    cfx_note("end");
+    cfx_error_note("%s", long_text);
+    cfx_error_note("end");
     CHECK(cfx_error_last() && strlen(cfx_error_last()->notes) < 800);
     CHECK(strstr(cfx_error_last()->notes, "\nend") != NULL);
-    cfx_clear();
+    cfx_error_clear();
     memset(long_text, 0x80, N); /* no letters at all */
     cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s", long_text);
     CHECK(strlen(cfx_error_last()->message) < 4 * 800); /* each shown as \x80 */
-    cfx_clear();
+    cfx_error_clear();
     cfx__free(long_text);
 }
 
@@ -88,7 +88,7 @@ TEST(a_message_has_no_more_than_a_hundred_lines) {
         cfx__text_puts(&text, "a line\n");
     cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s", text.data);
     CHECK(cfx_error_last() && strlen(cfx_error_last()->message) < 100 * 7 + 800);
-    cfx_clear();
+    cfx_error_clear();
     cfx__text_release(&text);
 }
 

@@ -149,7 +149,7 @@ void cli_time_runs(cfx_program *p, cfx_args args, int n, double *ms) {
 static void print_kernels(cfx_program *p, cfx_value inputs) {
     table t = {.cost = cfx_program_cost(p, NULL)};
     if (!cfx_ok()) /* sizes that are symbols without an example: no FLOPs then */
-        cfx_clear();
+        cfx_error_clear();
     cfx_watcher w = {.ran = add_kernel, .user = &t};
     CFX_SCOPE
     cfx__program_execute((cfx_site){0}, p, NULL, &w, inputs);
@@ -193,7 +193,7 @@ static void *call_often(void *arg) {
     run_often(c);
     if (!cfx_ok())
         snprintf(c->wrong, sizeof c->wrong, "%s", cfx_error_last()->message);
-    cfx_clear();
+    cfx_error_clear();
     cfx_finish(stderr);
     return NULL;
 }

@@ -245,7 +245,7 @@ static const char *replay(session *s, cfx_op *op, cfx_value call, bool fake) {
     cfx_set_fake_mode(before);
     bool unknown = fake && cfx__error_unknown(); /* as when indexing by a mask */
     if (!cfx_ok())
-        return unknown ? (cfx_clear(), NULL) : take_error();
+        return unknown ? (cfx_error_clear(), NULL) : take_error();
     const char *bad = cfx_is_none(got) && !cfx_as_list(want)->len ? NULL
                                                                  : compare(got, want, !fake);
     if (bad || cfx_is_none(after))

@@ -125,7 +125,7 @@ static void check_case(tally *t, const char *dir) {
         cli_print("%s: %s: %s\n", refused ? "refused" : "failed", t->name, e->message);
     else if (why)
         cli_print("failed: %s: %s\n", t->name, why);
-    cfx_clear();
+    cfx_error_clear();
 }
 
 /* ---- all cases ------------------------------------------------------------------------------- */

@@ -45,7 +45,7 @@ static void run(inside *in, cfx_program *p, cfx_value inputs) {
     if (hooks.len)
         cli_compare_run(p, inputs, (cfx_interp){0});
     for (size_t i = 0; i < hooks.len; i++)
-        cfx_unhook(hooks.data[i]);
+        cfx_hook_remove(hooks.data[i]);
     VEC_FREE(hooks);
 }
 

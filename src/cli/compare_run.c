@@ -214,7 +214,7 @@ static void find_worst(cli_comparison *c) {
 static cfx_value inputs_of(cfx_program *p, const char *model, const char *path) {
     cfx_value v = p ? cli_inputs(p, path) : cfx_bad();
     if (cfx_is_bad(v))
-        cfx_note("The inputs do not fit %s", model);
+        cfx_error_note("The inputs do not fit %s", model);
     return v;
 }
 

@@ -118,7 +118,7 @@ static bool try_size(const trying *t, const char *name, cfx_value symbol, int64_
     if (why && n < hint && cfx__error_forgive())
         cli_say("%s = %lld: not with the rows of the example: %s\n", name, (long long)n, why);
     else if (why)
-        cfx_note("it works where %s is %lld, not where it is %lld", name, hint, (long long)n);
+        cfx_error_note("it works where %s is %lld, not where it is %lld", name, hint, (long long)n);
     cfx_scope_close(mark);
     return cfx_ok();
 }

@@ -10,9 +10,10 @@
 static cfx_program *part_of(const cfx_program *p, const char *selector) {
     const char *dots = strstr(selector, "..");
     if (!dots)
-        return cfx_extract_nodes(
+        return cfx_program_extract_nodes(
             p, cfx_failed(p) ? cfx_bad() : cfx_select_nodes(p->module->graph, selector));
-    return cfx_extract(p, cfx__string_new(selector, (size_t)(dots - selector))->text, dots + 2);
+    return cfx_program_extract(p, cfx__string_new(selector, (size_t)(dots - selector))->text,
+                               dots + 2);
 }
 
 int cli_extract(const char *model, const char *selector, cli_out *out) {
@@ -34,7 +35,8 @@ int cli_join(const char *model, const char *other, const char *const *wires, int
         cfx_dict_put(all, cfx_string_value_n(wires[i], (size_t)(equal - wires[i])),
                      cfx_string_value(equal + 1));
     }
-    cfx_program *a = cli_read(model, out), *b = cli_read(other, out), *both = cfx_join(a, b, all);
+    cfx_program *a = cli_read(model, out), *b = cli_read(other, out),
+                *both = cfx_program_join(a, b, all);
     int code = cfx_ok() ? cli_write(both, out) : cli_trouble();
     if (code != CLI_DONE)
         return code;
@@ -82,7 +84,7 @@ static int reduce(checking *c, cfx_program *p, cfx_value flat, cli_out *to) {
     const char *out = to->path;
     cfx_value inputs = cfx_none();
     cfx_program *q =
-        cfx_reduce(p, flat, c->command ? command_fails : executors_differ, c, &inputs);
+        cfx_program_reduce(p, flat, c->command ? command_fails : executors_differ, c, &inputs);
     const char *dot = strrchr(out, '.'), *slash = strrchr(out, '/');
     size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - out) : strlen(out);
     const bool fx = dot && !strcmp(dot, ".fx"); /* whose tensors are in the plain name */

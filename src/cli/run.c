@@ -255,7 +255,7 @@ static int run_program(job *j) {
     cfx_value result = execute_warm(j, inputs);
     if (cfx_ok())
         return finish(j, result);
-    cfx_note("Program: %s", j->o.model);
+    cfx_error_note("Program: %s", j->o.model);
     return cli_trouble();
 }
 

@@ -251,7 +251,7 @@ TEST(an_operator_of_the_users_is_like_any_other) {
     CHECK_ERROR("operator mine::twice.default is registered already");
     static cfx_op broken = {.schema = "mine::broken(Tensor"};
     CHECK(!cfx_op_register(&broken));
-    cfx_clear();
+    cfx_error_clear();
 }
 
 TEST(names_are_found_in_their_own_namespace) {

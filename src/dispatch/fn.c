@@ -271,7 +271,7 @@ cfx_tensor *cfx_fn_call_tensor_from(cfx_site at, const cfx_fn *fn, cfx_args a) {
                : &cfx__tensor_bad;
 }
 
-cfx_tensor *cfx_inplace_from(cfx_site at, const cfx_fn *fn, cfx_args a) {
+cfx_tensor *cfx_fn_call_inplace_from(cfx_site at, const cfx_fn *fn, cfx_args a) {
     return cfx__given(at, fn, "function") ? as_tensor(at, fn->name, call_fn(at, fn, NULL, a, true))
                                           : &cfx__tensor_bad;
 }

@@ -47,7 +47,7 @@ static bool check(cfx_graph *g, cfx_module *gm, int deep) {
         return false;
     }
     if (!cfx__graph_lint(g, gm)) {
-        cfx_note("a graph that is not well-formed cannot be drawn");
+        cfx_error_note("a graph that is not well-formed cannot be drawn");
         return false;
     }
     cfx_each_node(g, n) {

@@ -229,7 +229,7 @@ TEST(draw_refuses_what_is_no_graph) {
     CHECK_ERROR("the graph is empty");
     CHECK(!cfx_graph_draw(NULL, (cfx_draw_options){0}));
     CHECK(!cfx_ok());
-    cfx_clear();
+    cfx_error_clear();
     CHECK(!cfx_module_draw(cfx_nn_linear(2, 2), (cfx_draw_options){0}));
     CHECK_ERROR("only a GraphModule can be drawn, not Linear");
     CHECK(!cfx_program_draw(NULL, (cfx_draw_options){0}));

@@ -179,7 +179,7 @@ TEST(parse_refuses_what_is_nested_too_deep) {
             cfx__text_puts(&t, opens[i]);
         CHECK(cfx_failed(cfx_graph_parse(t.data, "t")));
         CHECK(!cfx_ok());
-        cfx_clear();
+        cfx_error_clear();
         cfx__text_release(&t);
     }
     cfx__text t = {0};
@@ -217,7 +217,7 @@ TEST(parse_survives_broken_texts) {
                 CHECK(cfx_failed(g) != cfx_ok());
                 cfx_graph_code(g);
             }
-            cfx_clear();
+            cfx_error_clear();
         }
         free(copy);
     }

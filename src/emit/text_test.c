@@ -58,7 +58,7 @@ static void check_case(const char *dir) {
     cfx_graph *g = cfx_graph_parse(graph, "graph"), *c = cfx_graph_parse(code, "code");
     if (!CHECK_OK() || !g || !c) {
         test_fail(CFX_HERE, "%s cannot be parsed", dir);
-        cfx_clear();
+        cfx_error_clear();
         return;
     }
     check_form(dir, "graph", g, true, !lossy);

@@ -313,7 +313,8 @@ static void run_formula(walk *w, int at) {
     if (any) {
         bool fine = cfx__grad_node_run(n, gout, gin);
         if (!fine && n->at.file)
-            cfx_note("in %s, of the call at %s:%d", cfx__grad_node_name(n), n->at.file, n->at.line);
+            cfx_error_note("in %s, of the call at %s:%d", cfx__grad_node_name(n), n->at.file,
+                           n->at.line);
         for (int i = 0; i < n->nin && fine; i++)
             if (gin[i] && n->kept[i].to) {
                 int to = find_task(w, n->kept[i].to);

@@ -102,13 +102,13 @@ TEST(grad_wants_one_number) {
     cfx_tensor *x = leaf(2, 3);
     CHECK(!cfx_backward(cfx_mul(x, x)));
     CHECK_ERROR("grad can be implicitly created only for scalar outputs");
-    cfx_clear();
+    cfx_error_clear();
     CHECK(cfx_backward(cfx_mul(x, x), .gradient = cfx_ones(2, CFX_KW(dtype, cfx_f64))));
     CHECK_GRAD(x, 4, 6);
     cfx_backward(cfx_mul(x, x), .gradient = cfx_ones(3));
     CHECK_ERROR("Mismatch in shape: grad_output[0] has a shape of torch.Size([3]) and output[0] "
                 "has a shape of torch.Size([2]).");
-    cfx_clear();
+    cfx_error_clear();
     cfx_backward(cfx_ones(1));
     CHECK_ERROR("element 0 of tensors does not require grad and does not have a grad_fn");
 }
@@ -128,11 +128,11 @@ TEST(grad_leaf_is_not_written_to) {
     cfx_add_(x, 1);
     CHECK(cfx_error_last()->at.line == __LINE__ - 1);
     CHECK_ERROR("a leaf Variable that requires grad is being used in an in-place operation.");
-    cfx_clear();
+    cfx_error_clear();
     cfx_add_(cfx_as_strided(x, cfx_list(1), cfx_list(1)), 1);
     CHECK_ERROR("a view of a leaf Variable that requires grad is being used in an in-place "
                 "operation.");
-    cfx_clear();
+    cfx_error_clear();
     cfx_grad_mode before = cfx_set_grad_mode(CFX_NO_GRAD);
     cfx_add_(x, 1);
     cfx_set_grad_mode(before);
@@ -144,7 +144,7 @@ TEST(grad_in_place) {
     cfx_tensor *y = cfx_mul(x, 1);
     cfx_mul_(y, y);
     (void)y;
-    cfx_clear();
+    cfx_error_clear();
     y = cfx_mul(x, 3);
     cfx_mul_(y, x);
     CHECK_STR(cfx_tensor_grad_fn(y), "MulBackward0");
@@ -166,7 +166,7 @@ TEST(grad_through_a_written_view) {
 
 TEST(grad_of_a_view_in_place) {
     cfx_tensor *x = leaf(2, 3), *y = cfx_mul(cfx_unsqueeze(x, 0), 2);
-    cfx_tensor *w = cfx_inplace_from(CFX_HERE, &cfx_fn_squeeze, CFX_ARGS(y));
+    cfx_tensor *w = cfx_fn_call_inplace_from(CFX_HERE, &cfx_fn_squeeze, CFX_ARGS(y));
     CHECK_INT(cfx_tensor_ndim(w), 1);
     CHECK_STR(cfx_tensor_grad_fn(w), "SqueezeBackward0");
     cfx_backward(cfx_sum(cfx_mul(w, w)));
@@ -228,7 +228,7 @@ TEST(grad_hook_that_returns_nonsense) {
     cfx_tensor_hook(x, wrong_size, NULL);
     cfx_backward(cfx_sum(cfx_mul(x, x)));
     CHECK_ERROR("has changed the size of value");
-    cfx_clear();
+    cfx_error_clear();
     cfx_tensor_hook(cfx_ones(2), wrong_size, NULL);
     CHECK_ERROR("cannot register a hook on a tensor that doesn't require gradient");
 }
@@ -249,14 +249,14 @@ TEST(grad_of_a_long_tape) {
 TEST(grad_rules_of_leaves) {
     cfx_requires_grad(cfx_ones(2, CFX_KW(dtype, cfx_i64)), true);
     CHECK_ERROR("only Tensors of floating point dtype can require gradients");
-    cfx_clear();
+    cfx_error_clear();
     cfx_requires_grad(cfx_mul(leaf(1, 2), 2), false);
     CHECK_ERROR("you can only change requires_grad flags of leaf variables.");
-    cfx_clear();
+    cfx_error_clear();
     cfx_tensor *x = leaf(1, 2);
     cfx_tensor_set_grad(x, cfx_ones(3, CFX_KW(dtype, cfx_f64)));
     CHECK_ERROR("attempting to assign a gradient of size '[3]' to a tensor of size '[2]'.");
-    cfx_clear();
+    cfx_error_clear();
     cfx_add(x, 1, CFX_KW(out, cfx_ones(2)));
     CHECK_ERROR("add(): functions with out=... arguments don't support automatic differentiation");
 }
@@ -294,11 +294,11 @@ TEST(grad_of_an_operator_of_ones_own) {
     cfx_backward(cfx_sum(cfx_py("mine.half", x)));
     CHECK_ERROR("Function HalfBackward0 returned an invalid gradient at index 0 - got [6] but "
                 "expected shape compatible with [2]");
-    cfx_clear();
+    cfx_error_clear();
     half.grad = grad_unsaved;
     cfx_backward(cfx_sum(cfx_py("mine.half", x)));
     CHECK_ERROR("the gradient of mine.half.default reads numbers that it has not saved");
-    cfx_clear();
+    cfx_error_clear();
     half.grad = NULL;
     cfx_backward(cfx_sum(cfx_py("mine.half", x)));
     CHECK_ERROR("derivative for mine::half is not implemented");

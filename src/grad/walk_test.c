@@ -227,7 +227,7 @@ TEST(grad_walk) {
         for (int form = 0; form < (int)(sizeof forms / sizeof *forms) && !done; form++)
             CFX_SCOPE {
                 done = check(op, form);
-                cfx_clear();
+                cfx_error_clear();
             }
         checked += done;
     }
@@ -321,7 +321,7 @@ TEST(grad_walk_twice) {
         for (int form = 0; form < (int)(sizeof forms / sizeof *forms) && !done; form++)
             CFX_SCOPE {
                 done = check_twice(op, form);
-                cfx_clear();
+                cfx_error_clear();
             }
         checked += done;
     }

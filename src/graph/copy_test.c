@@ -188,7 +188,7 @@ TEST(dead_code_is_what_the_caller_says) {
                                 "    return 1");
     CHECK_INT(cfx_graph_eliminate_dead_code_by(g, NULL, NULL), 0);
     CHECK(!cfx_ok());
-    cfx_clear();
+    cfx_error_clear();
 }
 
 TEST(dropout_in_training_is_not_dead) {

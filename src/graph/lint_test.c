@@ -16,7 +16,7 @@ TEST(lint_names_a_foreign_node) {
               "    %relu : [num_users=1] = call_function[target=torch.relu](args = (%x,), kwargs = "
               "{})\n"
               "    return relu");
-    cfx_clear();
+    cfx_error_clear();
 }
 
 TEST(lint_names_a_use_before_the_definition) {
@@ -37,7 +37,7 @@ TEST(lint_names_a_use_before_the_definition) {
               "    %neg : [num_users=2] = call_function[target=torch.neg](args = (%relu,), kwargs "
               "= {})\n"
               "    return neg");
-    cfx_clear();
+    cfx_error_clear();
     CHECK(!cfx_graph_sort(g));
     CHECK_ERROR("Input graph has cycles, unable to add [relu, neg, output]");
     CHECK(cfx__graph_check(g));

@@ -67,7 +67,7 @@ void cfx__hook_copy(cfx_module *to, const cfx_hook_handle *h) {
     add(to, like);
 }
 
-void cfx_unhook(cfx_hook_handle *h) {
+void cfx_hook_remove(cfx_hook_handle *h) {
     if (!h || !h->on)
         return;
     cfx__hook_list *list = list_of(h);
@@ -191,7 +191,7 @@ static void run_always(cfx_module *m, cfx_args a, cfx_value out, const turn *t, 
         cfx_value v = call_hook(t->hooks[next], (cfx_event){.module = m, .args = a, .out = out});
         if (!cfx_is_none(v) && !cfx_is_bad(v))
             out = v;
-        cfx_clear();
+        cfx_error_clear();
     }
     cfx__error_put_back(&held);
 }

@@ -41,8 +41,8 @@ TEST(hooks_run_in_pytorchs_order) {
     cfx_hook_handle *g2 = cfx_global_hook(CFX_FORWARD, tell, &s[5]);
     cfx_forward(m, number(1));
     CHECK_STR(log.data, "global-pre own-pre-first own-pre global own-first own ");
-    cfx_unhook(g1);
-    cfx_unhook(g2);
+    cfx_hook_remove(g1);
+    cfx_hook_remove(g2);
     log.len = 0;
     cfx_forward(doubler(), number(1));
     CHECK_INT(log.len, 0);
@@ -90,7 +90,7 @@ TEST(hooks_with_keywords) {
     CHECK_INT(without, -1);
     cfx_hook_handle *h = cfx_pre_hook(m, "", change_both, NULL, .with_kwargs = true);
     CHECK_NEAR(first(cfx_forward(m, number(3), CFX_KW(by, 5))), 14, 0);
-    cfx_unhook(h);
+    cfx_hook_remove(h);
     cfx_pre_hook(m, "", give_three, NULL, .with_kwargs = true);
     int line = __LINE__ - 1;
     cfx_forward(m, number(3));
@@ -182,7 +182,7 @@ TEST(backward_hooks_run_from_the_inside_out) {
     log.len = 0;
     cfx_backward(cfx_forward(m, x));
     CHECK_STR(log.data, "b-pre g b g a g m ");
-    cfx_unhook(h);
+    cfx_hook_remove(h);
     cfx__text_release(&log);
     CHECK_OK();
 }
@@ -240,7 +240,7 @@ TEST(backward_hooks_run_where_no_input_takes_a_gradient) {
     CHECK_STR(cfx_repr(cfx_module_attr(seen, "in")), "(None,)");
     CHECK_STR(cfx_repr(cfx_module_attr(seen, "out")), "(tensor([1.]),)");
     CHECK_NEAR(first(cfx_tensor_grad(cfx_attr(m, "w"))), 2, 0);
-    cfx_unhook(h);
+    cfx_hook_remove(h);
     CHECK_OK();
 }
 

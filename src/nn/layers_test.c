@@ -211,7 +211,7 @@ static void check_case(const layer_case *c) {
     cfx_module *m = cfx_as_module(eval(&p));
     if (!cfx_ok()) {
         test_fail(CFX_HERE, "%s: %s", c->layer, cfx_error_last()->message);
-        cfx_clear();
+        cfx_error_clear();
         cfx_scope_close(mark);
         return;
     }
@@ -239,7 +239,7 @@ static void check_case(const layer_case *c) {
     check_traced(c, m, n);
     if (!cfx_ok()) {
         test_fail(CFX_HERE, "%s: %s", c->layer, cfx_error_last()->message);
-        cfx_clear();
+        cfx_error_clear();
     }
     cfx__text_release(&line);
     cfx_scope_close(mark);

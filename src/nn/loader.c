@@ -99,7 +99,7 @@ cfx_value cfx_loader_next(cfx_loader *l) {
     return cfx_scope_return_value(mark, batch);
 }
 
-bool cfx_batch(cfx_loader *l, cfx_value *batch) {
+bool cfx_loader_batch(cfx_loader *l, cfx_value *batch) {
     if (!cfx__given((cfx_site){0}, batch, "batch"))
         return false;
     *batch = cfx_loader_next(l);

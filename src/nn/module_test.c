@@ -252,13 +252,13 @@ TEST(hooks_see_and_replace) {
     CHECK_NEAR(first(cfx_forward(m, number(0))), 22, 0);
     CHECK_STR(seen.data, "a->1 b->22 ");
     CHECK_INT(cfx_hook_count(cfx_module_find(m, "b")), 2);
-    cfx_unhook(after);
-    cfx_unhook(after);
+    cfx_hook_remove(after);
+    cfx_hook_remove(after);
     cfx_hook_handle *before = cfx_pre_hook(m, "a", give_hundred, NULL);
     seen.len = 0;
     CHECK_NEAR(first(cfx_forward(m, number(0))), 222, 0);
     CHECK_STR(seen.data, "b->222 ");
-    cfx_unhook(before);
+    cfx_hook_remove(before);
     CHECK_NEAR(first(cfx_forward(m, number(0))), 22, 0);
     cfx__text_release(&seen);
     CHECK(!cfx_hook(m, "nope", note, NULL));
@@ -270,13 +270,13 @@ TEST(a_handle_outlives_its_module) {
     CFX_SCOPE {
         h = cfx_keep(cfx_hook(twice_new(), "", note, NULL));
     }
-    cfx_unhook(h);
+    cfx_hook_remove(h);
     cfx_drop(h);
     CHECK_OK();
 }
 
 static cfx_value unhook_self(cfx_event *e) {
-    cfx_unhook(*(cfx_hook_handle **)e->user);
+    cfx_hook_remove(*(cfx_hook_handle **)e->user);
     return CFX_NONE;
 }
 

@@ -178,7 +178,7 @@ TEST(batches_are_shuffled_as_pytorch_shuffles) {
         } else if (l) {
             cfx__text got = {0};
             cfx_value batch;
-            while (cfx_batch(l, &batch)) {
+            while (cfx_loader_batch(l, &batch)) {
                 const cfx_tensor *t = cfx_tensor_at(batch, 0);
                 for (int64_t i = 0; i < t->numel; i++)
                     cfx__text_printf(&got, "%s%d",
@@ -199,7 +199,7 @@ TEST(batches_are_shuffled_as_pytorch_shuffles) {
     l = cfx_loader_new(cfx_list(cfx_arange(5), cfx_ones(5, 2)), .batch_size = 2, .drop_last = true);
     cfx_value batch;
     int batches = 0;
-    while (cfx_batch(l, &batch))
+    while (cfx_loader_batch(l, &batch))
         batches++;
     CHECK_INT(batches, 2);
     CHECK(!cfx_loader_new(cfx_list(cfx_ones(2), cfx_ones(3))));

@@ -42,7 +42,7 @@ TEST(onnx_garbled_anywhere_is_no_crash) {
                 if (!cfx_failed(p))
                     cfx_program_run(p, cfx_zeros(3));
             }
-            cfx_clear();
+            cfx_error_clear();
             m.data[i] = was;
         }
     cfx__text_release(&m);

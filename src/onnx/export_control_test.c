@@ -23,7 +23,7 @@ static void check_flow(const char *name, cfx_module *m, cfx_value in, cfx_value 
     }
     if (!cfx_ok())
         test_fail(CFX_HERE, "%s: %s", name, cfx_error_last()->message);
-    cfx_clear();
+    cfx_error_clear();
     test_unlink("m.onnx");
     test_folder_done();
 }

@@ -121,7 +121,7 @@ TEST(onnx_refuses_what_it_has_no_operators_for) {
               "one runtime to another\n"
               "    lgamma (aten.lgamma.default): ONNX has no operator for it, and it is not made "
               "of others");
-    cfx_clear();
+    cfx_error_clear();
     CHECK(access(test_path("m.onnx"), F_OK) != 0);
     p = program_of(HEAD "x: \"f32[2, 3]\"):\n"
                         "        b = torch.ops.aten.complex.default(x, x)\n"
@@ -192,7 +192,7 @@ TEST(onnx_programs_of_pytorch_come_back) {
         if (!fine || (other && !gives_expected(cfx_open(test_path("m.onnx")), folder, "2")))
             test_fail(CFX_HERE, "%s: %s", names[i],
                       cfx_ok() ? "other numbers" : cfx_error_last()->message);
-        cfx_clear();
+        cfx_error_clear();
         cfx_scope_close(mark);
     }
     test_unlink("m.onnx");

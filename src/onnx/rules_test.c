@@ -439,7 +439,7 @@ static void check_case(const rule_case *c) {
     }
     if (!cfx_ok())
         test_fail(CFX_HERE, "%s: %s", c->name, cfx_error_last()->message);
-    cfx_clear();
+    cfx_error_clear();
     cfx_scope_close(mark);
 }
 

@@ -510,7 +510,7 @@ bool cfx__onnx_write(const cfx_program *p, const char *path, size_t most) {
     fine = fine && put_inputs(&s, q, &tensors) && put_nodes(&s, q->module->graph) &&
            write_files(path, &s, &tensors, most);
     if (!fine)
-        cfx_note("cannot write '%s'", path);
+        cfx_error_note("cannot write '%s'", path);
     for (size_t i = 0; i < tensors.len; i++) {
         cfx__text_release(&tensors.data[i].head);
         cfx_drop(tensors.data[i].t);

@@ -147,7 +147,7 @@ static void check_at(cfx_site at, const char *name, int result, bool second, cfx
             near(at, name, got, (up - down) / (2 * h));
     }
     if (!test_check_ok(at))
-        test_fail(at, "%s failed", name), cfx_clear();
+        test_fail(at, "%s failed", name), cfx_error_clear();
 }
 
 #define once(name, ...) check_at(CFX_HERE, name, 0, false, CFX_ARGS(__VA_ARGS__))

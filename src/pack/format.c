@@ -52,7 +52,7 @@ static const cfx_program *writable(const cfx_program *p, const char *path, bool 
         cfx__program_infer_most(p);
     if (fine && (sound ? cfx_program_check(p) : cfx_ok()))
         return p;
-    cfx_note("cannot write '%s'", path);
+    cfx_error_note("cannot write '%s'", path);
     return NULL;
 }
 

@@ -143,7 +143,7 @@ static void use(cfx_program *p) {
     if (cfx_failed(p)) {
         if (cfx_ok())
             test_fail(CFX_HERE, "neither a program nor an error");
-        cfx_clear();
+        cfx_error_clear();
         return;
     }
     cfx_program_str(p);
@@ -151,9 +151,9 @@ static void use(cfx_program *p) {
     cfx_module_code(p->module);
     cfx_graph_tabular(p->module->graph);
     cfx_program_sample_inputs(p);
-    cfx_clear();
+    cfx_error_clear();
     cfx_save(p, "/dev/null");
-    cfx_clear();
+    cfx_error_clear();
 }
 
 /* Bytes with an owner that goes with the scope. */
@@ -267,7 +267,7 @@ TEST(fuzz_pickles) {
             cfx_value v = cfx__pickle_read("fuzz.pt", t.data, t.len, some_storage, NULL);
             if (cfx_is_bad(v) == cfx_ok())
                 test_fail(CFX_HERE, "a bad value and no error, or the other way");
-            cfx_clear();
+            cfx_error_clear();
             cfx_value_repr(v);
         }
     cfx__text_release(&t);
@@ -290,7 +290,7 @@ TEST(fuzz_json) {
                 cfx__json_tree second = {0};
                 cfx__json_write(&text, tree.items.data);
                 cfx__json_to_value(tree.items.data);
-                cfx_clear();
+                cfx_error_clear();
                 if (CHECK(cfx__json_read(&second, text.data, text.len, "fuzz.json"))) {
                     cfx__json_write(&again, second.items.data);
                     CHECK_STR(again.data, text.data);
@@ -300,7 +300,7 @@ TEST(fuzz_json) {
                 cfx__text_release(&again);
             }
             cfx__json_release(&tree);
-            cfx_clear();
+            cfx_error_clear();
         }
     cfx__text_release(&t);
 }
@@ -346,10 +346,10 @@ TEST(fuzz_texts) {
             cfx_module *m = cfx_module_parse(t.data, "fuzz.fx");
             if (!m && cfx_ok())
                 test_fail(CFX_HERE, "neither a module nor an error");
-            cfx_clear();
+            cfx_error_clear();
             if (!cfx_failed(m))
                 cfx_module_code(m);
-            cfx_clear();
+            cfx_error_clear();
         }
     cfx__text_release(&good);
     cfx__text_release(&t);
@@ -360,12 +360,12 @@ static void try_program_text(const char *text) {
     cfx_program *p = cfx_program_parse(text, "fuzz.fx");
     if (cfx_failed(p) && cfx_ok())
         test_fail(CFX_HERE, "neither a program nor an error");
-    cfx_clear();
+    cfx_error_clear();
     const char *printed = cfx_program_fx(p);
     cfx_program *again = cfx_program_parse(printed, "printed.fx");
     if (!cfx_failed(again))
         CHECK_STR(cfx_program_fx(again), printed);
-    cfx_clear();
+    cfx_error_clear();
 }
 
 TEST(fuzz_program_texts) {
@@ -403,7 +403,7 @@ TEST(fuzz_torch_save) {
             cfx_value v = cfx__pickle_load("fuzz.pt", owned(&t));
             if (cfx_is_bad(v) == cfx_ok())
                 test_fail(CFX_HERE, "a bad value and no error, or the other way");
-            cfx_clear();
+            cfx_error_clear();
             cfx_value_repr(v);
         }
     cfx__text_release(&t);
@@ -431,11 +431,11 @@ TEST(fuzz_safetensors) {
             cfx_dict *got = cfx_safetensors_read(path);
             if (!got == cfx_ok())
                 test_fail(CFX_HERE, "no tensors and no error, or the other way");
-            cfx_clear();
+            cfx_error_clear();
             for (int64_t k = 0; got && k < got->len; k++)
                 cfx_tensor_str(cfx_as_tensor(got->entries[k].value));
             cfx_safetensors_metadata(path);
-            cfx_clear();
+            cfx_error_clear();
         }
     CHECK_INT(test_folder_clear(), 1);
     cfx__text_release(&good);

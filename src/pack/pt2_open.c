@@ -113,8 +113,8 @@ static cfx_tensor *config_tensor(archive *a, const char *folder, const char *nam
     cfx_tensor *t =
         base ? cfx_tensor_view(base, m.ndim, sizes, strides, cfx_integer(m.offset)) : NULL;
     if (!t || cfx__obj_is_bad(t)) {
-        cfx_note("tensor '%s' of '%s' has %llu bytes", name, a->r->path,
-                 (unsigned long long)e->size);
+        cfx_error_note("tensor '%s' of '%s' has %llu bytes", name, a->r->path,
+                       (unsigned long long)e->size);
         return NULL;
     }
     return t;

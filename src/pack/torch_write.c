@@ -204,7 +204,7 @@ bool cfx_torch_save(const char *path, cfx_value what) {
     bool ok = put_value(&w, what, 0);
     put_byte(&w, '.');
     if (!ok)
-        cfx_note("cannot write '%s'", path);
+        cfx_error_note("cannot write '%s'", path);
     ok = ok && cfx__file_save_open(&s, path);
     if (ok) {
         ok = put_archive(&w, s.file);

@@ -70,7 +70,7 @@ bool cfx__plan_run_fake(cfx__lowering *l) {
     e.constant = NULL;
     e.watcher = &w;
     cfx__generator *before = cfx__generator_saved(); /* tensors that do not vary are no fakes */
-    cfx_value out = cfx_execute(&cfx_interpreter, &e);
+    cfx_value out = cfx_executor_run(&cfx_interpreter, &e);
     cfx__generator_restore(before);
     cfx__free(in);
     for (int k = 0; k < p->n && !cfx_is_bad(out); k++) {

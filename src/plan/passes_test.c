@@ -33,7 +33,7 @@ static int passes_of(cfx_program *p, cfx_value x, const char **names) {
     const char *said = cfx_error_last() ? strstr(cfx_error_last()->message, "passes are ") : NULL;
     CHECK(said != NULL);
     const int n = said ? words(said + 11, said + strlen(said), names) : 0;
-    cfx_clear();
+    cfx_error_clear();
     return n;
 }
 

@@ -265,7 +265,7 @@ static const char *text_of(const cfx_execution *e, const char *after) {
     cfx__prepared *form = cfx__prepared_for(&cfx_planner, e);
     const char *text = form && form->form ? plan_text(form->form) : "";
     if (!form)
-        cfx_clear(); /* as when it runs: the interpreter does, and says what is wrong */
+        cfx_error_clear(); /* as when it runs: the interpreter does, and says what is wrong */
     cfx_drop(form);
     return text;
 }

@@ -70,7 +70,7 @@ bool cfx__py_raise(void) {
             PyErr_SetObject(type ? type : PyExc_RuntimeError, message);
         Py_XDECREF(message);
     }
-    cfx_clear();
+    cfx_error_clear();
     return false;
 }
 
@@ -81,7 +81,7 @@ PyObject *cfx__py_leave(size_t mark, PyObject *result) {
         return result;
     Py_XDECREF(result);
     if (raised)
-        cfx_clear();
+        cfx_error_clear();
     else
         cfx__py_raise();
     return NULL;

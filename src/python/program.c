@@ -56,7 +56,7 @@ READS(get_extra, cfx__py_from_value(cfx_dict_value(p->extra)))
 READS(get_specs, cfx__py_from_value(cfx_tuple(p->in_spec, p->out_spec)))
 READS(get_sample_inputs, cfx__py_from_value(cfx_program_sample_inputs(p)))
 READS(get_copy, cfx__py_from_program(cfx_program_copy(p)))
-READS(get_functional, cfx__py_from_program(cfx_functionalize(p)))
+READS(get_functional, cfx__py_from_program(cfx_program_functionalize(p)))
 READS(do_sync, PyBool_FromLong(cfx_program_sync(p)))
 READS(do_check, PyBool_FromLong(cfx_program_check(p)))
 READS(do_infer, PyBool_FromLong(cfx_program_infer(p)))
@@ -138,7 +138,8 @@ static PyObject *extract(PyObject *self, PyObject *args) {
     PyObject *o = NULL;
     if (!PyArg_ParseTuple(args, "zz", &from, &to))
         return NULL;
-    CFX__PY_CALL(o) o = cfx__py_from_program(cfx_extract(cfx__py_program_of(self), from, to));
+    CFX__PY_CALL(o)
+    o = cfx__py_from_program(cfx_program_extract(cfx__py_program_of(self), from, to));
     return o;
 }
 

@@ -56,7 +56,7 @@ static tree_type *make(PyObject *class_) {
         good = t->c.path != NULL;
         if (good && cfx_tree_register(&t->c))
             break;
-        cfx_clear();
+        cfx_error_clear();
         good = good && number < 99;
     }
     Py_XDECREF(name);

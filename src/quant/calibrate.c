@@ -159,7 +159,8 @@ bool cfx__quant_calibrate(cfx_program *p, cfx_value batches, const cfx_quantize_
     if (!fine && cfx_ok())
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "calibration could not run");
     if (!cfx_ok())
-        cfx_note("while calibrating with batch %lld of %lld", (long long)l.batch, (long long)n);
+        cfx_error_note("while calibrating with batch %lld of %lld", (long long)l.batch,
+                       (long long)n);
     for (size_t i = 0; i < there.len; i++) { /* what was seen goes back, nodes stay */
         cfx_node *node = w->data[i].node;
         w->data[i] = there.data[i];

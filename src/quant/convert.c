@@ -225,12 +225,12 @@ static cfx_module *reference(cfx_site at, cfx_module *prepared) {
     return cfx_ok() ? cfx_graph_module(gm, cfx_graph_copy(gm->graph), NULL) : &cfx__module_bad;
 }
 
-cfx_module *cfx_convert_to_reference_from(cfx_site at, cfx_module *prepared) {
+cfx_module *cfx_convert_to_reference_fx_from(cfx_site at, cfx_module *prepared) {
     size_t mark = cfx_scope_open();
     return cfx_scope_return(mark, reference(at, prepared));
 }
 
-cfx_module *cfx_convert_from(cfx_site at, cfx_module *prepared) {
+cfx_module *cfx_convert_fx_from(cfx_site at, cfx_module *prepared) {
     size_t mark = cfx_scope_open();
     cfx_module *gm = reference(at, prepared);
     if (!cfx_failed(gm))

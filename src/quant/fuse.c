@@ -224,7 +224,7 @@ cfx_module *cfx__quant_traced(cfx_module *model) {
     return cfx_ok() ? gm : &cfx__module_bad;
 }
 
-cfx_module *cfx_fuse_from(cfx_site at, cfx_module *model) {
+cfx_module *cfx_fuse_fx_from(cfx_site at, cfx_module *model) {
     size_t mark = cfx_scope_open();
     cfx_module *gm = cfx__quant_traced(model);
     if (cfx_failed(gm) || !cfx__quant_fuse(at, gm, false))

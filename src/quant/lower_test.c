@@ -8,11 +8,11 @@
 
 static cfx_module *converted(cfx_module *m, cfx_qconfig_mapping *how, cfx_tensor *x) {
     cfx_module_train(m, false);
-    cfx_module *p = cfx_prepare(m, how);
+    cfx_module *p = cfx_prepare_fx(m, how);
     if (!CHECK_OK() || !CHECK(p != NULL))
         return NULL;
     cfx_forward_value(p, x);
-    cfx_module *int8 = cfx_convert(p);
+    cfx_module *int8 = cfx_convert_fx(p);
     CHECK_OK();
     return int8;
 }

@@ -219,15 +219,16 @@ static void check_model(const char *name, cfx_module *m, cfx_qconfig_mapping *ho
     cfx_module_train(m, false);
     read_texts(name);
     if (section("fused_code"))
-        check_text(name, "fused_code", cfx_module_code(cfx_fuse(m)));
-    cfx_module *prepared = cfx_prepare(m, how);
+        check_text(name, "fused_code", cfx_module_code(cfx_fuse_fx(m)));
+    cfx_module *prepared = cfx_prepare_fx(m, how);
     if (!CHECK_OK() || !CHECK(prepared != NULL))
         return;
     check_forms(name, "prepared", prepared);
     for (int i = 0; i < 4; i++)
         cfx_forward_value(prepared, cfx_dict_get(data, cfx__text_format("batches/batch%d_in0", i)));
     check_observers(name, prepared);
-    cfx_module *reference = cfx_convert_to_reference(prepared), *quantized = cfx_convert(prepared);
+    cfx_module *reference = cfx_convert_to_reference_fx(prepared),
+               *quantized = cfx_convert_fx(prepared);
     if (!CHECK_OK() || !CHECK(reference && quantized))
         return;
     check_forms(name, "reference", reference);

@@ -252,13 +252,13 @@ static void check(const char *name, cfx_module *m, cfx_value shape, cfx_qconfig_
     for (int i = 0; i < 2; i++)
         x[i] = cfx_is_none(shape) ? cfx_randint(0, 6, cfx_tuple(3, 4)) : cfx_randn(shape);
     read_file();
-    cfx_module *prepared = cfx_prepare(m, how);
+    cfx_module *prepared = cfx_prepare_fx(m, how);
     if (!CHECK_OK() || !CHECK(prepared != NULL))
         return;
     check_text(name, "prepared_code", cfx_module_code(prepared));
     for (int i = 0; i < 2; i++)
         cfx_forward_value(prepared, x[i]);
-    cfx_module *int8 = cfx_convert(prepared);
+    cfx_module *int8 = cfx_convert_fx(prepared);
     if (!CHECK_OK() || !CHECK(int8 != NULL))
         return;
     check_text(name, "quantized_code", cfx_module_code(int8));

@@ -450,7 +450,8 @@ static void observe(prepare *p) {
     VEC_FREE(nodes);
 }
 
-cfx_module *cfx_prepare_from(cfx_site at, cfx_module *model, const cfx_qconfig_mapping *mapping) {
+cfx_module *cfx_prepare_fx_from(cfx_site at, cfx_module *model,
+                                const cfx_qconfig_mapping *mapping) {
     if (!cfx__given(at, model, "module") || !cfx__given(at, mapping, "qconfig mapping"))
         return &cfx__module_bad;
     size_t mark = cfx_scope_open();

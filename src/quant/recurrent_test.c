@@ -29,7 +29,7 @@ static cfx_module *converted(cfx_module *m, const char *name) {
     cfx_qconfig_find(name, &q);
     cfx_qconfig_mapping *how = cfx_qconfig_mapping_new();
     cfx_qconfig_mapping_global(how, &q);
-    cfx_module *int8 = cfx_convert(cfx_prepare(m, how));
+    cfx_module *int8 = cfx_convert_fx(cfx_prepare_fx(m, how));
     CHECK_OK();
     return int8;
 }

@@ -35,7 +35,7 @@ static void train(cfx_module *m, cfx_tensor *x, double *first, double *last) {
 TEST(quantization_aware_training_learns_and_converts) {
     cfx_manual_seed(1);
     cfx_tensor *x = cfx_randn(8, 3, 6, 6);
-    cfx_module *m = cfx_prepare(network(), cfx_qconfig_mapping_default("x86 qat"));
+    cfx_module *m = cfx_prepare_fx(network(), cfx_qconfig_mapping_default("x86 qat"));
     if (!CHECK_OK() || !CHECK(m != NULL))
         return;
     CHECK_STR(cfx_module_find(m, "0")->type, "ConvBnReLU2d");
@@ -51,7 +51,7 @@ TEST(quantization_aware_training_learns_and_converts) {
     cfx_module_train(m, false);
     cfx_fake_quantize_set(m, false, true);
     cfx_tensor *y = cfx_forward(m, x);
-    cfx_module *reference = cfx_convert_to_reference(m), *int8 = cfx_convert(m);
+    cfx_module *reference = cfx_convert_to_reference_fx(m), *int8 = cfx_convert_fx(m);
     if (!CHECK_OK() || !CHECK(reference && int8))
         return;
     CHECK_STR(cfx_module_find(int8, "0")->type, "QuantizedConvReLU2d");
@@ -67,7 +67,7 @@ TEST(quantization_aware_training_is_as_there) {
     cfx_manual_seed(0);
     cfx_module *m = cfx_nn_sequential(cfx_nn_linear(4, 8), cfx_nn_relu(), cfx_nn_linear(8, 2));
     cfx_tensor *x[] = {cfx_randn(3, 4), cfx_randn(3, 4)};
-    m = cfx_prepare(m, cfx_qconfig_mapping_default("x86 qat"));
+    m = cfx_prepare_fx(m, cfx_qconfig_mapping_default("x86 qat"));
     if (!CHECK_OK() || !CHECK(m != NULL))
         return;
     CHECK_STR(cfx_module_str(cfx_module_find(m, "0")),
@@ -99,7 +99,7 @@ TEST(quantization_aware_training_is_as_there) {
     cfx_module_train(m, false);
     CHECK_NUMBERS(cfx_forward(m, x[0]), -0.158412442, -0.0541937277, 0.191762432, 0.075037472,
                   0.00833749678, -0.233449906);
-    cfx_module *int8 = cfx_convert(m);
+    cfx_module *int8 = cfx_convert_fx(m);
     CHECK_STR(cfx_module_str(cfx_module_find(int8, "2")),
               "QuantizedLinear(in_features=8, out_features=2, scale=0.00416874885559082, "
               "zero_point=81, qscheme=torch.per_channel_affine)");
@@ -114,7 +114,7 @@ TEST(quantization_aware_training_with_batch_norm_is_as_there) {
     cfx_module *m = cfx_nn_sequential(cfx_nn_conv2d(3, 4, 3), cfx_nn_batch_norm2d(4), cfx_nn_relu(),
                                       cfx_nn_conv2d(4, 2, 1), cfx_nn_batch_norm2d(2));
     cfx_tensor *x[] = {cfx_randn(2, 3, 6, 6), cfx_randn(2, 3, 6, 6)};
-    m = cfx_prepare(m, cfx_qconfig_mapping_default("x86 qat"));
+    m = cfx_prepare_fx(m, cfx_qconfig_mapping_default("x86 qat"));
     if (!CHECK_OK() || !CHECK(m != NULL))
         return;
     cfx_optim *o = cfx_sgd(m, .lr = 0.1);
@@ -130,7 +130,7 @@ TEST(quantization_aware_training_with_batch_norm_is_as_there) {
     CHECK_NUMBERS(cfx_attr(m, "0.weight_fake_quant.scale"), 0.00143779209, 0.00150796841);
     cfx_module_train(m, false);
     cfx_forward(m, x[0]);
-    CHECK_STR(cfx_module_find(cfx_convert(m), "0")->type, "QuantizedConvReLU2d");
+    CHECK_STR(cfx_module_find(cfx_convert_fx(m), "0")->type, "QuantizedConvReLU2d");
     CHECK_OK();
 }
 
@@ -140,7 +140,7 @@ TEST(scales_are_learned) {
     CHECK(cfx_qconfig_find("learnable", &q));
     cfx_qconfig_mapping *how = cfx_qconfig_mapping_new();
     cfx_qconfig_mapping_global(how, &q);
-    cfx_module *m = cfx_prepare(cfx_nn_sequential(cfx_nn_linear(4, 2)), how);
+    cfx_module *m = cfx_prepare_fx(cfx_nn_sequential(cfx_nn_linear(4, 2)), how);
     if (!CHECK_OK() || !CHECK(m != NULL))
         return;
     cfx_tensor *x = cfx_randn(8, 4);
@@ -163,7 +163,7 @@ TEST(learned_scales_are_as_there) {
     cfx_qconfig_find("learnable", &q);
     cfx_qconfig_mapping *how = cfx_qconfig_mapping_new();
     cfx_qconfig_mapping_global(how, &q);
-    m = cfx_prepare(m, how);
+    m = cfx_prepare_fx(m, how);
     if (!CHECK_OK() || !CHECK(m != NULL))
         return;
     CHECK_STR(cfx_module_str(cfx_module_find(m, "2")),
@@ -210,7 +210,7 @@ TEST(embeddings_train_as_there) {
     cfx_qconfig_find("embedding qat", &q);
     cfx_qconfig_mapping *how = cfx_qconfig_mapping_new();
     cfx_qconfig_mapping_type(how, "torch.nn.Embedding", &q);
-    m = cfx_prepare(m, how);
+    m = cfx_prepare_fx(m, how);
     if (!CHECK_OK() || !CHECK(m != NULL))
         return;
     cfx_optim *o = cfx_sgd(m, .lr = 0.1);
@@ -224,7 +224,7 @@ TEST(embeddings_train_as_there) {
     }
     cfx_module_train(m, false);
     cfx_forward(m, x[0]);
-    CHECK_NUMBERS(cfx_forward(cfx_convert(m), x[0]), -0.142569333, -0.0391620323, 0.280468643,
+    CHECK_NUMBERS(cfx_forward(cfx_convert_fx(m), x[0]), -0.142569333, -0.0391620323, 0.280468643,
                   -0.260821521, 0.280468643, -0.260821521);
     CHECK_OK();
 }
@@ -234,7 +234,7 @@ static const char *prepared(cfx_qconfig_mapping *how) {
     cfx_module *m =
         cfx_nn_sequential(cfx_nn_linear(4, 4), cfx_nn_linear(4, 4), cfx_nn_conv1d(1, 1, 1));
     cfx_module_train(m, false);
-    cfx_module *gm = cfx_prepare(m, how);
+    cfx_module *gm = cfx_prepare_fx(m, how);
     cfx__text s = {0};
     if (gm)
         cfx_each_node(gm->graph, n) {
@@ -268,24 +268,24 @@ TEST(mappings_go_by_name_expression_type_and_for_all) {
 }
 
 TEST(preparing_refuses) {
-    cfx_prepare(network(), cfx_qconfig_mapping_default("x86"));
+    cfx_prepare_fx(network(), cfx_qconfig_mapping_default("x86"));
     CHECK_ERROR("prepare_fx only work for models in eval mode");
     cfx_module *m = network();
     cfx_module_train(m, false);
-    cfx_convert(cfx_symbolic_trace(m));
+    cfx_convert_fx(cfx_symbolic_trace(m));
     CHECK_ERROR("incoming model must be produced by prepare_fx");
-    cfx_prepare(m, cfx_qconfig_mapping_default("x86 qat"));
+    cfx_prepare_fx(m, cfx_qconfig_mapping_default("x86 qat"));
     CHECK_ERROR("only works for models in train mode");
 }
 
 TEST(converting_leaves_what_was_prepared) {
     cfx_module *m = cfx_nn_sequential(cfx_nn_linear(4, 4));
     cfx_module_train(m, false);
-    cfx_module *p = cfx_prepare(m, cfx_qconfig_mapping_default("x86"));
+    cfx_module *p = cfx_prepare_fx(m, cfx_qconfig_mapping_default("x86"));
     cfx_forward(p, cfx_randn(2, 4));
     const char *before = cfx_module_str(p);
-    cfx_convert(p);
-    cfx_convert_to_reference(p);
+    cfx_convert_fx(p);
+    cfx_convert_to_reference_fx(p);
     CHECK_STR(cfx_module_str(p), before);
     CHECK_OK();
 }

@@ -45,7 +45,7 @@ TEST(a_write_to_what_is_the_argument_is_a_write_to_it) {
         cfx_program *p = writing_to(calls[i]);
         CHECK_STR(result_of(p), WRITTEN);
         CHECK_STR(result_of(cfx_decompose(p, CFX_NONE)), WRITTEN);
-        CHECK_STR(result_of(cfx_functionalize(p)), WRITTEN);
+        CHECK_STR(result_of(cfx_program_functionalize(p)), WRITTEN);
         CHECK_STR(result_of(cfx_optimize(p)), WRITTEN);
         CHECK_OK();
     }
@@ -55,7 +55,7 @@ TEST(a_write_to_what_is_the_argument_is_a_write_to_it) {
 TEST(a_write_to_a_dropout_that_does_nothing_is_a_write_to_its_argument) {
     cfx_program *p = writing_to("dropout.default(c, 0.5, False)");
     CHECK_STR(result_of(p), WRITTEN);
-    CHECK_STR(result_of(cfx_functionalize(p)), WRITTEN);
+    CHECK_STR(result_of(cfx_program_functionalize(p)), WRITTEN);
     CHECK_STR(result_of(cfx_optimize(p)), WRITTEN);
 }
 
@@ -78,7 +78,7 @@ TEST(functional_views_that_nothing_writes_to_stay_whole) {
                                      "        z = torch.ops.aten.atleast_1d.default(b)\n"
                                      "        add_ = torch.ops.aten.add_.Tensor(z, 1)\n"
                                      "        return (y, b)\n");
-    const char *code = cfx_module_code(cfx_functionalize(p)->module);
+    const char *code = cfx_module_code(cfx_program_functionalize(p)->module);
     HAS(code, "atleast_1d = torch.ops.aten.atleast_1d.default(relu)");
     HAS_NOT(code, "atleast_1d.default(exp)");
 }

@@ -53,7 +53,7 @@ TEST(operators_that_write_become_values) {
     register_ops();
     cfx_module *m = cfx_module_new_n("Views", written_by_views, "x");
     cfx_value x = cfx_tuple(cfx_ones(1));
-    cfx_program *p = cfx_functionalize(cfx_export(m, x, CFX_NONE, CFX_NONE));
+    cfx_program *p = cfx_program_functionalize(cfx_export(m, x, CFX_NONE, CFX_NONE));
     CHECK_STR(cfx_module_code(p->module),
               "\n\n\ndef forward(self, x):\n"
               "    zeros = torch.ops.aten.zeros.default([4, 3], device = device(type='cpu'), "
@@ -96,7 +96,7 @@ TEST(what_they_write_is_written_whichever_way_they_run) {
     cfx_value args = cfx_tuple(cfx_ones(3), cfx_ones(3));
     cfx_program *p = cfx_export(m, args, CFX_NONE, CFX_NONE), *core = cfx_decompose(p, CFX_NONE);
     CHECK_OK();
-    cfx_program *ways[6] = {p, cfx_functionalize(p), core};
+    cfx_program *ways[6] = {p, cfx_program_functionalize(p), core};
     const char *names[] = {"auto.pt2", "auto.fx", "auto.safetensors"};
     CHECK(cfx_save(core, test_path(names[0])) && cfx_save(core, test_path(names[1])));
     ways[3] = cfx_open(test_path(names[0]));

@@ -396,7 +396,7 @@ cfx_program *cfx_decompose_by(const cfx_program *p, cfx_decompose_options option
     return decompose(p, options, options.only_own, false);
 }
 
-cfx_program *cfx_functionalize(const cfx_program *p) {
+cfx_program *cfx_program_functionalize(const cfx_program *p) {
     return decompose(p, (cfx_decompose_options){0}, true, false);
 }
 

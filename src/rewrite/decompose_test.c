@@ -442,7 +442,7 @@ TEST(decompose_refuses_writes_that_no_result_holds) {
     cfx_decompose(p, CFX_NONE);
     CHECK_ERROR("a sub-graph writes to a, which it is given, and there is no form of it without "
                     "writes");
-    cfx_functionalize(p);
+    cfx_program_functionalize(p);
     CHECK_ERROR("a sub-graph writes to a");
     cfx_graph *g = cfx_graph_new();
     cfx_node *w = cfx_graph_get_attr(g, "w");

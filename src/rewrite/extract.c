@@ -170,7 +170,7 @@ static void choose(const cfx_graph *g, cfx_value from, cfx_value to, bool *chose
     cfx__free(last);
 }
 
-cfx_program *cfx_extract(const cfx_program *p, const char *from, const char *to) {
+cfx_program *cfx_program_extract(const cfx_program *p, const char *from, const char *to) {
     if (!cfx__program_whole((cfx_site){0}, p) || !cfx_ok())
         return &cfx__program_bad;
     size_t mark = cfx_scope_open();
@@ -207,7 +207,7 @@ static cfx_value results_of(const cfx_graph *g, const bool *chosen) {
     return found;
 }
 
-cfx_program *cfx_extract_nodes(const cfx_program *p, cfx_value nodes) {
+cfx_program *cfx_program_extract_nodes(const cfx_program *p, cfx_value nodes) {
     if (!cfx_ok() || nodes.tag != CFX_TAG_LIST || !cfx__program_whole((cfx_site){0}, p))
         return &cfx__program_bad;
     size_t mark = cfx_scope_open();

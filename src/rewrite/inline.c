@@ -140,7 +140,7 @@ static bool is_named(const cfx_graph *g, const char *path) {
     return false;
 }
 
-int cfx_inline(cfx_module *gm, const char *child) {
+int cfx_module_inline(cfx_module *gm, const char *child) {
     int done = 0;
     cfx_dict *inlined = cfx_dict_new();
     if (!gm || !gm->graph || !cfx_ok()) {

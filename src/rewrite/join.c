@@ -1,5 +1,5 @@
 /* Two programs as one: the second reads what the first gives, or stands beside it. Start at
- * cfx_join. */
+ * cfx_program_join. */
 #include "split.h"
 
 typedef struct joining {
@@ -246,7 +246,7 @@ static cfx_program *join(const joining *whole, const cfx_program *a, const cfx_p
     return fine && cfx_ok() ? whole->to : &cfx__program_bad;
 }
 
-cfx_program *cfx_join(const cfx_program *a, const cfx_program *b, const cfx_dict *wires) {
+cfx_program *cfx_program_join(const cfx_program *a, const cfx_program *b, const cfx_dict *wires) {
     if (!cfx_ok() || !cfx__program_whole((cfx_site){0}, a) ||
         !cfx__program_whole((cfx_site){0}, b))
         return &cfx__program_bad;

@@ -23,7 +23,7 @@ static cfx_dict *wires(const char *input, const char *from) {
 
 TEST(joined_programs_run_one_after_the_other) {
     cfx_program *a = program_of(first), *b = program_of(second);
-    cfx_program *both = cfx_join(a, b, wires("x", "out0"));
+    cfx_program *both = cfx_program_join(a, b, wires("x", "out0"));
     if (!CHECK(both != NULL) || !CHECK(cfx_program_check(both)))
         return;
     CHECK_STR(cfx_module_code(both->module),
@@ -44,20 +44,20 @@ TEST(joined_programs_run_one_after_the_other) {
 
 TEST(joined_programs_may_share_inputs) {
     cfx_program *a = program_of(first), *b = program_of(second);
-    cfx_program *both = cfx_join(a, b, wires("in0", "x"));
+    cfx_program *both = cfx_program_join(a, b, wires("in0", "x"));
     if (!CHECK(both != NULL))
         return;
     cfx_tensor *x = cfx_randn(2, 4), *y = cfx_randn(2, 3);
     cfx_value got = cfx_program_run(both, x, y);
     CHECK_INT(cfx_as_list(got)->len, 3);
     CHECK_STR(cfx_repr(cfx_at(got, 2)), cfx_repr(cfx_at(cfx_program_run(b, x, y), 0)));
-    CHECK_INT(cfx_join(a, b, NULL)->ninputs, 5);
+    CHECK_INT(cfx_program_join(a, b, NULL)->ninputs, 5);
 }
 
 TEST(joined_programs_keep_what_they_name) {
     cfx_program *a = cfx_open(CFX_TEST_DATA "/zoo/cond/model.pt2");
     cfx_program *b = cfx_open(CFX_TEST_DATA "/zoo/cond/model.pt2");
-    cfx_program *both = cfx_join(a, b, wires("in0", "in0"));
+    cfx_program *both = cfx_program_join(a, b, wires("in0", "in0"));
     if (!CHECK(both != NULL) || !CHECK(cfx_program_check(both)))
         return;
     CHECK(cfx_module_has(both->module, "true_graph_0"));
@@ -69,10 +69,10 @@ TEST(joined_programs_keep_what_they_name) {
 
 TEST(wires_have_to_fit) {
     cfx_program *a = program_of(first), *b = program_of(second);
-    CHECK(cfx_failed(cfx_join(a, b, wires("z", "out0"))));
+    CHECK(cfx_failed(cfx_program_join(a, b, wires("z", "out0"))));
     CHECK_ERROR("the second program has no input called 'z'");
-    CHECK(cfx_failed(cfx_join(a, b, wires("x", "out2"))));
+    CHECK(cfx_failed(cfx_program_join(a, b, wires("x", "out2"))));
     CHECK_ERROR("the first program has no result 'out2'");
-    CHECK(cfx_failed(cfx_join(a, b, wires("x", "out1"))));
+    CHECK(cfx_failed(cfx_program_join(a, b, wires("x", "out1"))));
     CHECK_ERROR("input x is f32[2, 4], and is given f32[]");
 }

@@ -178,7 +178,7 @@ static int apply(const cfx_pass_step *step, cfx_program *p, checking check, cfx_
     if (!fine) {
         if (cfx_ok())
             cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "the pass gave up");
-        cfx_note("in pass %s; the program is as it was before", pass->name);
+        cfx_error_note("in pass %s; the program is as it was before", pass->name);
     }
     *r = (cfx_pass_report){.pass = pass,
                            .changes = changes,
@@ -240,7 +240,7 @@ static bool run_step(const cfx_pass_manager *m, const cfx_pass_step *step, check
         if (m->accept && !m->accept(r->program, &report, m->user)) {
             if (cfx_ok())
                 cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "the program was not accepted");
-            cfx_note("after pass %s; the program is as it was before", step->pass->name);
+            cfx_error_note("after pass %s; the program is as it was before", step->pass->name);
             return false;
         }
         if (m->report)

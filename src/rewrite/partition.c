@@ -1,5 +1,5 @@
 /* Nodes that a backend can run, or that the caller has chosen, as modules: torch.fx's
- * CapabilityBasedPartitioner and fuse_by_partitions. Start at cfx_partition_by. */
+ * CapabilityBasedPartitioner and fuse_by_partitions. Start at cfx_module_partition_by. */
 #include "../base/given.h"
 #include "match.h"
 #include "split.h"
@@ -168,8 +168,8 @@ static void take_attributes(grouping *g, cfx_supports_fn *supports, void *user) 
     }
 }
 
-cfx_module *cfx_partition_by(cfx_module *gm, cfx_supports_fn *supports, void *user,
-                             cfx_partition_options options) {
+cfx_module *cfx_module_partition_by(cfx_module *gm, cfx_supports_fn *supports, void *user,
+                                    cfx_partition_options options) {
     grouping g;
     if (!cfx__given((cfx_site){0}, (const void *)supports, "function that tells what fits") ||
         !open(&g, gm))
@@ -183,8 +183,9 @@ cfx_module *cfx_partition_by(cfx_module *gm, cfx_supports_fn *supports, void *us
     return close(&g, "fused_");
 }
 
-cfx_module *cfx_partition(cfx_module *gm, cfx_supports_fn *supports, void *user, bool single) {
-    return cfx_partition_by(gm, supports, user, (cfx_partition_options){.single = single});
+cfx_module *cfx_module_partition(cfx_module *gm, cfx_supports_fn *supports, void *user,
+                                 bool single) {
+    return cfx_module_partition_by(gm, supports, user, (cfx_partition_options){.single = single});
 }
 
 /* ---- what the caller has chosen -------------------------------------------------------------- */

@@ -38,14 +38,15 @@ static const char *result(cfx_module *m) { return cfx_str(cfx_forward_value(m, c
 
 TEST(partitions_take_attributes_that_they_alone_read) {
     cfx_module *gm = held();
-    cfx_module *m = cfx_partition_by(gm, no_sin, NULL, (cfx_partition_options){.attributes = true});
+    cfx_module *m =
+        cfx_module_partition_by(gm, no_sin, NULL, (cfx_partition_options){.attributes = true});
     CHECK_STR(body(m), "    fused_0 = self.fused_0(x);  x = None\n"
                        "    c = torch.sin(fused_0);  fused_0 = None\n"
                        "    fused_1 = self.fused_1(c);  c = None\n"
                        "    return fused_1\n    ");
     CHECK(strstr(cfx_module_code(cfx_module_find(m, "fused_0")), "w = self.w"));
     CHECK_STR(result(m), result(gm));
-    m = cfx_partition_by(gm, no_sin, NULL, (cfx_partition_options){0});
+    m = cfx_module_partition_by(gm, no_sin, NULL, (cfx_partition_options){0});
     CHECK(strstr(body(m), "fused_0 = self.fused_0(x, w)"));
     CHECK_STR(result(m), result(gm));
     CHECK_OK();
@@ -55,19 +56,19 @@ TEST(partitions_count_what_computes) {
     cfx_module *gm = held();
     cfx_value views = cfx_list("view");
     cfx_module *m =
-        cfx_partition_by(gm, no_sin, NULL, (cfx_partition_options){.non_compute = views});
+        cfx_module_partition_by(gm, no_sin, NULL, (cfx_partition_options){.non_compute = views});
     CHECK(strstr(body(m), "fused_0 = self.fused_0(x, w)"));
     CHECK(!strstr(body(m), "fused_1"));
     CHECK_STR(result(m), result(gm));
-    m = cfx_partition_by(gm, no_sin, NULL,
-                         (cfx_partition_options){.non_compute = views, .single = true,
-                                                 .trim = true});
+    m = cfx_module_partition_by(
+        gm, no_sin, NULL,
+        (cfx_partition_options){.non_compute = views, .single = true, .trim = true});
     CHECK(strstr(body(m), "    fused_1 = self.fused_1(c);  c = None\n"
                           "    e = fused_1.view(2, 3);  fused_1 = None\n"));
     CHECK_STR(result(m), result(gm));
-    m = cfx_partition_by(gm, no_sin, NULL,
-                         (cfx_partition_options){.non_compute = views,
-                                                 .allowed_single = cfx_list("mul")});
+    m = cfx_module_partition_by(
+        gm, no_sin, NULL,
+        (cfx_partition_options){.non_compute = views, .allowed_single = cfx_list("mul")});
     CHECK(strstr(body(m), "fused_1 = self.fused_1(c)"));
     CHECK_STR(result(m), result(gm));
     CHECK_OK();
@@ -89,7 +90,7 @@ TEST(chosen_nodes_become_modules) {
                        "    my_1 = self.my_1(c);  c = None\n"
                        "    return my_1\n    ");
     CHECK_STR(result(m), result(gm));
-    CHECK_INT(cfx_inline(m, NULL), 2);
+    CHECK_INT(cfx_module_inline(m, NULL), 2);
     CHECK_STR(result(m), result(gm));
     CHECK_OK();
 }

@@ -77,7 +77,7 @@ static void find_values(folding *f) {
         *value_of(f, n) = cfx_value_keep(v);
         cfx_scope_close(mark);
         if (!cfx_ok()) {
-            cfx_note("while node %s was computed", n->name);
+            cfx_error_note("while node %s was computed", n->name);
             return;
         }
     }

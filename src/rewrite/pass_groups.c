@@ -188,7 +188,7 @@ const cfx_pass cfx__pass_group_rotary = {
 
 static int run_inline(cfx_program *p, const cfx_dict *options) {
     (void)options;
-    int changes = cfx_inline(p->module, NULL);
+    int changes = cfx_module_inline(p->module, NULL);
     if (changes > 0)
         cfx_graph_module_prune(p->module);
     return changes;

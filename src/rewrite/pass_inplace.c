@@ -105,7 +105,7 @@ static int run_functionalize(cfx_program *p, const cfx_dict *options) {
     int writes = cfx__pass_graphs(p, options, count_writes);
     if (writes <= 0)
         return writes;
-    cfx_program *q = cfx_functionalize(p);
+    cfx_program *q = cfx_program_functionalize(p);
     if (cfx_failed(q))
         return -1;
     cfx__program_swap(p, q);

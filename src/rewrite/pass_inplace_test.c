@@ -39,5 +39,5 @@ TEST(pass_makes_writes_results) {
     CHECK_INT(cfx_pass_apply(&cfx__pass_functionalize, p, NULL), 0);
     /* operators stay whole */
     cfx_program *q = cfx_open(CFX_TEST_DATA "/zoo/seed_mlp/model.pt2");
-    CHECK(cfx_graph_equal(cfx_functionalize(q)->module->graph, q->module->graph));
+    CHECK(cfx_graph_equal(cfx_program_functionalize(q)->module->graph, q->module->graph));
 }

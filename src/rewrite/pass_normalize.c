@@ -98,7 +98,7 @@ static bool normalize_node(cfx_node *n) {
     return true;
 }
 
-int cfx_normalize(cfx_module *gm) {
+int cfx_module_normalize(cfx_module *gm) {
     if (!gm || !gm->graph) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "only a GraphModule has calls to normalize");
         return -1;
@@ -176,7 +176,7 @@ cfx_value cfx_node_normalized_arguments(const cfx_node *n, const cfx_module *roo
 
 static int normalize(cfx_program *p, cfx_module *m, const cfx_dict *options) {
     (void)p, (void)options;
-    return cfx_normalize(m);
+    return cfx_module_normalize(m);
 }
 
 static int run(cfx_program *p, const cfx_dict *options) {

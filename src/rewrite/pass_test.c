@@ -255,7 +255,7 @@ TEST(calls_are_spelled_one_way) {
     cfx_module *gm = cfx_symbolic_trace(cfx_module_new("Spelled", spelled, "x"));
     cfx_tensor *x = cfx_randn(3);
     const char *want = cfx_str(cfx_forward(gm, x));
-    CHECK_INT(cfx_normalize(gm), 3);
+    CHECK_INT(cfx_module_normalize(gm), 3);
     CHECK(cfx_graph_lint(gm->graph, gm));
     const char *code = cfx_module_code(gm);
     HAS(code, "add = torch.ops.aten.add.Tensor(x, 1)");
@@ -263,10 +263,10 @@ TEST(calls_are_spelled_one_way) {
     HAS(code, "relu_1 = torch.ops.aten.relu.default(relu)");
     HAS(code, "mul = relu_1 * x"); /* which may be numbers for all that is known */
     cfx_shape_prop(gm, x);
-    CHECK_INT(cfx_normalize(gm), 1);
+    CHECK_INT(cfx_module_normalize(gm), 1);
     HAS(cfx_module_code(gm), "mul = torch.ops.aten.mul.Tensor(relu_1, x)");
     CHECK_STR(cfx_str(cfx_forward(gm, x)), want);
-    CHECK_INT(cfx_normalize(gm), 0);
+    CHECK_INT(cfx_module_normalize(gm), 0);
 }
 
 TEST(pass_lowers_precision) {
@@ -442,7 +442,7 @@ static void within_limit(const cfx_pass *pass, const char *path) {
             const cfx_error *e = cfx_error_last();
             if (e && e->kind == CFX_LIMIT_ERROR)
                 CHECK(cfx_graph_equal(p->module->graph, before));
-            cfx_clear();
+            cfx_error_clear();
             CHECK(cfx_program_check(p));
         }
 }
@@ -492,7 +492,7 @@ static void check_pass(const char *path, const cfx_pass *pass, const cfx_list *w
     const char *name = pass ? pass->name : "the default pipeline";
     cfx_passes_run(&m, p);
     if (!cfx_ok() && strstr(cfx_error_last()->message, "no node that gives")) {
-        cfx_clear(); /* there is nothing to look at */
+        cfx_error_clear(); /* there is nothing to look at */
         return;
     }
     const cfx_list *got = cfx_ok() ? results_of(p) : want;
@@ -504,7 +504,7 @@ static void check_pass(const char *path, const cfx_pass *pass, const cfx_list *w
     if (!found && (!same || !cfx_ok()))
         test_fail(CFX_HERE, "%s, %s: %s", path, name,
                   cfx_ok() ? "a result differs" : cfx_error_last()->message);
-    cfx_clear();
+    cfx_error_clear();
 }
 
 static void hear_nothing(const char *line, void *user) { (void)line, (void)user; }

@@ -127,8 +127,9 @@ static bool is_sound(const cfx_graph *g) {
         return fail("SubgraphMatcher cannot be initialized with an empty pattern");
     cfx_each_node(g, n) if (n->op != CFX_OUTPUT && !n->num_users) {
         fail("SubgraphMatcher cannot be initialized with an pattern with dead code");
-        cfx_note("\nNothing uses %s, %s", n->name,
-                 n->op == CFX_PLACEHOLDER ? "an input of the pattern" : "a node of the pattern");
+        cfx_error_note("\nNothing uses %s, %s", n->name,
+                       n->op == CFX_PLACEHOLDER ? "an input of the pattern"
+                                                : "a node of the pattern");
         return false;
     }
     return true;

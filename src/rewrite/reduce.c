@@ -1,6 +1,6 @@
 /* The smallest part of a program that still fails: nodes are left out, more and fewer at a time,
  * and what the rest needs of them is given as they computed it; then sizes are made smaller. Start
- * at cfx_reduce. */
+ * at cfx_program_reduce. */
 #include "../base/given.h"
 #include "split.h"
 
@@ -46,7 +46,7 @@ static void record_values(reducing *r, cfx_value inputs) {
         return;
     cfx_run_from((cfx_site){0}, &it,
                  (cfx_args){(int)cfx_as_list(all)->len, cfx_as_list(all)->items, NULL});
-    cfx_clear(); /* a program that fails by an error is one to be reduced */
+    cfx_error_clear(); /* a program that fails by an error is one to be reduced */
 }
 
 /* ---- a try ----------------------------------------------------------------------------------- */
@@ -79,7 +79,7 @@ static void keep(reducing *r, cfx_program *p, cfx_value inputs) {
 
 static bool check(reducing *r, cfx_program *p, cfx_value inputs) {
     bool fails = cfx_ok() && !cfx_failed(p) && r->fails(p, inputs, r->user);
-    cfx_clear();
+    cfx_error_clear();
     if (fails)
         keep(r, p, inputs);
     return fails;
@@ -100,7 +100,7 @@ static bool try_chosen(reducing *r) {
         cfx_list_append(cfx_as_list(inputs), copied(v));
     }
     fine = fine && check(r, p, inputs);
-    cfx_clear();
+    cfx_error_clear();
     cfx_scope_close(mark);
     return fine;
 }
@@ -194,7 +194,7 @@ bool cfx_executors_differ(cfx_program *p, cfx_value inputs, void *user) {
         else
             differ = difference(a, b) > (cfx_dtype_size(cfx_as_tensor(b)->dtype) < 4 ? 1e-2 : 1e-4);
     }
-    cfx_clear();
+    cfx_error_clear();
     cfx_scope_close(mark);
     return differ;
 }
@@ -220,7 +220,7 @@ static bool try_size(reducing *r, int64_t from, int64_t to) {
     }
     cfx_each_node(p->module->graph, n) cfx__node_of(n)->stale = n->op != CFX_PLACEHOLDER;
     bool fine = cfx_ok() && cfx_program_infer(p) && check(r, p, inputs);
-    cfx_clear();
+    cfx_error_clear();
     cfx_scope_close(mark);
     return fine;
 }
@@ -238,8 +238,8 @@ static void reduce_sizes(reducing *r) {
     }
 }
 
-cfx_program *cfx_reduce(cfx_program *p, cfx_value inputs, cfx_fails_fn *fails, void *user,
-                        cfx_value *reduced) {
+cfx_program *cfx_program_reduce(cfx_program *p, cfx_value inputs, cfx_fails_fn *fails, void *user,
+                                cfx_value *reduced) {
     if (!cfx__given((cfx_site){0}, (const void *)fails, "function that tells what fails") ||
         !cfx_ok() || !cfx__program_whole((cfx_site){0}, p) || !cfx_program_infer(p))
         return &cfx__program_bad;

@@ -43,7 +43,7 @@ TEST(reduce_to_one_node) {
     int tries = 0;
     cfx_value inputs = cfx_none();
     cfx_tensor *x = cfx_randn(4, 6);
-    cfx_program *p = chain(100), *q = cfx_reduce(p, cfx_list(x), has_tanh, &tries, &inputs);
+    cfx_program *p = chain(100), *q = cfx_program_reduce(p, cfx_list(x), has_tanh, &tries, &inputs);
     if (!CHECK_OK() || !CHECK(!cfx_failed(q)))
         return;
     CHECK_STR(strstr(cfx_module_code(q->module), "    n12"),
@@ -59,7 +59,8 @@ TEST(reduce_to_one_node) {
 TEST(reduce_to_two_nodes) {
     int tries = 0;
     cfx_value inputs = cfx_none();
-    cfx_program *q = cfx_reduce(chain(40), cfx_list(cfx_randn(4, 6)), has_both, &tries, &inputs);
+    cfx_program *q =
+        cfx_program_reduce(chain(40), cfx_list(cfx_randn(4, 6)), has_both, &tries, &inputs);
     if (!CHECK_OK() || !CHECK(!cfx_failed(q)))
         return;
     CHECK_STR(strstr(cfx_module_code(q->module), "    n7"),
@@ -76,7 +77,8 @@ static bool never(cfx_program *p, cfx_value inputs, void *user) {
 
 TEST(reduce_what_does_not_fail) {
     cfx_value inputs;
-    CHECK(cfx_failed(cfx_reduce(chain(5), cfx_list(cfx_randn(4, 6)), never, NULL, &inputs)));
+    CHECK(
+        cfx_failed(cfx_program_reduce(chain(5), cfx_list(cfx_randn(4, 6)), never, NULL, &inputs)));
     CHECK_ERROR("the program does not fail: nothing to reduce");
     CHECK(!cfx_executors_differ(chain(9), cfx_list(cfx_randn(4, 6)), NULL));
     CHECK(cfx_executors_differ(chain(9), cfx_list(cfx_randn(4, 7)), NULL)); /* an error */

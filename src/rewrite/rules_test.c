@@ -286,7 +286,7 @@ TEST(rules_from_random_texts) {
         CFX_SCOPE {
             cfx_rules *r = cfx_rules_parse(text, "random");
             CHECK(cfx_failed(r) == !cfx_ok());
-            cfx_clear();
+            cfx_error_clear();
         }
     }
 }

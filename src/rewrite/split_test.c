@@ -133,7 +133,7 @@ TEST(split_modules_and_parameters) {
     CHECK_STR(cfx_repr(names), "{'submod_0.fc': 'fc', 'submod_1.block_fc': 'block.fc'}");
     cfx_tensor *x = cfx_randn(2, 4);
     CHECK(cfx_integer(cfx_equal(cfx_forward(m, x), cfx_forward(gm, x))));
-    CHECK_INT(cfx_inline(m, NULL), 2);
+    CHECK_INT(cfx_module_inline(m, NULL), 2);
     CHECK(cfx_graph_lint(m->graph, m));
     CHECK_STR(body(m), "    w = self.w\n"
                        "    fc = self.submod_0.fc(x);  x = None\n"
@@ -182,7 +182,7 @@ TEST(split_of_nested_layers_of_a_program) {
         CHECK_OK();
         CHECK(cfx_graph_lint(parts->graph, parts));
         CHECK_STR(cfx_str(cfx_detach(cfx_forward_value(parts, x))), want);
-        CHECK(cfx_inline(parts, NULL) > 1);
+        CHECK(cfx_module_inline(parts, NULL) > 1);
         CHECK_STR(cfx_str(cfx_detach(cfx_forward_value(parts, x))), want);
     }
     CHECK_OK();
@@ -219,7 +219,7 @@ static bool no_sin(const cfx_node *n, void *user) {
 
 TEST(partition_by_what_is_supported) {
     cfx_module *gm = parsed(sample);
-    cfx_module *m = cfx_partition(gm, no_sin, NULL, false);
+    cfx_module *m = cfx_module_partition(gm, no_sin, NULL, false);
     CHECK_STR(body(m), "    fused_0 = self.fused_0(x, y);  x = y = None\n"
                        "    getitem = fused_0[0]\n"
                        "    getitem_1 = fused_0[1];  fused_0 = None\n"
@@ -228,7 +228,7 @@ TEST(partition_by_what_is_supported) {
                        "    return (e, getitem)\n    ");
     CHECK_STR(result(m), result(gm));
     CHECK(cfx_graph_lint(m->graph, m));
-    m = cfx_partition(gm, no_sin, NULL, true);
+    m = cfx_module_partition(gm, no_sin, NULL, true);
     CHECK(strstr(body(m), "fused_1 = self.fused_1(d, getitem_1)"));
     CHECK_STR(result(m), result(gm));
     CHECK_OK();
@@ -309,7 +309,7 @@ static cfx_module *in_stretches(cfx_module *gm) {
 
 static cfx_module *and_back(cfx_module *gm) {
     cfx_module *m = in_stretches(gm);
-    CHECK(!m || cfx_inline(m, NULL) >= 0);
+    CHECK(!m || cfx_module_inline(m, NULL) >= 0);
     return m;
 }
 
@@ -329,7 +329,7 @@ static bool by_chance(const cfx_node *n, void *user) {
 }
 
 static cfx_module *by_support(cfx_module *gm) {
-    return cfx_partition(gm, by_chance, NULL, test_draw(2));
+    return cfx_module_partition(gm, by_chance, NULL, test_draw(2));
 }
 
 /* Reference programs, those of CFX_ZOO where that is set. */
@@ -353,7 +353,7 @@ TEST(split_programs_compute_the_same) {
                 if (!CHECK_OK() || strcmp(got, want))
                     test_fail(CFX_HERE, "%s, way %d: %.300s\n---- not ----\n%.300s", e->d_name,
                               (int)k, got, want);
-                cfx_clear();
+                cfx_error_clear();
             }
         }
     closedir(d);
@@ -365,7 +365,7 @@ TEST(extract_between_nodes) {
     folder = CFX_TEST_DATA "/zoo";
     cfx_list *in = cfx_as_list(cfx_list_value(0, NULL));
     cfx_program *p = opened("seed_mlp", in);
-    cfx_program *part = cfx_extract(p, "relu", "linear_1");
+    cfx_program *part = cfx_program_extract(p, "relu", "linear_1");
     if (!CHECK_OK() || !CHECK(part != NULL))
         return;
     CHECK_INT(part->ninputs, 3);
@@ -380,16 +380,16 @@ TEST(extract_between_nodes) {
     cfx_dict *taps = cfx_tap_from(CFX_HERE, p->module, "linear*", a);
     cfx_value got = cfx_program_run(part, cfx_dict_get(taps, "linear"));
     CHECK(cfx_integer(cfx_allclose(cfx_at(got, 0), cfx_dict_get(taps, "linear_1"))));
-    CHECK(cfx_extract(p, NULL, NULL) != NULL);
-    part = cfx_extract_nodes(p, cfx_select_nodes(p->module->graph, "relu,module:fc1"));
+    CHECK(cfx_program_extract(p, NULL, NULL) != NULL);
+    part = cfx_program_extract_nodes(p, cfx_select_nodes(p->module->graph, "relu,module:fc1"));
     if (CHECK_OK() && CHECK(part != NULL)) {
         CHECK_INT(part->ninputs, 3);
         CHECK_STR(strstr(cfx_module_code(part->module), "    return"), "    return (relu,)\n    ");
     }
-    CHECK(cfx_failed(cfx_extract_nodes(p, cfx_select_nodes(p->module->graph, "x"))));
+    CHECK(cfx_failed(cfx_program_extract_nodes(p, cfx_select_nodes(p->module->graph, "x"))));
     CHECK_ERROR("nothing of these nodes is used by others");
-    CHECK(cfx_failed(cfx_extract(p, "nothing", NULL)));
+    CHECK(cfx_failed(cfx_program_extract(p, "nothing", NULL)));
     CHECK_ERROR("the program has no node called 'nothing'");
-    CHECK(cfx_failed(cfx_extract(p, "linear_1", "relu")));
+    CHECK(cfx_failed(cfx_program_extract(p, "linear_1", "relu")));
     CHECK_ERROR("relu does not depend on linear_1");
 }

@@ -126,9 +126,9 @@ static const char *ranges_text(const cfx_dict *ranges) {
 static bool fail(const checker *c, const char *text) {
     cfx_fail(CFX_RUNTIME_ERROR, c->at, "%s", text);
     bool tensor = c->want.kind == CFX_RESULT_TENSOR, ranges = c->ranges->len > 0;
-    cfx_note("Input %s is declared as %s%s%s", c->name,
-             tensor ? cfx_result_text(&c->want) : cfx_value_str(c->want.value),
-             ranges ? ", with " : "", ranges ? ranges_text(c->ranges) : "");
+    cfx_error_note("Input %s is declared as %s%s%s", c->name,
+                   tensor ? cfx_result_text(&c->want) : cfx_value_str(c->want.value),
+                   ranges ? ", with " : "", ranges ? ranges_text(c->ranges) : "");
     return false;
 }
 

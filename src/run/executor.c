@@ -1,5 +1,5 @@
 /* Executors: what they prepare of a graph is kept with it, and a run goes to the one chosen. Start
- * at cfx_execute. */
+ * at cfx_executor_run. */
 #include "../base/given.h"
 #include "../value/later.h"
 #include "run.h"
@@ -94,7 +94,7 @@ static cfx_value run_by(const cfx_executor *x, const cfx_execution *e, bool *don
     return v;
 }
 
-cfx_value cfx_execute(const cfx_executor *x, const cfx_execution *e) {
+cfx_value cfx_executor_run(const cfx_executor *x, const cfx_execution *e) {
     if (!cfx_ok()) /* an error that is cleared below is one of preparing */
         return cfx_bad();
     if (!cfx__given((cfx_site){0}, e, "execution"))
@@ -113,7 +113,7 @@ cfx_value cfx_execute(const cfx_executor *x, const cfx_execution *e) {
     if (x != &cfx_interpreter && !is_watched(&own)) {
         v = run_by(x, &own, &done);
         if (!done)
-            cfx_clear(); /* the interpreter needs less memory, and will say what is wrong */
+            cfx_error_clear(); /* the interpreter needs less memory, and will say what is wrong */
     }
     return done ? v : run_by(&cfx_interpreter, &own, &done);
 }
@@ -146,7 +146,7 @@ cfx_value cfx__run_module(cfx_site at, cfx_module *gm, cfx_args a, cfx_watcher *
     if (cfx__run_inputs(at, gm->graph, &a, cfx_as_list(cfx_list_value(0, NULL))) &&
         binds(at, gm->graph, a)) {
         cfx_execution e = {.at = at, .module = gm, .inputs = a, .watcher = w};
-        v = cfx_execute(NULL, &e);
+        v = cfx_executor_run(NULL, &e);
     }
     return cfx_scope_return_value(mark, cfx__run_result(gm->graph, v));
 }

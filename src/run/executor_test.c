@@ -31,7 +31,7 @@ static bool fits(const void *p, const cfx_execution *e) {
 static cfx_value run_ten(void *p, const cfx_execution *e) {
     (void)p;
     count.runs++;
-    return cfx_tensor_value(cfx_add(cfx_execute(&cfx_interpreter, e), 10));
+    return cfx_tensor_value(cfx_add(cfx_executor_run(&cfx_interpreter, e), 10));
 }
 
 static void release(void *p) {
@@ -86,7 +86,7 @@ TEST(the_interpreter_steps_in) {
     count.refuse = true;
     CHECK_STR(cfx_str(cfx_forward(gm, ones(5))), "tensor([2., 2., 2., 2., 2.])");
     cfx_execution none = {0};
-    CHECK(cfx_is_bad(cfx_execute(&ten, &none)));
+    CHECK(cfx_is_bad(cfx_executor_run(&ten, &none)));
     CHECK_ERROR("an executor needs a GraphModule to run");
 }
 
@@ -109,6 +109,6 @@ TEST(a_watcher_sees_what_it_wants_and_may_replace_it) {
     cfx_watcher w = {.wants = wants_mul, .see = negate, .user = &seen};
     cfx_value in = cfx_tensor_value(ones(1));
     cfx_execution e = {.module = gm, .inputs = {1, &in, NULL}, .watcher = &w};
-    CHECK_STR(cfx_str(cfx_execute(NULL, &e)), "tensor([-2.])");
+    CHECK_STR(cfx_str(cfx_executor_run(NULL, &e)), "tensor([-2.])");
     CHECK_INT(seen, 1);
 }

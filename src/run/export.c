@@ -85,7 +85,7 @@ static bool takes(cfx_program *p, cfx_value inputs) {
                                 (cfx_args){(int)cfx_as_list(args)->len, cfx_as_list(args)->items,
                                            cfx_is_none(kwargs) ? NULL : cfx_as_dict(kwargs)});
         if (!cfx_ok())
-            cfx_note("of additional input %lld", (long long)i);
+            cfx_error_note("of additional input %lld", (long long)i);
     }
     return cfx_ok();
 }

@@ -85,7 +85,7 @@ static bool adopt(cfx_module *gm, cfx_module *root, const cfx_node *n) {
     }
     cfx_fail(CFX_ATTRIBUTE_ERROR, (cfx_site){0}, "'%s' object has no attribute '%s'", at->type,
              path);
-    cfx_note("\nNode %s names %s", n->name, n->target.name);
+    cfx_error_note("\nNode %s names %s", n->name, n->target.name);
     return false;
 }
 
@@ -144,13 +144,13 @@ cfx_program *cfx_program_copy(const cfx_program *p) {
 
 cfx_module *cfx_symbolic_trace(cfx_module *root) {
     size_t mark = cfx_scope_open();
-    cfx_graph *g = cfx_trace(NULL, root);
+    cfx_graph *g = cfx_tracer_trace(NULL, root);
     cfx_module *gm =
         cfx__obj_is_bad(g) ? &cfx__module_bad : cfx_graph_module(root, g, root->type);
     return cfx_scope_return(mark, gm);
 }
 
-bool cfx_recompile(cfx_module *gm) {
+bool cfx_graph_module_recompile(cfx_module *gm) {
     if (!gm || !gm->graph) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "only a GraphModule can be recompiled");
         return false;

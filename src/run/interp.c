@@ -5,17 +5,17 @@
 
 
 void cfx__run_note(const cfx_node *n) {
-    cfx_note("\nWhile executing %s", cfx_node_format(n));
+    cfx_error_note("\nWhile executing %s", cfx_node_format(n));
     cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
     if (stack.tag == CFX_TAG_DICT && cfx_as_dict(stack)->len) {
         cfx_value last = cfx_as_dict(stack)->entries[cfx_as_dict(stack)->len - 1].value;
-        cfx_note("Module: %s", cfx_value_str(cfx_at(last, 0)));
+        cfx_error_note("Module: %s", cfx_value_str(cfx_at(last, 0)));
     }
     const char *source = cfx_text(cfx_node_get_meta(n, "source"));
     const char *trace = cfx_text(cfx_node_get_meta(n, "stack_trace"));
     if (source || trace) {
-        cfx_note("Original traceback:");
-        cfx_note("%s", source ? source : trace);
+        cfx_error_note("Original traceback:");
+        cfx_error_note("%s", source ? source : trace);
     }
 }
 

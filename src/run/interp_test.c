@@ -45,13 +45,13 @@ TEST(what_a_graph_names_and_its_module_lacks_is_said) {
                 "    return m\n");
     run(gm, CFX_ARGS(1));
     CHECK_ERROR("Node referenced nonexistent target m");
-    CHECK(!cfx_recompile(NULL));
+    CHECK(!cfx_graph_module_recompile(NULL));
     CHECK_ERROR("only a GraphModule can be recompiled");
     CHECK(!cfx_graph_module_add(gm, NULL, NULL));
     CHECK_ERROR("the module is NULL");
     cfx_tap(cfx_nn_relu(), "x", 1);
     CHECK_ERROR("only a GraphModule can be tapped");
-    cfx_profile(cfx_nn_relu(), 1, stdout, 1);
+    cfx_print_profile(cfx_nn_relu(), 1, stdout, 1);
     CHECK_ERROR("only a GraphModule can be profiled node by node");
 }
 
@@ -71,7 +71,7 @@ TEST(a_profile_is_a_line_for_each_node) {
     char *text = NULL;
     size_t len = 0;
     FILE *out = open_memstream(&text, &len);
-    cfx_profile(gm, 3, out, cfx_ones(cfx_list(4)));
+    cfx_print_profile(gm, 3, out, cfx_ones(cfx_list(4)));
     fclose(out);
     CHECK_OK();
     CHECK(strstr(text, "relu") != NULL);

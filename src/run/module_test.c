@@ -69,9 +69,9 @@ TEST(a_program_module_keeps_its_tree_through_every_tool) {
     CHECK_RESULT(cfx_module_copy(gm));
     CHECK_RESULT(cfx_graph_module(gm, cfx_graph_copy(gm->graph), NULL));
     CHECK_RESULT(cfx_split_module(gm, part_of, NULL, (cfx_split_options){0}));
-    cfx_module *parts = cfx_partition(gm, supports, NULL, false);
+    cfx_module *parts = cfx_module_partition(gm, supports, NULL, false);
     CHECK_RESULT(parts);
-    CHECK_INT(cfx_inline(parts, NULL), 1);
+    CHECK_INT(cfx_module_inline(parts, NULL), 1);
     CHECK_RESULT(parts);
     CHECK_INT(cfx_replace_pattern(gm, "relu(x)", "clamp_min(x, 0)")->len, 1);
     CHECK_RESULT(gm);

@@ -169,7 +169,7 @@ static void note_problem(const cfx_problems *found, int i, int n, void *user) {
         put_place(&text, found, i, n, NULL);
     }
     if (text.len)
-        cfx_note("%s", text.data);
+        cfx_error_note("%s", text.data);
     cfx__text_release(&text);
 }
 
@@ -178,7 +178,7 @@ static bool report(const cfx_problems *found) {
         return !cfx_failed(found) && cfx_ok();
     int left = list(found, note_problem, NULL);
     if (left)
-        cfx_note("and %d more problems", left);
+        cfx_error_note("and %d more problems", left);
     return false;
 }
 

@@ -236,7 +236,7 @@ cfx_value cfx__program_execute(cfx_site at, cfx_program *p, const cfx_executor *
     cfx__bound *b = cfx__program_weights(p);
     cfx_execution e = cfx__program_execution(at, p, b, inputs);
     e.watcher = w;
-    cfx_value raw = cfx_execute(x, &e);
+    cfx_value raw = cfx_executor_run(x, &e);
     cfx_drop(b);
     return raw;
 }
@@ -272,7 +272,7 @@ cfx_value cfx_program_run_from(cfx_site at, cfx_program *p, cfx_args a) {
 static void bind_graph(const char *path, cfx_module *m, void *user) {
     (void)path;
     bool *fine = user;
-    *fine = *fine && (!m->graph || cfx_recompile(m));
+    *fine = *fine && (!m->graph || cfx_graph_module_recompile(m));
 }
 
 bool cfx__program_binds(const cfx_program *p) {

@@ -170,7 +170,7 @@ TEST(an_error_names_the_node) {
     cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
     cfx_graph_output(g, cfx_node_value(cfx_graph_call_module(g, "nope", cfx_tuple(x), CFX_NONE)));
     CHECK(cfx_failed(cfx_graph_module(new_model(), g, NULL)));
-    cfx_clear();
+    cfx_error_clear();
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */
@@ -342,7 +342,7 @@ static cfx_value no_hook(cfx_event *e) {
 
 TEST(what_failed_is_bad_and_everything_takes_it) {
     cfx_module *gm = cfx_symbolic_trace(cfx_module_new("Branches", branches, "x"));
-    cfx_graph *g = cfx_trace(NULL, gm);
+    cfx_graph *g = cfx_tracer_trace(NULL, gm);
     CHECK(gm && g && cfx_failed(gm) && cfx_failed(g) && cfx_failed(NULL));
     CHECK_STR(gm->type, "<bad>");
     cfx_each_node(gm->graph, n) CHECK(!n);

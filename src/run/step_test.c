@@ -23,7 +23,7 @@ static bool refused(cfx_op *op, int odd, cfx_value given) {
     bool said = e && e->notes && strstr(e->notes, "While executing %") &&
                 (strstr(e->message, cfx__text_format("for argument '%s'", s->args[odd].name)) ||
                  !strcmp(e->message, "Invalid device string: 'text'"));
-    cfx_clear();
+    cfx_error_clear();
     return said;
 }
 

@@ -100,7 +100,7 @@ static int by_time(const void *a, const void *b, void *ns) {
     return x < y ? 1 : x > y ? -1 : *(const int *)a - *(const int *)b;
 }
 
-void cfx_profile_from(cfx_site at, cfx_module *gm, int times, FILE *out, cfx_args a) {
+void cfx_print_profile_from(cfx_site at, cfx_module *gm, int times, FILE *out, cfx_args a) {
     cfx__steps *steps = gm && gm->graph ? cfx__steps_of(gm->graph) : NULL;
     if (!steps) {
         cfx_fail(CFX_TYPE_ERROR, at, "only a GraphModule can be profiled node by node");

@@ -18,11 +18,11 @@ TEST(named_tuples_print_and_are_tuples) {
     cfx_value p = cfx_tree_of(&point, 1, cfx_list(2));
     CHECK_STR(cfx_repr(p), "Point(x=1, y=[2])");
     CHECK_STR(cfx_repr(cfx_tree_of(&boxes, p, 3)), "Boxes(Point(x=1, y=[2]), 3)");
-    CHECK_STR(cfx_repr(cfx_field(p, "y")), "[2]");
+    CHECK_STR(cfx_repr(cfx_value_field(p, "y")), "[2]");
     CHECK(cfx_tree_type_of(p) == &point && !cfx_tree_type_of(cfx_tuple(1, 2)));
     CHECK(cfx_equal_values(p, cfx_tuple(1, cfx_list(2))));
     CHECK_OK();
-    cfx_field(p, "z");
+    cfx_value_field(p, "z");
     CHECK_ERROR("'Point' object has no attribute 'z'");
     cfx_tree_of(&point, 1);
     CHECK_ERROR("Point has 2 fields, but 1 values were given");
@@ -134,7 +134,7 @@ TEST(named_tuples_are_traced) {
     cfx_dict *d = cfx_dict_new();
     cfx_dict_set(d, "p", cfx_tree_of(&point, cfx_ellipsis(), cfx_ellipsis()));
     cfx_module *flat =
-        cfx_graph_module(m, cfx_trace(&(cfx_tracer){.concrete_args = d}, m), "Swap");
+        cfx_graph_module(m, cfx_tracer_trace(&(cfx_tracer){.concrete_args = d}, m), "Swap");
     CHECK_STR(cfx_repr(cfx_forward_value(flat, ones_and_twos())), wanted);
     CHECK_OK();
     cfx_forward_value(flat, cfx_tuple(cfx_ones(2), cfx_ones(2)));
@@ -180,7 +180,8 @@ TEST(dicts_are_taken_apart_by_their_keys) {
     cfx_dict_set(d, "a", cfx_ellipsis());
     cfx_dict_set(d, "b", cfx_ellipsis());
     cfx_dict_set(fixed, "d", cfx_dict_value(d));
-    cfx_module *gm = cfx_graph_module(m, cfx_trace(&(cfx_tracer){.concrete_args = fixed}, m), "M");
+    cfx_module *gm =
+        cfx_graph_module(m, cfx_tracer_trace(&(cfx_tracer){.concrete_args = fixed}, m), "M");
     CHECK_STR(cfx_repr(cfx_forward_value(gm, pair("b", 1, "a", 5))), "tensor([4., 4.])");
     CHECK_OK();
 }

@@ -238,7 +238,7 @@ const cfx_stats *cfx_watch_stats(const cfx_watch *w, int i) {
 void cfx_watch_stop(cfx_watch *w) {
     for (int i = 0; i < cfx_watch_count(w); i++)
         for (size_t k = 0; k < w->all.data[i]->hooks.len; k++)
-            cfx_unhook(w->all.data[i]->hooks.data[k]);
+            cfx_hook_remove(w->all.data[i]->hooks.data[k]);
 }
 
 /* The histogram as a line of marks, the highest for the fullest bin. */

@@ -33,7 +33,7 @@ TEST(a_view_stands_for_no_more_elements_than_can_be_counted) {
                 "[36028797018963969, 36028797018963968]");
     cfx_kthvalue(many, 3); /* has room for each element */
     CHECK(!cfx_ok());
-    cfx_clear();
+    cfx_error_clear();
     CHECK(cfx_failed(cfx_tensor_fake(CFX_U8, 1, (int64_t[]){2}, (int64_t[]){most})));
     CHECK_ERROR("Storage size calculation overflowed with sizes=[2]");
 }

@@ -42,7 +42,7 @@ TEST(cond_runs_the_branch_that_is_taken) {
 }
 
 TEST(cond_is_traced_as_a_node_with_two_graphs) {
-    cfx_graph *g = cfx_trace(NULL, new_chooser());
+    cfx_graph *g = cfx_tracer_trace(NULL, new_chooser());
     CHECK_OK();
     CHECK_STR(cfx_graph_str(g),
               "graph():\n"
@@ -91,7 +91,7 @@ static cfx_value capturing(cfx_module *self, cfx_args a) {
 TEST(what_a_branch_uses_of_outside_becomes_an_operand) {
     cfx_module *m = cfx_module_new("Capturing", capturing, "x");
     cfx_nn_parameter(m, "weight", of(3, 4));
-    cfx_graph *g = cfx_trace(NULL, m);
+    cfx_graph *g = cfx_tracer_trace(NULL, m);
     CHECK_OK();
     CHECK_STR(cfx_node_format(cfx_graph_find(g, "cond")),
               "%cond : [num_users=1] = call_function[target=torch.ops.higher_order.cond](args = "
@@ -127,7 +127,7 @@ static cfx_value unmatched(cfx_module *self, cfx_args a) {
 TEST(branches_must_return_the_same_shape) {
     cfx_module *m = cfx_module_new("Unmatched", unmatched, "x");
     cfx_nn_parameter(m, "weight", of(3, 4));
-    CHECK(cfx_failed(cfx_trace(NULL, m)));
+    CHECK(cfx_failed(cfx_tracer_trace(NULL, m)));
     CHECK_ERROR("Unmatched output spec from torch.cond branches: true branch tree_spec");
 }
 
@@ -153,7 +153,7 @@ TEST(while_loop_runs_and_is_traced) {
     cfx_module *m = cfx_module_new("Loop", loop, "x, n");
     CHECK_STR(cfx_repr(cfx_forward_value(m, of(1, 2), n)),
               "(tensor(5), tensor([2.2500, 4.5000]))");
-    cfx_graph *g = cfx_trace(NULL, m);
+    cfx_graph *g = cfx_tracer_trace(NULL, m);
     CHECK_OK();
     CHECK_STR(cfx_graph_str(g),
               "graph():\n"
@@ -206,7 +206,7 @@ TEST(map_runs_and_is_traced) {
     cfx_tensor *xs = cfx_tensor_from_value(cfx_list(cfx_list(1.0, 2.0), cfx_list(3.0, 4.0)));
     CHECK_STR(cfx_str(cfx_forward(m, xs, of(10, 20))),
               "tensor([[11., 22.],\n        [13., 24.]])");
-    cfx_graph *g = cfx_trace(NULL, m);
+    cfx_graph *g = cfx_tracer_trace(NULL, m);
     CHECK_STR(cfx_node_format(cfx_graph_find(g, "map_impl")),
               "%map_impl : [num_users=1] = call_function[target=torch.ops.higher_order.map_impl]"
               "(args = (%body_graph_0, [%xs], [%y]), kwargs = {})");

@@ -123,7 +123,7 @@ TEST(export_refuses_decisions_by_data) {
         if (!cfx_failed(p) || !strstr(message, refused[i].sentence) ||
             !strstr(message, refused[i].also))
             test_fail(CFX_HERE, "%s: %s", refused[i].name, *message ? message : "exported");
-        cfx_clear();
+        cfx_error_clear();
     }
 }
 

@@ -154,7 +154,7 @@ TEST(dims_are_said_in_pytorchs_words) {
             fine = CHECK_STR(cfx_repr(cfx_dict_value(p->ranges)), cases[i].ranges);
         if (!fine)
             printf("    %s\n", cases[i].name);
-        cfx_clear();
+        cfx_error_clear();
         cfx_scope_close(mark);
     }
 }

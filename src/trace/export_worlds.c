@@ -313,7 +313,7 @@ static int64_t probe_ns(int64_t ms) {
 static bool export_all(cfx__request *r) {
     bool fine = export_worlds(r);
     if (!fine && r->unexplained && !strstr(cfx_error_last()->message, r->unexplained))
-        cfx_note("%s", r->unexplained);
+        cfx_error_note("%s", r->unexplained);
     return fine;
 }
 

@@ -82,7 +82,7 @@ static void settle(cfx__recorder *r, cfx_site at, cfx__functional_base *b,
     if (!cfx__steps_read_storage(s)) {
         const bool possible = !cfx__obj_is_bad(cfx__steps_place(r, s, b->value));
         if (!possible)
-            cfx_clear();
+            cfx_error_clear();
         if (possible)
             return;
     }

@@ -167,7 +167,7 @@ TEST(probe_grants_what_is_asked_of_several_sizes_or_automatic_ones) {
             } else {
                 printf("    %s, %d\n", granted[i].name, shows);
             }
-            cfx_clear();
+            cfx_error_clear();
             cfx_scope_close(mark);
         }
 }
@@ -271,7 +271,7 @@ TEST(probe_knows_comparisons_that_are_noted_exactly) {
         }
         if (!fine)
             printf("    %s\n", compared[i].name);
-        cfx_clear();
+        cfx_error_clear();
         cfx_scope_close(mark);
     }
 }

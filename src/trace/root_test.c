@@ -79,7 +79,7 @@ static cfx_module *traced_pair(void) {
     cfx_module *m = cfx_module_new_n("Pair", pair, "pair, y=2, z=None");
     cfx_dict *d = cfx_dict_new();
     cfx_dict_set(d, "pair", cfx_tuple(cfx_ellipsis(), cfx_ellipsis()));
-    return cfx_graph_module(m, cfx_trace(&(cfx_tracer){.concrete_args = d}, m), "Pair");
+    return cfx_graph_module(m, cfx_tracer_trace(&(cfx_tracer){.concrete_args = d}, m), "Pair");
 }
 
 TEST(concrete_arguments_keep_the_defaults_of_the_others) {
@@ -115,7 +115,7 @@ TEST(placeholders_may_bring_metadata) {
     cfx_module *m = cfx_module_new_n("Pair", pair, "pair, y");
     cfx_dict *d = cfx_dict_new();
     cfx_dict_set(d, "pair", cfx_tuple(CFX_PH(ph_key, "first"), cfx_ellipsis()));
-    cfx_graph *g = cfx_trace(&(cfx_tracer){.concrete_args = d}, m);
+    cfx_graph *g = cfx_tracer_trace(&(cfx_tracer){.concrete_args = d}, m);
     CHECK_OK();
     CHECK_STR(cfx_str(cfx_node_get_meta(cfx_graph_find(g, "pair_1"), "ph_key")), "first");
     CHECK(cfx_is_none(cfx_node_get_meta(cfx_graph_find(g, "pair_2"), "ph_key")));
@@ -141,14 +141,14 @@ static cfx_tensor *writes_nothing(cfx_module *self, cfx_tensor *x) {
 TEST(a_tracer_refuses_mutation_where_it_is_told_to) {
     cfx_tracer strict = {.check_mutable_operations = true};
     cfx_module *by_name = cfx_module_new("M", writes_by_name, "x");
-    cfx_trace(NULL, by_name);
-    cfx_trace(&strict, cfx_module_new("M", writes_nothing, "x"));
+    cfx_tracer_trace(NULL, by_name);
+    cfx_tracer_trace(&strict, cfx_module_new("M", writes_nothing, "x"));
     CHECK_OK();
-    CHECK(cfx_failed(cfx_trace(&strict, by_name)));
+    CHECK(cfx_failed(cfx_tracer_trace(&strict, by_name)));
     CHECK_ERROR("Tried to trace mutable operation aten::add_.Tensor(Tensor(a!) self, Tensor other, "
                 "*, Scalar alpha=1) -> Tensor(a!). FX only supports functional code, so operations "
                 "that mutate operands in-place (e.g. via `out` arguments) are not supported");
-    cfx_trace(&strict, cfx_module_new_n("M", writes_out, "x"));
+    cfx_tracer_trace(&strict, cfx_module_new_n("M", writes_out, "x"));
     CHECK_ERROR("Tried to trace mutable operation aten::add.out(");
 }
 
@@ -185,12 +185,12 @@ static cfx_tensor *reads_twice(cfx_module *self, cfx_tensor *x) {
 TEST(buffers_have_one_node_where_the_tracer_says_so) {
     cfx_module *m = cfx_module_new("Buffers", reads_twice, "x");
     cfx_nn_buffer(m, "b", cfx_ones(2), true);
-    cfx_graph *each = cfx_trace(NULL, m);
-    cfx_graph *one = cfx_trace(&(cfx_tracer){.proxy_buffer_attributes = true}, m);
+    cfx_graph *each = cfx_tracer_trace(NULL, m);
+    cfx_graph *one = cfx_tracer_trace(&(cfx_tracer){.proxy_buffer_attributes = true}, m);
     CHECK_INT(cfx_as_list(cfx_graph_find_nodes(each, CFX_GET_ATTR, NULL))->len, 2);
     CHECK_INT(cfx_as_list(cfx_graph_find_nodes(one, CFX_GET_ATTR, NULL))->len, 1);
     cfx_dict *d = cfx_dict_new();
     cfx_dict_set(d, "y", cfx_int(1));
-    cfx_trace(&(cfx_tracer){.concrete_args = d}, m);
+    cfx_tracer_trace(&(cfx_tracer){.concrete_args = d}, m);
     CHECK_ERROR("concrete_args has 'y', which Buffers does not take");
 }

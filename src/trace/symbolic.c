@@ -1,4 +1,4 @@
-/* Symbolic tracing: a module's forward, run once on traced tensors. Start at cfx_trace. */
+/* Symbolic tracing: a module's forward, run once on traced tensors. Start at cfx_tracer_trace. */
 #include "record.h"
 
 bool cfx_tracer_is_leaf(cfx_tracer *t, cfx_module *m, const char *path) {
@@ -184,7 +184,7 @@ static bool trace_root(cfx__tracer *t) {
     return fine;
 }
 
-cfx_graph *cfx_trace(cfx_tracer *config, cfx_module *root) {
+cfx_graph *cfx_tracer_trace(cfx_tracer *config, cfx_module *root) {
     if (!root || cfx__obj_is_bad(root)) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the module to trace is %s", root ? "bad" : "NULL");
         return &cfx__graph_bad;

@@ -6,7 +6,7 @@
 static cfx_tensor *ones(int64_t n) { return cfx_full(cfx_list(n), 1.0); }
 
 static const char *traced(cfx_module *m) {
-    cfx_graph *g = cfx_trace(NULL, m);
+    cfx_graph *g = cfx_tracer_trace(NULL, m);
     return g ? cfx_graph_str(g) : "no graph";
 }
 
@@ -143,13 +143,13 @@ static bool sequential_is_leaf(cfx_tracer *t, cfx_module *m, const char *path) {
 
 TEST(the_leaf_policy_is_the_users) {
     cfx_tracer t = {.is_leaf = sequential_is_leaf};
-    cfx_graph *g = cfx_trace(&t, new_nested());
+    cfx_graph *g = cfx_tracer_trace(&t, new_nested());
     CHECK_INT(cfx_graph_len(g), 6);
     CHECK(cfx_graph_find(g, "layers") && cfx_graph_find(g, "layers")->op == CFX_CALL_MODULE);
 }
 
 TEST(nodes_know_their_module_and_line) {
-    cfx_graph *g = cfx_trace(NULL, new_nested());
+    cfx_graph *g = cfx_tracer_trace(NULL, new_nested());
     cfx_value stack = cfx_node_get_meta(cfx_graph_find(g, "relu_1"), "nn_module_stack");
     CHECK_STR(cfx_repr(stack), "{'layers': ('layers', 'torch.nn.modules.container.Sequential'), "
                                "'layers.1': ('layers.1', 'Block')}");
@@ -164,7 +164,7 @@ static cfx_value called_twice(cfx_module *self, cfx_args a) {
 TEST(every_call_of_a_module_has_a_key_of_its_own) {
     cfx_module *m = cfx_module_new("M", called_twice, "x");
     cfx_nn_add(m, "s", cfx_nn_sequential(cfx_nn_relu()));
-    cfx_graph *g = cfx_trace(NULL, m);
+    cfx_graph *g = cfx_tracer_trace(NULL, m);
     cfx_value stack = cfx_node_get_meta(cfx_graph_find(g, "s_1"), "nn_module_stack");
     CHECK_STR(cfx_repr(stack), "{'s@1': ('s', 'torch.nn.modules.container.Sequential'), "
                                "'s.0@1': ('s.0', 'torch.nn.modules.activation.ReLU')}");
@@ -295,7 +295,7 @@ static cfx_value flagged(cfx_module *self, cfx_args a) {
 TEST(concrete_arguments_are_asserted) {
     cfx_tracer t = {.concrete_args = cfx_dict_new()};
     cfx_dict_set(t.concrete_args, "flag", cfx_bool(true));
-    cfx_graph *g = cfx_trace(&t, cfx_module_new("M", flagged, "x, flag"));
+    cfx_graph *g = cfx_tracer_trace(&t, cfx_module_new("M", flagged, "x, flag"));
     CHECK_STR(
         cfx_graph_str(g),
         "graph():\n"
@@ -331,7 +331,7 @@ TEST(nested_arguments_are_taken_apart) {
     cfx_value free_leaf = cfx_ellipsis();
     cfx_tracer t = {.concrete_args = cfx_dict_new()};
     cfx_dict_set(t.concrete_args, "d", cfx_dict_value(tree(free_leaf, free_leaf, cfx_int(7))));
-    cfx_module *gm = cfx_graph_module(m, cfx_trace(&t, m), NULL);
+    cfx_module *gm = cfx_graph_module(m, cfx_tracer_trace(&t, m), NULL);
     CHECK_OK();
     const char *code =
         "\n\n\ndef forward(self, x, d):\n"
@@ -377,11 +377,11 @@ static cfx_tensor *uses_dim(cfx_module *self, cfx_tensor *x) {
 }
 
 TEST(control_flow_on_a_traced_value_is_refused) {
-    CHECK(cfx_failed(cfx_trace(NULL, cfx_module_new("ControlFlowIf", branching, "x"))));
+    CHECK(cfx_failed(cfx_tracer_trace(NULL, cfx_module_new("ControlFlowIf", branching, "x"))));
     const cfx_error *e = cfx_error_last();
     CHECK(e && e->kind == CFX_TRACE_ERROR && e->at.file && strstr(e->at.file, "symbolic_test.c"));
     CHECK_ERROR("symbolically traced variables cannot be used as inputs to control flow");
-    CHECK(cfx_failed(cfx_trace(NULL, cfx_module_new("UsesDim", uses_dim, "x"))));
+    CHECK(cfx_failed(cfx_tracer_trace(NULL, cfx_module_new("UsesDim", uses_dim, "x"))));
     CHECK_ERROR("the size of a traced tensor is not a number yet; use cfx_size");
 }
 

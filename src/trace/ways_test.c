@@ -84,7 +84,7 @@ static bool same(cfx_value a, cfx_value b) {
 static void compare(const ways_model *m, const char *way, int k, cfx_dict *got, cfx_dict *want) {
     if (!cfx_ok()) {
         test_fail(CFX_HERE, "%s, %s, input %d: %s", m->name, way, k, cfx_error_last()->message);
-        cfx_clear();
+        cfx_error_clear();
         return;
     }
     for (int64_t i = 0; i < want->len; i++) {

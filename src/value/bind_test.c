@@ -35,7 +35,7 @@ static const char *bind(const char *text, unsigned mode, cfx_args a) {
 
 static const char *message(void) {
     const char *text = cfx_ok() ? "no error" : cfx__text_format("%s", cfx_error_last()->message);
-    cfx_clear();
+    cfx_error_clear();
     return text;
 }
 

@@ -41,6 +41,6 @@ TEST(pytree_wrong_number_of_leaves) {
     CHECK_STR(cfx_error_last()->message,
               "treespec.unflatten(leaves): `leaves` has length 3 but the spec refers to a pytree "
               "that holds 2 items (TreeSpec(tuple, None, [*,\n  *])).");
-    cfx_clear();
+    cfx_error_clear();
     CHECK(cfx_is_bad(cfx_tree_flatten(cfx_bad(), cfx_as_list(leaves))));
 }

@@ -136,7 +136,7 @@ TEST(schema_errors_show_the_column) {
     CHECK_STR(cfx_error_last()->message, "schema: expected ',' at column 17\n"
                                          "add(Tensor self Tensor other) -> Tensor\n"
                                          "                ^");
-    cfx_clear();
+    cfx_error_clear();
     static const char *const wrong[] = {"",
                                         "add",
                                         "add(",
@@ -155,6 +155,6 @@ TEST(schema_errors_show_the_column) {
     for (int i = 0; i < COUNT(wrong); i++) {
         CHECK(!cfx__schema_parse(wrong[i]));
         CHECK(!cfx_ok());
-        cfx_clear();
+        cfx_error_clear();
     }
 }

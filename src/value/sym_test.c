@@ -119,10 +119,10 @@ TEST(sym_equality_and_hash) {
 TEST(sym_errors) {
     CHECK(cfx_is_bad(over(s77(), num(0))));
     CHECK_STR(cfx_error_last()->message, "division by zero");
-    cfx_clear();
+    cfx_error_clear();
     CHECK(cfx_is_bad(add(s77(), cfx_string_value("x"))));
     CHECK(!cfx_ok());
-    cfx_clear();
+    cfx_error_clear();
     CHECK(cfx_is_bad(add(s77(), cfx_bad())));
     CHECK(cfx_ok());
 }

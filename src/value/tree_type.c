@@ -128,7 +128,7 @@ const cfx_tree_type *cfx_tree_type_of(cfx_value v) {
     return v.tag == CFX_TAG_TUPLE && v.spare ? type_of(v.spare) : NULL;
 }
 
-cfx_value cfx_field(cfx_value v, const char *name) {
+cfx_value cfx_value_field(cfx_value v, const char *name) {
     const cfx_tree_type *type = cfx_tree_type_of(v);
     for (int64_t i = 0; type && type->fields && name && type->fields[i]; i++)
         if (!strcmp(type->fields[i], name))

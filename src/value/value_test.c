@@ -34,10 +34,10 @@ TEST(value_indexing) {
     CHECK_INT(cfx_integer(cfx_at(v, -1)), 3);
     CHECK(cfx_is_bad(cfx_at(v, 3)));
     CHECK_STR(cfx_error_last()->message, "tuple index out of range");
-    cfx_clear();
+    cfx_error_clear();
     CHECK(cfx_is_bad(cfx_at(cfx_int(1), 0)));
     CHECK_STR(cfx_error_last()->message, "'int' object is not subscriptable");
-    cfx_clear();
+    cfx_error_clear();
     CHECK(cfx_is_bad(cfx_at(cfx_bad(), 0)));
     CHECK(cfx_ok());
 }
@@ -69,7 +69,7 @@ TEST(value_dict_by_name) {
     CHECK(cfx_is_none(cfx_dict_get(NULL, "c")));
     cfx_dict_set(NULL, "a", cfx_int(1));
     CHECK_STR(cfx_error_last()->message, "the dict to put 'a' into is NULL");
-    cfx_clear();
+    cfx_error_clear();
 }
 
 TEST(value_equality_is_pythons) {

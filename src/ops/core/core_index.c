@@ -258,7 +258,7 @@ static int64_t no_less(int64_t a) { return a > 0 ? a : 0; }
 
 static void copy_part(cfx_op_call *c, cfx_tensor *to, cfx_tensor *from) {
     if (!op_failed())
-        cfx_inplace_from(c->at, cfx_fn_find("copy"), CFX_ARGS(to, from));
+        cfx_fn_call_inplace_from(c->at, cfx_fn_find("copy"), CFX_ARGS(to, from));
 }
 
 /* self, pad: written in place, first the middle, then the ends from what is there. */

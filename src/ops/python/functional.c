@@ -11,7 +11,7 @@ CFX_FAMILY(ACTIVATION);
 
 static void functional_relu6(cfx_op_call *c) {
     cfx_args a = CFX_ARGS(c->args[0], 0, 6);
-    c->out[0] = arg_bool(c, 1) ? cfx_inplace_from(c->at, &cfx_fn_hardtanh, a)
+    c->out[0] = arg_bool(c, 1) ? cfx_fn_call_inplace_from(c->at, &cfx_fn_hardtanh, a)
                                : cfx_fn_call_tensor_from(c->at, &cfx_fn_hardtanh, a);
 }
 
@@ -55,7 +55,7 @@ static void functional_dropout(cfx_op_call *c) {
         return;
     }
     cfx_args a = CFX_ARGS(c->args[0], p, arg_bool(c, 2));
-    c->out[0] = arg_bool(c, 3) ? cfx_inplace_from(c->at, &cfx_fn_dropout, a)
+    c->out[0] = arg_bool(c, 3) ? cfx_fn_call_inplace_from(c->at, &cfx_fn_dropout, a)
                                : cfx_fn_call_tensor_from(c->at, &cfx_fn_dropout, a);
 }
 
@@ -68,8 +68,8 @@ static void drop_with(cfx_op_call *c, const cfx_fn *fn) {
         return;
     }
     cfx_args a = CFX_ARGS(c->args[0], p, arg_bool(c, 2));
-    c->out[0] =
-        arg_bool(c, 3) ? cfx_inplace_from(c->at, fn, a) : cfx_fn_call_tensor_from(c->at, fn, a);
+    c->out[0] = arg_bool(c, 3) ? cfx_fn_call_inplace_from(c->at, fn, a)
+                               : cfx_fn_call_tensor_from(c->at, fn, a);
 }
 
 static void functional_alpha_dropout(cfx_op_call *c) { drop_with(c, &cfx_fn_alpha_dropout); }

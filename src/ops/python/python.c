@@ -255,7 +255,7 @@ static void assign_operator(cfx_op_call *c) {
     const cfx_fn *fn = c->op->row;
     cfx_args a = {2, c->args, NULL};
     if (c->args[0].tag == CFX_TAG_TENSOR && fn != &cfx_fn_matmul)
-        c->result = cfx_tensor_value(cfx_inplace_from(c->at, fn, a));
+        c->result = cfx_tensor_value(cfx_fn_call_inplace_from(c->at, fn, a));
     else
         c->result = cfx_fn_call_from(c->at, fn, a);
 }
