@@ -286,15 +286,21 @@ static cfx_tensor *put_at(cfx__recorder *r, const cfx_tensor *place, cfx_tensor 
                         value);
 }
 
+static bool is_expanded(const cfx__functional_step *s) {
+    while (s && s->op != &cfx_op_expand)
+        s = s->before;
+    return s != NULL;
+}
+
 /* The new value of the base when step s, taken from it, is to give `value`. */
 cfx_tensor *cfx__steps_back(cfx__recorder *r, cfx_site at, const cfx__functional_step *s,
                             cfx_tensor *base, cfx_tensor *value) {
     VEC(const cfx__functional_step *) way = {0};
     VEC(cfx_tensor *) seen = {0};
-    if (!value->numel)
+    if (!value->numel && is_expanded(s)) /* to nothing: no sum of it is the base */
         return base;
     if (overlap_on_the_way(r, s, base))
-        return put_at(r, cfx__steps_place(r, s, base), base, value);
+        return value->numel ? put_at(r, cfx__steps_place(r, s, base), base, value) : base;
     for (; s; s = s->before)
         VEC_PUSH(way, s);
     VEC_PUSH(seen, base);
