@@ -87,9 +87,11 @@ static bool may_run_decomposed(const outcome *eager) {
 }
 
 /* Whether a program may be refused that eager runs, in PyTorch as here: what was written through a
- * view that overlaps itself cannot be put back. */
+ * view that overlaps itself cannot be put back, and index_put, which index_fill decomposes to, asks
+ * for some elements along the dimension even where slices have none. */
 static bool may_refuse(const char *why) {
-    static const char *const texts[] = {"being mutated that has internal overlap"};
+    static const char *const texts[] = {"being mutated that has internal overlap",
+                                        "index is out of bounds for dimension with size 0"};
     return says_one_of(why, sizeof texts / sizeof *texts, texts);
 }
 

@@ -74,6 +74,29 @@ CFX_API cfx_program *cfx_export_from(cfx_site at, cfx_module *m, cfx_value args,
     cfx_export_from(CFX_HERE, m, args, kwargs, dynamic,                                            \
                     CFX_OPTIONS(cfx_export_options, __VA_ARGS__))
 
+/* torch.export.draft_export: a program where cfx_export has only an error, and all that it would
+ * have told. forward runs on the example first. Where it looks at data then, which an export cannot
+ * know, the answer is what the example says; the program asserts it, so that it refuses other data.
+ * Sizes that cannot vary as `dynamic` says become "Dim.AUTO", all of them. Scope; bad, with an
+ * error, where there is no program all the same: forward fails on the example, or C reads the
+ * numbers of a tensor otherwise than by an operator.
+ *
+ *     cfx_program *p = cfx_draft_export(m, cfx_tuple(x), CFX_NONE, CFX_NONE);
+ *     puts(cfx_draft_report(p)); */
+CFX_API cfx_program *cfx_draft_export_from(cfx_site at, cfx_module *m, cfx_value args,
+                                           cfx_value kwargs, cfx_value dynamic,
+                                           cfx_export_options options);
+#define cfx_draft_export(m, args, kwargs, ...) CFX_DRAFT_EXPORT_(m, args, kwargs, __VA_ARGS__, )
+#define CFX_DRAFT_EXPORT_(m, args, kwargs, dynamic, ...)                                           \
+    cfx_draft_export_from(CFX_HERE, m, args, kwargs, dynamic,                                      \
+                          CFX_OPTIONS(cfx_export_options, __VA_ARGS__))
+/* What cfx_export would have refused of such a program: a list, empty where there is nothing, of
+ * dicts with texts: "kind", which is "data" or "sizes"; "expression", what was asked ("u0 > 3") or
+ * the words of the error; "value", what it is in the example; "line", where it was asked. And the
+ * same in PyTorch's words. Scope. */
+CFX_API cfx_value cfx_draft_failures(const cfx_program *p);
+CFX_API const char *cfx_draft_report(const cfx_program *p);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,4 +1,5 @@
 /* Programs of modules: what the trace room exported, made callable and given its signature. */
+#include "../trace/draft.h"
 #include "../trace/export.h"
 
 #include "run.h"
@@ -90,8 +91,9 @@ static bool takes(cfx_program *p, cfx_value inputs) {
     return cfx_ok();
 }
 
-cfx_program *cfx_export_from(cfx_site at, cfx_module *m, cfx_value args, cfx_value kwargs,
-                             cfx_value dynamic, cfx_export_options options) {
+cfx_program *cfx__export_program(cfx_site at, cfx_module *m, cfx_value args, cfx_value kwargs,
+                                 cfx_value dynamic, cfx_export_options options,
+                                 cfx__draft *draft) {
     if (!cfx__module_given(m))
         return &cfx__program_bad;
     cfx_value preserve = options.preserve_module_call_signature;
@@ -115,7 +117,7 @@ cfx_program *cfx_export_from(cfx_site at, cfx_module *m, cfx_value args, cfx_val
     dynamic = dynamic_of(m, args, kwargs, dynamic, &options);
     cfx_program *p = &cfx__program_bad;
     if (cfx_ok()) {
-        if (cfx__export_run(&e, m, args, kwargs, dynamic, preserve, options.probe_ms))
+        if (cfx__export_run(&e, m, args, kwargs, dynamic, preserve, options.probe_ms, draft))
             p = program_of(&e);
         cfx__export_end(&e);
     }
@@ -123,4 +125,9 @@ cfx_program *cfx_export_from(cfx_site at, cfx_module *m, cfx_value args, cfx_val
         takes(p, options.additional_inputs);
     cfx__site_leave(outer);
     return cfx_scope_return(mark, cfx_ok() ? p : &cfx__program_bad);
+}
+
+cfx_program *cfx_export_from(cfx_site at, cfx_module *m, cfx_value args, cfx_value kwargs,
+                             cfx_value dynamic, cfx_export_options options) {
+    return cfx__export_program(at, m, args, kwargs, dynamic, options, NULL);
 }

@@ -81,9 +81,9 @@ static bool is_about_data(const cfx__recorder *r, cfx_value cond) {
 
 /* The assertion where it stands: what a branch checks is asserted in it, and what is no relation of
  * symbols cannot be anywhere else. */
-static void assert_here(cfx__recorder *r, cfx_site at, cfx_value cond) {
+void cfx__check_assert(cfx__recorder *r, cfx_site at, cfx_value cond) {
     const cfx__mark *m = cfx__mark_of(r, cond);
-    if (!m->node) /* all is recorded again, with numbers */
+    if (!m || !m->node) /* all is recorded again, with numbers */
         return;
     cfx_value asks = cfx__record_arg(r, at, cond);
     if (cfx_is_bad(asks))
@@ -162,7 +162,7 @@ static bool assume(cfx__recorder *r, cfx_site at, cfx_value cond) {
     if (!r->branch && whole)
         cfx__relation_assume(w, &relation);
     if (r->branch || !whole || truth)
-        assert_here(r, at, cond);
+        cfx__check_assert(r, at, cond);
     return true;
 }
 
@@ -203,15 +203,15 @@ static void use_as_size(cfx__recorder *r, cfx_value n) {
         s->any = false;
 }
 
-/* What PyTorch checks by itself of what is data. */
-static void assume_that(cfx__recorder *r, cfx_site at, cfx__relation relation) {
+bool cfx__check_assume(cfx__recorder *r, cfx_site at, cfx__relation relation) {
     cfx__export *e = (cfx__export *)r;
     cfx__worlds *w = &e->dims->worlds;
     if (r->branch || !is_whole(&relation) || !agree(e, at, &relation))
-        return;
+        return false;
     e->unlucky |= !cfx__relation_holds(w, e->k, &relation);
     if (cfx__relation_known(w, &relation))
         cfx__relation_assume(w, &relation);
+    return true;
 }
 
 /* Whether the call takes parts of a tensor: n of them at `parts`, from `start` on, of a dimension
@@ -247,14 +247,15 @@ static void check_parts(cfx__recorder *r, cfx_site at, cfx_op *op, const cfx_val
         if (cfx__mark_is_data(r, parts[i])) {
             data = true;
             use_as_size(r, parts[i]);
-            assume_that(r, at, (cfx__relation){CFX__GE, part, cfx_int(0)});
+            cfx__check_assume(r, at, (cfx__relation){CFX__GE, part, cfx_int(0)});
         }
         if (part.tag == CFX_TAG_STR || sum.tag == CFX_TAG_STR)
             return;
         sum = cfx__sym_binary(CFX__SYM_ADD, sum, part);
     }
     if (data)
-        assume_that(r, at, (cfx__relation){op == &cfx_op_narrow ? CFX__LE : CFX__EQ, sum, size});
+        cfx__check_assume(
+            r, at, (cfx__relation){op == &cfx_op_narrow ? CFX__LE : CFX__EQ, sum, size});
 }
 
 /* That of a new tensor is no less than 0, as PyTorch says when it makes one. */
@@ -299,7 +300,7 @@ bool cfx__check_call(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args,
     }
     bool truth = is_check && args[0].tag == CFX_TAG_BOOL;
     if (truth && cfx__value_mark(args[0]) && ((cfx__export *)r)->data_sizes)
-        assert_here(r, at, args[0]); /* a size that may be made of data */
+        cfx__check_assert(r, at, args[0]); /* a size that may be made of data */
     if (truth && op == &cfx_op__assert_scalar && cfx_as_bool(cfx__value_plain(args[0])))
         return true; /* which holds: there is nothing to assert */
     if (ranges && !cfx_is_none(cfx__mark_expr(r, args[0])) &&

@@ -25,6 +25,7 @@ typedef struct cfx__dims {
         bool varying;    /* Dim.DYNAMIC: it must not be a constant */
     })
     names;
+    struct cfx__draft *draft; /* what the data of the example says (draft.h); NULL: nobody asks */
 } cfx__dims;
 
 void cfx__dims_free(cfx__dims *d);

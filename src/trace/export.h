@@ -94,9 +94,10 @@ void cfx__export_note_dims(cfx__request *r, cfx_value dynamic);
 bool cfx__export_record(cfx__export *e, cfx__request *r, int k);
 
 /* Runs the module and records, in several worlds where sizes vary (worlds.h); false with an error.
- * The caller ends it in any case. */
+ * The caller ends it in any case. draft: what decides where data would; NULL: that is an error. */
 bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kwargs,
-                     cfx_value dynamic, cfx_value preserve, int64_t probe_ms);
+                     cfx_value dynamic, cfx_value preserve, int64_t probe_ms,
+                     struct cfx__draft *draft);
 void cfx__export_end(cfx__export *e);
 
 /* Where nodes come from (levels.c): begins to keep track of it, false with an error, and ends. */
@@ -111,7 +112,8 @@ bool cfx__levels_agree(const cfx__export *e, const cfx__export *other);
 int64_t cfx__unknown_size(cfx__recorder *r);
 cfx_value cfx__unknown_number(cfx__recorder *r, cfx_value like, cfx_node *n);
 cfx_value cfx__unknown_either(cfx__recorder *r, int64_t a, int64_t b);
-/* Whether some size that C looked at is another with other data, which is an error then. */
+/* Whether some size that C looked at is another with other data, which is an error then, unless a
+ * draft lets it be what it is in the example. */
 bool cfx__marks_differ(cfx__export *e, const cfx__export *other);
 /* Makes graphs of their own of what ran in other modes than the export (regions.c); false with an
  * error. */

@@ -227,8 +227,8 @@ static bool record_first(cfx__request *r) {
 /* Whether C looked at no size that is another with other data: forward is recorded once more for
  * it, at the same sizes. False with an error; *again where checks are others than it seemed. */
 static bool is_blind(cfx__request *r, bool *again) {
-    bool data = false, blind = true;
-    for (int i = 0; i < 3 && blind && r->first->marks.reads.len; i++) {
+    bool data = false, blind = true, fixed = false;
+    for (int i = 0; i < 3 && blind && !fixed && r->first->marks.reads.len; i++) {
         for (size_t k = 0; k < r->dims.worlds.symbols.len; k++) {
             cfx__symbol *s = &r->dims.worlds.symbols.data[k];
             int64_t other = i == 0 ? 2 * s->size.at[0] + 7 + (int64_t)k : i - 1;
@@ -241,13 +241,15 @@ static bool is_blind(cfx__request *r, bool *again) {
         size_t mark = cfx_scope_open();
         cfx__export_record(&r->other[CFX__TRIAL - 1], r, CFX__TRIAL);
         cfx__error_forgive();
-        blind = cfx_ok() && !cfx__marks_differ(r->first, &r->other[CFX__TRIAL - 1]);
+        fixed = cfx_ok() && cfx__marks_differ(r->first, &r->other[CFX__TRIAL - 1]);
+        blind = cfx_ok();
         *again |= r->other[CFX__TRIAL - 1].renamed;
         forget(r, CFX__TRIAL);
         cfx_scope_close(mark);
     }
-    if (*again)
+    if (*again && !fixed)
         cfx__worlds_forget_unknown(&r->dims.worlds);
+    *again |= fixed;
     return blind;
 }
 
@@ -318,9 +320,11 @@ static bool export_all(cfx__request *r) {
 }
 
 bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kwargs,
-                     cfx_value dynamic, cfx_value preserve, int64_t probe_ms) {
+                     cfx_value dynamic, cfx_value preserve, int64_t probe_ms,
+                     struct cfx__draft *draft) {
     cfx__request r = {.module = m, .args = args, .kwargs = kwargs, .preserve = preserve,
                       .first = e};
+    r.dims.draft = draft;
     r.dims.worlds.bare = true; /* until something does not go so */
     r.probe = (cfx__probe){&r.dims, trial, &r, .largest = INT64_MAX,
                            .budget = probe_ns(probe_ms)};

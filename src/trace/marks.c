@@ -1,5 +1,6 @@
 /* Numbers that forward gets out of tensors while it is exported; see marks.h. Start at
  * cfx__mark_read, which is asked whenever C looks at one. */
+#include "draft.h"
 #include "export.h"
 #include "relations.h"
 
@@ -241,7 +242,8 @@ cfx_value cfx__mark_read(cfx_site at, cfx_value v) {
     if (!m->data) {
         struct cfx__mark_read read = {at, v};
         VEC_PUSH(r->marks->reads, read);
-    } else if (cfx__mark_known(r, v, &known)) {
+    } else if (cfx__draft_decide((cfx__export *)r, at, v, &known) ||
+               cfx__mark_known(r, v, &known)) {
         return known;
     } else {
         refuse((cfx__export *)r, at, v, NULL);
@@ -296,7 +298,8 @@ static const char *line_text(const cfx__export *e, const cfx__export *trial, cfx
     return cfx_is_none(line) ? "u0" : cfx_value_str(line);
 }
 
-/* The first size that was looked at and is another with other data; whether there is one. */
+/* The first size that was looked at and is another with other data; whether there is one. A draft
+ * lets it be what it is in the example; else it is an error. */
 bool cfx__marks_differ(cfx__export *e, const cfx__export *other) {
     const cfx__marks *a = e->recorder.marks, *b = other->recorder.marks;
     for (size_t i = 0; i < a->reads.len && i < b->reads.len; i++) {
@@ -304,7 +307,9 @@ bool cfx__marks_differ(cfx__export *e, const cfx__export *other) {
         cfx_value now = b->reads.data[i].value;
         if (cfx_equal_values(cfx__value_plain(read->value), cfx__value_plain(now)))
             continue;
-        refuse(e, read->at, read->value, line_text(e, other, read->value, now));
+        const char *text = line_text(e, other, read->value, now);
+        if (!cfx__draft_fix(e, read->at, read->value, text))
+            refuse(e, read->at, read->value, text);
         return true;
     }
     return false;

@@ -74,4 +74,9 @@ bool cfx__mark_known(const struct cfx__recorder *r, cfx_value v, cfx_value *out)
 bool cfx__check_call(struct cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args,
                      cfx_value *result);
 
+/* Assumes a relation that nobody checked: what PyTorch checks by itself, or the example says. False
+ * where it cannot be assumed, or with an error. And the assertion of a truth where it stands. */
+bool cfx__check_assume(struct cfx__recorder *r, cfx_site at, struct cfx__relation relation);
+void cfx__check_assert(struct cfx__recorder *r, cfx_site at, cfx_value cond);
+
 #endif

@@ -244,7 +244,10 @@ bool cfx_is_true_from(cfx_site at, cfx_value v) {
     if (!cfx__mark_may_read(at, cfx_as_tensor(v)))
         return false;
     size_t mark = cfx_scope_open();
-    bool truth = cfx_number(cfx__tensor_get(cfx_as_tensor(v), 0)) != 0;
+    bool seen = cfx__dispatcher()->dispatch_modes != NULL; /* they hear of bool(tensor) as item */
+    cfx_value item = seen ? cfx_py_from(at, "Tensor.item", CFX_ARGS(v))
+                          : cfx__tensor_get(cfx_as_tensor(v), 0);
+    bool truth = cfx_number(item) != 0;
     cfx_scope_close(mark);
     return truth;
 }
