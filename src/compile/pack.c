@@ -145,3 +145,16 @@ int64_t cfx__pack_transposed_scratch(const cfx__pack_conv_shape *s) {
     return (s->out[2] * (oc + taps_of(s) * ic) + s->in[0] * s->in[1] * s->in[2] * s->ic) *
            (int64_t)sizeof(float);
 }
+
+/* ---- scratch of what has no weights ---------------------------------------------------------- */
+
+int64_t cfx__pack_matmul_scratch(int64_t m, int64_t n, int64_t k, bool copied) {
+    const int64_t panels = cfx__pack_panels_floats(k > 0 ? k : 1, n);
+    return (panels + (copied ? m * k : 0)) * (int64_t)sizeof(float);
+}
+
+int64_t cfx__pack_attention_scratch(int64_t keys, int64_t size, int64_t value) {
+    enum { ROWS = 28 }; /* NAME_ATTENTION_ROWS */
+    return (ROWS * keys + cfx__pack_panels_floats(size, keys) +
+            cfx__pack_panels_floats(keys, value)) * (int64_t)sizeof(float);
+}

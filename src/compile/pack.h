@@ -40,4 +40,9 @@ int64_t cfx__pack_transposed_floats(const cfx__pack_conv_shape *s);
 void cfx__pack_transposed(const cfx__pack_conv_shape *s, const float *w, float *to);
 int64_t cfx__pack_transposed_scratch(const cfx__pack_conv_shape *s); /* bytes */
 
+/* Scratch of products of two matrices; `copied`: the columns of a are not next to each other. */
+int64_t cfx__pack_matmul_scratch(int64_t m, int64_t n, int64_t k, bool copied); /* bytes */
+/* Scratch of attention: keys of `size` elements, values of `value`. */
+int64_t cfx__pack_attention_scratch(int64_t keys, int64_t size, int64_t value); /* bytes */
+
 #endif

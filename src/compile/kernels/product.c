@@ -1,20 +1,20 @@
 /* product: C [m, n] = A [m, k] W, where W was packed when the file was generated. */
 
-/* Some rows at a time, as many as stay in the second cache with the panels they meet. */
-enum { NAME_NEAR = 1 << 16, NAME_LONGEST = 1024 };
+/* Rows that are multiplied at a time have as many elements, and stay in the second cache. */
+enum { NAME_NEAR = 1 << 16 };
 
 /* Rows [top, bottom) of the result at columns [col, col + NAME_COLS). */
 static void NAME_product_block(ptrdiff_t top, ptrdiff_t bottom, ptrdiff_t n, ptrdiff_t k,
-                               const float *a, ptrdiff_t a_row, const float *panels,
-                               ptrdiff_t col, float *c, ptrdiff_t c_row,
+                               ptrdiff_t depth, const float *a, ptrdiff_t a_row,
+                               const float *panels, ptrdiff_t col, float *c, ptrdiff_t c_row,
                                const NAME_epilogue *e) {
     static const ptrdiff_t none[1];
     float sums[NAME_ROWS * NAME_COLS];
     const int cols = n - col < NAME_COLS ? (int)(n - col) : NAME_COLS;
-    const float *left = panels + col / NAME_PANEL * NAME_PANEL * k + col % NAME_PANEL;
+    const float *left = panels + col / NAME_PANEL * NAME_PANEL * depth + col % NAME_PANEL;
     const ptrdiff_t tiles = (bottom - top + NAME_ROWS - 1) / NAME_ROWS;
     NAME_tile t = {.a_row = a_row, .taps = 1, .length = k, .at = none, .left = left};
-    t.right = left + (NAME_VECTOR == 64 ? NAME_PANEL * k : NAME_COLS / 2);
+    t.right = left + (NAME_VECTOR == 64 ? NAME_PANEL * depth : NAME_COLS / 2);
     for (ptrdiff_t i = 0; i < tiles; i++) {
         const ptrdiff_t begin = top + (bottom - top) * i / tiles;
         const int rows = (int)(top + (bottom - top) * (i + 1) / tiles - begin);
@@ -24,8 +24,10 @@ static void NAME_product_block(ptrdiff_t top, ptrdiff_t bottom, ptrdiff_t n, ptr
     }
 }
 
-static void NAME_product(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const float *a, ptrdiff_t a_row,
-                         const float *panels, float *c, ptrdiff_t c_row, const NAME_epilogue *e) {
+/* With the first k of the `depth` rows that the panels have. */
+static void NAME_product_part(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, ptrdiff_t depth,
+                              const float *a, ptrdiff_t a_row, const float *panels, float *c,
+                              ptrdiff_t c_row, const NAME_epilogue *e) {
     const ptrdiff_t fit = NAME_NEAR / (k + 1) / NAME_ROWS * NAME_ROWS;
     const ptrdiff_t most = fit < NAME_ROWS ? NAME_ROWS : fit;
     const ptrdiff_t strips = (n + NAME_COLS - 1) / NAME_COLS;
@@ -33,6 +35,12 @@ static void NAME_product(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const float *a, 
         const ptrdiff_t bottom = m - top < most ? m : top + most;
         NAME_PARALLEL
         for (ptrdiff_t strip = 0; strip < strips; strip++)
-            NAME_product_block(top, bottom, n, k, a, a_row, panels, strip * NAME_COLS, c, c_row, e);
+            NAME_product_block(top, bottom, n, k, depth, a, a_row, panels, strip * NAME_COLS, c,
+                               c_row, e);
     }
+}
+
+static void NAME_product(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const float *a, ptrdiff_t a_row,
+                         const float *panels, float *c, ptrdiff_t c_row, const NAME_epilogue *e) {
+    NAME_product_part(m, n, k, k, a, a_row, panels, c, c_row, e);
 }
