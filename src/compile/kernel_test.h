@@ -20,8 +20,10 @@
 #include "kernels/rows.c"
 #include "kernels/matmul.c"
 #include "kernels/attention.c"
+#include "kernels/recurrent.c"
 #include "kernels/conv.c"
 #include "kernels/depthwise.c"
+#include "kernels/int8.c"
 #include "kernels/winograd.c"
 #include "kernels/transposed.c"
 
@@ -39,7 +41,8 @@
 
 static inline bool kernel_runs(void) {
 #if NAME_VECTOR == 64
-    return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl");
 #elif NAME_VECTOR == 32
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");

@@ -158,3 +158,10 @@ int64_t cfx__pack_attention_scratch(int64_t keys, int64_t size, int64_t value) {
     return (ROWS * keys + cfx__pack_panels_floats(size, keys) +
             cfx__pack_panels_floats(keys, value)) * (int64_t)sizeof(float);
 }
+
+int64_t cfx__pack_recurrent_scratch(const cfx__pack_recurrent *r) {
+    enum { STEPS = 32 }; /* NAME_RECURRENT_STEPS */
+    const int64_t between = r->layers > 1 ? 2 * r->steps * r->directions * r->given : 0;
+    return r->batch * (between + (STEPS + 1) * r->gates * r->hidden + r->hidden) *
+           (int64_t)sizeof(float);
+}

@@ -3,7 +3,7 @@
 #ifndef CFX__COMPILE_PACK_H
 #define CFX__COMPILE_PACK_H
 
-#include "../base/base.h"
+#include "../ops/ready.h"
 
 enum { CFX__PANEL = 16 }; /* columns of a panel; NAME_PANEL of the kernels */
 
@@ -44,5 +44,34 @@ int64_t cfx__pack_transposed_scratch(const cfx__pack_conv_shape *s); /* bytes */
 int64_t cfx__pack_matmul_scratch(int64_t m, int64_t n, int64_t k, bool copied); /* bytes */
 /* Scratch of attention: keys of `size` elements, values of `value`. */
 int64_t cfx__pack_attention_scratch(int64_t keys, int64_t size, int64_t value); /* bytes */
+/* Scratch of recurrent layers. */
+typedef struct cfx__pack_recurrent {
+    int64_t steps, batch, hidden, given, gates, layers, directions;
+} cfx__pack_recurrent;
+int64_t cfx__pack_recurrent_scratch(const cfx__pack_recurrent *r); /* bytes */
+
+/* ---- integers -------------------------------------------------------------------------------- */
+
+/* Weights [oc][ic / groups][kernel] of bytes, and the sum of each column: NAME_int8_conv. Products
+ * are convolutions of a line of points, kernel 1. */
+int64_t cfx__pack_int8_bytes(const cfx__pack_conv_shape *s);
+void cfx__pack_int8(const cfx__pack_conv_shape *s, const int8_t *w, int8_t *to, int32_t *sums);
+int64_t cfx__pack_int8_scratch(const cfx__pack_conv_shape *s); /* bytes */
+/* [channels][1][kernel] as [kernel][channels], as many bytes: NAME_int8_depthwise. */
+void cfx__pack_int8_depthwise(const cfx__pack_conv_shape *s, const int8_t *w, int8_t *to,
+                              int32_t *sums);
+int64_t cfx__pack_int8_dynamic_scratch(int64_t m, int64_t n, int64_t k); /* NAME_int8_dynamic */
+
+/* What NAME_int8_finish has beside what is added and a post: of n columns, and single numbers. */
+typedef struct cfx__pack_int8_finish {
+    int32_t *start;      /* [n], as the two below: the caller's room */
+    float *scale, *bias;
+    float added, low, high, steps, zero;
+} cfx__pack_int8_finish;
+/* `bias` may be NULL; low and high are the bounds of the epilogue, -INFINITY and INFINITY where
+ * there are none; `adds`: it adds bytes; `posts`: something is done after the bounds. */
+void cfx__pack_int8_finish_of(const cfx__integers *q, int64_t n, const int32_t *sums,
+                              const float *bias, float low, float high, bool adds, bool posts,
+                              cfx__pack_int8_finish *to);
 
 #endif

@@ -3,10 +3,10 @@
  * Files of this folder are no part of the library: they are the text of generated C files
  * (../kernels.h), in pieces, a function or a type each. NAME_ becomes the prefix of the file that
  * they are written to; a line NAME_PARALLEL becomes the pragma of OpenMP, or nothing. */
-#include <math.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include <math.h>   /* not embedded: files that contain kernels begin with these */
+#include <stddef.h> /* not embedded */
+#include <stdint.h> /* not embedded */
+#include <string.h> /* not embedded */
 #define NAME_PARALLEL /* not embedded */
 
 /* Bytes of a vector, as the compiler's macros tell; 0: plain C. */
