@@ -115,7 +115,7 @@ static bool takes_example(cfx_program *p, cfx_value args, cfx_value kwargs) {
                                     cfx_as_dict(kw)->len ? cfx_as_dict(kw) : NULL});
     cfx_scope_close(mark);
     if (!cfx_ok())
-        cfx_note("when the draft ran on the example");
+        cfx_error_note("when the draft ran on the example");
     return cfx_ok();
 }
 

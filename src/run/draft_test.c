@@ -68,7 +68,7 @@ static void check_draft(const draft *d) {
     cfx_module *m = module_of(d->forward);
     cfx_export(m, example(5), CFX_NONE, CFX_NONE);
     CHECK(!cfx_ok());
-    cfx_clear();
+    cfx_error_clear();
     cfx_program *p = cfx_draft_export(m, example(5), CFX_NONE, CFX_NONE);
     CHECK_OK();
     cfx_value told = cfx_draft_failures(p);
@@ -85,7 +85,7 @@ static void check_draft(const draft *d) {
         return;
     run(p, example(d->unlike));
     CHECK(!cfx_ok() && strstr(cfx_error_last()->message, "Runtime assertion failed"));
-    cfx_clear();
+    cfx_error_clear();
 }
 
 TEST(drafts_do_what_the_example_does) {
@@ -112,7 +112,7 @@ TEST(drafts_tell_all_that_is_wrong) {
     CHECK_OK();
     run(p, example(9));
     CHECK(!cfx_ok());
-    cfx_clear();
+    cfx_error_clear();
 }
 
 TEST(drafts_let_sizes_be_what_they_must) {
@@ -141,8 +141,8 @@ TEST(drafts_of_what_is_fine_are_exports) {
 TEST(drafts_of_what_cannot_be_are_errors) {
     cfx_draft_export(module_of(reads_element), example(5), CFX_NONE, CFX_NONE);
     CHECK(!cfx_ok() && strstr(cfx_error_last()->message, "data-dependent expression"));
-    cfx_clear();
+    cfx_error_clear();
     cfx_draft_export(NULL, example(5), CFX_NONE, CFX_NONE);
     CHECK(!cfx_ok());
-    cfx_clear();
+    cfx_error_clear();
 }
