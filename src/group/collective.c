@@ -1,0 +1,269 @@
+/* Collectives over messages of two ranks. Each is one phase or two; in a phase every rank sends
+ * each other one a piece and takes one from it, and what is to be reduced is when all are there.
+ * Small tensors are reduced by every rank whole, large ones by each rank a share, which it then
+ * sends to all; the numbers are the same, since each element is reduced in the order of ranks.
+ * MPI's own reductions leave that order to the machine, so they are not used.
+ *
+ * Start at cfx__collective_begin; piece_out and piece_in say all about who sends what. */
+#include "group.h"
+
+enum { WHOLE = 16 << 10 }; /* bytes up to which a tensor goes to every rank as it is */
+
+struct cfx__collective {
+    cfx_group *group;
+    cfx_site at;
+    cfx__collective_call call;
+    int rank, size; /* of the group */
+    cfx_dtype dtype;
+    int64_t width, n;       /* bytes of an element, elements of `in`, or of `out` for SPREAD */
+    int64_t row;            /* bytes of a row, for SHUFFLE */
+    char *in, *out, *room;  /* room: what came to be reduced, by rank */
+    int phase, phases;
+    uint64_t order;
+    cfx__head base;         /* what the heads of all its messages have in common */
+    cfx__head *gives, *gets; /* heads by rank */
+    void **requests;        /* by rank: receiving, then sending */
+    int waits;              /* the first that is not done */
+};
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+static int64_t share_begin(const cfx__collective *c, int rank) {
+    return c->n / c->size * rank + c->n % c->size * rank / c->size;
+}
+
+static cfx__part share(const cfx__collective *c, char *data, int rank) {
+    const int64_t from = share_begin(c, rank), to = share_begin(c, rank + 1);
+    return (cfx__part){data + from * c->width, (size_t)((to - from) * c->width)};
+}
+
+static cfx__part rows(const cfx__collective *c, char *data, const int64_t *counts, int rank) {
+    int64_t before = 0;
+    for (int r = 0; r < rank; r++)
+        before += counts[r];
+    return (cfx__part){data + before * c->row, (size_t)(counts[rank] * c->row)};
+}
+
+static const cfx__part nothing = {NULL, SIZE_MAX}; /* no message at all */
+
+/* What goes to a peer in this phase. */
+static cfx__part piece_out(const cfx__collective *c, int peer) {
+    const cfx__part whole = {c->in, (size_t)(c->n * c->width)};
+    const bool shared = c->phases == 2;
+    switch (c->call.kind) {
+    case CFX__MESSAGE_REDUCE:
+        return !shared      ? whole
+               : c->phase == 0 ? share(c, c->in, peer)
+                               : share(c, c->out, c->rank);
+    case CFX__MESSAGE_SCATTER:
+        return share(c, c->in, peer);
+    case CFX__MESSAGE_SHUFFLE:
+        return rows(c, c->in, c->call.gives, peer);
+    case CFX__MESSAGE_SPREAD:
+        if (c->phase == 0)
+            return c->rank != c->call.root ? nothing : shared ? share(c, c->in, peer) : whole;
+        return peer == c->call.root ? nothing : share(c, c->out, c->rank);
+    default:
+        return whole;
+    }
+}
+
+/* What comes from a peer, and where it goes. */
+static cfx__part piece_in(const cfx__collective *c, int peer) {
+    const size_t whole = (size_t)(c->n * c->width);
+    const bool shared = c->phases == 2;
+    cfx__part p;
+    switch (c->call.kind) {
+    case CFX__MESSAGE_REDUCE:
+    case CFX__MESSAGE_SCATTER:
+        if (c->call.kind == CFX__MESSAGE_REDUCE && !shared)
+            return (cfx__part){c->room + (size_t)peer * whole, whole};
+        if (c->phase == 1)
+            return share(c, c->out, peer);
+        p = share(c, c->in, c->rank);
+        return (cfx__part){c->room + (size_t)peer * p.size, p.size};
+    case CFX__MESSAGE_SHUFFLE:
+        return rows(c, c->out, c->call.takes, peer);
+    case CFX__MESSAGE_SPREAD:
+        if (c->phase == 1)
+            return c->rank == c->call.root ? nothing : share(c, c->out, peer);
+        return peer != c->call.root ? nothing
+               : shared            ? share(c, c->out, c->rank)
+                                   : (cfx__part){c->out, whole};
+    default:
+        return (cfx__part){c->out + (size_t)peer * whole, whole};
+    }
+}
+
+/* ---- phases ---------------------------------------------------------------------------------- */
+
+/* The head of a piece. Those of a shuffle may have other rows in each. */
+static cfx__head head_of(const cfx__collective *c, size_t bytes) {
+    cfx__head h = c->base;
+    h.number = (uint8_t)(c->call.op | c->phase << 4);
+    h.bytes = (int64_t)bytes;
+    if (c->call.kind == CFX__MESSAGE_SHUFFLE)
+        h.shape[0] = c->row ? h.bytes / c->row : 0;
+    return h;
+}
+
+static bool begin_phase(cfx__collective *c) {
+    cfx__transport *t = c->group->transport;
+    c->waits = 0;
+    for (int k = 0; k < 2 * c->size; k++) {
+        const bool sends = k >= c->size;
+        const int peer = k % c->size;
+        const cfx__part p = sends ? piece_out(c, peer) : piece_in(c, peer);
+        if (peer == c->rank || p.size == SIZE_MAX)
+            continue;
+        cfx__head *head = sends ? &c->gives[peer] : &c->gets[peer];
+        *head = sends ? head_of(c, p.size) : (cfx__head){0};
+        c->requests[k] = t->begin(t, sends, peer, CFX__TAG_COLLECTIVE,
+                                  (cfx__part[CFX__PARTS]){{head, sizeof *head}, p});
+        if (!c->requests[k])
+            return cfx__group_fault(c->group);
+    }
+    return true;
+}
+
+static bool reduce(cfx__collective *c) {
+    const bool shared = c->call.kind == CFX__MESSAGE_SCATTER || c->phases == 2;
+    const cfx__part own = shared ? share(c, c->in, c->rank)
+                                 : (cfx__part){c->in, (size_t)(c->n * c->width)};
+    char *to = c->phases == 2 ? share(c, c->out, c->rank).data : c->out;
+    const void **from = cfx__alloc((size_t)c->size * sizeof *from);
+    for (int r = 0; r < c->size; r++)
+        from[r] = r == c->rank ? own.data : c->room + (size_t)r * own.size;
+    bool done = cfx__reduce(c->at, c->call.op, c->dtype, to, c->size, from,
+                            (int64_t)own.size / c->width);
+    cfx__free(from);
+    return done;
+}
+
+/* What is left of a phase when its messages are there: this rank's own piece. */
+static bool end_phase(cfx__collective *c) {
+    const bool reduces =
+        c->call.kind == CFX__MESSAGE_REDUCE || c->call.kind == CFX__MESSAGE_SCATTER;
+    if (reduces)
+        return c->phase == 1 || reduce(c);
+    if (c->call.kind == CFX__MESSAGE_SPREAD) {
+        if (c->rank == c->call.root && c->phase == 0 && c->in != c->out && c->n)
+            memcpy(c->out, c->in, (size_t)(c->n * c->width));
+        return true;
+    }
+    const cfx__part from = piece_out(c, c->rank), to = piece_in(c, c->rank);
+    if (from.size)
+        memmove(to.data, from.data, from.size);
+    return true;
+}
+
+/* Takes note of one request that is done. */
+static bool took(cfx__collective *c, int k, size_t size) {
+    const int peer = k % c->size;
+    if (k >= c->size)
+        return true;
+    const cfx__head want = head_of(c, piece_in(c, peer).size);
+    if (size >= sizeof want && !cfx__head_fits(c->group, peer, &c->gets[peer], &want))
+        return false;
+    if (size == sizeof want + (size_t)want.bytes)
+        return true;
+    cfx_fail(CFX_RUNTIME_ERROR, c->at, "rank %d on %s sent %zu bytes for %s, which is %zu", peer,
+             cfx_group_node(c->group, peer), size, cfx__head_text(&want),
+             sizeof want + (size_t)want.bytes);
+    return false;
+}
+
+int cfx__collective_poll(cfx__collective *c, bool wait) {
+    cfx__transport *t = c ? c->group->transport : NULL;
+    while (c && cfx_ok() && c->phase < c->phases) {
+        for (; c->waits < 2 * c->size; c->waits++) {
+            void *request = c->requests[c->waits];
+            size_t size = 0;
+            int done = !request ? 1
+                       : wait   ? (cfx__group_done(c->group, request, &size) ? 1 : -1)
+                                : t->test(t, request, 0, &size);
+            if (done == 0)
+                return 0;
+            if (done == 1 || wait)
+                c->requests[c->waits] = NULL;
+            else
+                cfx__group_fault(c->group);
+            if (done < 0 || (request && !took(c, c->waits, size)))
+                return -1;
+        }
+        if (!end_phase(c))
+            return -1;
+        if (++c->phase < c->phases && !begin_phase(c))
+            return -1;
+    }
+    return c && cfx_ok() ? 1 : -1;
+}
+
+/* ---- beginning and end ----------------------------------------------------------------------- */
+
+static bool make_room(cfx__collective *c) {
+    const bool whole = c->call.kind == CFX__MESSAGE_REDUCE && c->phases == 1;
+    const size_t each = whole ? (size_t)(c->n * c->width) : share(c, c->in, c->rank).size;
+    if (c->call.kind != CFX__MESSAGE_REDUCE && c->call.kind != CFX__MESSAGE_SCATTER)
+        return true;
+    c->room = cfx__alloc_try(each * (size_t)c->size + 1);
+    return c->room != NULL;
+}
+
+static void set_head(cfx__collective *c, const cfx_tensor *t) {
+    cfx__head *h = &c->base;
+    *h = (cfx__head){.mark = CFX__HEAD_MARK, .kind = (uint8_t)c->call.kind, .dtype = t->dtype,
+                     .order = c->order};
+    h->ndim = (uint8_t)(t->ndim < CFX__HEAD_DIMS ? t->ndim : CFX__HEAD_DIMS);
+    memcpy(h->shape, t->shape, (size_t)h->ndim * sizeof *h->shape);
+}
+
+cfx__collective *cfx__collective_begin(cfx_group *g, cfx_site at, cfx__collective_call call,
+                                       const cfx_tensor *in, cfx_tensor *out) {
+    if (!cfx_ok())
+        return NULL;
+    const cfx_tensor *t = call.kind == CFX__MESSAGE_SPREAD ? out : in;
+    cfx__collective *c = cfx__alloc0(sizeof *c);
+    *c = (cfx__collective){.group = g, .at = at, .call = call, .rank = cfx_group_rank(g),
+                           .size = cfx_group_size(g), .dtype = (cfx_dtype)t->dtype,
+                           .in = in->data, .out = out->data, .n = t->numel, .phases = 1};
+    c->width = cfx_dtype_size(c->dtype);
+    c->row = t->ndim && t->shape[0] ? t->numel / t->shape[0] * c->width
+             : t->ndim              ? 0
+                                    : c->width;
+    if (call.kind == CFX__MESSAGE_SHUFFLE && !c->row && out->ndim && out->shape[0])
+        c->row = out->numel / out->shape[0] * c->width;
+    if ((call.kind == CFX__MESSAGE_REDUCE || call.kind == CFX__MESSAGE_SPREAD) && c->size > 2 &&
+        c->n * c->width > WHOLE)
+        c->phases = 2;
+    c->order = g->collectives++;
+    set_head(c, t);
+    c->gives = cfx__alloc0((size_t)c->size * sizeof *c->gives);
+    c->gets = cfx__alloc0((size_t)c->size * sizeof *c->gets);
+    c->requests = cfx__alloc0((size_t)c->size * 2 * sizeof *c->requests);
+    if (make_room(c) && begin_phase(c) && cfx_ok())
+        return c;
+    cfx__collective_end(c);
+    return NULL;
+}
+
+void cfx__collective_end(cfx__collective *c) {
+    for (int k = 0; c && k < 2 * c->size; k++)
+        if (c->requests[k])
+            c->group->transport->cancel(c->group->transport, c->requests[k]);
+    if (c) {
+        cfx__free(c->gives);
+        cfx__free(c->gets);
+        cfx__free(c->requests);
+        cfx__free(c->room);
+    }
+    cfx__free(c);
+}
+
+bool cfx__collective_run(cfx_group *g, cfx_site at, cfx__collective_call call,
+                         const cfx_tensor *in, cfx_tensor *out) {
+    cfx__collective *c = cfx__collective_begin(g, at, call, in, out);
+    bool done = cfx__collective_poll(c, true) == 1;
+    cfx__collective_end(c);
+    return done;
+}

@@ -1,0 +1,47 @@
+/* What carries messages between ranks: the simulator (simulate.c), or libcfx_mpi.so (src/mpi), a
+ * library of its own that uses no function of this one. Messages between two ranks with one tag
+ * arrive in the order they were sent. */
+#ifndef CFX__TRANSPORT_H
+#define CFX__TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CFX__TRANSPORT_VERSION = 1 };
+
+/* Memory that is sent, or received into; a message is several of them in a row. */
+typedef struct cfx__part {
+    void *data;
+    size_t size;
+} cfx__part;
+
+enum { CFX__PARTS = 2 };
+
+typedef struct cfx__transport cfx__transport;
+struct cfx__transport {
+    int version;
+    int rank, size;
+    /* The machine of a rank. */
+    const char *(*node)(cfx__transport *t, int rank);
+    /* Begins to send to a peer, or to receive from it, the parts as one message. Their memory stays
+     * until the request is done or cancelled. NULL: a fault. */
+    void *(*begin)(cfx__transport *t, bool sends, int peer, int tag, const cfx__part *parts);
+    /* Whether a request is done, which is waited for so many microseconds: 1, and it is gone;
+     * 0: not yet; -1: a fault. *size is the length of a message that was received. */
+    int (*test)(cfx__transport *t, void *request, int64_t wait, size_t *size);
+    /* Gives a request up: its memory is the caller's again. */
+    void (*cancel)(cfx__transport *t, void *request);
+    /* The first thing that went wrong with a rank, or NULL. */
+    const char *(*fault)(cfx__transport *t);
+    /* Ends it all, once; see cfx_group_end. Whether all ranks ended well. */
+    bool (*end)(cfx__transport *t, const char *sentence);
+    /* The caller's, or NULL; see cfx_group_on_loss. */
+    void (*lost)(const char *sentence, void *user);
+    void *user;
+};
+
+/* What libcfx_mpi.so exports as cfx_mpi_transport. NULL, with a sentence in `why`, on failure. */
+typedef cfx__transport *cfx__transport_open(int version, char *why, size_t room);
+
+#endif

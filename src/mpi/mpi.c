@@ -1,0 +1,442 @@
+/* libcfx_mpi: messages between ranks over MPI. It is a library of its own, opened when ranks are
+ * asked for (src/group/open.c), and uses no function of libcfx: transport.h is all that both know.
+ *
+ * All calls of MPI are under one lock: the thread of the program makes them, and a watcher, which
+ * keeps messages moving while the program computes and finds out about ranks that are gone:
+ *   - a rank that fails says so to all others (a note, tag NOTE) before it ends;
+ *   - a rank of this machine that is killed is seen by its process (pidfd, or kill(pid, 0));
+ *   - mpirun ends all ranks when one is killed (SIGTERM): who ends then still says why.
+ * Whoever waits then gets a fault with a sentence; of a rank that computes for longer than LINGER
+ * after that, the caller is told. Start at cfx_mpi_transport. */
+#define _GNU_SOURCE
+#include "../group/transport.h"
+
+#include <errno.h>
+#include <mpi.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    NODE = 64,              /* bytes of a machine's name */
+    SENTENCE = 480,
+    TAG_NOTE = 100,
+    PIECE = 1 << 30,        /* bytes that one block of an MPI type has at most */
+    BLOCKS = 64,            /* of such, in one message */
+    WATCH_NS = 1000000,     /* how often the watcher looks */
+    LINGER_NS = 700000000,  /* how long a rank may go on after a fault before its caller is told */
+    FAREWELL_NS = 2000000000 /* how long a rank that fails waits for the others to say so too */
+};
+
+/* What ranks tell each other of their end. */
+typedef struct {
+    int failed; /* 0: ended well; 1: failed, and why; 2: ended because another failed */
+    char why[SENTENCE];
+} note;
+
+typedef struct {
+    char node[NODE];
+    int pid, fd; /* of its process, where it runs on this machine: fd -1 where there is none */
+    bool here;
+    bool gone, said; /* its process is over; it has sent its note */
+} peer;
+
+typedef struct {
+    MPI_Request request;
+    MPI_Datatype type;
+    int peer;
+} asked;
+
+typedef struct {
+    cfx__transport transport; /* the first member */
+    pthread_mutex_t lock;
+    pthread_t watcher;
+    MPI_Comm comm, notes;
+    peer *peers;
+    note own, heard;          /* what is sent to others, and where it came to */
+    MPI_Request *telling;     /* by rank */
+    char fault[SENTENCE + 160];
+    bool faulty, leaving, told, over;
+    int64_t since;            /* when the fault was found */
+    volatile sig_atomic_t told_to_end; /* SIGTERM came */
+} ranks;
+
+static ranks *all; /* there is one MPI in a process */
+
+static int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void nap(int64_t ns) {
+    nanosleep(&(struct timespec){ns / 1000000000, ns % 1000000000}, NULL);
+}
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+/* Under the lock; the first is kept. */
+static void set_fault(ranks *a, const char *text) {
+    if (a->faulty)
+        return;
+    snprintf(a->fault, sizeof a->fault, "%s", text);
+    a->since = now_ns();
+    a->faulty = true;
+}
+
+static void set_gone(ranks *a, int r, const char *how) {
+    char text[SENTENCE];
+    snprintf(text, sizeof text, "rank %d on %s (process %d) %s", r, a->peers[r].node,
+             a->peers[r].pid, how);
+    set_fault(a, text);
+}
+
+static bool mpi_ok(ranks *a, int code, const char *what) {
+    char text[MPI_MAX_ERROR_STRING], said[SENTENCE];
+    int len = 0;
+    if (code == MPI_SUCCESS)
+        return true;
+    if (MPI_Error_string(code, text, &len) != MPI_SUCCESS)
+        text[0] = 0;
+    snprintf(said, sizeof said, "MPI cannot %s on rank %d on %s: %.200s", what, a->transport.rank,
+             a->peers[a->transport.rank].node, text);
+    set_fault(a, said);
+    return false;
+}
+
+/* Takes the notes that have come. */
+static void hear(ranks *a) {
+    int there = 1;
+    MPI_Status s;
+    while (there) {
+        if (MPI_Iprobe(MPI_ANY_SOURCE, TAG_NOTE, a->notes, &there, &s) != MPI_SUCCESS || !there)
+            return;
+        int size = 0;
+        MPI_Get_count(&s, MPI_BYTE, &size);
+        const int r = s.MPI_SOURCE;
+        if (r < 0 || r >= a->transport.size || size != (int)sizeof(note)) {
+            set_fault(a, "a rank sent a note that is none");
+            return;
+        }
+        MPI_Recv(&a->heard, sizeof(note), MPI_BYTE, r, TAG_NOTE, a->notes, MPI_STATUS_IGNORE);
+        a->heard.why[SENTENCE - 1] = 0;
+        a->peers[r].said = true;
+        char text[SENTENCE + 120];
+        if (a->heard.failed == 1) {
+            snprintf(text, sizeof text, "rank %d on %s failed: %s", r, a->peers[r].node,
+                     a->heard.why);
+            set_fault(a, text);
+        } else if (a->heard.failed) {
+            set_fault(a, a->heard.why);
+        }
+    }
+}
+
+/* Whether the process of a rank on this machine is over. */
+static bool is_over(const peer *p) {
+    if (p->fd >= 0) {
+        struct pollfd f = {p->fd, POLLIN, 0};
+        return poll(&f, 1, 0) > 0;
+    }
+    return kill(p->pid, 0) && errno == ESRCH;
+}
+
+static void look(ranks *a) {
+    hear(a);
+    for (int r = 0; r < a->transport.size; r++) {
+        peer *p = &a->peers[r];
+        if (r == a->transport.rank || !p->here || p->gone || !is_over(p))
+            continue;
+        p->gone = true;
+        hear(a); /* its last words may be on their way */
+        if (!p->said)
+            set_gone(a, r, "was killed, or ended without a word");
+    }
+    if (a->told_to_end && !a->faulty)
+        set_fault(a, "mpirun ends all ranks: another rank was killed or ended, on a machine that "
+                     "its own message names");
+}
+
+/* A rank that computes on after a fault: its caller is told, before mpirun ends it. */
+static void tell_late(ranks *a) {
+    if (!a->faulty || a->leaving || a->told || now_ns() - a->since < LINGER_NS)
+        return;
+    a->told = true;
+    if (a->transport.lost)
+        a->transport.lost(a->fault, a->transport.user);
+}
+
+static void *watch(void *arg) {
+    ranks *a = arg;
+    for (;;) {
+        pthread_mutex_lock(&a->lock);
+        const bool over = a->over;
+        if (!over) {
+            look(a);
+            tell_late(a);
+        }
+        pthread_mutex_unlock(&a->lock);
+        if (over)
+            return NULL;
+        nap(WATCH_NS);
+    }
+}
+
+static void on_term(int sig) {
+    (void)sig;
+    if (all)
+        all->told_to_end = 1;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static const char *mpi_node(cfx__transport *t, int rank) { return ((ranks *)t)->peers[rank].node; }
+
+/* The parts of a message as one type, which lies in memory where they do. */
+static bool type_of(ranks *a, const cfx__part *parts, MPI_Datatype *type) {
+    int lengths[BLOCKS], n = 0;
+    MPI_Aint places[BLOCKS];
+    for (int i = 0; i < CFX__PARTS; i++)
+        for (size_t at = 0; at < parts[i].size; at += PIECE) {
+            if (n == BLOCKS) {
+                set_fault(a, "a message of more than 64 GiB");
+                return false;
+            }
+            const size_t left = parts[i].size - at;
+            lengths[n] = (int)(left < PIECE ? left : PIECE);
+            MPI_Get_address((char *)parts[i].data + at, &places[n++]);
+        }
+    return mpi_ok(a, MPI_Type_create_hindexed(n, lengths, places, MPI_BYTE, type), "make a type") &&
+           mpi_ok(a, MPI_Type_commit(type), "make a type");
+}
+
+static void *mpi_begin(cfx__transport *t, bool sends, int peer_rank, int tag,
+                       const cfx__part *parts) {
+    ranks *a = (ranks *)t;
+    asked *q = calloc(1, sizeof *q);
+    pthread_mutex_lock(&a->lock);
+    bool begun = false;
+    if (!q)
+        set_fault(a, "there is no memory for a message");
+    else if (!a->faulty && type_of(a, parts, &q->type)) {
+        q->peer = peer_rank;
+        begun = sends ? mpi_ok(a, MPI_Isend(MPI_BOTTOM, 1, q->type, peer_rank, tag, a->comm,
+                                            &q->request), "send")
+                      : mpi_ok(a, MPI_Irecv(MPI_BOTTOM, 1, q->type, peer_rank, tag, a->comm,
+                                            &q->request), "receive");
+        if (!begun)
+            MPI_Type_free(&q->type);
+    }
+    pthread_mutex_unlock(&a->lock);
+    if (!begun)
+        free(q);
+    return begun ? q : NULL;
+}
+
+/* Under the lock. */
+static int test_once(ranks *a, asked *q, size_t *size) {
+    int done = 0;
+    MPI_Status s;
+    const int code = MPI_Test(&q->request, &done, &s);
+    if (code == MPI_ERR_TRUNCATE || (code != MPI_SUCCESS && done)) {
+        char text[SENTENCE];
+        snprintf(text, sizeof text, "rank %d on %s sent a longer message than rank %d expects: "
+                 "the ranks do not run the same", q->peer, a->peers[q->peer].node,
+                 a->transport.rank);
+        set_fault(a, text);
+        return -1;
+    }
+    if (!mpi_ok(a, code, "wait for a message"))
+        return -1;
+    if (!done)
+        return a->faulty ? -1 : 0;
+    MPI_Count n = 0;
+    MPI_Get_elements_x(&s, MPI_BYTE, &n);
+    *size = (size_t)n;
+    MPI_Type_free(&q->type);
+    free(q);
+    return 1;
+}
+
+static int mpi_test(cfx__transport *t, void *request, int64_t wait, size_t *size) {
+    ranks *a = (ranks *)t;
+    const int64_t until = wait > 0 ? now_ns() + wait * 1000 : 0;
+    for (int turn = 0;; turn++) {
+        pthread_mutex_lock(&a->lock);
+        int done = test_once(a, request, size);
+        if (done == 0 && a->peers[((asked *)request)->peer].said) {
+            look(a); /* what it sent before its note has come by now, or never will */
+            done = test_once(a, request, size);
+            if (done == 0)
+                set_gone(a, ((asked *)request)->peer, "ended before it sent what is waited for");
+            done = done == 0 ? -1 : done;
+        }
+        pthread_mutex_unlock(&a->lock);
+        if (done || !until || now_ns() >= until)
+            return done;
+        if (turn < 200)
+            sched_yield();
+        else
+            nap(20000);
+    }
+}
+
+static void mpi_cancel(cfx__transport *t, void *request) {
+    ranks *a = (ranks *)t;
+    asked *q = request;
+    pthread_mutex_lock(&a->lock);
+    if (q->request != MPI_REQUEST_NULL && !a->over) {
+        MPI_Cancel(&q->request);
+        MPI_Request_free(&q->request);
+    }
+    MPI_Type_free(&q->type);
+    pthread_mutex_unlock(&a->lock);
+    free(q);
+}
+
+static const char *mpi_fault(cfx__transport *t) {
+    const ranks *a = (ranks *)t;
+    return a->faulty ? a->fault : NULL;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+/* Tells all others how this rank ended. */
+static void tell(ranks *a) {
+    for (int r = 0; r < a->transport.size; r++) {
+        a->telling[r] = MPI_REQUEST_NULL;
+        if (r != a->transport.rank && !a->peers[r].gone)
+            MPI_Isend(&a->own, sizeof a->own, MPI_BYTE, r, TAG_NOTE, a->notes, &a->telling[r]);
+    }
+}
+
+/* Whether every other rank has said how it ended, or is gone. */
+static bool all_said(const ranks *a) {
+    bool said = true;
+    for (int r = 0; r < a->transport.size; r++)
+        said &= r == a->transport.rank || a->peers[r].said || a->peers[r].gone;
+    return said;
+}
+
+static bool mpi_end(cfx__transport *t, const char *sentence) {
+    ranks *a = (ranks *)t;
+    pthread_mutex_lock(&a->lock);
+    a->leaving = true;
+    a->own.failed = a->faulty ? 2 : sentence != NULL;
+    snprintf(a->own.why, sizeof a->own.why, "%.*s", SENTENCE - 1,
+             a->faulty ? a->fault : sentence ? sentence : "");
+    tell(a);
+    int64_t until = a->own.failed ? now_ns() + FAREWELL_NS : INT64_MAX;
+    while (!all_said(a) && now_ns() < until) {
+        look(a);
+        if (a->faulty && until == INT64_MAX)
+            until = now_ns() + FAREWELL_NS;
+        pthread_mutex_unlock(&a->lock);
+        nap(200000);
+        pthread_mutex_lock(&a->lock);
+    }
+    const bool well = !a->own.failed && !a->faulty;
+    bool alive = all_said(a);
+    for (int r = 0; r < a->transport.size; r++)
+        alive &= !a->peers[r].gone || a->peers[r].said;
+    if (alive)
+        MPI_Waitall(a->transport.size, a->telling, MPI_STATUSES_IGNORE);
+    a->over = true;
+    pthread_mutex_unlock(&a->lock);
+    pthread_join(a->watcher, NULL);
+    if (alive)
+        MPI_Finalize();
+    return well;
+}
+
+/* ---- the beginning --------------------------------------------------------------------------- */
+
+/* Who is where. */
+static bool meet(ranks *a) {
+    peer own = {.pid = (int)getpid(), .fd = -1};
+    if (gethostname(own.node, sizeof own.node - 1))
+        snprintf(own.node, sizeof own.node, "an unnamed machine");
+    if (MPI_Allgather(&own, sizeof own, MPI_BYTE, a->peers, sizeof own, MPI_BYTE, a->comm) !=
+        MPI_SUCCESS)
+        return false;
+    for (int r = 0; r < a->transport.size; r++) {
+        peer *p = &a->peers[r];
+        p->node[NODE - 1] = 0;
+        for (char *c = p->node; *c; c++)
+            *c = *c > ' ' && *c < 127 ? *c : '?';
+        p->here = !strcmp(p->node, own.node);
+        p->gone = p->said = false;
+        p->fd = -1;
+#ifdef SYS_pidfd_open
+        if (p->here && r != a->transport.rank)
+            p->fd = (int)syscall(SYS_pidfd_open, p->pid, 0);
+#endif
+        if (p->here && p->fd < 0 && kill(p->pid, 0))
+            p->here = false; /* another machine of the same name */
+    }
+    return true;
+}
+
+static ranks *fail(char *why, size_t room, const char *text) {
+    snprintf(why, room, "%s", text);
+    return NULL;
+}
+
+static ranks *open_ranks(char *why, size_t room) {
+    int had = 0, level = 0;
+    MPI_Initialized(&had);
+    if (had)
+        return fail(why, room, "MPI is in use in this process already");
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
+        return fail(why, room, "MPI does not start");
+    if (level < MPI_THREAD_SERIALIZED)
+        return fail(why, room, "this MPI is for programs of one thread");
+    ranks *a = calloc(1, sizeof *a);
+    if (!a || MPI_Comm_dup(MPI_COMM_WORLD, &a->comm) != MPI_SUCCESS ||
+        MPI_Comm_dup(MPI_COMM_WORLD, &a->notes) != MPI_SUCCESS)
+        return fail(why, room, "MPI has no room for a communicator");
+    MPI_Comm_set_errhandler(a->comm, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(a->notes, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(a->comm, &a->transport.rank);
+    MPI_Comm_size(a->comm, &a->transport.size);
+    a->peers = calloc((size_t)a->transport.size, sizeof *a->peers);
+    a->telling = calloc((size_t)a->transport.size, sizeof(MPI_Request));
+    if (!a->peers || !a->telling || !meet(a))
+        return fail(why, room, "the ranks do not find each other");
+    return a;
+}
+
+__attribute__((visibility("default"))) cfx__transport_open cfx_mpi_transport;
+
+cfx__transport *cfx_mpi_transport(int version, char *why, size_t room) {
+    if (version != CFX__TRANSPORT_VERSION) {
+        snprintf(why, room, "libcfx_mpi is of another version than cfx");
+        return NULL;
+    }
+    ranks *a = all ? fail(why, room, "MPI is in use already") : open_ranks(why, room);
+    if (!a)
+        return NULL;
+    cfx__transport *t = &a->transport;
+    t->version = CFX__TRANSPORT_VERSION;
+    t->node = mpi_node;
+    t->begin = mpi_begin;
+    t->test = mpi_test;
+    t->cancel = mpi_cancel;
+    t->fault = mpi_fault;
+    t->end = mpi_end;
+    pthread_mutex_init(&a->lock, NULL);
+    all = a;
+    signal(SIGTERM, on_term);
+    if (pthread_create(&a->watcher, NULL, watch, a)) {
+        snprintf(why, room, "there is no thread to watch over the ranks");
+        return NULL;
+    }
+    return t;
+}

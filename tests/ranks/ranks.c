@@ -1,0 +1,175 @@
+/* What tools/test_ranks runs on ranks: started by mpirun over MPI, with "simulate N" on threads.
+ * What
+ * is printed has every bit of the results in it, so that both can be compared.
+ *
+ * ranks collectives|train|ring [simulate N]        prints results
+ * ranks kill|fail|leave|limit|slow|hostile RANK    a rank goes wrong; the others say so */
+#define _GNU_SOURCE
+#include <cfx.h>
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../src/group/group.h"
+
+typedef struct {
+    const char *what;
+    int victim;
+} job;
+
+#define OP(name, ...) cfx_op_do(cfx_op_find("_c10d_functional::" name), __VA_ARGS__)
+
+static uint64_t bits_of(cfx_value v) {
+    const cfx_tensor *t = cfx__tensor_contiguous(cfx_as_tensor(v));
+    const unsigned char *data = (const unsigned char *)t->data;
+    uint64_t hash = (uint64_t)t->numel;
+    for (int64_t i = 0; i < t->numel * cfx_dtype_size((cfx_dtype)t->dtype); i++)
+        hash = (hash ^ data[i]) * 0x100000001b3u;
+    return hash;
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+static cfx_tensor *part_of(int r, cfx_dtype dtype, int64_t rows, int64_t columns) {
+    cfx_tensor *t = cfx_tensor_new(CFX_F64, 2, (int64_t[]){rows, columns}, NULL);
+    for (int64_t i = 0; i < rows * columns; i++)
+        ((double *)t->data)[i] = (double)((i * 7919 + r * 104729) % 1000 - 500) / 7.0 +
+                                 (r == 1 ? 1e6 : r == 2 ? -1e6 : 0);
+    return cfx_to(t, cfx_dtype_value(dtype));
+}
+
+/* One line of each: what it is, and the bits that each rank has. */
+static void tell(cfx_group *g, const char *name, cfx_dtype dtype, int64_t columns, cfx_value v) {
+    const int64_t own = cfx_ok() ? (int64_t)bits_of(v) : 0;
+    if (cfx_group_rank(g)) {
+        cfx_group_send(g, 0, cfx_int(own));
+        return;
+    }
+    printf("%-10s %-9s %6lld ", name, cfx_dtype_name(dtype), (long long)columns);
+    printf(" %016llx", (unsigned long long)own);
+    for (int r = 1; r < cfx_group_size(g) && cfx_ok(); r++)
+        printf(" %016llx", (unsigned long long)cfx_integer(cfx_group_recv(g, r)));
+    printf("\n");
+}
+
+static bool collectives(cfx_group *g) {
+    static const cfx_dtype dtypes[] = {CFX_F32, CFX_BF16, CFX_F64, CFX_I32};
+    static const int64_t columns[] = {0, 1, 33, 5003};
+    const int r = cfx_group_rank(g), n = cfx_group_size(g);
+    for (int i = 0; i < 16 && cfx_ok(); i++) CFX_SCOPE {
+        const cfx_dtype d = dtypes[i / 4];
+        const int64_t wide = columns[i % 4];
+        cfx_tensor *x = part_of(r, d, 12, wide);
+        tell(g, "sum", d, wide, OP("all_reduce", x, "sum", "0"));
+        tell(g, "avg", d, wide, OP("all_reduce", x, "avg", "0"));
+        tell(g, "max", d, wide, OP("all_reduce", x, "max", "0"));
+        tell(g, "scatter", d, wide, OP("reduce_scatter_tensor", x, "sum", n, "0"));
+        tell(g, "gather", d, wide, OP("all_gather_into_tensor", x, n, "0"));
+        tell(g, "broadcast", d, wide, OP("broadcast", x, n - 1, "0"));
+        cfx_value splits = cfx_list_value(0, NULL);
+        int64_t rows = 0;
+        for (int k = 0; k < n; rows += r + k, k++)
+            cfx_list_append(cfx_as_list(splits), cfx_int(r + k));
+        tell(g, "shuffle", d, wide,
+             OP("all_to_all_single", part_of(r, d, rows, wide), splits, splits, "0"));
+    }
+    return cfx_ok();
+}
+
+static bool train(cfx_group *g) {
+    const int rank = cfx_group_rank(g), size = cfx_group_size(g);
+    cfx_manual_seed(1);
+    cfx_tensor *x = cfx_randn(48, 6), *y = cfx_sin(cfx_sum(x, 1, true));
+    cfx_module *m = cfx_nn_sequential(cfx_nn_linear(6, 300), cfx_nn_tanh(), cfx_nn_linear(300, 1));
+    cfx_data_parallel *dp = cfx_data_parallel_new(g, m, 4000);
+    cfx_optim *o = cfx_sgd(m, .lr = 0.05, .momentum = 0.9);
+    cfx_manual_seed(5);
+    cfx_loader *loader = cfx_loader_new(cfx_list(x, y), .batch_size = 12 / size, .shuffle = true,
+                                        .ranks = size, .rank = rank);
+    cfx_value batch;
+    for (int i = 0; cfx_ok() && cfx_loader_batch(loader, &batch); i++) {
+        cfx_optim_zero_grad(o);
+        cfx_tensor *loss = cfx_mse_loss(cfx_forward(m, cfx_tensor_at(batch, 0)),
+                                        cfx_tensor_at(batch, 1));
+        cfx_backward(loss);
+        cfx_data_parallel_finish(dp);
+        cfx_optim_step(o);
+        cfx_tensor *mean = cfx_as_tensor(OP("all_reduce", cfx_detach(loss), "avg", "0"));
+        if (rank == 0)
+            printf("step %d loss %a\n", i, cfx_tensor_get(mean, 0));
+    }
+    tell(g, "weights", CFX_F32, 300, cfx_module_attr(m, "0.weight"));
+    return cfx_ok();
+}
+
+static bool ring(cfx_group *g, int turns, int victim, const char *what) {
+    const int rank = cfx_group_rank(g), size = cfx_group_size(g);
+    cfx_tensor *x = cfx_full(cfx_list(50000), 1.0 * rank);
+    for (int i = 0; i < turns && cfx_ok(); i++) CFX_SCOPE {
+        if (i == turns / 2 && rank == victim && !strcmp(what, "kill"))
+            raise(SIGKILL);
+        if (i == turns / 2 && rank == victim && !strcmp(what, "fail"))
+            cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "this rank has had enough");
+        if (i == turns / 2 && rank == victim && !strcmp(what, "leave"))
+            _exit(0);
+        if (i == turns / 2 && rank == victim && !strcmp(what, "limit"))
+            cfx_set_time_limit(0.01), usleep(20000);
+        if (i == turns / 2 && rank == victim && !strcmp(what, "hostile")) {
+            cfx__head head = {.mark = CFX__HEAD_MARK, .dtype = CFX_F32, .ndim = 1,
+                              .shape = {INT64_MAX / 8}, .bytes = INT64_MAX,
+                              .order = g->sent[(rank + 1) % size]};
+            cfx__part parts[CFX__PARTS] = {{&head, sizeof head}};
+            size_t n;
+            cfx__group_done(g, g->transport->begin(g->transport, true, (rank + 1) % size,
+                                                   CFX__TAG_HEAD, parts), &n);
+        }
+        if (i == turns / 2 && !strcmp(what, "slow") && rank == victim)
+            for (volatile long k = 0; k < 100000000000; k++) /* it looks at nothing */
+                ;
+        if (i == turns / 2 && !strcmp(what, "slow") && rank == (victim + 1) % size)
+            raise(SIGKILL);
+        if (rank)
+            x = cfx_as_tensor(cfx_group_recv(g, rank - 1));
+        cfx_group_send(g, (rank + 1) % size, cfx_tensor_value(cfx_add(x, 1)));
+        if (!rank)
+            x = cfx_as_tensor(cfx_group_recv(g, size - 1));
+    }
+    if (cfx_ok() && !rank)
+        printf("%g\n", cfx_tensor_get(x, 0));
+    return cfx_ok();
+}
+
+static void end_late(const char *sentence, void *user) {
+    dprintf(2, "[rank %d, late] %s\n", cfx_group_rank(user), sentence);
+    _exit(2);
+}
+
+static bool run(cfx_group *g, void *user) {
+    const job *j = user;
+    if (!strcmp(j->what, "collectives"))
+        return collectives(g);
+    if (!strcmp(j->what, "train"))
+        return train(g);
+    return ring(g, 20, j->victim, j->what);
+}
+
+int main(int argc, char **argv) {
+    job j = {.what = argc > 1 ? argv[1] : "", .victim = argc > 2 ? atoi(argv[2]) : -1};
+    if (argc > 3 && !strcmp(argv[2], "simulate")) {
+        cfx_group_simulate(atoi(argv[3]), run, &j);
+        return cfx_finish(stderr);
+    }
+    cfx_group *g = cfx_group_open_mpi();
+    if (!g)
+        return cfx_finish(stderr);
+    const int rank = cfx_group_rank(g);
+    cfx_set_group(g);
+    cfx_group_on_loss(g, end_late, g);
+    run(g, &j);
+    cfx_group_end(g, NULL);
+    if (!cfx_ok())
+        fprintf(stderr, "[rank %d] ", rank);
+    return cfx_finish(stderr);
+}
