@@ -1,8 +1,8 @@
 /* cfx: PyTorch FX in C. Capture, show, tap, change, run and save PyTorch programs without Python.
  *
- * Read in this order: base (scopes, errors), value, object, tensor, op, ops, grad, nn, graph,
- * program, cost, pair, trace, run, session, check, rewrite, split, pass, quant, emit, draw,
- * pack.
+ * Read in this order: base (scopes, errors), value, object, tensor, group, op, ops, grad, nn,
+ * graph, program, cost, pair, trace, run, session, check, rewrite, split, pass, quant, emit, draw,
+ * pack, ranks.
  *
  * Threads. Each has a context of its own: scopes, the recorded error, limits, modes, the random
  * stream. Counts are atomic, so any object may be kept by one thread and dropped by another. What
@@ -26,6 +26,7 @@
 #include <cfx/object.h>
 #include <cfx/tree.h>
 #include <cfx/tensor.h>
+#include <cfx/group.h>
 #include <cfx/op.h>
 #include <cfx/ops.h>
 #include <cfx/grad.h>
@@ -51,5 +52,6 @@
 #include <cfx/emit.h>
 #include <cfx/draw.h>
 #include <cfx/pack.h>
+#include <cfx/ranks.h>
 
 #endif

@@ -161,6 +161,10 @@ typedef struct cfx_loader_options {
     int64_t batch_size; /* 0: 1 */
     bool shuffle;       /* in the order that PyTorch's DataLoader draws after the same seed */
     bool drop_last;     /* leave out a last batch that is smaller */
+    int ranks, rank;    /* an epoch is split over so many ranks (0: 1), of which this is one: item i
+                           in order is rank i % ranks'. All have equally many: the first ones come
+                           again at the end, or the last are left out (drop_last), as PyTorch's
+                           DistributedSampler does it. All ranks need the same seed */
 } cfx_loader_options;
 
 /* Batches of `tensors` (a tensor, or a list of them with equal first sizes); scope. NULL with an

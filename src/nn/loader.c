@@ -8,7 +8,7 @@ struct cfx_loader {
     cfx_obj head;
     cfx_list *tensors; /* counted */
     cfx_loader_options o;
-    int64_t n, next;
+    int64_t all, n, next; /* items that there are, of this rank, given so far */
     cfx_tensor *order; /* of this epoch, counted; NULL: none was drawn */
 };
 
@@ -43,11 +43,18 @@ cfx_loader *cfx_loader_new_from(cfx_site at, cfx_value tensors, cfx_loader_optio
                  (long long)options.batch_size);
         return NULL;
     }
+    if (options.ranks < 0 || options.rank < 0 ||
+        options.rank >= (options.ranks ? options.ranks : 1)) {
+        cfx_fail(CFX_VALUE_ERROR, at, "there is no rank %d among %d", options.rank, options.ranks);
+        return NULL;
+    }
     cfx_loader *l = cfx__obj_new(&loader_type, sizeof *l);
     l->tensors = cfx_keep(cfx__list_make(count, items));
     l->o = options;
     l->o.batch_size = options.batch_size ? options.batch_size : 1;
-    l->n = n;
+    const int64_t ranks = options.ranks ? options.ranks : 1;
+    l->all = n;
+    l->n = options.drop_last ? n / ranks : (n + ranks - 1) / ranks;
     return l;
 }
 
@@ -65,8 +72,20 @@ static void draw_order(cfx_loader *l) {
     cfx_random_(seed);
     cfx_tensor *outer = cfx_get_rng_state();
     cfx_manual_seed((uint64_t) * (int64_t *)seed->data);
-    l->order = cfx_keep(cfx_randperm(l->n));
+    l->order = cfx_keep(cfx_randperm(l->all));
     cfx_set_rng_state(outer);
+}
+
+/* Of an order of all items those of this rank. */
+static void take_share(cfx_loader *l) {
+    cfx_tensor *share = cfx_tensor_new(CFX_I64, 1, &l->n, NULL);
+    const int64_t *order = l->order ? (const int64_t *)l->order->data : NULL;
+    for (int64_t i = 0; !cfx__obj_is_bad(share) && i < l->n; i++) {
+        const int64_t at = (l->o.rank + i * l->o.ranks) % l->all;
+        ((int64_t *)share->data)[i] = order ? order[at] : at;
+    }
+    cfx_drop(l->order);
+    l->order = cfx__obj_is_bad(share) ? NULL : cfx_keep(share);
 }
 
 /* Batch rows first..first + n of each tensor. */
@@ -92,8 +111,10 @@ cfx_value cfx_loader_next(cfx_loader *l) {
         return cfx_none();
     }
     size_t mark = cfx_scope_open();
-    if (l->o.shuffle && !l->order)
+    if (!l->next && l->o.shuffle)
         draw_order(l);
+    if (!l->next && l->o.ranks > 1 && cfx_ok())
+        take_share(l);
     cfx_value batch = take(l, l->next, n);
     l->next += n;
     return cfx_scope_return_value(mark, batch);

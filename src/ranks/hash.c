@@ -1,0 +1,71 @@
+/* A hash of a file, for ranks to find out that they have opened different ones. Large archives are
+ * not read whole: each rank reads its own stage's weights alone, and the end of an archive has the
+ * checksums of all that is in it. */
+#define _GNU_SOURCE
+#include <cfx/ranks.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../base/base.h"
+
+enum { PIECE = 1 << 20, WHOLE = 64 << 20, ENDS = 8 << 20 };
+
+static uint64_t add_bytes(uint64_t hash, const unsigned char *p, size_t n) {
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        uint64_t word;
+        memcpy(&word, p + i, 8);
+        hash = cfx__hash_mix(hash, word);
+    }
+    for (; i < n; i++)
+        hash = cfx__hash_mix(hash, p[i]);
+    return hash;
+}
+
+/* Adds the bytes from one place to another; false where they cannot be read. */
+static bool add_range(int fd, int64_t from, int64_t to, unsigned char *room, uint64_t *hash) {
+    while (from < to && cfx__limit_time()) {
+        const ssize_t n = pread(fd, room, (size_t)(to - from < PIECE ? to - from : PIECE), from);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        *hash = add_bytes(*hash, room, (size_t)n);
+        from += n;
+    }
+    return from >= to;
+}
+
+static bool add_file(int fd, uint64_t *hash) {
+    struct stat s;
+    unsigned char *room = cfx__alloc_try(PIECE);
+    bool read = room && !fstat(fd, &s) && S_ISREG(s.st_mode) && pread(fd, room, 4, 0) >= 0;
+    if (read) {
+        const bool archive = !memcmp(room, "PK\3\4", 4);
+        *hash = cfx__hash_mix(*hash, (uint64_t)s.st_size);
+        read = archive && s.st_size > WHOLE
+                   ? add_range(fd, 0, ENDS, room, hash) &&
+                         add_range(fd, s.st_size - ENDS, s.st_size, room, hash)
+                   : add_range(fd, 0, s.st_size, room, hash);
+    }
+    cfx__free(room);
+    return read;
+}
+
+bool cfx_file_hash(const char *path, uint64_t *hash) {
+    if (!cfx_ok())
+        return false;
+    const int fd = path && hash ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    if (hash)
+        *hash = 0;
+    const bool read = fd >= 0 && add_file(fd, hash);
+    if (!read)
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' cannot be read: %s", path ? path : "",
+                 fd < 0 ? strerror(errno) : "it is no file, or shorter than it was");
+    if (fd >= 0)
+        close(fd);
+    return read && cfx_ok();
+}
