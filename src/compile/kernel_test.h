@@ -24,6 +24,9 @@
 #include "kernels/conv.c"
 #include "kernels/depthwise.c"
 #include "kernels/int8.c"
+#include "kernels/narrow.c"
+#include "kernels/sort.c"
+#include "kernels/fft.c"
 #include "kernels/winograd.c"
 #include "kernels/transposed.c"
 

@@ -1,6 +1,8 @@
 /* Panels of products and convolutions. */
 #include "pack.h"
 
+#include "../tensor/tensor.h"
+
 int64_t cfx__pack_panels_floats(int64_t k, int64_t n) {
     return (n + CFX__PANEL - 1) / CFX__PANEL * CFX__PANEL * k;
 }
@@ -164,4 +166,45 @@ int64_t cfx__pack_recurrent_scratch(const cfx__pack_recurrent *r) {
     const int64_t between = r->layers > 1 ? 2 * r->steps * r->directions * r->given : 0;
     return r->batch * (between + (STEPS + 1) * r->gates * r->hidden + r->hidden) *
            (int64_t)sizeof(float);
+}
+
+int64_t cfx__pack_fft_scratch(int64_t n) {
+    int64_t m = 1;
+    while (m < 2 * n - 1)
+        m *= 2;
+    return (4 * m + 2 * n) * (int64_t)sizeof(double);
+}
+
+/* ---- weights of fewer bits ------------------------------------------------------------------- */
+
+void cfx__pack_bf16(const float *w, int64_t row, int64_t col, int64_t k, int64_t n, uint16_t *to) {
+    for (int64_t first = 0; first < n; first += CFX__PANEL)
+        for (int64_t i = 0; i < k; i++)
+            for (int64_t j = first; j < first + CFX__PANEL; j++)
+                *to++ = j < n ? cfx__bf16_store(w[i * row + j * col]) : 0;
+}
+
+int64_t cfx__pack_narrow_bytes(const cfx__narrow *w) {
+    return cfx__pack_panels_floats(w->k, w->n) * w->bits / 8;
+}
+
+int64_t cfx__pack_narrow_scales(const cfx__narrow *w) {
+    return cfx__pack_panels_floats(w->k / w->group, w->n);
+}
+
+void cfx__pack_narrow(const cfx__narrow *w, void *numbers, float *scales) {
+    const int64_t row = w->k * w->bits / 8; /* bytes of a column of the matrix */
+    const uint8_t *from = (const uint8_t *)w->integers->data;
+    const float *given = (const float *)w->scales->data;
+    uint8_t *to = numbers;
+    for (int64_t first = 0; first < w->n; first += CFX__PANEL) {
+        for (int64_t i = 0; i < row; i++)
+            for (int64_t j = first; j < first + CFX__PANEL; j++)
+                *to++ = j < w->n ? from[j * row + i] : 0;
+        for (int64_t g = 0; g < w->k / w->group; g++)
+            for (int64_t j = first; j < first + CFX__PANEL; j++)
+                *scales++ = j >= w->n                ? 0
+                            : w->scales->numel == 1 ? given[0]
+                                                    : given[j * (w->k / w->group) + g];
+    }
 }
