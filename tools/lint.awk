@@ -119,6 +119,8 @@ FNR == 1 {
         if (!(other in rank) || rank[other] > rank[room])
             report("room " room " must not see room " other)
     }
+    if (family == "onnx" && code ~ /->shape\[[0-9]/)
+        report("a tensor of a file may have any number of dimensions: see onnx_size")
     if (code ~ /\[CFX_DTYPE_COUNT\]/)
         report("a table over dtypes has CFX_DTYPE_END places: tensors may be quantized")
     if (room != "value" && file !~ /^include\/cfx\/value(_as)?\.h$/ && match(code, member))

@@ -361,14 +361,13 @@ static cfx_value range_of(dynamic *d, const char *symbol, int64_t hint) {
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static void forget(dynamic *d) {
+static void forget_items(dynamic *d) {
     for (size_t i = 0; i < d->items.len; i++) {
         restart(&d->items.data[i]);
         cfx_value_drop(d->items.data[i].args);
         cfx_value_drop(d->items.data[i].val);
     }
     VEC_FREE(d->items);
-    cfx__infer_end(&d->infer);
 }
 
 /* Whether dimension i of a tensor goes around dimension dim. */
@@ -440,8 +439,7 @@ static cfx_program *attempt(dynamic *d, const cfx_program *p, int64_t most) {
 
 /* Ranges as far as the program works, of a program that was made. */
 static void set_ranges(dynamic *d, cfx_program *q) {
-    VEC_FREE(d->items);
-    d->items.len = 0;
+    forget_items(d);
     d->places = cfx_dict_new();
     add_graph(d, q->module, NULL);
     for (int i = 0; i < d->nsizes && cfx_ok(); i++)
@@ -459,7 +457,8 @@ static cfx_program *made(dynamic *d, const cfx_program *p) {
         q = attempt(d, p, farthest[i]);
         if (q)
             set_ranges(d, q);
-        forget(d);
+        forget_items(d);
+        cfx__infer_end(&d->infer);
     }
     return q;
 }

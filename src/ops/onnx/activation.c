@@ -48,7 +48,7 @@ ONNX_OP(Shrink) {
 
 /* One slope for each channel, as ATen has it, or any that is broadcast to x. */
 static bool is_per_channel(const cfx_tensor *x, const cfx_tensor *slope) {
-    bool per = x->ndim > 1 && slope->ndim == x->ndim - 1 && slope->shape[0] == x->shape[1];
+    bool per = x->ndim > 1 && slope->ndim == x->ndim - 1 && onnx_size(slope, 0) == onnx_size(x, 1);
     for (int i = 1; per && i < slope->ndim; i++)
         per = slope->shape[i] == 1;
     return per || slope->numel == 1;

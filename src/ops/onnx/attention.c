@@ -11,17 +11,17 @@ CFX_FAMILY(ATTENTION);
 static cfx_tensor *in_heads(cfx_op_call *c, cfx_tensor *x, int64_t heads) {
     if (x->ndim == 4)
         return x;
-    if (x->ndim != 3 || heads < 1 || x->shape[2] % heads) {
+    if (x->ndim != 3 || heads < 1 || onnx_size(x, 2) % heads) {
         op_fail(c, "%s: a tensor of shape %s has no %lld heads", op_title(c),
                 cfx__shape_text(x->ndim, x->shape), (long long)heads);
         return &cfx__tensor_bad;
     }
-    x = cfx_reshape(x, cfx_list(x->shape[0], x->shape[1], heads, x->shape[2] / heads));
+    x = cfx_reshape(x, cfx_list(onnx_size(x, 0), onnx_size(x, 1), heads, onnx_size(x, 2) / heads));
     return cfx_transpose(x, 1, 2);
 }
 
 static cfx_tensor *out_of_heads(cfx_tensor *x) {
-    cfx_value shape = cfx_list(x->shape[0], x->shape[2], x->shape[1] * x->shape[3]);
+    cfx_value shape = cfx_list(onnx_size(x, 0), onnx_size(x, 2), onnx_size(x, 1) * onnx_size(x, 3));
     return cfx_reshape(cfx_transpose(x, 1, 2), shape);
 }
 
@@ -38,7 +38,7 @@ static int64_t heads_of(cfx_op_call *c, int i) { return arg_is_none(c, i) ? 0 : 
 
 /* What a query may see: a bool tensor [queries, keys], or NULL where it may see everything. */
 static cfx_tensor *seen(cfx_op_call *c, const attending *a, int64_t past) {
-    int64_t queries = a->q->shape[2], keys = a->k->shape[2];
+    int64_t queries = onnx_size(a->q, 2), keys = onnx_size(a->k, 2);
     int64_t left = arg_int(c, 9), right = arg_int(c, 12);
     cfx_tensor *mask = NULL;
     cfx_value i64 = cfx_dtype_value(CFX_I64);
@@ -65,7 +65,8 @@ static cfx_tensor *seen(cfx_op_call *c, const attending *a, int64_t past) {
 /* A mask of truths or of numbers to be added, which may be shorter than the keys. */
 static cfx_tensor *given_mask(cfx_op_call *c, const attending *a) {
     cfx_tensor *mask = T(3);
-    int64_t keys = a->k->shape[2], has = mask && mask->ndim ? mask->shape[mask->ndim - 1] : keys;
+    int64_t keys = onnx_size(a->k, 2);
+    int64_t has = mask && mask->ndim ? mask->shape[mask->ndim - 1] : keys;
     if (!mask || has == keys || has == 1)
         return mask;
     cfx_value with = mask->dtype == CFX_BOOL ? cfx_bool(false) : cfx_float(-INFINITY);
@@ -81,7 +82,7 @@ static cfx_tensor *joined(cfx_tensor *mask, cfx_tensor *sees) {
 }
 
 static bool read(cfx_op_call *c, attending *a) {
-    int64_t past = T(4) ? T(4)->shape[2] : 0;
+    int64_t past = T(4) ? onnx_size(T(4), 2) : 0;
     a->q = in_heads(c, T(0), heads_of(c, 10));
     a->k = in_heads(c, T(1), heads_of(c, 8));
     a->v = in_heads(c, T(2), heads_of(c, 8));
@@ -93,10 +94,10 @@ static bool read(cfx_op_call *c, attending *a) {
         return false;
     a->causal = arg_bool(c, 7);
     a->cap = arg_float(c, 14);
-    a->scale = arg_is_none(c, 13) ? 1 / sqrt((double)a->q->shape[3]) : arg_float(c, 13);
+    a->scale = arg_is_none(c, 13) ? 1 / sqrt((double)onnx_size(a->q, 3)) : arg_float(c, 13);
     cfx_tensor *mask = given_mask(c, a);
     bool simple = a->causal && !mask && !past && !T(6) && arg_int(c, 9) < 0 &&
-                  arg_int(c, 12) < 0 && a->q->shape[2] == a->k->shape[2] && a->cap == 0;
+                  arg_int(c, 12) < 0 && onnx_size(a->q, 2) == onnx_size(a->k, 2) && a->cap == 0;
     if (!simple) {
         a->mask = joined(mask, seen(c, a, past));
         a->causal = false;
@@ -106,7 +107,7 @@ static bool read(cfx_op_call *c, attending *a) {
 
 /* Keys or values for each head of the queries. */
 static cfx_tensor *repeated(const attending *a, cfx_tensor *x) {
-    int64_t times = x->shape[1] ? a->q->shape[1] / x->shape[1] : 1;
+    int64_t times = onnx_size(x, 1) ? onnx_size(a->q, 1) / onnx_size(x, 1) : 1;
     return times > 1 ? cfx_repeat_interleave(x, times, 1) : x;
 }
 
@@ -132,7 +133,7 @@ static void attend(cfx_op_call *c, bool all) {
     cfx_tensor *products = NULL, *y;
     if (!read(c, &a))
         return;
-    bool shared = a.k->shape[1] != a.q->shape[1];
+    bool shared = onnx_size(a.k, 1) != onnx_size(a.q, 1);
     y = all || a.cap > 0 ? spelled(&a, arg_int(c, 11), &products)
                          : cfx_scaled_dot_product_attention(a.q, a.k, a.v, a.mask, 0., a.causal,
                                                             CFX_KW(scale, a.scale),
@@ -171,7 +172,7 @@ ONNX_OP(RotaryEmbedding) { /* X, cos_cache, sin_cache, position_ids, interleaved
     cfx_tensor *cosine = T(1), *sine = T(2);
     if (!cfx_ok())
         return;
-    int64_t size = x->shape[3], turned = arg_int(c, 6) ? arg_int(c, 6) : size;
+    int64_t size = onnx_size(x, 3), turned = arg_int(c, 6) ? arg_int(c, 6) : size;
     if (T(3)) {
         cosine = cfx_index(cosine, cfx_list(T(3)));
         sine = cfx_index(sine, cfx_list(T(3)));

@@ -47,6 +47,11 @@ bool onnx_int(cfx_op_call *c, int i, int64_t other, int64_t *out) {
     cfx_value v = cfx_int(other);
     bool fine = arg_is_none(c, i) || one_number(c, i, &v);
     *out = cfx_integer(v);
+    if (fine && (*out > CFX__MOST_ELEMENTS || *out < -CFX__MOST_ELEMENTS)) {
+        op_fail(c, "%s: '%s' is %lld, which is no size", op_title(c),
+                cfx__op_info_of(c->op)->schema->args[i].name, (long long)*out);
+        return false;
+    }
     return fine;
 }
 
@@ -65,6 +70,16 @@ cfx_value onnx_operand(const cfx_tensor *t, const cfx_tensor *partner) {
         return cfx_tensor_value((cfx_tensor *)t);
     cfx_value v = cfx__tensor_get(known, 0);
     return t->dtype == CFX_F32 ? cfx_float(cfx__number_shortest((float)cfx_number(v))) : v;
+}
+
+int64_t onnx_size(const cfx_tensor *x, int i) {
+    if (cfx_failed(x))
+        return 0;
+    if (i < x->ndim)
+        return x->shape[i];
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "a tensor of shape %s has no dimension %d",
+             cfx__shape_text(x->ndim, x->shape), i);
+    return 0;
 }
 
 /* ---- axes ------------------------------------------------------------------------------------ */

@@ -69,18 +69,18 @@ CFX_OP(onnx_ConvInteger) = {
 /* A step of a convolution over time, which sees what came before. */
 ONNX_OP(CausalConvWithState) { /* input, weight, bias, past_state, activation */
     cfx_tensor *x = T(0), *w = T(1);
-    if (x->ndim != 3 || w->ndim != 3 || w->shape[2] < 1) {
+    if (x->ndim != 3 || w->ndim != 3 || onnx_size(w, 2) < 1) {
         op_fail(c, "CausalConvWithState: input and weight have three dimensions");
         return;
     }
-    int64_t before = w->shape[2] - 1;
+    int64_t before = onnx_size(w, 2) - 1;
     cfx_tensor *all = T(3) ? cfx_cat(cfx_list(T(3), x), -1)
                            : cfx_constant_pad_nd(x, cfx_list(before, 0));
-    cfx_tensor *y = cfx_conv1d(all, w, T(2), 1, 0, 1, x->shape[1]);
+    cfx_tensor *y = cfx_conv1d(all, w, T(2), 1, 0, 1, onnx_size(x, 1));
     const char *activation = arg_text(c, 4);
     bool silu = !strcmp(activation, "silu") || !strcmp(activation, "swish");
     OUT(0) = silu ? cfx_silu(y) : y;
-    OUT(1) = cfx_slice(all, -1, all->shape[2] - before, INT64_MAX);
+    OUT(1) = cfx_slice(all, -1, onnx_size(all, 2) - before, INT64_MAX);
 }
 
 CFX_OP(onnx_CausalConvWithState) = {
@@ -95,9 +95,9 @@ CFX_OP(onnx_CausalConvWithState) = {
 static void pad_to(const cfx_tensor *x, onnx_window *w, const int64_t *more, const int64_t *asked,
                    bool more_behind) {
     for (int i = 0; i < w->n; i++) {
-        int64_t whole = (x->shape[2 + i] - 1) * w->stride[i] + more[i] +
+        int64_t whole = (onnx_size(x, 2 + i) - 1) * w->stride[i] + more[i] +
                         (w->kernel[i] - 1) * w->dilation[i] + 1;
-        int64_t all = whole - (asked ? asked[i] : x->shape[2 + i] * w->stride[i]);
+        int64_t all = whole - (asked ? asked[i] : onnx_size(x, 2 + i) * w->stride[i]);
         w->before[i] = all < 0 ? 0 : more_behind ? all / 2 : all - all / 2;
         w->after[i] = all - w->before[i];
     }
@@ -189,9 +189,9 @@ ONNX_OP(DeformConv) {
     }
     cfx_value d = cfx_dtype_value((cfx_dtype)x->dtype);
     if (!mask)
-        mask = cfx_zeros(cfx_list(x->shape[0], 0, 0, 0), CFX_KW(dtype, d));
+        mask = cfx_zeros(cfx_list(onnx_size(x, 0), 0, 0, 0), CFX_KW(dtype, d));
     if (!bias)
-        bias = cfx_zeros(cfx_list(weight->shape[0]), CFX_KW(dtype, d));
+        bias = cfx_zeros(cfx_list(onnx_size(weight, 0)), CFX_KW(dtype, d));
     x = onnx_window_pad(&w, x, cfx_int(0));
     bool even = onnx_window_even(&w);
     OUT(0) = cfx_torchvision_deform_conv2d(

@@ -60,11 +60,11 @@ ONNX_OP(EyeLike) { /* input, dtype, k */
     int64_t k = arg_int(c, 2);
     cfx_value i64 = cfx_dtype_value(CFX_I64);
     if (k == 0 && cfx__dtype_is_computed(d)) {
-        OUT(0) = cfx_eye(x->shape[0], x->shape[1], CFX_KW(dtype, cfx_dtype_value(d)));
+        OUT(0) = cfx_eye(onnx_size(x, 0), onnx_size(x, 1), CFX_KW(dtype, cfx_dtype_value(d)));
         return;
     }
-    cfx_tensor *row = cfx_unsqueeze(cfx_arange(x->shape[0], CFX_KW(dtype, i64)), 1);
-    cfx_tensor *column = cfx_arange(x->shape[1], CFX_KW(dtype, i64));
+    cfx_tensor *row = cfx_unsqueeze(cfx_arange(onnx_size(x, 0), CFX_KW(dtype, i64)), 1);
+    cfx_tensor *column = cfx_arange(onnx_size(x, 1), CFX_KW(dtype, i64));
     OUT(0) = onnx_to(cfx_eq(column, cfx_add(row, k)), d);
 }
 

@@ -318,7 +318,7 @@ static cfx_tensor *corners(cfx_tensor *boxes, bool centers) {
 static cfx_tensor *selected(cfx_tensor *boxes, cfx_tensor *scores, int64_t image, int64_t class_,
                             int64_t most, double overlap, const double *least) {
     cfx_tensor *at = least ? cfx_reshape(cfx_nonzero(cfx_gt(scores, *least)), cfx_list(-1))
-                           : count_to(scores->shape[0]);
+                           : count_to(onnx_size(scores, 0));
     cfx_tensor *kept = cfx_torchvision_nms(cfx_index_select(boxes, 0, at),
                                            cfx_index_select(scores, 0, at), overlap);
     at = cfx_unsqueeze(cfx_index_select(at, 0, cfx_slice(kept, 0, 0, most)), 1);
@@ -329,7 +329,7 @@ ONNX_OP(NonMaxSuppression) { /* boxes, scores, most, iou_threshold, score_thresh
     cfx_tensor *boxes = T(0), *scores = T(1);
     int64_t most;
     double overlap, least;
-    if (boxes->ndim != 3 || boxes->shape[2] != 4 || scores->ndim != 3) {
+    if (boxes->ndim != 3 || onnx_size(boxes, 2) != 4 || scores->ndim != 3) {
         op_fail(c, "NonMaxSuppression: boxes are [images, boxes, 4], scores [images, classes, "
                 "boxes]");
         return;
@@ -338,9 +338,9 @@ ONNX_OP(NonMaxSuppression) { /* boxes, scores, most, iou_threshold, score_thresh
         !onnx_float(c, 4, 0, &least))
         return;
     cfx_value all = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < scores->shape[0] && cfx_ok(); i++) {
+    for (int64_t i = 0; i < onnx_size(scores, 0) && cfx_ok(); i++) {
         cfx_tensor *own = corners(cfx_select(boxes, 0, i), arg_int(c, 5) == 1);
-        for (int64_t k = 0; k < scores->shape[1] && cfx_ok(); k++)
+        for (int64_t k = 0; k < onnx_size(scores, 1) && cfx_ok(); k++)
             cfx_list_append(cfx_as_list(all),
                             cfx_tensor_value(selected(
                                 own, cfx_select(cfx_select(scores, 0, i), 0, k), i, k, most,

@@ -11,7 +11,7 @@ ONNX_OP(MatMul) {
 /* Whether t is added to each row: it has one number for each column. */
 static bool is_bias(const cfx_tensor *t, int64_t columns) {
     return !t || (t->numel == columns &&
-                  (t->ndim == 1 || (t->ndim == 2 && t->shape[0] == 1)));
+                  (t->ndim == 1 || (t->ndim == 2 && onnx_size(t, 0) == 1)));
 }
 
 /* alpha A B + beta C: a linear layer where it is one. */
@@ -23,7 +23,7 @@ static void gemm(cfx_op_call *c, double alpha, double beta, bool trans_a, bool t
         return;
     }
     bool linear = !trans_a && trans_b && alpha == 1 && (beta == 1 || !add) &&
-                  is_bias(add, b->shape[0]) && cfx__dtype_is_float((cfx_dtype)a->dtype);
+                  is_bias(add, onnx_size(b, 0)) && cfx__dtype_is_float((cfx_dtype)a->dtype);
     if (linear) {
         OUT(0) = cfx_linear(a, b, add && add->ndim == 2 ? cfx_tensor_value(cfx_squeeze(add, 0))
                                                         : cfx_tensor_value(add));

@@ -76,7 +76,7 @@ ONNX_OP(GroupNormalization) { /* X, scale, bias, epsilon, num_groups */
 /* Scale and bias of a group, not of a channel. */
 ONNX_OP(GroupNormalization_v18) {
     cfx_tensor *x = T(0);
-    int64_t groups = arg_int(c, 4), each = groups > 0 && x->ndim > 1 ? x->shape[1] / groups : 0;
+    int64_t groups = arg_int(c, 4), each = groups > 0 && x->ndim > 1 ? onnx_size(x, 1) / groups : 0;
     if (each < 1) {
         op_fail(c, "GroupNormalization: %lld groups do not fit a tensor of shape %s",
                 (long long)groups, cfx__shape_text(x->ndim, x->shape));

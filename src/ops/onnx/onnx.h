@@ -43,12 +43,15 @@ const cfx_tensor *onnx_numbers(cfx_op_call *c, int i);
 /* The same as integers in out[CFX_MAX_DIMS], how many in *n; a left-out argument has none. False,
  * with an error. */
 bool onnx_ints(cfx_op_call *c, int i, int64_t *out, int *n);
-/* A tensor of one number; `other` where it is left out. */
+/* A tensor of one number; `other` where it is left out. An integer is at most as far from 0 as a
+ * tensor may have elements, so that sums with it do not overflow. */
 bool onnx_int(cfx_op_call *c, int i, int64_t other, int64_t *out);
 bool onnx_float(cfx_op_call *c, int i, double other, double *out);
 /* An operand as a number, where it is one number that is known and its partner has as many
  * dimensions; else the tensor. */
 cfx_value onnx_operand(const cfx_tensor *t, const cfx_tensor *partner);
+/* Size i of x; 0, with an error, where x has no such dimension. */
+int64_t onnx_size(const cfx_tensor *x, int i);
 /* An axis that counts from the end where it is negative; -1, with an error, where there is no such
  * dimension. */
 int onnx_axis(cfx_op_call *c, int64_t axis, int ndim);

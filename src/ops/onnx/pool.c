@@ -17,7 +17,7 @@ typedef struct {
 /* No window begins behind the image and its padding in front. */
 static bool count_places(cfx_op_call *c, const cfx_tensor *x, pooling *p) {
     for (int i = 0; i < p->w.n; i++) {
-        int64_t size = x->shape[2 + i], step = p->w.stride[i];
+        int64_t size = onnx_size(x, 2 + i), step = p->w.stride[i];
         int64_t room = size + p->w.before[i] + p->w.after[i] -
                        (p->w.kernel[i] - 1) * p->w.dilation[i] - 1;
         if (room < 0 && !(p->ceil && room > -step)) {
@@ -46,7 +46,7 @@ static cfx_tensor *framed(const pooling *p, cfx_tensor *x, cfx_value with) {
         int64_t seen = (p->out[i] - 1) * p->w.stride[i] +
                        (p->w.kernel[i] - 1) * p->w.dilation[i] + 1;
         cfx_list_append(cfx_as_list(pads), cfx_int(p->w.before[i]));
-        cfx_list_append(cfx_as_list(pads), cfx_int(seen - p->w.before[i] - x->shape[2 + i]));
+        cfx_list_append(cfx_as_list(pads), cfx_int(seen - p->w.before[i] - onnx_size(x, 2 + i)));
     }
     return cfx_constant_pad_nd(x, pads, with);
 }
@@ -54,11 +54,11 @@ static cfx_tensor *framed(const pooling *p, cfx_tensor *x, cfx_value with) {
 /* Sums over windows of a framed image, channel by channel. */
 static cfx_tensor *window_sums(const pooling *p, cfx_tensor *x) {
     const onnx_window *w = &p->w;
-    cfx_value shape = cfx_list(-1, 1), result = cfx_list(x->shape[0], x->shape[1]);
+    cfx_value shape = cfx_list(-1, 1), result = cfx_list(onnx_size(x, 0), onnx_size(x, 1));
     cfx_value ones = cfx_list(1, 1), stride = cfx_ints_value(w->n, w->stride);
     cfx_value dilation = cfx_ints_value(w->n, w->dilation);
     for (int i = 0; i < w->n; i++) {
-        cfx_list_append(cfx_as_list(shape), cfx_int(x->shape[2 + i]));
+        cfx_list_append(cfx_as_list(shape), cfx_int(onnx_size(x, 2 + i)));
         cfx_list_append(cfx_as_list(result), cfx_int(p->out[i]));
         cfx_list_append(cfx_as_list(ones), cfx_int(w->kernel[i]));
     }
@@ -110,23 +110,23 @@ static cfx_tensor *places(const pooling *p, const cfx_tensor *x, const cfx_tenso
     int64_t plane = 1, step = 1;
     cfx_tensor *sum = NULL;
     for (int i = 0; i < p->w.n; i++)
-        plane *= x->shape[2 + i];
+        plane *= onnx_size(x, 2 + i);
     int64_t stride[CFX_MAX_DIMS];
     for (int k = 0; k < p->w.n; k++) { /* the strides in a plane, by either order */
         int i = by_columns ? k : p->w.n - 1 - k;
         stride[i] = step;
-        step *= x->shape[2 + i];
+        step *= onnx_size(x, 2 + i);
     }
     for (int i = p->w.n - 1; i >= 0; i--) {
-        int64_t size = frame->shape[2 + i];
+        int64_t size = onnx_size(frame, 2 + i);
         cfx_tensor *own = cfx_sub(i ? cfx_remainder(at, size) : at, p->w.before[i]);
         at = cfx_div(at, size, CFX_KW(rounding_mode, "floor"));
         own = cfx_mul(own, stride[i]);
         sum = sum ? cfx_add(sum, own) : own;
     }
     cfx_value i64 = cfx_dtype_value(CFX_I64);
-    cfx_tensor *first = cfx_arange(x->shape[0] * x->shape[1], CFX_KW(dtype, i64));
-    first = cfx_reshape(cfx_mul(first, plane), cfx_list(x->shape[0], x->shape[1]));
+    cfx_tensor *first = cfx_arange(onnx_size(x, 0) * onnx_size(x, 1), CFX_KW(dtype, i64));
+    first = cfx_reshape(cfx_mul(first, plane), cfx_list(onnx_size(x, 0), onnx_size(x, 1)));
     for (int i = 0; i < p->w.n; i++)
         first = cfx_unsqueeze(first, -1);
     return cfx_add(sum, first);

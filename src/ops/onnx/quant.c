@@ -17,12 +17,13 @@ typedef struct {
 static bool reach_of(cfx_op_call *c, cfx_dtype d, int bits, reach *r) {
     int n = bits ? bits : 8 * cfx_dtype_size(d);
     bool with_sign = d == CFX_I8 || d == CFX_I16 || d == CFX_I32;
+    if (!with_sign && d != CFX_U8 && d != CFX_U16) {
+        op_fail(c, "%s: numbers are not quantized to %s", op_title(c), cfx_dtype_name(d));
+        return false;
+    }
     *r = (reach){d, with_sign ? -((int64_t)1 << (n - 1)) : 0,
                  ((int64_t)1 << (with_sign ? n - 1 : n)) - 1};
-    if (with_sign || d == CFX_U8 || d == CFX_U16)
-        return true;
-    op_fail(c, "%s: numbers are not quantized to %s", op_title(c), cfx_dtype_name(d));
-    return false;
+    return true;
 }
 
 /* t along an axis of x: one for each of its elements, or, in blocks, for so many of them. */

@@ -53,14 +53,14 @@ static bool read(recurrence *r) {
         return false;
     }
     r->x = batch_first ? cfx_transpose(T(0), 0, 1) : T(0);
-    r->steps = r->x->shape[0], r->batch = r->x->shape[1];
-    r->directions = both ? 2 : 1, r->hidden = weight->shape[2];
+    r->steps = onnx_size(r->x, 0), r->batch = onnx_size(r->x, 1);
+    r->directions = both ? 2 : 1, r->hidden = onnx_size(weight, 2);
     r->reverse = !strcmp(way, "reverse");
     r->linear = r->l->linear >= 0 && arg_bool(c, r->l->linear);
     r->coupled = r->l->coupled >= 0 && arg_bool(c, r->l->coupled);
     bool known = both || r->reverse || !strcmp(way, "forward");
-    bool fits = weight->shape[0] == r->directions && T(1)->shape[0] == r->directions &&
-                weight->shape[1] == r->l->gates * r->hidden;
+    bool fits = onnx_size(weight, 0) == r->directions && onnx_size(T(1), 0) == r->directions &&
+                onnx_size(weight, 1) == r->l->gates * r->hidden;
     if (!known || !fits) {
         op_fail(c, "%s: weights of shape %s do not fit the direction '%s'", op_title(c),
                 cfx__shape_text(weight->ndim, weight->shape), way);

@@ -220,7 +220,8 @@ CFX_OP(onnx_Identity) = {"onnx::Identity(t input) -> t", ONNX(Identity, 1)};
 
 /* Channels and points change places in blocks: DCR has the block before the channel. */
 static cfx_tensor *to_space(cfx_tensor *x, int64_t b, bool block_first) {
-    int64_t n = x->shape[0], ch = x->shape[1] / (b * b), h = x->shape[2], w = x->shape[3];
+    int64_t n = onnx_size(x, 0), ch = onnx_size(x, 1) / (b * b);
+    int64_t h = onnx_size(x, 2), w = onnx_size(x, 3);
     x = block_first ? cfx_reshape(x, cfx_list(n, b, b, ch, h, w))
                     : cfx_reshape(x, cfx_list(n, ch, b, b, h, w));
     x = block_first ? cfx_permute(x, cfx_list(0, 3, 4, 1, 5, 2))
@@ -229,7 +230,8 @@ static cfx_tensor *to_space(cfx_tensor *x, int64_t b, bool block_first) {
 }
 
 static cfx_tensor *to_depth(cfx_tensor *x, int64_t b, bool block_first) {
-    int64_t n = x->shape[0], ch = x->shape[1], h = x->shape[2] / b, w = x->shape[3] / b;
+    int64_t n = onnx_size(x, 0), ch = onnx_size(x, 1);
+    int64_t h = onnx_size(x, 2) / b, w = onnx_size(x, 3) / b;
     x = cfx_reshape(x, cfx_list(n, ch, h, b, w, b));
     x = block_first ? cfx_permute(x, cfx_list(0, 3, 5, 1, 2, 4))
                     : cfx_permute(x, cfx_list(0, 1, 3, 5, 2, 4));
@@ -244,8 +246,8 @@ static bool block_mode(cfx_op_call *c, bool depth, bool *fine) {
     const char *mode = arg_text(c, 2);
     bool first = mode && !strcmp(mode, "DCR");
     bool fits = x->ndim == 4 && b > 0 && b < INT32_MAX &&
-                (depth ? x->shape[2] % b == 0 && x->shape[3] % b == 0
-                       : x->shape[1] % (b * b) == 0);
+                (depth ? onnx_size(x, 2) % b == 0 && onnx_size(x, 3) % b == 0
+                       : onnx_size(x, 1) % (b * b) == 0);
     *fine = fits && (first || (mode && !strcmp(mode, "CRD")));
     if (!fits)
         op_fail(c, "%s: blocks of %lld do not fit a tensor of shape %s", op_title(c), (long long)b,

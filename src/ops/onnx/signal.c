@@ -141,7 +141,7 @@ ONNX_OP(STFT) { /* signal, frame_step, window, frame_length, onesided */
     int64_t step, length;
     bool real;
     if (!is_signal(c, x) || !onnx_int(c, 1, 1, &step) ||
-        !onnx_int(c, 3, T(2) ? T(2)->numel : x->shape[1], &length))
+        !onnx_int(c, 3, T(2) ? T(2)->numel : onnx_size(x, 1), &length))
         return;
     cfx_tensor *frames = cfx_unfold(signal_of(x, &real), 1, length, step);
     if (T(2))
@@ -189,15 +189,15 @@ ONNX_OP(Col2Im) { /* input, image_shape, block_shape, dilations, pads, strides *
         each *= block[i];
         fits = block[i] > 0 && stride[i] > 0 && each < INT32_MAX;
     }
-    if (!fits || x->shape[1] % each) {
+    if (!fits || onnx_size(x, 1) % each) {
         op_fail(c, "Col2Im: blocks do not fit a tensor of shape %s",
                 cfx__shape_text(x->ndim, x->shape));
         return;
     }
-    int64_t channels = x->shape[1] / each;
+    int64_t channels = onnx_size(x, 1) / each;
     cfx_value shape = cfx_list(-1, each), kernel = cfx_list(each, 1);
     cfx_value crop = cfx_list_value(0, NULL);
-    cfx_value whole = cfx_list(x->shape[0], channels);
+    cfx_value whole = cfx_list(onnx_size(x, 0), channels);
     for (int i = 0; i < n; i++) {
         int64_t seen = image[i] + pads[i] + pads[n + i] - (block[i] - 1) * dilation[i] - 1;
         cfx_list_append(cfx_as_list(shape), cfx_int(seen / stride[i] + 1));
