@@ -81,9 +81,19 @@ uninstall:
 wheel: python
 	@tools/wheel $(B) build/wheel
 
+# Debian packages in build/deb: libcfx1, libcfx-dev, cfx and python3-cfx.
+deb: setup
+	@tools/setup dpkg-dev
+	@tools/deb build/deb
+
+# The command with all that it needs, in build/cfx-VERSION-x86_64.tar.gz: unpacked anywhere, it runs.
+tarball: setup build
+	@tools/setup libpng16-16 libturbojpeg0 libutf8proc2
+	@tools/tarball $(B) build
+
 clean:
 	@rm -rf build
 
 .NOTPARALLEL:
 .PHONY: all setup setup-tests configure build python demo test asan ubsan tsan memcheck fuzz coverage lint \
-    bench install uninstall wheel clean
+    bench install uninstall wheel deb tarball clean

@@ -2,7 +2,7 @@
  *
  * Read in this order: base (scopes, errors), value, object, tensor, group, op, ops, grad, nn,
  * graph, program, cost, pair, trace, run, session, check, rewrite, split, pass, quant, emit, draw,
- * pack, ranks.
+ * pack, image, tokenizer, ranks.
  *
  * Threads. Each has a context of its own: scopes, the recorded error, limits, modes, the random
  * stream. Counts are atomic, so any object may be kept by one thread and dropped by another. What
@@ -53,5 +53,7 @@
 #include <cfx/draw.h>
 #include <cfx/pack.h>
 #include <cfx/ranks.h>
+#include <cfx/image.h>
+#include <cfx/tokenizer.h>
 
 #endif

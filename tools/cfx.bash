@@ -54,13 +54,14 @@ _cfx() {
     --pass) _cfx_offer "$word" < <(cfx opt --list | cut -c3- | cut -d' ' -f1) ;;
     --log) _cfx_words "$word" api aten ;;
     --scheme) _cfx_words "$word" static dynamic weight ;;
-    --weights) _cfx_words "$word" int8 int4 ;;
+    --weights) [ "$command" = opt ] && _cfx_files "$word" "" || _cfx_words "$word" int8 int4 ;;
     --per) _cfx_words "$word" channel tensor group ;;
     --range) _cfx_words "$word" histogram minmax average percentile ;;
     --node | --around | --path | --tap | --focus | --skip) _cfx_offer "$word" < <(_cfx_nodes) ;;
-    --inputs | --expect | --calibrate) _cfx_files "$word" "" ;;
+    --inputs | --expect | --calibrate | --lora) _cfx_files "$word" "" ;;
+    --tokenizer) _cfx_files "$word" .json ;;
     --save | --save-taps) _cfx_files "$word" .safetensors ;;
-    --threads | --runs | --op | --depth | --size | --keep | --smooth | --target | --max-*) ;;
+    --threads | --runs | --batch | --image | --text | --alpha | --op | --depth | --size | --keep | --smooth | --target | --max-*) ;;
     *)
         case $word in
         -*)

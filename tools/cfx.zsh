@@ -33,7 +33,7 @@ _cfx() {
     --weights) compadd -- int8 int4; return ;;
     --per) compadd -- channel tensor group; return ;;
     --range) compadd -- histogram minmax average percentile; return ;;
-    --inputs|--expect|--calibrate) _files -g '*.(safetensors|npy|npz|pt)'; return ;;
+    --inputs|--expect|--calibrate) _files -g '*.(safetensors|npy|npz|pt|png|jpg|jpeg)'; return ;;
     --save|--save-taps) _files -g '*.safetensors'; return ;;
     --threads|--runs|--op|--depth|--size|--keep|--smooth|--target|--max-*) return ;;
     esac

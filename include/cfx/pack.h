@@ -45,6 +45,22 @@ CFX_API cfx_dict *cfx_tensors_read(const char *path);
  * read. */
 CFX_API bool cfx_tensors_are_in(const char *path);
 
+/* Gives a program the weights of such a file by their names; what stands in front of all names may
+ * differ ("module.", "model."). Floats are brought to the dtype that the program has; shapes must
+ * be the same. With `partial` weights that the file lacks stay as they were. What happened is put
+ * into `report` (NULL: nowhere) as lists of names: "loaded", "converted" (to another float dtype),
+ * "missing" (in the file), "unused" (of the file). False, with an error that names what does not
+ * fit; nothing is changed then. */
+CFX_API bool cfx_program_load_weights(cfx_program *p, const char *path, bool partial,
+                                      cfx_dict *report);
+/* Merges a LoRA adapter into the weights: W + alpha / r * B A, for linear layers, convolutions and
+ * embeddings, by the names that PEFT gives (lora_A, lora_B; lora_down, lora_up). Alpha is NaN for
+ * what adapter_config.json beside the file says (also alpha_pattern, use_rslora, fan_in_fan_out).
+ * Lists in `report`: "merged", "replaced" (weights that the adapter has whole), "unused". False,
+ * with an error, where nothing fits; nothing is changed then. */
+CFX_API bool cfx_program_merge_lora(cfx_program *p, const char *path, double alpha,
+                                    cfx_dict *report);
+
 /* Writes a program to a file that torch.export.load and cfx_open read: a .pt2 of the current layout
  * (PyTorch 2.11's), or, where the path ends in .fx, the graph as text with its tensors in a
  * .safetensors file beside it; where it ends in .onnx, an ONNX model, which cfx_open reads, with

@@ -22,6 +22,7 @@
 #define _GNU_SOURCE /* pthread_setaffinity_np */
 #include "cores.h"
 #include "held.h"
+#include "pool.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -99,6 +100,9 @@ static struct {
     atomic_int wake_ns;   /* what waking a helper took lately */
     bool forks;           /* what happens when the process forks is arranged for */
     helper helper[MOST];
+    atomic_bool watched;
+    atomic_size_t nspans;
+    cfx__pool_span spans[CFX__POOL_SPANS];
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake_ns = WAKE_NS};
 
 static _Thread_local bool inside; /* a piece is being done: what it calls runs alone */
@@ -254,6 +258,24 @@ static void hand_over(region *r) {
     cfx__text_release(&later.notes);
 }
 
+static void note_span(const helper *h, int64_t begin) {
+    const size_t at = atomic_fetch_add(&pool.nspans, 1);
+    if (at < CFX__POOL_SPANS)
+        pool.spans[at] = (cfx__pool_span){(int)(h - pool.helper), begin, cfx__clock_ns()};
+}
+
+void cfx__pool_watch(bool on) {
+    if (on)
+        atomic_store(&pool.nspans, 0);
+    atomic_store(&pool.watched, on);
+}
+
+size_t cfx__pool_spans(const cfx__pool_span **spans) {
+    const size_t n = atomic_load(&pool.nspans);
+    *spans = pool.spans;
+    return n < CFX__POOL_SPANS ? n : CFX__POOL_SPANS;
+}
+
 /* Ends at once where nobody has a claim. */
 static bool may_end(helper *h) {
     unsigned none = FREE;
@@ -274,8 +296,13 @@ static void *help(void *arg) {
             continue;
         note_wake(h);
         cfx__ctx_tls.memory_limit = h->work->memory_limit;
+        const int64_t begin = atomic_load_explicit(&pool.watched, memory_order_relaxed)
+                                  ? cfx__clock_ns()
+                                  : 0;
         work_on(h->work, h->number, NULL);
         atomic_store_explicit(&h->core, cfx__core_now(), memory_order_relaxed);
+        if (unlikely(begin))
+            note_span(h, begin);
         if (unlikely(cfx__ctx_tls.failed))
             hand_over(h->work);
         atomic_fetch_sub(&pool.busy, 1);

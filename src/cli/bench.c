@@ -21,6 +21,7 @@ static const char help[] =
     "inputs are made up: random floats, ones for integers and bools, sizes that are symbols at\n"
     "the smallest they may be (2 at least).\n"
     "  --inputs F       tensors to run on, as for cfx run\n"
+    "  --image HOW      how pictures become tensors, as for cfx run\n"
     "  --threads N      threads for one operator; all cores otherwise\n"
     "  --precision P    what products are computed of: f32, bf16 or f16; sums are f32 always\n"
     "  --runs N         how often; 20 otherwise\n"
@@ -286,7 +287,8 @@ static int run(int argc, char **argv) {
     bool reference = false, each = false;
     cli_words w = {argc, argv, .command = &cli_bench};
     while (cli_more(&w))
-        if (!cli_tensors(&w, "--inputs", &inputs) && !cli_number(&w, "--threads", &threads) &&
+        if (!cli_tensors(&w, "--inputs", &inputs) && !cli_image(&w) &&
+            !cli_number(&w, "--threads", &threads) &&
             !cli_number(&w, "--runs", &runs) && !cli_precision(&w) &&
             !cli_number(&w, "--busy", &busy) && !cli_number(&w, "--callers", &callers) &&
             !cli_flag(&w, "--reference", &reference) && !cli_flag(&w, "--each", &each))

@@ -21,6 +21,9 @@ typedef struct cli_command {
 extern const cli_command cli_bench, cli_compare, cli_convert, cli_decompose, cli_draw, cli_ops,
     cli_opt, cli_quantize, cli_rewrite, cli_run, cli_show;
 
+/* What cfx --version prints. */
+void cli_print_version(void);
+
 /* ---- words ----------------------------------------------------------------------------------- */
 
 /* Names that a word may have meant. */

@@ -17,6 +17,7 @@ static const char help[] =
     "  --inputs F       runs both on these inputs and compares the values of paired nodes: the\n"
     "                   largest error, the signal above it in dB, and what each node of B makes\n"
     "                   of A's values, which is where a difference starts\n"
+    "  --image HOW      how pictures become tensors, as for cfx run\n"
     "  --bisect         finds the node that makes the results differ by running B with more and\n"
     "                   more of A's values in the place of its own\n"
     "  --as json        all of it, with columns for 'cfx draw B --with'\n"
@@ -313,7 +314,8 @@ static int run(int argc, char **argv) {
     options o = {0};
     cli_words w = {argc, argv, .command = &cli_compare};
     while (cli_more(&w))
-        if (!cli_tensors(&w, "--inputs", &o.inputs) && !cli_value(&w, "--as", &o.form) &&
+        if (!cli_tensors(&w, "--inputs", &o.inputs) && !cli_image(&w) &&
+            !cli_value(&w, "--as", &o.form) &&
             !cli_value(&w, "-o", &o.page) && !cli_flag(&w, "--bisect", &o.bisect))
             cli_rest(&w, o.a ? &o.b : &o.a);
     if (w.wrong)

@@ -10,7 +10,7 @@ static cfx_node *placeholder(const cfx_program *p, int i) {
     return cfx_graph_find(p->module->graph, p->inputs[i].name);
 }
 
-static cfx_value declared(const cfx_program *p, int i) {
+cfx_value cli_declared_input(const cfx_program *p, int i) {
     return cfx_node_result(placeholder(p, i)).value;
 }
 
@@ -21,7 +21,7 @@ static const char *list_inputs(const cfx_program *p) {
         if (p->inputs[i].kind == CFX_IN_USER) {
             cfx__text_printf(&out, "%sin%d (%s): %s", k ? ", " : "", k, p->inputs[i].name,
                              p->inputs[i].constant ? cfx_value_repr(p->inputs[i].value)
-                                                   : cli_brief(declared(p, i)));
+                                                   : cli_brief(cli_declared_input(p, i)));
             k++;
         }
     return out.len ? cfx__text_take(&out) : "none";
@@ -29,7 +29,7 @@ static const char *list_inputs(const cfx_program *p) {
 
 /* A number where the program takes a number; tensors as they are. */
 static cfx_value fitted(const cfx_program *p, int i, cfx_value v) {
-    cfx_value val = declared(p, i);
+    cfx_value val = cli_declared_input(p, i);
     bool number = p->inputs[i].constant || val.tag == CFX_TAG_SYM || cfx_is_number(val);
     return number && v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->numel == 1
                ? cfx__tensor_get(cfx_as_tensor(v), 0)
@@ -45,8 +45,8 @@ static const char *one_line(const char *spec) {
 }
 
 /* The caller's inputs in flattened order; false, with an error, where the file does not fit. */
-static bool gather(const cfx_program *p, const char *path, const cfx_dict *file,
-                   cfx_list *leaves) {
+bool cli_gather_inputs(const cfx_program *p, const char *path, const cfx_dict *file,
+                       cfx_list *leaves) {
     int64_t used = 0;
     for (int i = 0, flat = 0, tensors = 0; i < p->ninputs; i++) {
         const cfx_input_spec *s = &p->inputs[i];
@@ -86,16 +86,20 @@ static cfx_args as_call(const cfx_program *p, cfx_value leaves) {
     return (cfx_args){(int)args->len, args->items, cfx_as_dict(cfx_as_list(tree)->items[1])};
 }
 
+cfx_value cli_call_inputs(cfx_program *p, cfx_value flat) {
+    return cfx_program_inputs_from((cfx_site){0}, p, as_call(p, flat));
+}
+
 bool cli_read_inputs(const cfx_program *p, const char *path, cfx_list *flat) {
     cfx_dict *file = cli_read_tensors(path, "in");
-    return file && gather(p, path, file, flat);
+    return file && cli_gather_inputs(p, path, file, flat);
 }
 
 cfx_value cli_inputs(cfx_program *p, const char *path) {
     cfx_value leaves = cfx_list_value(0, NULL);
     if (!cli_read_inputs(p, path, cfx_as_list(leaves)))
         return cfx_bad();
-    return cfx_program_inputs_from((cfx_site){0}, p, as_call(p, leaves));
+    return cli_call_inputs(p, leaves);
 }
 
 cfx_value cli_own_inputs(cfx_program *p, bool random) {
@@ -109,5 +113,5 @@ cfx_value cli_own_inputs(cfx_program *p, bool random) {
     if (cfx_as_list(leaves)->len)
         cli_say("cfx: inputs are %s\n", samples ? "the program's own samples"
                                                 : "made up: random floats, ones for the rest");
-    return cfx_program_inputs_from((cfx_site){0}, p, as_call(p, leaves));
+    return cli_call_inputs(p, leaves);
 }

@@ -59,6 +59,15 @@ void cli_put_stats(cfx_dict *row, const cfx_stats *s) {
     cfx_dict_set(row, "inf", cfx_int(s->infs));
 }
 
+const char *cli_large(int64_t n) {
+    static const char *const units[] = {"", " k", " M", " G", " T", " P"};
+    double size = (double)n;
+    int unit = 0;
+    for (; size >= 1000 && unit < COUNT(units) - 1; unit++)
+        size /= 1000;
+    return cfx__text_format(unit ? "%.1f%s" : "%.0f%s", size, units[unit]);
+}
+
 const char *cli_bytes(int64_t n) {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
     double size = (double)n;

@@ -4,6 +4,7 @@
 
 #include "cli.h"
 
+#include <cfx/image.h>
 #include <cfx/pack.h>
 
 #include "../tensor/tensor.h"
@@ -18,6 +19,7 @@ const char *cli_stats_text(const cfx_tensor *t);
 /* "12,345" and "1.2 MB"; scope. */
 const char *cli_count(int64_t n);
 const char *cli_bytes(int64_t n);
+const char *cli_large(int64_t n); /* "1.2 G" */
 /* Statistics as facts of a row. */
 void cli_put_stats(cfx_dict *row, const cfx_stats *s);
 
@@ -45,6 +47,10 @@ int cli_join(const char *model, const char *other, const char *const *wires, int
 /* cfx opt --dynamic: n sizes, "in0.0=batch", become symbols. */
 int cli_dynamic(const char *model, const char *inputs, const char *const *sizes, int n,
                 cli_out *out);
+/* cfx opt --weights and --lora (NULL: none): puts them into a program and says what did not fit;
+ * with --force weights may be missing. False with an error. */
+bool cli_put_weights(cfx_program *p, const char *weights, const char *lora, const char *alpha,
+                     const cli_out *out);
 int cli_reduce(const char *model, const char *inputs, const char *command, cli_out *out);
 
 /* ---- cfx run --------------------------------------------------------------------------------- */
@@ -58,6 +64,13 @@ bool cli_expect(const cfx_list *results, const cfx_list *names, const cfx_dict *
 /* Whether the word is the option, which names tensors: "F", "NAME=F" or "F:f32[3,4]", once or more
  * often. All of it is one text. */
 bool cli_tensors(cli_words *w, const char *name, const char **spec);
+/* --image size=224,mean=...: how pictures among such files become tensors, which is set at once. */
+bool cli_image(cli_words *w);
+#define CLI_IMAGE_HELP                                                                             \
+    "  --image HOW      how PNG and JPEG files become tensors, as torchvision does it:\n"         \
+    "                   size=224,mean=0.485,0.456,0.406,std=0.229,0.224,0.225; also resize=256\n" \
+    "                   (the shorter side first; none), channels=rgb|bgr|grey,\n"                 \
+    "                   layout=nchw|nhwc|chw|hwc, dtype=f32|u8\n"
 /* The tensors that such a text (NULL: none) names; scope. Those without a name are called
  * prefix0, prefix1. NULL, with an error. */
 cfx_dict *cli_read_tensors(const char *spec, const char *prefix);
@@ -70,6 +83,17 @@ cfx_value cli_find_tensor(const cfx_dict *file, const char *name, const char *pr
 cfx_value cli_inputs(cfx_program *p, const char *path);
 /* The caller's alone, in flattened order; false with the error. */
 bool cli_read_inputs(const cfx_program *p, const char *path, cfx_list *flat);
+/* The same from tensors by name, which `from` stands for in errors. */
+bool cli_gather_inputs(const cfx_program *p, const char *from, const cfx_dict *tensors,
+                       cfx_list *flat);
+/* The values of all inputs, of the caller's in flattened order; scope. */
+cfx_value cli_call_inputs(cfx_program *p, cfx_value flat);
+/* What input i of a program says that it takes. */
+cfx_value cli_declared_input(const cfx_program *p, int i);
+/* The files of a folder in order of their names, hidden ones left out, as lines; NULL, with an
+ * error, where it has none. Whether a path is a folder. Scope. */
+const char *cli_folder_files(const char *path);
+bool cli_is_folder(const char *path);
 
 /* The same without a file: the samples that the program was saved with, or, where it has none or
  * `random` says so, made-up ones, the same each time. Says which on stderr. */

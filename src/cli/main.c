@@ -83,7 +83,7 @@ static int run(int argc, char **argv) {
     if (asks && argc == 2)
         return help(true);
     if (!strcmp(argv[1], "--version")) {
-        cli_print("cfx %s\n", CFX_VERSION);
+        cli_print_version();
         return CLI_DONE;
     }
     const cli_command *command = find(argv[asks ? 2 : 1]);

@@ -15,6 +15,7 @@ static const char help[] =
     "       cfx opt MODEL -o OUT.pt2 --reduce [--check CMD] [--inputs F]\n"
     "       cfx opt MODEL -o OUT.pt2 --join OTHER [--wire INPUT=out0]...\n"
     "       cfx opt MODEL -o OUT.pt2 --dynamic IN.DIM=NAME... [--inputs F]\n"
+    "       cfx opt MODEL -o OUT.pt2 --weights F | --lora F [--alpha A]\n"
     "       cfx opt --list\n"
     "\n"
     "Runs passes over a program and writes what comes out.\n"
@@ -27,8 +28,18 @@ static const char help[] =
     "                   made-up inputs, and prints the largest error of each result. Where one is\n"
     "                   beyond the tolerance of its dtype, nothing is written\n"
     "  --inputs F       tensors to run on, as for cfx run\n"
+    "  --image HOW      how pictures become tensors, as for cfx run\n"
     "  --bisect CMD     the first application of a pass after which CMD fails; CMD is run by the\n"
     "                   shell with the name of a .pt2 as its last word. Nothing else is written\n"
+    "\n"
+    "Other weights; no pass runs then but those of --pass:\n"
+    "  --weights F      those of a state_dict, .safetensors, .pt or .npz, by their names; what\n"
+    "                   stands in front of all names may differ. Told are those that the program\n"
+    "                   does not have, and floats of another dtype, which are converted. Where\n"
+    "                   some are missing nothing is written without --force\n"
+    "  --lora F         merges a LoRA adapter (PEFT's adapter_model.safetensors, or its folder);\n"
+    "                   its scale is that of adapter_config.json beside it\n"
+    "  --alpha A        alpha for it instead; the scale is alpha by rank\n"
     "\n"
     "Part of a program instead:\n"
     "  --extract A..B   what lies between nodes A and B, both included, with its weights; A or B\n"
@@ -59,7 +70,7 @@ static const char help[] =
 enum { STEPS = 64, WIRES = 64, SIZES = 64 };
 
 typedef struct {
-    const char *model, *inputs, *bisect, *extract, *check, *join;
+    const char *model, *inputs, *bisect, *extract, *check, *join, *weights, *lora, *alpha;
     cli_out out;
     const char *wires[WIRES];
     int nwires;
@@ -232,8 +243,11 @@ static int bisect(const options *o, cfx_program *p) {
 
 static int opt(options *o) {
     cfx_program *p = cfx_to_aten(cli_read(o->model, &o->out));
-    if (!cfx_ok())
+    const bool weights = o->weights || o->lora;
+    if (!cfx_ok() || (weights && !cli_put_weights(p, o->weights, o->lora, o->alpha, &o->out)))
         return cli_trouble();
+    if (weights && !o->nsteps)
+        return cli_write(p, &o->out);
     if (o->bisect)
         return bisect(o, p);
     cfx_program *q = optimize(o, p, 0).program;
@@ -264,10 +278,13 @@ static int run(int argc, char **argv) {
                 return cli_usage(&cli_opt, "too many sizes");
             o.sizes[o.nsizes++] = size;
         } else if (!cli_program_out(&w, &o.out) && !cli_tensors(&w, "--inputs", &o.inputs) &&
+                   !cli_image(&w) &&
                    !cli_value(&w, "--bisect", &o.bisect) && !cli_flag(&w, "--list", &o.list) &&
                    !cli_flag(&w, "--explain", &o.explain) &&
                    !cli_value(&w, "--extract", &o.extract) && !cli_value(&w, "--join", &o.join) &&
                    !cli_flag(&w, "--reduce", &o.reduce) && !cli_value(&w, "--check", &o.check) &&
+                   !cli_value(&w, "--weights", &o.weights) && !cli_value(&w, "--lora", &o.lora) &&
+                   !cli_value(&w, "--alpha", &o.alpha) &&
                    !cli_flag(&w, "--verify", &o.verify)) {
             cli_rest(&w, &o.model);
         }
@@ -278,6 +295,11 @@ static int run(int argc, char **argv) {
         return list_passes();
     if (!o.model || (!o.out.path && !o.bisect))
         return cli_usage(&cli_opt, o.model ? "-o which file?" : "which MODEL?");
+    if (o.alpha && !o.lora)
+        return cli_usage(&cli_opt, "--alpha is for --lora");
+    if ((o.weights || o.lora) && (o.verify || o.extract || o.nsizes || o.join || o.reduce))
+        return cli_usage(&cli_opt, "other weights go in by themselves: write them to a file, and "
+                                   "go on from there");
     if (o.extract)
         return cli_extract(o.model, o.extract, &o.out);
     if (o.nsizes)

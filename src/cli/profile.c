@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+#include <cfx/ops.h>
+
+#include "../base/pool.h"
 #include "../run/run.h"
 #include "../value/json.h"
 
@@ -33,7 +36,8 @@ static cfx_dict *sizes_of(const cfx_program *p, cfx_value inputs) {
 
 void cli_profile_start(cli_profile *p, cfx_program *program, cfx_value inputs) {
     p->program = program;
-    p->cost = cfx_program_cost(program, sizes_of(program, inputs));
+    p->sizes = sizes_of(program, inputs);
+    p->cost = cfx_program_cost(program, p->sizes);
     if (!cfx_ok())
         cfx__error_forgive(); /* sizes that nothing tells: times are shown without costs */
     for (int i = 0; i < p->cost->n; i++)
@@ -60,6 +64,8 @@ void cli_profile_add(cli_profile *p, const cfx_ran *r, double end) {
         t.live = cost ? cost->live : t.live;
         cfx__text_printf(&nodes, "%s%s", i ? ", " : "", r->nodes[i]->name);
     }
+    t.bytes = cli_traffic(p, r->nnodes, r->nodes);
+    t.time = t.end - t.start;
     const bool aten = !strncmp(r->kernel, "torch.ops.", 10);
     t.kernel = kept(p, r->kernel + (aten ? 10 : 0));
     t.nodes = cfx__arena_copy(&p->texts, nodes.data, nodes.len);
@@ -68,18 +74,48 @@ void cli_profile_add(cli_profile *p, const cfx_ran *r, double end) {
     VEC_PUSH(p->rows, t);
 }
 
+void cli_profile_begin(cli_profile *p) {
+    const size_t n = p->rows.len;
+    if (n && p->runs && p->before.len != (size_t)p->runs * n)
+        p->before.len = 0, p->runs = 0; /* another number of kernels: no median with those */
+    for (size_t i = 0; i < n; i++)
+        VEC_PUSH(p->before, p->rows.data[i].time);
+    p->runs += n > 0;
+    p->rows.len = 0;
+}
+
+/* The times of all runs as one each. */
+static void take_medians(cli_profile *p) {
+    const size_t n = p->rows.len;
+    if (!p->runs || p->before.len != (size_t)p->runs * n)
+        return;
+    double *times = cfx__alloc(((size_t)p->runs + 1) * sizeof *times);
+    for (size_t i = 0; i < n; i++) {
+        times[p->runs] = p->rows.data[i].time;
+        for (int k = 0; k < p->runs; k++)
+            times[k] = p->before.data[(size_t)k * n + i];
+        p->rows.data[i].time = cli_median(times, p->runs + 1);
+    }
+    cfx__free(times);
+    p->runs++;
+    p->before.len = 0;
+}
+
 void cli_profile_end(cli_profile *p) {
     VEC_FREE(p->rows);
+    VEC_FREE(p->before);
     cfx__map_release(&p->at);
     cfx__arena_release(&p->texts);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
+/* Kernels of one name. */
 typedef struct line {
-    const char *name;
-    double time;
-    int64_t calls, flops;
+    const char *name, *kernel;
+    double time, limit;
+    double memory; /* of the limit: what memory asks for */
+    int64_t calls, flops, bytes;
 } line;
 
 typedef struct lines {
@@ -88,16 +124,22 @@ typedef struct lines {
     cfx__map index;
 } lines;
 
-static void add_line(lines *l, const char *name, double time, int64_t flops) {
+static void add_line(lines *l, const cli_machine *m, const char *name, const cli_times *t) {
     uintptr_t at = (uintptr_t)cfx__map_get(&l->index, name);
+    bool memory;
     if (!at) {
-        VEC_PUSH(*l, ((line){.name = name}));
+        VEC_PUSH(*l, ((line){.name = name, .kernel = t->kernel}));
         at = l->len;
         cfx__map_set(&l->index, name, (void *)at);
     }
-    l->data[at - 1].time += time;
-    l->data[at - 1].flops += flops;
-    l->data[at - 1].calls++;
+    line *to = &l->data[at - 1];
+    const double limit = cli_limit(m, t, &memory);
+    to->time += t->time;
+    to->limit += limit;
+    to->memory += memory ? limit : 0;
+    to->flops += t->flops;
+    to->bytes += t->bytes;
+    to->calls++;
 }
 
 static int by_time(const void *a, const void *b) {
@@ -106,47 +148,77 @@ static int by_time(const void *a, const void *b) {
 }
 
 /* The path of the innermost module around a node; "" for none. */
-static const char *module_of(const cfx_node *n) {
-    cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
-    if (stack.tag != CFX_TAG_DICT || !cfx_as_dict(stack)->len)
-        return "";
-    cfx_value last = cfx_as_dict(stack)->entries[cfx_as_dict(stack)->len - 1].value;
-    const char *path = last.tag == CFX_TAG_TUPLE && cfx_as_list(last)->len
-                           ? cfx_text(cfx_as_list(last)->items[0])
-                           : NULL;
-    return path ? path : "";
-}
+static const char *module_of(const cfx_node *n) { return cli_module_of(n); }
 
-/* FLOP a microsecond that this machine reaches on a product of matrices. */
-static double measured_peak(void) {
-    enum { N = 768, TIMES = 3 };
+/* The best of a few runs of work, in a microsecond. */
+static double rate(cfx_tensor *(*run)(cfx_tensor *x), cfx_tensor *x, double work) {
+    enum { TIMES = 3 };
     double best = 0;
-    CFX_SCOPE {
-        cfx_tensor *a = cfx_ones(cfx_list(N, N)), *b = cfx_ones(cfx_list(N, N));
-        for (int i = 0; i <= TIMES; i++)
-            CFX_SCOPE {
-                double start = now_us();
-                cfx_mm(a, b);
-                double rate = 2.0 * N * N * N / (now_us() - start);
-                best = i && rate > best ? rate : best;
-            }
-    }
+    for (int i = 0; i <= TIMES; i++)
+        CFX_SCOPE {
+            double start = now_us();
+            run(x);
+            const double reached = work / (now_us() - start);
+            best = i && reached > best ? reached : best;
+        }
     return best;
 }
 
-static void print_lines(lines *l, const char *title, double total, double peak, size_t most) {
+static cfx_tensor *multiply(cfx_tensor *x) { return cfx_mm(x, x); }
+static cfx_tensor *copy(cfx_tensor *x) { return cfx_neg_(x); }
+
+/* A product of matrices, and a pass over more memory than the caches have. */
+static cli_machine measure(void) {
+    enum { N = 768, LONG = 1 << 24 };
+    cli_machine m;
+    CFX_SCOPE {
+        m.flops = rate(multiply, cfx_ones(cfx_list(N, N)), 2.0 * N * N * N);
+        m.bytes = rate(copy, cfx_ones(cfx_list(LONG)), 8.0 * LONG);
+    }
+    return m;
+}
+
+double cli_limit(const cli_machine *m, const cli_times *t, bool *memory) {
+    const double arithmetic = m->flops > 0 ? (double)t->flops / m->flops : 0;
+    const double traffic = m->bytes > 0 ? (double)t->bytes / m->bytes : 0;
+    /* in less time than memory gives: it came from a cache, or little of an input was read */
+    *memory = traffic > arithmetic && traffic <= t->time;
+    const double limit = *memory ? traffic : arithmetic;
+    return limit < t->time ? limit : t->time;
+}
+
+static void note_line(const char *table, const line *l, double total) {
+    cli_answer_row(table, cfx_dict_of("name", l->name, "kernel", l->kernel, "calls",
+                                      cfx_int(l->calls), "ms", cli_fact(l->time / 1e3), "share",
+                                      cli_fact(l->time / total), "flops", cfx_int(l->flops),
+                                      "bytes", cfx_int(l->bytes), "of_limit",
+                                      cli_fact(l->limit / l->time), "bound",
+                                      l->memory > l->limit / 2 ? "memory" : "arithmetic"));
+}
+
+static void print_lines(lines *l, const char *title, const char *table, double total,
+                        size_t most) {
     int width = (int)strlen(title);
+    const bool named = !strcmp(table, "nodes");
     if (l->len)
         qsort(l->data, l->len, sizeof *l->data, by_time);
     for (size_t i = 0; i < l->len && i < most; i++)
         width = (int)strlen(l->data[i].name) > width ? (int)strlen(l->data[i].name) : width;
-    cli_print("\n%-*s %7s %12s %7s %10s\n", width, title, "calls", "time (us)", "share", "of peak");
-    for (size_t i = 0; i < l->len && i < most; i++) {
+    cli_print("\n%-*s %6s %12s %6s %10s %10s %9s  %s\n", width, title, "calls", "time (us)",
+              "share", "FLOPs", "bytes", "of limit", "bound by");
+    for (size_t i = 0; i < l->len; i++) {
         const line *at = &l->data[i];
-        cli_print("%-*s %7lld %12.1f %6.1f%%", width, *at->name ? at->name : "(no module)",
-                  (long long)at->calls, at->time, 100 * at->time / total);
-        if (at->flops && at->time > 0 && peak > 0)
-            cli_print(" %9.0f%%", 100 * (double)at->flops / at->time / peak);
+        note_line(table, at, total);
+        if (i >= most)
+            continue;
+        cli_print("%-*s %6lld %12.1f %5.1f%% %10s %10s", width, at->name, (long long)at->calls,
+                  at->time, 100 * at->time / total, at->flops ? cli_large(at->flops) : "",
+                  at->bytes ? cli_bytes(at->bytes) : "");
+        if (at->limit > 0 && at->time > 0)
+            cli_print(" %8.0f%%  %-10s", 100 * at->limit / at->time,
+                      at->memory > at->limit / 2 ? "memory" : "arithmetic");
+        if (named)
+            cli_print("  %s", at->kernel);
         cli_print("\n");
     }
     if (l->len > most)
@@ -155,24 +227,26 @@ static void print_lines(lines *l, const char *title, double total, double peak, 
     cfx__map_release(&l->index);
 }
 
-void cli_profile_print(const cli_profile *p) {
-    lines kernels = {0}, modules = {0}, nodes = {0};
+void cli_profile_print(cli_profile *p) {
+    lines kernels = {0}, nodes = {0};
     double total = 1e-9;
+    const cli_machine m = measure();
     for (size_t i = 0; i < p->rows.len; i++) {
-        const cli_times *r = &p->rows.data[i];
-        double time = r->end - r->start;
-        add_line(&kernels, r->kernel, time, r->flops);
-        add_line(&modules, module_of(r->node), time, r->flops);
-        add_line(&nodes, r->nodes, time, r->flops);
-        total += time;
+        add_line(&kernels, &m, p->rows.data[i].kernel, &p->rows.data[i]);
+        add_line(&nodes, &m, p->rows.data[i].nodes, &p->rows.data[i]);
+        total += p->rows.data[i].time;
     }
-    double peak = measured_peak();
-    cli_print(
-        "%zu kernels in %.3f ms; this machine reaches %.1f GFLOP/s on a product of matrices\n",
-        p->rows.len, total / 1e3, peak / 1e3);
-    print_lines(&kernels, "kernel", total, peak, LISTED);
-    print_lines(&modules, "module", total, peak, LISTED);
-    print_lines(&nodes, "slowest, by their nodes", total, peak, SLOWEST);
+    cli_print("%zu kernels in %.3f ms%s; this machine reaches %.1f GFLOP/s on a product of "
+              "matrices and moves %.1f GB/s\n", p->rows.len, total / 1e3,
+              p->runs > 1 ? cfx__text_format(" (medians of %d runs)", p->runs) : "", m.flops / 1e3,
+              m.bytes / 1e3);
+    cli_answer("ms", cli_fact(total / 1e3));
+    cli_answer("runs", cfx_int(p->runs ? p->runs : 1));
+    cli_answer("machine_flops_per_second", cli_fact(m.flops * 1e6));
+    cli_answer("machine_bytes_per_second", cli_fact(m.bytes * 1e6));
+    print_lines(&kernels, "kernel", "kernels", total, LISTED);
+    cli_profile_tree(p, &m, total);
+    print_lines(&nodes, "slowest, by their nodes", "nodes", total, SLOWEST);
 }
 
 /* ---- the trace ------------------------------------------------------------------------------- */
@@ -195,6 +269,8 @@ static void put_event(cfx__text *t, const cli_times *r) {
     put_text(t, "nodes", r->nodes);
     put_text(t, "result", r->result);
     put_text(t, "module", module_of(r->node));
+    cfx__text_printf(t, ",\"flops\":%lld,\"bytes\":%lld,\"median_us\":%.3f", (long long)r->flops,
+                     (long long)r->bytes, r->time);
     cfx__text_puts(t, "}},\n");
     cfx__text_release(&target);
 }
@@ -243,13 +319,32 @@ static void put_counter(cfx__text *t, const cli_profile *p) {
                              p->rows.data[i].start, (long long)p->rows.data[i].live);
 }
 
+/* What the helpers of the pool did, a row for each. */
+static void put_threads(cfx__text *t, const cli_profile *p) {
+    const cfx__pool_span *spans;
+    const size_t n = cfx__pool_spans(&spans);
+    uint64_t named = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double begin = (double)spans[i].begin * 1e-3 - p->start;
+        cfx__text_printf(t, "{\"name\":\"helps\",\"cat\":\"thread\",\"ph\":\"X\",\"pid\":1,"
+                            "\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f},\n",
+                         spans[i].thread + 3, begin,
+                         (double)(spans[i].end - spans[i].begin) * 1e-3);
+        if (!(named >> spans[i].thread & 1))
+            cfx__text_printf(t, "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%d,"
+                                "\"args\":{\"name\":\"thread %d\"}},\n",
+                             spans[i].thread + 3, spans[i].thread + 1);
+        named |= 1ull << spans[i].thread;
+    }
+}
+
 static void put_columns(cfx__text *t, const cli_profile *p, const cfx_dict *columns) {
     cfx__text_puts(t, "\"columns\":{\"time (us)\":{");
     for (size_t i = 0; i < p->rows.len; i++) {
         const cli_times *r = &p->rows.data[i];
         cfx__text_puts(t, i ? "," : "");
         cfx__json_string(t, r->node->name, strlen(r->node->name));
-        cfx__text_printf(t, ":%.3f", r->end - r->start);
+        cfx__text_printf(t, ":%.3f", r->time);
     }
     cfx__text_putc(t, '}');
     for (int64_t i = 0; columns && i < columns->len; i++) {
@@ -262,14 +357,16 @@ static void put_columns(cfx__text *t, const cli_profile *p, const cfx_dict *colu
     cfx__text_putc(t, '}');
 }
 
-bool cli_profile_write(const cli_profile *p, const char *path, const cfx_dict *columns) {
+bool cli_profile_write(cli_profile *p, const char *path, const cfx_dict *columns) {
     cfx__text t = {0};
+    take_medians(p);
     cfx__text_puts(&t, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
     for (size_t i = 0; i < p->rows.len; i++)
         put_event(&t, &p->rows.data[i]);
     for (int64_t level = 0; put_modules(&t, p, level); level++)
         continue;
     put_counter(&t, p);
+    put_threads(&t, p);
     static const char *const rows[] = {"kernels", "modules"};
     for (int i = 0; i < 2; i++)
         cfx__text_printf(&t, "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%d,"

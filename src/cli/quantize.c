@@ -18,6 +18,7 @@ static const char help[] =
     "  --scheme S         static: ranges from calibration (the default); dynamic: inputs of "
     "linear\n"
     "                     layers by the range that they have when it runs; weight: weights alone\n"
+    "  --image HOW        how pictures among them become tensors, as for cfx run\n"
     "  --weights T        int8 (the default) or int4\n"
     "  --per P            what shares a scale in a weight: channel (the default), tensor, or\n"
     "                     group N: so many inputs of each result of a linear layer\n"
@@ -138,7 +139,8 @@ static bool read_options(options *o, int argc, char **argv) {
             read_choice(&w, "--weights", weights, 2, &weight) ||
             read_list(&w, "--calibrate", o->calibrate, &o->ncalibrate, FILES, true) ||
             read_list(&w, "--skip", o->skip, &o->nskip, SKIPS, false) ||
-            cli_program_out(&w, &o->out) || cli_value(&w, "--target", &o->target) ||
+            cli_program_out(&w, &o->out) || cli_image(&w) ||
+            cli_value(&w, "--target", &o->target) ||
             cli_flag(&w, "--report", &o->report) ||
             cli_flag(&w, "--keep-bias", &o->how.keep_bias))
             continue;
@@ -158,12 +160,21 @@ static bool read_options(options *o, int argc, char **argv) {
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
+static void read_batch(const cfx_program *p, const char *file, cfx_list *all) {
+    cfx_value batch = cfx_list_value(0, NULL);
+    if (cli_read_inputs(p, file, cfx_as_list(batch)))
+        cfx_list_append(all, batch);
+}
+
+/* A file is a batch; of a folder each file is. */
 static cfx_value read_batches(const cfx_program *p, const char *const *files, int n) {
     cfx_value all = cfx_list_value(0, NULL);
     for (int i = 0; i < n && cfx_ok(); i++) {
-        cfx_value batch = cfx_list_value(0, NULL);
-        if (cli_read_inputs(p, files[i], cfx_as_list(batch)))
-            cfx_list_append(cfx_as_list(all), batch);
+        const char *line = cli_is_folder(files[i]) ? cli_folder_files(files[i]) : files[i];
+        for (const char *end; line && cfx_ok(); line = *end ? end + 1 : NULL) {
+            end = line + strcspn(line, "\n");
+            read_batch(p, cfx__text_format("%.*s", (int)(end - line), line), cfx_as_list(all));
+        }
     }
     return all;
 }

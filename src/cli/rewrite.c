@@ -20,6 +20,7 @@ static const char help[] =
     "  --verify         runs the program before and after and compares, as for cfx opt; where a\n"
     "                   result differs, nothing is written\n"
     "  --inputs F       tensors to run on, as for cfx run\n"
+    "  --image HOW      how pictures become tensors, as for cfx run\n"
     "\n"
     "Exit: 0 done, 1 a result differs, 2 trouble.\n";
 
@@ -45,7 +46,8 @@ static int run(int argc, char **argv) {
     cli_words w = {argc, argv, .command = &cli_rewrite};
     while (cli_more(&w))
         if (!cli_value(&w, "--rules", &rules) && !cli_program_out(&w, &out) &&
-            !cli_tensors(&w, "--inputs", &inputs) && !cli_flag(&w, "--verify", &verify))
+            !cli_tensors(&w, "--inputs", &inputs) && !cli_image(&w) &&
+            !cli_flag(&w, "--verify", &verify))
             cli_rest(&w, &model);
     if (w.wrong)
         return CLI_TROUBLE;

@@ -1,13 +1,15 @@
 /* cfx run: a program on inputs from a file; results shown, saved or compared; values tapped, calls
  * logged, nodes timed. */
 #include "profile.h"
+#include "samples.h"
 #include "watch.h"
 
 #include <string.h>
 #include <unistd.h>
 
-#include "../value/json.h"
+#include "../base/pool.h"
 #include "../run/run.h"
+#include "../value/json.h"
 
 static const char help[] =
     "usage: cfx run MODEL [--inputs F | --random] [OPTION]...\n"
@@ -15,10 +17,14 @@ static const char help[] =
     "Runs a program. Inputs are called in0, in1, ... in flattened order, or by their own names\n"
     "('cfx show MODEL --as program' lists them); results are out0, out1, ... Without --save and\n"
     "--expect the results are printed.\n"
-    "  --inputs F       tensors to run on: .safetensors, .npy, .npz or .pt (of torch.save);\n"
-    "                   NAME=F for one of them, F:f32[3,4] for plain numbers; may be given more\n"
-    "                   than once. Otherwise those that the program was saved with, or made-up\n"
-    "                   ones where it has none\n"
+    "  --inputs F       tensors to run on: .safetensors, .npy, .npz or .pt (of torch.save), PNG\n"
+    "                   or JPEG; NAME=F for one of them, F:f32[3,4] for plain numbers; may be\n"
+    "                   given more than once. Of a folder each file is a sample. Otherwise those\n"
+    "                   that the program was saved with, or made-up ones where it has none\n"
+    CLI_IMAGE_HELP
+    "  --text TEXT      tokens of a text, for language models; a sample each time it is given\n"
+    "  --tokenizer F    Hugging Face's tokenizer.json for it: BPE or WordPiece\n"
+    "  --batch N        samples that are run at once; 1 otherwise, or what the program takes\n"
     "  --random         made-up inputs: random floats, ones for the rest, the same each time\n"
     "  --save F         writes the results as .safetensors\n"
     "  --expect F       compares the results with such files: per result the largest error, and\n"
@@ -33,8 +39,10 @@ static const char help[] =
     "                   numbers\n"
     "  --check RULE     'op:softmax in [0, 1]': values of nodes lie in a range; exit 1 where not\n"
     "  --log api|aten   prints each call: as the graph names it, or as the dispatcher sees it\n"
-    "  --profile F      runs once more and prints time by kernel, module and node; writes when\n"
-    "                   each kernel ran, as a Chrome trace (Perfetto; 'cfx draw --with')\n"
+    "  --profile F      runs it warm and prints time by kernel, module and node, beside FLOPs,\n"
+    "                   bytes and the share of the machine's limit; writes when each kernel\n"
+    "                   ran, as a Chrome trace (Perfetto; 'cfx draw --with')\n"
+    "  --runs N         how often for --profile, which tells medians; 5 otherwise\n"
     "  --memory F.svg   draws the bytes alive over the program, and what is alive at the peak\n"
     "  --reference      runs node by node through the interpreter, not as a plan\n"
     "  --threads N      threads for one operator; all cores otherwise\n"
@@ -43,8 +51,9 @@ static const char help[] =
     "Exit: 0 done or same, 1 differs or a check failed, 2 trouble.\n";
 
 typedef struct {
-    const char *model, *inputs, *save, *expect, *log, *profile, *memory;
-    int threads;
+    const char *model, *save, *expect, *log, *profile, *memory;
+    cli_given given;
+    int threads, runs;
     bool reference, random;
 } options;
 
@@ -53,6 +62,7 @@ typedef struct {
     cfx_program *p;
     cli_watch watch;
     cli_profile profile;
+    cli_samples samples;
     int64_t at;      /* nodes run so far */
     double start;    /* of the run */
     double told;     /* when progress was shown last */
@@ -138,15 +148,25 @@ static bool save(const job *j, const cfx_list *results) {
     return cfx_safetensors_write(j->o.save, file, NULL);
 }
 
-static int finish(job *j, cfx_value result) {
-    cfx_value flat = cfx_list_value(0, NULL), names = names_of_results(j->p);
-    cfx_tree_flatten(result, cfx_as_list(flat));
+/* Results, in flattened order; of a sample that has a name with it in front. */
+static void print_results(const job *j, const char *name, const cfx_list *flat) {
+    if (*name)
+        cli_print("%s\n", name);
+    for (int64_t i = 0; i < flat->len; i++)
+        print_value(j, cfx__text_format("%s%sout%lld", cli_answers() ? name : "",
+                                        cli_answers() && *name ? ":" : "", (long long)i),
+                    flat->items[i], true);
+}
+
+static int finish(job *j) {
+    const cli_samples *s = &j->samples;
+    cfx_value flat = cli_samples_all(s), names = names_of_results(j->p);
     bool same = true;
     bool looked = cli_watches(&j->watch) || j->o.log || j->o.profile || j->o.memory;
-    if (!j->o.save && !j->o.expect && !looked)
-        for (int64_t i = 0; i < cfx_as_list(flat)->len; i++)
-            print_value(j, cfx__text_format("out%lld", (long long)i), cfx_as_list(flat)->items[i],
-                        true);
+    if (!cfx_ok())
+        return cli_trouble();
+    for (int64_t i = 0; !j->o.save && !j->o.expect && !looked && i < s->names->len; i++)
+        print_results(j, cfx_text(s->names->items[i]), cfx_as_list(cli_samples_of(s, i)));
     if (j->o.save && !save(j, cfx_as_list(flat)))
         return cli_trouble();
     if (!cli_watch_end(&j->watch))
@@ -224,7 +244,7 @@ static cfx_value execute(job *j, cfx_value inputs) {
 }
 
 /* The first run plans, packs weights and reads pages, which is not what a profile is of: its result
- * is kept, and the run after it is timed. */
+ * is kept, and the runs after it are timed. */
 static cfx_value execute_warm(job *j, cfx_value inputs) {
     const options asked = j->o;
     j->o.profile = NULL;
@@ -235,26 +255,65 @@ static cfx_value execute_warm(job *j, cfx_value inputs) {
     j->o = asked;
     j->o.log = NULL;
     j->watch = (cli_watch){0};
-    j->at = 0;
-    execute(j, inputs);
+    for (int i = 0; i < (asked.runs ? asked.runs : 5) && cfx_ok(); i++)
+        CFX_SCOPE {
+            j->at = 0;
+            cli_profile_begin(&j->profile);
+            cfx__pool_watch(true);
+            execute(j, inputs);
+            cfx__pool_watch(false);
+            j->profile.start = j->start;
+        }
     j->o = asked;
     j->watch = seen;
     return result;
 }
 
+/* Runs on all inputs of the program; what comes out is noted. */
+static bool run_once(job *j, cfx_value inputs) {
+    if (j->o.profile || j->o.memory)
+        cli_profile_start(&j->profile, j->p, inputs);
+    cfx_value result = cfx_ok() ? execute_warm(j, inputs) : cfx_bad();
+    cfx_value flat = cfx_list_value(0, NULL);
+    if (cfx_ok())
+        cfx_tree_flatten(result, cfx_as_list(flat));
+    cli_samples_add(&j->samples, flat);
+    return cfx_ok();
+}
+
+static bool run_given(job *j) {
+    if (!cli_samples_read(&j->samples, j->p, &j->o.given))
+        return false;
+    const int64_t runs = cli_samples_runs(&j->samples);
+    if (runs > 1 && (j->o.profile || j->o.memory || j->watch.save)) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "%s is of one run, and these are %lld; --batch puts samples together",
+                 j->watch.save ? "--save-taps" : j->o.profile ? "--profile" : "--memory",
+                 (long long)runs);
+        return false;
+    }
+    for (int64_t i = 0; i < runs && cfx_ok(); i++)
+        run_once(j, cli_call_inputs(j->p, cli_samples_inputs(&j->samples, i)));
+    return cfx_ok();
+}
+
+/* On inputs that nobody gave. */
+static bool run_own(job *j) {
+    cfx_value lists[] = {cfx_list_value(0, NULL), cfx_list_value(0, NULL), cfx_list_value(0, NULL)};
+    j->samples = (cli_samples){.program = j->p, .names = cfx_as_list(lists[0]), .each = 1,
+                               .leaves = cfx_as_list(lists[1]), .results = cfx_as_list(lists[2])};
+    cfx_list_append(j->samples.names, cfx_string_value(""));
+    cfx_list_append(j->samples.leaves, cfx_none());
+    return run_once(j, cli_own_inputs(j->p, j->o.random));
+}
+
 static int run_program(job *j) {
     j->p = cfx_open(j->o.model);
     cfx_set_grad_mode(CFX_INFERENCE);
-    cfx_value inputs = cfx_failed(j->p) ? cfx_bad()
-                       : j->o.inputs ? cli_inputs(j->p, j->o.inputs)
-                                     : cli_own_inputs(j->p, j->o.random);
     if (!cfx_ok() || (cli_watches(&j->watch) && !cli_watch_start(&j->watch, j->p)))
         return cli_trouble();
-    if (j->o.profile || j->o.memory)
-        cli_profile_start(&j->profile, j->p, inputs);
-    cfx_value result = execute_warm(j, inputs);
-    if (cfx_ok())
-        return finish(j, result);
+    if (j->o.given.inputs || j->o.given.ntexts ? run_given(j) : run_own(j))
+        return finish(j);
     cfx_error_note("Program: %s", j->o.model);
     return cli_trouble();
 }
@@ -272,12 +331,13 @@ static int run(int argc, char **argv) {
         } else if (cli_value(&w, "--check", &rule)) {
             if (rule && !cli_watch_rule(&j.watch, rule))
                 return cli_trouble();
-        } else if (!cli_tensors(&w, "--inputs", &o->inputs) && !cli_value(&w, "--save", &o->save) &&
+        } else if (!cli_given_option(&w, &o->given) && !cli_value(&w, "--save", &o->save) &&
                    !cli_tensors(&w, "--expect", &o->expect) && !cli_value(&w, "--log", &o->log) &&
                    !cli_value(&w, "--profile", &o->profile) &&
                    !cli_value(&w, "--memory", &o->memory) &&
                    !cli_value(&w, "--save-taps", &j.watch.save) &&
                    !cli_number(&w, "--threads", &o->threads) && !cli_precision(&w) &&
+                   !cli_number(&w, "--runs", &o->runs) &&
                    !cli_flag(&w, "--stats", &j.watch.stats) &&
                    !cli_flag(&w, "--reference", &o->reference) &&
                    !cli_flag(&w, "--random", &o->random) &&
@@ -293,6 +353,13 @@ static int run(int argc, char **argv) {
         return cli_usage(&cli_run, "--log is api or aten, not '%s'", o->log);
     if (j.watch.save && !j.watch.ntaps)
         return cli_usage(&cli_run, "--save-taps wants to know what: --tap SELECTOR");
+    if (!o->given.ntexts != !o->given.tokenizer)
+        return cli_usage(&cli_run, o->given.ntexts ? "--text needs --tokenizer tokenizer.json"
+                                                   : "--tokenizer is for --text");
+    if (o->given.batch && !o->given.inputs && !o->given.ntexts)
+        return cli_usage(&cli_run, "--batch of which samples? --inputs or --text give some");
+    if (o->runs && !o->profile)
+        return cli_usage(&cli_run, "--runs is for --profile; 'cfx bench' times a program");
     j.watch.model = o->model;
     if (o->threads)
         cfx_set_num_threads(o->threads);

@@ -7,6 +7,21 @@
 
 #include "../tensor/tensor.h"
 
+static cfx_image_options picture; /* how pictures become tensors */
+static bool pictures;             /* that was said */
+
+bool cli_image(cli_words *w) {
+    const char *text = NULL;
+    if (!cli_value(w, "--image", &text))
+        return false;
+    if (text && !cfx_image_options_parse(text, &picture)) {
+        cli_trouble();
+        w->wrong = true;
+    }
+    pictures |= text != NULL;
+    return true;
+}
+
 bool cli_tensors(cli_words *w, const char *name, const char **spec) {
     const char *text = NULL;
     if (!cli_value(w, name, &text))
@@ -75,9 +90,23 @@ static const char *after_name(const char *text) {
     return !equals || equals == text || is_there(text) ? NULL : equals + 1;
 }
 
+static cfx_dict *read_picture(const char *path) {
+    cfx_dict *one = cfx_dict_new();
+    if (!pictures) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "'%s' is a picture: --image size=224,mean=0.485,0.456,0.406,std=0.229,0.224,0.225 "
+                 "or the like says what the program takes of it", path);
+        return NULL;
+    }
+    cfx_dict_set(one, "0", cfx_tensor_value(cfx_image_prepare(cfx_image_read(path), &picture)));
+    return cfx_ok() ? one : NULL;
+}
+
 static cfx_dict *read_one(const char *text) {
     raw r;
     const char *colon = is_there(text) ? NULL : find_raw(text, &r);
+    if (!colon && cfx_image_is_in(text))
+        return read_picture(text);
     if (!colon)
         return cfx_tensors_read(text);
     cfx_dict *one = cfx_dict_new();

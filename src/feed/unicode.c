@@ -1,0 +1,134 @@
+/* What characters are: by a table for ASCII, by utf8proc for the rest. */
+#include "tokenizer.h"
+
+enum { COMPAT = 1 << 2, COMPOSE = 1 << 3, DECOMPOSE = 1 << 4, STABLE = 1 << 1 };
+
+static bool open_library(cfx__unicode *u) {
+    static const char *const files[] = {"libutf8proc.so.3", "libutf8proc.so.2", "libutf8proc.so",
+                                        NULL};
+    static const cfx__library utf8proc = {files, "libutf8proc2",
+                                          "tokens of texts that are not ASCII"};
+    static const char *const names[] = {"utf8proc_category", "utf8proc_tolower", "utf8proc_toupper",
+                                        "utf8proc_decompose", "utf8proc_normalize_utf32"};
+    void (*found[COUNT(names)])(void);
+    if (!cfx__library_open(&utf8proc, COUNT(names), names, found))
+        return false;
+    memcpy(&u->category, &found[0], sizeof found[0]);
+    memcpy(&u->lower, &found[1], sizeof found[1]);
+    memcpy(&u->upper, &found[2], sizeof found[2]);
+    memcpy(&u->decompose, &found[3], sizeof found[3]);
+    memcpy(&u->normalize, &found[4], sizeof found[4]);
+    return u->open = true;
+}
+
+bool cfx__unicode_open(cfx__unicode *u, const char *text, size_t len) {
+    for (size_t i = 0; i < len && !u->open; i++)
+        if (text[i] & 0x80)
+            return open_library(u);
+    return true;
+}
+
+/* Of the signs of ASCII. */
+static cfx__category sign(uint32_t c) {
+    switch (c) {
+    case ' ': return CFX__ZS;
+    case '_': return CFX__PC;
+    case '-': return CFX__PD;
+    case '(': case '[': case '{': return CFX__PS;
+    case ')': case ']': case '}': return CFX__PE;
+    case '$': return CFX__SC;
+    case '+': case '<': case '=': case '>': case '|': case '~': return CFX__SM;
+    case '^': case '`': return CFX__SK;
+    default: return CFX__PO;
+    }
+}
+
+uint32_t cfx__unicode_is(const cfx__unicode *u, uint32_t c) {
+    if (c >= 0x80)
+        return u->open ? 1u << u->category((int32_t)c) : 1u << CFX__CN;
+    if (c < 32 || c == 127)
+        return 1u << CFX__CC;
+    return 1u << (c >= 'a' && c <= 'z'   ? CFX__LL
+                  : c >= 'A' && c <= 'Z' ? CFX__LU
+                  : c >= '0' && c <= '9' ? CFX__ND
+                                         : sign(c));
+}
+
+uint32_t cfx__unicode_lower(const cfx__unicode *u, uint32_t c) {
+    if (c < 0x80)
+        return c >= 'A' && c <= 'Z' ? c + 32 : c;
+    return u->open ? (uint32_t)u->lower((int32_t)c) : c;
+}
+
+uint32_t cfx__unicode_fold(const cfx__unicode *u, uint32_t c) {
+    if (c >= 0x80 && u->open)
+        c = (uint32_t)u->upper((int32_t)c);
+    return cfx__unicode_lower(u, c);
+}
+
+bool cfx__unicode_space(uint32_t c) {
+    return (c >= 9 && c <= 13) || c == 32 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
+           c == 0x205f || c == 0x3000;
+}
+
+bool cfx__unicode_word(const cfx__unicode *u, uint32_t c) {
+    const uint32_t word = CFX__LETTERS | CFX__MARKS | 1u << CFX__ND | 1u << CFX__NL | 1u << CFX__PC;
+    const bool circled = (c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) ||
+                         (c >= 0x1f150 && c <= 0x1f169) || (c >= 0x1f170 && c <= 0x1f189);
+    return circled || (cfx__unicode_is(u, c) & word);
+}
+
+bool cfx__unicode_normal(const cfx__unicode *u, const char *form, const char *text, size_t len,
+                         cfx__text *to) {
+    const bool composed = strchr(form, 'C');
+    const int options =
+        STABLE | (strchr(form, 'K') ? COMPAT : 0) | (composed ? COMPOSE : DECOMPOSE);
+    if (!u->open) { /* ASCII, which is in every form */
+        cfx__text_add(to, text, len);
+        return cfx_ok();
+    }
+    const uint8_t *bytes = (const uint8_t *)text;
+    ptrdiff_t n = u->decompose(bytes, (ptrdiff_t)len, NULL, 0, options);
+    int32_t *codes = n > 0 ? cfx__alloc_try((size_t)(n + 1) * sizeof *codes) : NULL;
+    if (codes) {
+        n = u->decompose(bytes, (ptrdiff_t)len, codes, n, options);
+        n = n > 0 ? u->normalize(codes, n, options) : n;
+        for (ptrdiff_t i = 0; i < n; i++)
+            cfx__utf8_put(to, (uint32_t)codes[i]);
+    }
+    cfx__free(codes);
+    if (n < 0)
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "the text has no form %s", form);
+    return cfx_ok();
+}
+
+/* How many bytes of a broken character belong to it. */
+static size_t broken(const char *bytes, size_t len) {
+    const uint8_t b = (uint8_t)*bytes;
+    const size_t want = b >= 0xf0 && b < 0xf5 ? 4 : b >= 0xe0 && b < 0xf0 ? 3 : b >= 0xc2 ? 2 : 1;
+    size_t n = 1;
+    if (want == 1 || b >= 0xf5)
+        return 1;
+    for (; n < want && n < len; n++) {
+        const uint8_t next = (uint8_t)bytes[n];
+        const uint8_t low = n > 1 ? 0x80 : b == 0xe0 ? 0xa0 : b == 0xf0 ? 0x90 : 0x80;
+        const uint8_t high = n > 1 ? 0xbf : b == 0xed ? 0x9f : b == 0xf4 ? 0x8f : 0xbf;
+        if (next < low || next > high)
+            break;
+    }
+    return n;
+}
+
+void cfx__unicode_lossy(cfx__text *to, const char *bytes, size_t len) {
+    for (size_t i = 0, n; i < len; i += n) {
+        uint32_t code = 0;
+        n = cfx__utf8_get(bytes + i, len - i, &code);
+        if (n && !(code >= 0xd800 && code < 0xe000)) {
+            cfx__text_add(to, bytes + i, n);
+        } else {
+            n = broken(bytes + i, len - i);
+            cfx__utf8_put(to, 0xfffd);
+        }
+    }
+}
