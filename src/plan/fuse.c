@@ -71,8 +71,23 @@ static bool constant_arg(const cfx__lowering *l, const cfx__run_step *s, int i, 
     return !cfx_is_bad(*out) && !s->nested[i];
 }
 
-/* Weights times one number for each channel of the result; scope. NULL where these are not float32,
- * in order and as many. Other plans fold the same and find it packed. */
+/* Weights, and one number for each channel of the result. */
+typedef struct {
+    const cfx_tensor *w, *scale;
+} scaling;
+
+static void scale_channels(void *user, void *to) {
+    const scaling *s = user;
+    const int64_t channels = s->w->shape[0], each = s->w->numel / channels;
+    const float *from = (const float *)s->w->data, *by = (const float *)s->scale->data;
+    float *out = to;
+    for (int64_t c = 0; c < channels; c++, from += each, out += each)
+        for (int64_t i = 0; i < each; i++)
+            out[i] = from[i] * by[c];
+}
+
+/* Weights times those; scope. NULL where they are not float32, in order and as many. Other plans
+ * that fold the same share it. */
 static cfx_tensor *scaled(const cfx_tensor *w, const cfx_tensor *scale) {
     if (w->dtype != CFX_F32 || scale->dtype != CFX_F32 || scale->numel != w->shape[0] ||
         !w->numel || !cfx__tensor_is_contiguous(w) || !cfx__tensor_is_contiguous(scale))
@@ -80,14 +95,8 @@ static cfx_tensor *scaled(const cfx_tensor *w, const cfx_tensor *scale) {
     uint64_t how = cfx__packed_key("scaled", 1, &w->numel);
     for (int64_t c = 0; c < scale->numel; c++)
         how = cfx__hash_mix(how, ((const uint32_t *)scale->data)[c]);
-    cfx_tensor *out = cfx__packed_tensor(w, how, CFX_F32, w->ndim, w->shape);
-    const int64_t each = w->numel / w->shape[0];
-    const float *from = (const float *)w->data, *by = (const float *)scale->data;
-    float *to = cfx__obj_is_bad(out) ? NULL : (float *)out->data;
-    for (int64_t c = 0; to && c < w->shape[0]; c++, from += each, to += each)
-        for (int64_t i = 0; i < each; i++)
-            to[i] = from[i] * by[c];
-    return out;
+    scaling s = {w, scale};
+    return cfx__packed_tensor(w, how, CFX_F32, w->ndim, w->shape, scale_channels, &s);
 }
 
 /* Weights and bias of a convolution with the normalisation at step `norm` in them; false where that

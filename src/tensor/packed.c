@@ -77,30 +77,14 @@ cfx__packed *cfx__packed_find(cfx__storage *s, uint64_t key, size_t size) {
 typedef struct {
     cfx__storage *of; /* counted */
     uint64_t by;
-    void *data;
+    cfx__packed *form; /* that has the data; counted */
 } origin;
 
 static void origin_free(void *p) {
     origin *o = p;
+    cfx_drop(o->form);
     cfx_drop(o->of);
-    cfx__free(o->data);
     cfx__free(o);
-}
-
-cfx_tensor *cfx__packed_tensor(const cfx_tensor *of, uint64_t by, cfx_dtype dtype, int ndim,
-                               const int64_t *shape) {
-    const int64_t numel = cfx__shape_numel((cfx_site){0}, ndim, shape);
-    if (numel < 0)
-        return &cfx__tensor_bad;
-    void *data = cfx__alloc_aligned((size_t)(numel * cfx_dtype_size(dtype)) + 64);
-    if (!data)
-        return cfx__tensor_empty((cfx_site){0}, dtype, false, ndim, shape, NULL);
-    origin *o = cfx__alloc(sizeof *o);
-    *o = (origin){cfx_keep(of->storage), cfx__hash_mix(by, (uint64_t)of->offset), data};
-    cfx_tensor *t = cfx_tensor_borrow(dtype, ndim, shape, data, origin_free, o);
-    if (!cfx__obj_is_bad(t))
-        t->storage->foreign = of->storage->foreign;
-    return t;
 }
 
 /* ---- made once ------------------------------------------------------------------------------- */
@@ -185,4 +169,40 @@ void cfx__packed_drop_all(cfx__storage *s) {
     cfx__packed *old = take_old(s, 0);
     cfx__unlock(&s->packed_lock);
     drop_all(old);
+}
+
+/* ---- tensors made of others ------------------------------------------------------------------ */
+
+typedef struct {
+    const cfx_tensor *of;
+    uint64_t key;
+    size_t size;
+    cfx__packed_fill_fn *fill;
+    void *user;
+} filling;
+
+static cfx__packed *make_filled(void *user) {
+    const filling *f = user;
+    cfx__packed *form = cfx__packed_new(f->of->storage, f->key, f->size);
+    if (form)
+        f->fill(f->user, form->data);
+    return form;
+}
+
+cfx_tensor *cfx__packed_tensor(const cfx_tensor *of, uint64_t by, cfx_dtype dtype, int ndim,
+                               const int64_t *shape, cfx__packed_fill_fn *fill, void *user) {
+    const int64_t numel = cfx__shape_numel((cfx_site){0}, ndim, shape);
+    if (numel < 0)
+        return &cfx__tensor_bad;
+    by = cfx__hash_mix(by, (uint64_t)of->offset);
+    filling f = {of, by, (size_t)(numel * cfx_dtype_size(dtype)) + 64, fill, user};
+    cfx__packed *form = cfx__packed_get(of->storage, by, f.size, make_filled, &f);
+    if (!form) /* there is no memory */
+        return cfx__tensor_empty((cfx_site){0}, dtype, false, ndim, shape, NULL);
+    origin *o = cfx__alloc(sizeof *o);
+    *o = (origin){cfx_keep(of->storage), by, form};
+    cfx_tensor *t = cfx_tensor_borrow(dtype, ndim, shape, form->data, origin_free, o);
+    if (!cfx__obj_is_bad(t))
+        t->storage->foreign = of->storage->foreign;
+    return t;
 }

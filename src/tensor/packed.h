@@ -15,10 +15,12 @@ typedef cfx__packed *cfx__packed_fn(void *user);
  * caller owns a count; NULL where it could not be made. */
 cfx__packed *cfx__packed_get(cfx__storage *s, uint64_t key, size_t size, cfx__packed_fn *make,
                              void *user);
-/* A tensor for numbers that are computed of a tensor's alone and of what the hash `by` says; to be
- * filled at once. Forms of it are kept with that tensor's storage, so that whoever computes it
- * again finds them. Scope. */
+/* Fills the memory of a tensor. */
+typedef void cfx__packed_fill_fn(void *user, void *to);
+/* A tensor of numbers that are computed of a tensor's alone and of what the hash `by` says, by
+ * `fill` where nobody did so before: they are a form of that tensor's storage themselves, and forms
+ * of them are kept there too. Scope. */
 cfx_tensor *cfx__packed_tensor(const cfx_tensor *of, uint64_t by, cfx_dtype dtype, int ndim,
-                               const int64_t *shape);
+                               const int64_t *shape, cfx__packed_fill_fn *fill, void *user);
 
 #endif
