@@ -91,14 +91,31 @@ typedef struct cfx__plan_weight {
     uint32_t version;
 } cfx__plan_weight;
 
-/* Memory of a run: the results of layers and loops, and views of them. */
+/* A plan's tensors in a block: the results of layers and loops, and views of them. */
 typedef struct cfx__plan_room {
     cfx_obj head;
-    cfx_tensor *memory; /* counted */
+    const struct cfx__plan *plan; /* borrowed: it takes its rooms with it */
+    cfx_tensor *memory;           /* the block's */
     int n;
     cfx_value *values;  /* by slot: a tensor in the memory, or views of such; counted; bad: none */
     struct cfx__plan_room *next;
 } cfx__plan_room;
+
+/* Memory of a run, and of the next run of any plan of the graph. */
+typedef struct cfx__plan_block {
+    cfx_obj head;
+    cfx_tensor *memory;    /* counted */
+    bool busy;             /* a run has it */
+    cfx__plan_room *rooms; /* of plans that were here; counted */
+    struct cfx__plan_block *next;
+} cfx__plan_block;
+
+/* The blocks of a graph, which all plans of it share. */
+typedef struct cfx__plan_blocks {
+    cfx_obj head;
+    bool lock; /* of the list, and of the lists of rooms */
+    cfx__plan_block *first; /* counted */
+} cfx__plan_blocks;
 
 typedef struct cfx__plan {
     cfx_obj head;
@@ -122,13 +139,11 @@ typedef struct cfx__plan {
     int threads;
     cfx_precision precision;
     int64_t scratch;           /* bytes, the most that a kernel needs */
-    int64_t *offset;           /* by slot: where its result lies in a room; -1: not in one */
+    int64_t *offset;           /* by slot: where its result lies in a block; -1: not in one */
     int64_t room_bytes;        /* of those results */
     int *home;                 /* by slot: the JOIN whose part it is; -1: none's */
     int64_t *home_at;          /* by slot: where along the dimension that part begins */
-    bool rooms_lock;
-    int nrooms;
-    cfx__plan_room *rooms;     /* that no run has; counted */
+    cfx__plan_blocks *blocks;  /* counted */
     cfx__arena arena;
 } cfx__plan;
 

@@ -26,11 +26,20 @@ int64_t cfx__loop_row_length(const cfx__loop *l) {
     return n;
 }
 
+/* n items of a size, with room for one more: it doubles when n is a power of two. */
+static void *grown(cfx__loop *l, void *items, int n, size_t size) {
+    if (n & (n - 1) || n == 1) /* 1 and 2 come together */
+        return items;
+    void *more = cfx__arena_alloc(&l->arena, (size_t)(n ? 2 * n : 2) * size);
+    return n ? memcpy(more, items, (size_t)n * size) : more;
+}
+
 static int add_value(cfx__loop *l, cfx__loop_value v) {
     if (l->nvalues == CFX__LOOP_VALUES) {
         l->full = true;
         return 0;
     }
+    l->values = grown(l, l->values, l->nvalues, sizeof v);
     l->values[l->nvalues] = v;
     return l->nvalues++;
 }
@@ -67,6 +76,7 @@ static int add_step(cfx__loop *l, cfx__loop_step s, cfx_dtype gives) {
                                            .lane = -1,
                                            .made = k,
                                            .last = k});
+    l->steps = grown(l, l->steps, k, sizeof s);
     l->steps[k] = s;
     return s.out;
 }

@@ -67,8 +67,8 @@ typedef struct cfx__loop {
     int row;            /* how many of the last dims are a row; 0: none */
     int nlanes, nvalues, nsteps;
     cfx__loop_lane lanes[CFX__LOOP_LANES];
-    cfx__loop_value values[CFX__LOOP_VALUES];
-    cfx__loop_step steps[CFX__LOOP_VALUES];
+    cfx__loop_value *values; /* these two in the arena: most loops are short */
+    cfx__loop_step *steps;
     int64_t cost;       /* of an element, see cfx__iter_pointwise */
     bool full;          /* more was asked for than there is room for */
     struct cfx__loop_schedule *schedule; /* the CPU's; NULL: none was made */

@@ -28,13 +28,13 @@ typedef struct {
 
 typedef struct cfx__loop_schedule {
     cfx__iter_dims dims;
-    int64_t stride[LANES][CFX_MAX_DIMS];
+    int64_t (*stride)[CFX_MAX_DIMS]; /* by lane; behind the struct, as are */
+    block_of *values;                /* by value */
     int row_dims;        /* of dims: the innermost are a row */
     int64_t row, total;  /* elements of a row (1: no rows), of all */
     int64_t unit, block; /* elements that are not parted, elements of a block */
     int64_t memory;      /* bytes of registers */
     lane lanes[LANES];
-    block_of values[VALUES];
 } schedule;
 
 void cfx__loop_schedule_free(cfx__loop *l) { cfx__free(l->schedule); }
@@ -186,7 +186,11 @@ static void find_order(schedule *s, const cfx__loop *l) {
 bool cfx__loop_schedule(cfx__loop *l) {
     if (l->full || cfx__loop_row_length(l) > CFX__LOOP_ROW_MOST)
         return false;
-    schedule *s = l->schedule = cfx__alloc0(sizeof *s);
+    const size_t strides = (size_t)l->nlanes * sizeof *l->schedule->stride;
+    schedule *s = cfx__alloc0(sizeof *s + strides + (size_t)l->nvalues * sizeof *s->values);
+    l->schedule = s;
+    s->stride = (int64_t(*)[CFX_MAX_DIMS])(s + 1);
+    s->values = (block_of *)((char *)(s + 1) + strides);
     cfx__iter_dims_of(&s->dims, l->ndim, l->shape);
     s->dims.stride = s->stride;
     s->dims.n = l->nlanes;

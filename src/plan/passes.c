@@ -81,7 +81,8 @@ static void plan_free(void *obj) {
         cfx_drop(p->weights.data[i].tensor);
     VEC_FREE(p->weights);
     cfx_drop(p->lowered);
-    cfx_drop(p->rooms);
+    cfx__plan_rooms_leave(p);
+    cfx_drop(p->blocks);
     cfx_drop(p->steps);
     cfx__arena_release(&p->arena);
 }
@@ -96,6 +97,7 @@ static cfx__plan *plan_new(const cfx__plan_target *target, cfx__steps *steps) {
     p->ninputs = steps->nplaceholders;
     p->threads = cfx_get_num_threads();
     p->precision = cfx_get_precision();
+    p->blocks = cfx__plan_blocks_new();
     p->kernels = cfx__arena_alloc(&p->arena, (size_t)p->n * sizeof *p->kernels);
     p->offset = cfx__arena_alloc(&p->arena, (size_t)p->n * sizeof *p->offset);
     p->home = cfx__arena_alloc(&p->arena, (size_t)p->n * sizeof *p->home);

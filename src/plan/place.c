@@ -1,9 +1,8 @@
 /* Placing: results of a plan's own kernels lie in one block of memory, each where it disturbs none
- * that is still to be read. Such a block, with the tensors that look into it, is a room; a run has
- * one for itself, and rooms are used again. Start at cfx__plan_place and cfx__plan_room_take. */
+ * that is still to be read. room.c has such blocks. Start at cfx__plan_place. */
 #include "plan.h"
 
-enum { LINE = 64, IDLE_MOST = 4 }; /* bytes; rooms that are kept for the next run */
+enum { LINE = 64 }; /* bytes */
 static const int64_t most_bytes = (int64_t)1 << 60; /* of a room: sizes still add up behind it */
 
 const cfx_tensor *cfx__plan_made(const cfx__plan *p, int slot) {
@@ -261,86 +260,4 @@ bool cfx__plan_place(cfx__lowering *l) {
     cfx__free(ints);
     cfx__free(flags);
     return l->plan->room_bytes <= most_bytes;
-}
-
-/* ---- rooms ----------------------------------------------------------------------------------- */
-
-static void room_free(void *obj) {
-    cfx__plan_room *r = obj;
-    for (int k = 0; k < r->n; k++)
-        cfx_value_drop(r->values[k]);
-    cfx__free(r->values);
-    cfx_drop(r->memory);
-    cfx_drop(r->next);
-}
-
-static const cfx__obj_type room_type = {.name = "room of a plan", .free = room_free};
-
-/* A tensor at an offset of the room's memory; scope. */
-static cfx_tensor *tensor_at(const cfx__plan_room *r, int64_t offset, const cfx_tensor *like) {
-    cfx_tensor *t = cfx__tensor_alias(r->memory, like->ndim, like->shape, like->stride, offset);
-    t->dtype = like->dtype;
-    t->offset = offset / cfx_dtype_size((cfx_dtype)like->dtype);
-    return t;
-}
-
-/* A view of memory in the room; bad where it is of other memory. Scope. */
-static cfx_value view_at(const cfx__plan *p, const cfx__plan_room *r, int slot) {
-    const int root = cfx__plan_root(p, slot);
-    return p->offset[root] < 0 ? cfx_bad()
-                               : cfx__plan_view(p->given[slot], cfx__plan_made(p, root),
-                                                cfx_as_tensor(r->values[root]));
-}
-
-/* NULL, with an error, when out of memory. */
-static cfx__plan_room *room_new(const cfx__plan *p, cfx_site at) {
-    size_t mark = cfx_scope_open();
-    const int64_t bytes = p->room_bytes + p->scratch + LINE;
-    cfx_tensor *memory = cfx__tensor_empty(at, CFX_U8, false, 1, &bytes, NULL);
-    cfx__plan_room *r = NULL;
-    if (!cfx__obj_is_bad(memory)) {
-        r = cfx__obj_make(&room_type, sizeof *r);
-        r->memory = cfx_keep(memory);
-        r->memory->storage->foreign = true; /* kernels write there without a word */
-        r->n = p->n;
-        r->values = cfx__alloc((size_t)p->n * sizeof *r->values);
-        for (int k = 0; k < p->n; k++) {
-            r->values[k] = cfx_bad();
-            if (p->offset[k] >= 0)
-                r->values[k] = cfx_tensor_value(tensor_at(r, p->offset[k], cfx__plan_made(p, k)));
-            else if (p->kernels[k].kind == CFX__PLAN_VIEW)
-                r->values[k] = view_at(p, r, k);
-            cfx_value_keep(r->values[k]);
-        }
-    }
-    if (r && !cfx_ok()) {
-        cfx_drop(r);
-        r = NULL;
-    }
-    cfx_scope_close(mark);
-    return r;
-}
-
-cfx__plan_room *cfx__plan_room_take(cfx__plan *p, cfx_site at) {
-    cfx__lock(&p->rooms_lock);
-    cfx__plan_room *r = p->rooms;
-    if (r) {
-        p->rooms = r->next;
-        p->nrooms--;
-        r->next = NULL;
-    }
-    cfx__unlock(&p->rooms_lock);
-    return r ? r : room_new(p, at);
-}
-
-void cfx__plan_room_give(cfx__plan *p, cfx__plan_room *r) {
-    cfx__lock(&p->rooms_lock);
-    if (p->nrooms < IDLE_MOST) {
-        r->next = p->rooms;
-        p->rooms = r;
-        p->nrooms++;
-        r = NULL;
-    }
-    cfx__unlock(&p->rooms_lock);
-    cfx_drop(r);
 }

@@ -67,11 +67,11 @@ static bool fits(const void *form, const cfx_execution *e) {
     if (p->nbecomes && (e->nbecomes != p->nbecomes ||
                         memcmp(e->becomes, p->becomes, (size_t)p->nbecomes * sizeof(int))))
         return false;
+    for (int i = p->ninputs - 1; i >= 0; i--) /* weights come first, sizes that vary last */
+        if (!cfx_is_bad(p->inputs[i]) && !same_input(p->inputs[i], e->inputs.v[i]))
+            return false;
     for (size_t i = 0; i < p->weights.len; i++)
         if (!same_weight(&p->weights.data[i], e))
-            return false;
-    for (int i = 0; i < p->ninputs; i++)
-        if (!cfx_is_bad(p->inputs[i]) && !same_input(p->inputs[i], e->inputs.v[i]))
             return false;
     return same_sharing(p, e) && shows(p, e);
 }
@@ -412,7 +412,8 @@ static cfx_value run(void *form, const cfx_execution *e) {
     f.have = (bool *)(f.values + n);
     memcpy(f.values, p->constants, n * sizeof *f.values);
     memset(f.have, 0, n * sizeof *f.have);
-    cfx__plan_room *room = cfx__plan_room_take(p, e->at);
+    cfx__plan_room *room;
+    cfx__plan_block *block = cfx__plan_room_take(p, e->at, &room);
     f.scratch = room ? room->memory->data + p->room_bytes : NULL;
     const bool limited = cfx__ctx()->memory_limit != 0; /* as a call looks at it */
     f.room = is_watched(e) ? NULL : room; /* what is seen may be kept */
@@ -439,12 +440,32 @@ static cfx_value run(void *form, const cfx_execution *e) {
     for (int k = 0; k < p->n; k++)
         release(&f, k);
     cfx__free(f.values);
-    if (room)
-        cfx__plan_room_give(p, room);
+    if (block)
+        cfx__plan_room_give(p, block);
     cfx_scope_close(mark);
     return cfx__value_scope_own(result);
 }
 
-static void *prepare(const cfx_execution *e) { return cfx__plan_make(&cfx__plan_cpu, e); }
+/* Another plan of the same graph; the caller owns a count. NULL: there is none. */
+static cfx__prepared *sibling(cfx_graph *g) {
+    cfx__lock(&g->prepared_lock);
+    cfx__prepared *q = g->prepared;
+    while (q && (q->by->run != run || !q->form))
+        q = q->next;
+    cfx_keep(q);
+    cfx__unlock(&g->prepared_lock);
+    return q;
+}
+
+static void *prepare(const cfx_execution *e) {
+    cfx__plan *p = cfx__plan_make(&cfx__plan_cpu, e);
+    cfx__prepared *other = p ? sibling(e->graph) : NULL;
+    if (other) { /* it has not run yet, so it has no rooms */
+        cfx_drop(p->blocks);
+        p->blocks = cfx_keep(((const cfx__plan *)other->form)->blocks);
+    }
+    cfx_drop(other);
+    return p;
+}
 
 const cfx_executor cfx_planner = {"planner", prepare, fits, run, cfx_drop};

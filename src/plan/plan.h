@@ -144,9 +144,13 @@ bool cfx__plan_find_homes(cfx__lowering *l);
 cfx_tensor *cfx__plan_home_like(const cfx__lowering *l, int slot);
 /* Finds places for the results of layers and loops; false where they are too large. */
 bool cfx__plan_place(cfx__lowering *l);
-/* A room that no other run has, and back. NULL, with an error, when out of memory. */
-cfx__plan_room *cfx__plan_room_take(cfx__plan *p, cfx_site at);
-void cfx__plan_room_give(cfx__plan *p, cfx__plan_room *r);
+/* A block that no other run has, with the plan's room there, and back. NULL, with an error, when
+ * out of memory. */
+cfx__plan_block *cfx__plan_room_take(const cfx__plan *p, cfx_site at, cfx__plan_room **room);
+void cfx__plan_room_give(const cfx__plan *p, cfx__plan_block *b);
+/* Takes the plan's tensors out of all blocks: it is freed. */
+void cfx__plan_rooms_leave(const cfx__plan *p);
+cfx__plan_blocks *cfx__plan_blocks_new(void); /* none yet; the caller owns a count */
 /* Runs the graph on fake inputs: sizes of everything, and the values of what is constant. Then
  * notes the weights, and the numbers that follow from sizes. */
 bool cfx__plan_run_fake(cfx__lowering *l);

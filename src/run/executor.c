@@ -4,9 +4,13 @@
 #include "../value/later.h"
 #include "run.h"
 
+#include <time.h>
+
 /* ---- prepared forms -------------------------------------------------------------------------- */
 
-enum { KEPT = 4 }; /* forms of one executor, for inputs of different shapes */
+/* Forms of one executor, for inputs of different shapes: so many, and more as long as they are
+ * small together. Weights and memory are shared between them, so it is nodes that take it. */
+enum { KEPT = 4, KEPT_MOST = 64, KEPT_BYTES = 16 << 20, NODE_BYTES = 2048 };
 
 static void prepared_free(void *obj) {
     cfx__prepared *p = obj;
@@ -17,26 +21,45 @@ static void prepared_free(void *obj) {
 
 static const cfx__obj_type prepared_type = {.name = "prepared graph", .free = prepared_free};
 
+static void free_nothing(void *form) { (void)form; }
+
+/* Stands in the list while a thread prepares the graph; its form is that thread's context. */
+static const cfx_executor preparing = {.name = "preparing", .free = free_nothing};
+
+/* Puts the form at `at` first. Called locked. */
+static void move_first(cfx_graph *g, cfx__prepared **at) {
+    cfx__prepared *p = *at;
+    *at = p->next;
+    p->next = g->prepared;
+    g->prepared = p;
+}
+
+/* The form that fits, which comes first then: the last is the one that was not used for longest. */
 static cfx__prepared *find(const cfx_executor *x, const cfx_execution *e) {
     cfx_graph *g = e->graph;
     cfx__lock(&g->prepared_lock);
-    cfx__prepared *p = g->prepared;
-    while (p && (p->by != x || p->version != g->version ||
-                 (p->form && x->fits && !x->fits(p->form, e))))
-        p = p->next;
+    cfx__prepared **at = (cfx__prepared **)&g->prepared, *p;
+    while ((p = *at) && (p->by != x || p->version != g->version ||
+                         (p->form && x->fits && !x->fits(p->form, e))))
+        at = &p->next;
+    if (p && p != g->prepared)
+        move_first(g, at);
     cfx_keep(p);
     cfx__unlock(&g->prepared_lock);
     return p;
 }
 
-/* Puts p first. What was made of other versions goes, and the oldest of too many. */
+/* Puts p first. What was made of other versions goes, and the last of too many. */
 static void add(cfx_graph *g, cfx__prepared *p) {
     cfx__prepared *old = NULL;
-    int kept = 1;
+    const int64_t each = (int64_t)cfx_graph_len(g) * NODE_BYTES;
+    int64_t most = KEPT_BYTES / (each ? each : 1), kept = 1;
+    most = most < KEPT ? KEPT : most > KEPT_MOST ? KEPT_MOST : most;
     cfx__lock(&g->prepared_lock);
     for (cfx__prepared **at = (cfx__prepared **)&g->prepared, *q; (q = *at);) {
         kept += q->by == p->by;
-        if (q->version == g->version && (q->by != p->by || kept <= KEPT)) {
+        if ((q->version == g->version || q->by == &preparing) &&
+            (q->by != p->by || kept <= most)) {
             at = &q->next;
             continue;
         }
@@ -50,19 +73,73 @@ static void add(cfx_graph *g, cfx__prepared *p) {
     cfx_drop(old);
 }
 
-/* Threads may prepare the same graph at once: the newest form is found first, all are good. */
-cfx__prepared *cfx__prepared_for(const cfx_executor *x, const cfx_execution *e) {
-    cfx__prepared *p = find(x, e);
-    if (p)
-        return p;
+/* That only data tells what is asked for is a property of the graph, and kept; other errors are of
+ * these inputs, or of memory. */
+static cfx__prepared *prepare(const cfx_executor *x, const cfx_execution *e) {
     void *form = x->prepare(e);
+    if (!form && cfx__error_unknown())
+        cfx_error_clear();
     if (!form && !cfx_ok())
         return NULL;
-    p = cfx__obj_make(&prepared_type, sizeof *p);
+    cfx__prepared *p = cfx__obj_make(&prepared_type, sizeof *p);
     p->by = x;
     p->version = e->graph->version;
     p->form = form;
     add(e->graph, p);
+    return p;
+}
+
+/* ---- one thread at a time -------------------------------------------------------------------- */
+
+/* Puts `mark` in the list unless there is such a mark already; whose is in the list then. */
+static const void *put_mark(cfx_graph *g, cfx__prepared *mark) {
+    cfx__lock(&g->prepared_lock);
+    cfx__prepared *q = g->prepared;
+    while (q && q->by != &preparing)
+        q = q->next;
+    if (!q) {
+        mark->version = g->version;
+        mark->next = g->prepared;
+        g->prepared = cfx_keep(mark);
+        q = mark;
+    }
+    const void *whose = q->form;
+    cfx__unlock(&g->prepared_lock);
+    return whose;
+}
+
+static void take_mark(cfx_graph *g, cfx__prepared *mark) {
+    cfx__lock(&g->prepared_lock);
+    cfx__prepared **at = (cfx__prepared **)&g->prepared;
+    while (*at && *at != mark)
+        at = &(*at)->next;
+    const bool found = *at != NULL; /* another's is there where this thread was at it already */
+    if (found) {
+        *at = mark->next;
+        mark->next = NULL;
+    }
+    cfx__unlock(&g->prepared_lock);
+    if (found)
+        cfx_drop(mark);
+}
+
+/* Threads that start at once share what one of them prepares: the others wait for it. One that is
+ * at it already, since it runs the graph to find constants, does not wait for itself. */
+cfx__prepared *cfx__prepared_for(const cfx_executor *x, const cfx_execution *e) {
+    cfx__prepared *p = find(x, e);
+    if (p)
+        return p;
+    cfx__prepared *mark = cfx__obj_make(&prepared_type, sizeof *mark);
+    mark->by = &preparing;
+    mark->form = &cfx__ctx_tls;
+    while (!p && put_mark(e->graph, mark) != mark->form) {
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        p = find(x, e);
+    }
+    p = p ? p : find(x, e);
+    p = p ? p : prepare(x, e);
+    take_mark(e->graph, mark);
+    cfx_drop(mark);
     return p;
 }
 

@@ -1,0 +1,90 @@
+/* A program is planned once, however often it runs and whatever it writes to: the bundled programs,
+ * and, where CFX_PROGRAMS names folders of folders with a model.pt2 and its inputs.safetensors
+ * (several with blanks between), those. */
+#include <cfx.h>
+#include <dirent.h>
+#include <stdlib.h>
+
+#include "../src/base/base.h"
+#include "test.h"
+
+enum { STEPS = 30 };
+
+/* How often each graph was planned: the program's own, and those of its branches and loops. */
+static struct {
+    const cfx_graph *graph;
+    int plans;
+} seen[64];
+
+static void *count_plan(const cfx_execution *e) {
+    int i = 0;
+    while (i < COUNT(seen) - 1 && seen[i].graph && seen[i].graph != e->graph)
+        i++;
+    seen[i].graph = e->graph;
+    seen[i].plans++;
+    return cfx_planner.prepare(e);
+}
+
+/* How often a graph of a program is planned in so many steps of a session, at most. */
+static int plans_of(const char *folder) {
+    static cfx_executor planner;
+    cfx_program *p = cfx_open(cfx__text_format("%s/model.pt2", folder));
+    cfx_dict *file = cfx_safetensors_read(cfx__text_format("%s/inputs.safetensors", folder));
+    cfx_value in = cfx_list_value(0, NULL);
+    for (int64_t i = 0; cfx_ok() && i < file->len; i++)
+        cfx_list_append(cfx_as_list(in), cfx_dict_get(file, cfx__text_format("in%d", (int)i)));
+    planner = cfx_planner;
+    planner.prepare = count_plan;
+    memset(seen, 0, sizeof seen);
+    const cfx_executor *before = cfx_set_executor(&planner);
+    cfx_session *s = cfx_session_new();
+    for (int i = 0; i < STEPS && cfx_ok(); i++)
+        CFX_SCOPE cfx_session_run_from(CFX_HERE, s, p,
+                                       (cfx_args){(int)cfx_as_list(in)->len,
+                                                  cfx_as_list(in)->items, NULL});
+    cfx_set_executor(before);
+    int most = 0;
+    for (int i = 0; i < COUNT(seen); i++)
+        most = seen[i].plans > most ? seen[i].plans : most;
+    return most;
+}
+
+static int check_folder(const char *path) {
+    DIR *dir = opendir(path);
+    int checked = 0;
+    CHECK(dir != NULL);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        char folder[4096];
+        snprintf(folder, sizeof folder, "%s/%s", path, e->d_name);
+        FILE *inputs = e->d_name[0] == '.'
+                           ? NULL
+                           : fopen(cfx__text_format("%s/inputs.safetensors", folder), "rb");
+        if (!inputs)
+            continue;
+        fclose(inputs);
+        CFX_SCOPE {
+            const int n = plans_of(folder);
+            if (!cfx_ok()) /* what does not run is no concern of this test */
+                cfx_error_clear();
+            else if (!CHECK_INT(n, 1))
+                test_fail(CFX_HERE, "%s, in %d steps", folder, STEPS);
+            else
+                checked++;
+        }
+    }
+    if (dir)
+        closedir(dir);
+    return checked;
+}
+
+TEST(programs_are_planned_once_whatever_they_write_to) {
+    cfx_set_grad_mode(CFX_INFERENCE);
+    CHECK(check_folder(CFX_TEST_DATA "/zoo") > 5);
+    CHECK_INT(check_folder("examples/data"), 1);
+    const char *more = getenv("CFX_PROGRAMS");
+    for (const char *at = more; at && *at; at += strspn(at, " ")) {
+        const size_t n = strcspn(at, " ");
+        CHECK(check_folder(cfx__text_format("%.*s", (int)n, at)) > 0);
+        at += n;
+    }
+}
