@@ -100,8 +100,8 @@ static void print_value(const job *j, const char *name, cfx_value v, bool whole)
 }
 
 /* On a terminal, what a long run is at: from the first second on, ten times a second. */
-static void put_progress(job *j, const cfx_node *n, double now) {
-    j->at++;
+static void put_progress(job *j, const cfx_node *n, int nodes, double now) {
+    j->at += nodes;
     if (!j->terminal || now - j->start < 1e6 || now - j->told < 1e5)
         return;
     j->told = now;
@@ -115,7 +115,7 @@ static void note_ran(job *j, const cfx_ran *r) {
 static cfx_value watch(cfx_interp *it, cfx_node *n) {
     job *j = it->user;
     double start = now_us();
-    put_progress(j, n, start);
+    put_progress(j, n, 1, start);
     cfx_value v = cfx_interp_run_node(it, n);
     if (!cfx_ok())
         return v;
@@ -205,9 +205,7 @@ static cfx_value interpret(job *j, cfx_value inputs) {
 
 /* Taps and rules have their nodes made one by one, the rest stays as it is planned. */
 static bool is_wanted(cfx_watcher *w, const cfx_node *n) {
-    job *j = w->user;
-    put_progress(j, n, now_us());
-    return cli_watch_wants(&j->watch, n);
+    return cli_watch_wants(&((job *)w->user)->watch, n);
 }
 
 static cfx_value see(cfx_watcher *w, cfx_node *n, cfx_value v) {
@@ -215,14 +213,19 @@ static cfx_value see(cfx_watcher *w, cfx_node *n, cfx_value v) {
     return cfx_none();
 }
 
-static void ran(cfx_watcher *w, const cfx_ran *r) { note_ran(w->user, r); }
+/* Progress is told of kernels that ran, so that a run on a terminal is the run that it is in a
+ * pipe: who sees values has memory of its own made for each. */
+static void ran(cfx_watcher *w, const cfx_ran *r) {
+    job *j = w->user;
+    put_progress(j, r->nodes[0], r->nnodes, now_us());
+    if (j->o.profile)
+        note_ran(j, r);
+}
 
 static cfx_value execute(job *j, cfx_value inputs) {
-    const bool looks = j->terminal || cli_watches(&j->watch);
-    cfx_watcher watcher = {.wants = is_wanted,
-                           .see = looks ? see : NULL,
-                           .ran = j->o.profile ? ran : NULL,
-                           .user = j};
+    const bool looks = cli_watches(&j->watch), tells = j->terminal || j->o.profile;
+    cfx_watcher watcher = {
+        .wants = is_wanted, .see = looks ? see : NULL, .ran = tells ? ran : NULL, .user = j};
     cfx_mode api = cfx_function_log(stdout), aten = cfx_dispatch_log(stdout);
     if (j->o.log && !strcmp(j->o.log, "api"))
         cfx_function_mode_push(&api);
@@ -233,7 +236,7 @@ static cfx_value execute(job *j, cfx_value inputs) {
                         ? interpret(j, inputs)
                         : cfx__program_execute((cfx_site){0}, j->p,
                                                j->o.reference ? &cfx_interpreter : NULL,
-                                               looks || j->o.profile ? &watcher : NULL, inputs);
+                                               looks || tells ? &watcher : NULL, inputs);
     if (j->o.log && !strcmp(j->o.log, "api"))
         cfx_function_mode_pop();
     else if (j->o.log)
