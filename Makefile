@@ -63,6 +63,7 @@ lint:
 bench: build
 	@tools/bench $(B)
 	@tools/bench_threads $(B)/cfx
+	@tools/bench_zoo $(B)/cfx
 	@test -z "$(CFX_MODELS)" || tools/bench_models $(B)
 
 install: build

@@ -44,7 +44,7 @@ static double median(double *v, int n) {
     return v[n / 2];
 }
 
-static void bench_sizes(const model *m) {
+static void measure(const model *m) {
     double each[ROUNDS], first = 0, warm = 0, turn[ROUNDS] = {0};
     char what[80];
     run(m, SIZES - 1); /* weights are packed, as in the first run of all */
@@ -103,5 +103,5 @@ BENCH(sizes) {
     m[0].p = cfx_export(encoder, cfx_tuple(sentence(1)), CFX_NONE, varying("src", 1));
     m[1].p = cfx_export(conv, cfx_tuple(images(1)), CFX_NONE, varying("input", 0));
     for (int i = 0; i < 2 && cfx_ok(); i++)
-        bench_sizes(&m[i]);
+        measure(&m[i]);
 }
