@@ -1,8 +1,8 @@
 /* cfx: PyTorch FX in C. Capture, show, tap, change, run and save PyTorch programs without Python.
  *
  * Read in this order: base (scopes, errors), value, object, tensor, group, op, ops, grad, nn,
- * graph, program, cost, pair, trace, run, session, check, rewrite, split, pass, quant, emit, draw,
- * pack, image, tokenizer, ranks.
+ * graph, program, cost, pair, trace, run, session, check, rewrite, split, stages, pass, quant,
+ * emit, draw, pack, image, tokenizer, ranks.
  *
  * Threads. Each has a context of its own: scopes, the recorded error, limits, modes, the random
  * stream. Counts are atomic, so any object may be kept by one thread and dropped by another. What
@@ -46,6 +46,7 @@
 #include <cfx/check.h>
 #include <cfx/rewrite.h>
 #include <cfx/split.h>
+#include <cfx/stages.h>
 #include <cfx/pass.h>
 #include <cfx/quant.h>
 #include <cfx/quantize.h>

@@ -8,7 +8,7 @@
 
 static const char help[] =
     "usage: cfx draw MODEL -o F.svg|F.html|F.dot [--depth N] [--focus SELECTOR] [--all]\n"
-    "                [--with COLUMNS.json]\n"
+    "                [--stages N] [--with COLUMNS.json]\n"
     "\n"
     "Draws a program without running it; weights are read for F.html alone.\n"
     "  -o F.svg          a picture that needs no other program: boxes coloured by operator "
@@ -26,6 +26,8 @@ static const char help[] =
     "over\n"
     "                    names, op:NAME or module:PATH\n"
     "  --all             every module open, whatever the size of the picture\n"
+    "  --stages N        the stages that 'cfx split' would cut it into as frames around the "
+    "rest\n"
     "  --with F.json     facts of nodes for F.html:\n"
     "                    {\"columns\": {\"time (us)\": {\"relu\": 1.5}}}\n"
     "\n"
@@ -52,11 +54,12 @@ static cfx_dict *read_columns(const char *path) {
 static int run(int argc, char **argv) {
     const char *model = NULL, *path = NULL, *with = NULL;
     cfx_draw_options o = {0};
+    int stages = 0;
     cli_words w = {argc, argv, .command = &cli_draw};
     while (cli_more(&w))
         if (!cli_value(&w, "-o", &path) && !cli_number(&w, "--depth", &o.depth) &&
             !cli_value(&w, "--focus", &o.focus) && !cli_flag(&w, "--all", &o.all) &&
-            !cli_value(&w, "--with", &with))
+            !cli_number(&w, "--stages", &stages) && !cli_value(&w, "--with", &with))
             cli_rest(&w, &model);
     if (w.wrong)
         return CLI_TROUBLE;
@@ -72,7 +75,9 @@ static int run(int argc, char **argv) {
     cfx_program *p = cfx_open(model);
     if (!cfx_ok() || (with && !(o.columns = read_columns(with))))
         return cli_trouble();
-    return cfx_program_draw_file(p, path, o) ? CLI_DONE : cli_trouble();
+    if (stages)
+        p = cfx_stages_framed(p, cfx_program_stages(p, (cfx_stage_options){.n = stages}));
+    return cfx_ok() && cfx_program_draw_file(p, path, o) ? CLI_DONE : cli_trouble();
 }
 
 const cli_command cli_draw = {

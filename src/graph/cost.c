@@ -98,6 +98,11 @@ static int64_t bytes_of(const counter *c, const cfx_result *r) {
     return n;
 }
 
+int64_t cfx__result_bytes(const cfx_result *r, const cfx_dict *sizes) {
+    counter c = {.sizes = sizes};
+    return bytes_of(&c, r);
+}
+
 /* ---- FLOPs ----------------------------------------------------------------------------------- */
 
 static int64_t flops_of(counter *c, const cfx_node *n, bool *unknown) {

@@ -310,6 +310,8 @@ void cfx__node_format(cfx__text *out, const cfx_node *n);
 
 /* The input whose memory a result is in, by the schema's marks; NULL: it has memory of its own. */
 const cfx_node *cfx__node_aliased(const cfx_node *n);
+/* The bytes of a result, symbols being as cfx_program_cost takes them. */
+int64_t cfx__result_bytes(const cfx_result *r, const cfx_dict *sizes);
 /* Whether n prints, or begins or ends a region that is timed: it runs when its turn comes, and not
  * before. */
 bool cfx__node_logs(const cfx_node *n);

@@ -131,6 +131,10 @@ bool cfx__alias_shared(const cfx__alias *a, const cfx_node *n) { return flags_of
 
 bool cfx__alias_of_input(const cfx__alias *a, const cfx_node *n) { return flags_of(a, n) & INPUT; }
 
+uint32_t cfx__alias_memory(const cfx__alias *a, const cfx_node *n) {
+    return find(a, cfx__node_of(n)->id);
+}
+
 bool cfx__alias_same(const cfx__alias *a, const cfx_node *n, const cfx_node *m) {
     uint32_t i = cfx__node_of(n)->id, k = cfx__node_of(m)->id;
     return i < a->len && k < a->len && find(a, i) == find(a, k);

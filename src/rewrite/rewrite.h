@@ -28,6 +28,8 @@ bool cfx__alias_escapes(const cfx__alias *a, const cfx_node *n);
 /* Whether another node may be of the same memory; whether two are. */
 bool cfx__alias_shared(const cfx__alias *a, const cfx_node *n);
 bool cfx__alias_same(const cfx__alias *a, const cfx_node *n, const cfx_node *m);
+/* A number that nodes of the same memory share, below the number of nodes. */
+uint32_t cfx__alias_memory(const cfx__alias *a, const cfx_node *n);
 /* Whether it is a view of an input, parameters and the like among them. */
 bool cfx__alias_of_input(const cfx__alias *a, const cfx_node *n);
 /* Whether what the operator gives may be an argument, or a view of one. */

@@ -1,0 +1,260 @@
+/* cfx split: a program becomes several, for as many processes. Start at run. */
+#include "split.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "../value/json.h"
+
+static const char help[] =
+    "usage: cfx split MODEL --stages N [-o DIR] [--simulate] [options]\n"
+    "\n"
+    "Cuts a program into N stages that run one after the other, each in a process of its own: the\n"
+    "slowest is made as fast as it can be, and cuts are where little crosses. The first stage\n"
+    "takes what the program takes, each other what the one before gives, the last gives what the\n"
+    "program gives. Prints the stages and what crosses.\n"
+    "  --stages N       how many\n"
+    "  -o DIR           writes DIR/stage0.pt2, DIR/stage1.pt2, ..., which PyTorch loads, and\n"
+    "                   DIR/plan.json, what crosses\n"
+    "  --force          writes over files that are there\n"
+    "  --simulate       runs the stages one after the other, and the whole, and compares\n"
+    "  --inputs F       inputs for that, as for cfx run; without it the program's own or made-up\n"
+    "                   ones\n"
+    "  --measure        balances by what nodes take when they run, not by estimates\n"
+    "  --memory SIZE    bytes of tensors that a stage may hold: 800M, 2G\n"
+    "  --size S=N       what a size that is a symbol counts; may be given more than once\n"
+    "\n"
+    "Exit: 0 done or same, 1 results differ, 2 trouble; no file is written then.\n";
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+static bool read_words(cli_split_job *j, int argc, char **argv) {
+    const char *size = NULL;
+    cli_words w = {argc, argv, .command = &cli_split};
+    while (cli_more(&w)) {
+        if (cli_value(&w, "--size", &size)) {
+            if (j->nsizes == CLI_SPLIT_SIZES || !size)
+                return cli_usage(&cli_split, "--size: %d are the most", CLI_SPLIT_SIZES), false;
+            j->sizes[j->nsizes++] = size;
+        } else if (!cli_number(&w, "--stages", &j->stages) && !cli_value(&w, "-o", &j->folder) &&
+                   !cli_flag(&w, "--force", &j->force) &&
+                   !cli_flag(&w, "--simulate", &j->simulate) &&
+                   !cli_flag(&w, "--measure", &j->measure) &&
+                   !cli_tensors(&w, "--inputs", &j->inputs) &&
+                   !cli_value(&w, "--memory", &j->memory)) {
+            cli_rest(&w, &j->model);
+        }
+    }
+    return !w.wrong;
+}
+
+/* "800M", "2G", "4096" in bytes; -1 with words. */
+static int64_t read_bytes(const char *option, const char *word) {
+    char *end;
+    double n = strtod(word, &end);
+    const char *units = "KMGT", *unit = *end ? strchr(units, *end) : NULL;
+    for (int i = 0; unit && i <= unit - units; i++)
+        n *= 1000;
+    if (end != word && !*(end + (unit ? 1 : 0)) && n >= 1)
+        return cfx__int64_of(n);
+    cli_usage(&cli_split, "%s wants a number of bytes, as 800M or 2G, not '%s'", option, word);
+    return -1;
+}
+
+/* "s0=8", "s1=16" as a dict; NULL with words. */
+static cfx_dict *read_sizes(const cli_split_job *j) {
+    cfx_dict *sizes = cfx_dict_new();
+    for (int i = 0; i < j->nsizes; i++) {
+        const char *equal = strchr(j->sizes[i], '=');
+        char *end = NULL;
+        long long n = equal ? strtoll(equal + 1, &end, 10) : 0;
+        if (!equal || equal == j->sizes[i] || end == equal + 1 || *end || n < 0) {
+            cli_usage(&cli_split, "--size wants SYMBOL=NUMBER, not '%s'", j->sizes[i]);
+            return NULL;
+        }
+        cfx_dict_put(sizes, cfx_string_value_n(j->sizes[i], (size_t)(equal - j->sizes[i])),
+                     cfx_int(n));
+    }
+    return sizes;
+}
+
+bool cli_split_inputs(cli_split_job *j) {
+    if (!cfx_is_none(j->flat))
+        return true;
+    cfx_value flat = cfx_list_value(0, NULL);
+    if (!cli_choose_inputs(j->program, j->inputs, cfx_as_list(flat)))
+        return false;
+    j->flat = flat;
+    return true;
+}
+
+cfx_value cli_split_copies(const cli_split_job *j) {
+    cfx_value out = cfx_list_value(0, NULL);
+    const cfx_list *flat = cfx_as_list(j->flat);
+    for (int64_t i = 0; i < flat->len; i++) {
+        cfx_value v = flat->items[i];
+        cfx_list_append(cfx_as_list(out),
+                        v.tag == CFX_TAG_TENSOR ? cfx_tensor_value(cfx_clone(v)) : v);
+    }
+    return out;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static const char *file_in(const char *folder, const char *name) {
+    size_t n = strlen(folder);
+    return cfx__text_format("%s%s%s", folder, n && folder[n - 1] == '/' ? "" : "/", name);
+}
+
+/* Makes the folder where there is none; false with an error. */
+static bool make_folder(const char *folder) {
+    struct stat s;
+    if (!mkdir(folder, 0777) || (errno == EEXIST && !stat(folder, &s) && S_ISDIR(s.st_mode)))
+        return true;
+    cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "no folder '%s' can be made: %s", folder,
+             errno == EEXIST ? "a file is called so" : strerror(errno));
+    return false;
+}
+
+static bool is_free(const cli_split_job *j, const char *path) {
+    struct stat s;
+    if (j->force || stat(path, &s))
+        return true;
+    cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' is there already; --force writes over it", path);
+    return false;
+}
+
+static bool write_plan(const char *path, cfx_value plan) {
+    cfx__text t = {0};
+    bool fine = cfx__json_value(&t, plan);
+    cfx__text_putc(&t, '\n');
+    fine = fine && cfx__file_write(path, t.data, t.len);
+    cfx__text_release(&t);
+    return fine;
+}
+
+int cli_split_write(const cli_split_job *j, const char *name, cfx_program *const *programs, int n,
+                    cfx_value plan) {
+    if (!make_folder(j->folder) || !is_free(j, file_in(j->folder, "plan.json")))
+        return cli_trouble();
+    for (int i = 0; i < n; i++)
+        if (!is_free(j, file_in(j->folder, cfx__text_format("%s%d.pt2", name, i))))
+            return cli_trouble();
+    for (int i = 0; i < n; i++)
+        if (!cfx_save(programs[i], file_in(j->folder, cfx__text_format("%s%d.pt2", name, i))))
+            return cli_trouble();
+    if (!write_plan(file_in(j->folder, "plan.json"), plan))
+        return cli_trouble();
+    cli_say("cfx: %d programs and plan.json are in '%s'\n", n, j->folder);
+    return CLI_DONE;
+}
+
+/* ---- stages ---------------------------------------------------------------------------------- */
+
+static cfx_value row_of(const cfx_stage *s, int i, double all) {
+    return cfx_dict_of("stage", i, "calls", s->nodes, "seconds", cli_fact(s->seconds), "share",
+                       cli_fact(all > 0 ? s->seconds / all : 0), "flops", cfx_int(s->flops),
+                       "weights", cfx_int(s->weights), "written", cfx_int(s->written), "alive",
+                       cfx_int(s->alive), "crossing", cfx_int(s->bytes));
+}
+
+static cfx_value shape_of(cfx_value val) {
+    cfx_result r = cfx_result_of(val);
+    cfx_value shape = cfx_list_value(0, NULL);
+    for (int i = 0; r.kind == CFX_RESULT_TENSOR && i < r.ndim; i++) {
+        cfx_value size = cfx_result_size(&r, i);
+        cfx_list_append(cfx_as_list(shape),
+                        size.tag == CFX_TAG_INT ? size : cfx_string_value(cfx_value_repr(size)));
+    }
+    return shape;
+}
+
+static cfx_value crossing_row(const cfx_crossing *c, int from) {
+    cfx_result r = cfx_result_of(c->val);
+    bool tensor = r.kind == CFX_RESULT_TENSOR;
+    return cfx_dict_of("from", from, "to", from + 1, "name", c->name, "type", cfx_result_text(&r),
+                       "dtype", tensor ? cfx_dtype_name(r.dtype) : "number", "shape",
+                       shape_of(c->val), "bytes", cfx_int(c->bytes));
+}
+
+static void print_stages(const cfx_stages *s) {
+    double all = 0;
+    for (int i = 0; i < s->n; i++)
+        all += s->stages[i].seconds;
+    cli_print("stage  calls      time  share     FLOPs    tensors      alive    crosses\n");
+    for (int i = 0; i < s->n; i++) {
+        const cfx_stage *t = &s->stages[i];
+        cli_print("%5d %6d %6.3f ms %5.1f%% %9.3g %10s %10s %10s\n", i, t->nodes, 1e3 * t->seconds,
+                  all > 0 ? 100 * t->seconds / all : 0, (double)t->flops, cli_bytes(t->weights),
+                  cli_bytes(t->alive), i + 1 < s->n ? cli_bytes(t->bytes) : "");
+        cli_answer_row("stages", row_of(t, i, all));
+    }
+    for (int i = 0; i < s->n; i++)
+        for (int k = 0; k < s->stages[i].ncrossings; k++) {
+            const cfx_crossing *c = &s->stages[i].crossings[k];
+            cfx_result r = cfx_result_of(c->val);
+            if (!i && !k)
+                cli_print("\n");
+            cli_print("%d -> %d  %s  %s  %s\n", i, i + 1, c->name, cfx_result_text(&r),
+                      cli_bytes(c->bytes));
+            cli_answer_row("crossings", crossing_row(c, i));
+        }
+}
+
+static cfx_value plan_of(const cli_split_job *j, const cfx_stages *s) {
+    cfx_value stages = cfx_list_value(0, NULL);
+    double all = 0;
+    for (int i = 0; i < s->n; i++)
+        all += s->stages[i].seconds;
+    for (int i = 0; i < s->n; i++) {
+        cfx_value row = row_of(&s->stages[i], i, all), gives = cfx_list_value(0, NULL);
+        for (int k = 0; k < s->stages[i].ncrossings; k++)
+            cfx_list_append(cfx_as_list(gives), crossing_row(&s->stages[i].crossings[k], i));
+        cfx_dict_set(cfx_as_dict(row), "file",
+                     cfx_string_value(cfx__text_format("stage%d.pt2", i)));
+        cfx_dict_set(cfx_as_dict(row), "gives", gives);
+        cfx_list_append(cfx_as_list(stages), row);
+    }
+    return cfx_dict_of("format", "cfx split 1", "model", j->model, "kind", "stages", "stages",
+                       stages);
+}
+
+static int split_stages(cli_split_job *j) {
+    cfx_stage_options o = {.n = j->stages, .sizes = read_sizes(j)};
+    if (!o.sizes)
+        return CLI_TROUBLE;
+    if (j->memory && (o.memory = read_bytes("--memory", j->memory)) < 0)
+        return CLI_TROUBLE;
+    if (j->measure && !(o.seconds = cli_split_measure(j)))
+        return cli_trouble();
+    cfx_stages *s = cfx_program_stages(j->program, o);
+    if (cfx_failed(s))
+        return cli_trouble();
+    print_stages(s);
+    int code = j->simulate ? cli_split_simulate_stages(j, s) : CLI_DONE;
+    if (code != CLI_DONE || !j->folder)
+        return code;
+    cfx_program **programs = calloc((size_t)s->n, sizeof *programs);
+    for (int i = 0; programs && i < s->n; i++)
+        programs[i] = s->stages[i].program;
+    code = programs ? cli_split_write(j, "stage", programs, s->n, plan_of(j, s)) : CLI_TROUBLE;
+    free(programs);
+    return code;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static int run(int argc, char **argv) {
+    cli_split_job j = {.flat = cfx_none()};
+    if (!read_words(&j, argc, argv))
+        return CLI_TROUBLE;
+    if (!j.model || !j.stages)
+        return cli_usage(&cli_split, j.model ? "into what? --stages N" : "which MODEL?");
+    j.program = cfx_to_aten(cfx_open(j.model));
+    return cfx_ok() ? split_stages(&j) : cli_trouble();
+}
+
+const cli_command cli_split = {"split", run, "cut a program into several, for many processes",
+                               help};
