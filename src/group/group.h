@@ -39,6 +39,7 @@ typedef struct cfx__head {
     uint64_t order;   /* of this kind of messages between these two ranks */
     int64_t bytes;    /* that follow */
     int64_t shape[CFX__HEAD_DIMS];
+    int64_t stride[CFX__HEAD_DIMS]; /* of values, whose elements lie close, in some order */
 } cfx__head;
 
 struct cfx_group {

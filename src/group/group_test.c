@@ -33,6 +33,8 @@ static bool values(cfx_group *g, void *user) {
     if (cfx_group_rank(g) == 0) {
         cfx_tensor *t = ramp(6, 0);
         cfx_group_send(g, 1, cfx_tensor_value(cfx_tensor_view(t, 2, shape, (int64_t[]){1, 2}, 0)));
+        cfx_group_send(g, 1, cfx_tensor_value(cfx_tensor_view(t, 2, (int64_t[]){2, 2},
+                                                              (int64_t[]){1, 4}, 0)));
         const int64_t none[] = {0, 4};
         cfx_group_send(g, 1, cfx_tensor_value(cfx_tensor_new(CFX_BF16, 2, none, NULL)));
         cfx_group_send(g, 1, cfx_bool(true));
@@ -42,6 +44,10 @@ static bool values(cfx_group *g, void *user) {
     }
     cfx_value v = cfx_group_recv(g, 0);
     CHECK_STR(cfx_tensor_str(cfx_as_tensor(v)), "tensor([[0., 2., 4.],\n        [1., 3., 5.]])");
+    CHECK_INT(cfx_as_tensor(v)->stride[0], 1); /* in the order that it had */
+    CHECK_INT(cfx_as_tensor(v)->stride[1], 2);
+    v = cfx_group_recv(g, 0);
+    CHECK_STR(cfx_tensor_str(cfx_as_tensor(v)), "tensor([[0., 4.],\n        [1., 5.]])");
     v = cfx_group_recv(g, 0);
     CHECK_STR(cfx__shape_text(cfx_as_tensor(v)->ndim, cfx_as_tensor(v)->shape), "[0, 4]");
     CHECK_INT(cfx_as_tensor(v)->dtype, CFX_BF16);
@@ -156,9 +162,14 @@ TEST(a_head_that_cannot_be_is_refused) {
         {{.mark = CFX__HEAD_MARK, .dtype = 200}, "something that is no message of cfx"},
         {{.mark = CFX__HEAD_MARK, .dtype = CFX_F32, .ndim = 17}, "no message of cfx"},
         {{.mark = CFX__HEAD_MARK, .dtype = CFX_F32, .ndim = 1, .shape = {-1}, .bytes = 4}, "-1"},
+        {{.mark = CFX__HEAD_MARK, .dtype = CFX_F32, .ndim = 2, .shape = {2, 2}, .bytes = 16,
+          .stride = {1, 1}}, "do not run the same"},
+        {{.mark = CFX__HEAD_MARK, .dtype = CFX_F32, .ndim = 2, .shape = {2, 2}, .bytes = 16,
+          .stride = {1, INT64_MIN}}, "do not run the same"},
         {{.mark = CFX__HEAD_MARK, .dtype = CFX_F32, .ndim = 2, .shape = {1 << 30, 1 << 30}},
          "[1073741824, 1073741824]"},
-        {{.mark = CFX__HEAD_MARK, .dtype = CFX_F32, .ndim = 1, .shape = {3}, .bytes = 16},
+        {{.mark = CFX__HEAD_MARK, .dtype = CFX_F32, .ndim = 1, .shape = {3}, .bytes = 16,
+          .stride = {1}},
          "announced a value of float32[3], which is not 16 bytes"},
         {{.mark = CFX__HEAD_MARK, .dtype = CFX_F32, .number = 2, .bytes = 4},
          "do not run the same"},

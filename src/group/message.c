@@ -1,11 +1,44 @@
 /* Values from one rank to another. A head goes first, which says what follows: the receiver makes
- * room by it, within its limits, and then takes the data. Start at cfx__parcel_send. */
+ * room by it, within its limits, and then takes the data. Tensors keep the order of their strides,
+ * since a view that a program takes of one may need it. Start at cfx__parcel_send. */
 #include "group.h"
 
 /* cfx__head.number of values: a tensor, or what a number is. */
 enum { TENSOR, BOOL, INT, FLOAT, NOTHING, NUMBERS };
 
 /* ---- heads ----------------------------------------------------------------------------------- */
+
+/* t itself where its elements lie close together, in any order, else a copy in the same order. */
+static cfx_tensor *packed(cfx_tensor *t) {
+    int64_t stride[CFX_MAX_DIMS];
+    if (cfx__tensor_is_dense(t))
+        return t;
+    cfx__strides_pointwise(1, (const cfx_tensor *const[]){t}, t->ndim, t->shape, stride);
+    cfx_tensor *copy = cfx__tensor_empty((cfx_site){0}, (cfx_dtype)t->dtype, false, t->ndim,
+                                         t->shape, stride);
+    cfx__tensor_copy(copy, t);
+    return copy;
+}
+
+/* Whether strides are those of elements that lie close together, in some order of dimensions. */
+static bool is_packed(const cfx__head *h) {
+    int64_t next = 1;
+    uint32_t left = 0;
+    for (int i = 0; i < h->ndim; i++) {
+        if (h->shape[i] > 1)
+            left |= 1u << i;
+        if (h->stride[i] < 0 || h->stride[i] > CFX__MOST_ELEMENTS)
+            return false;
+    }
+    for (int i = 0; i < h->ndim; i++)
+        if (left >> i & 1 && h->stride[i] == next) {
+            if (__builtin_mul_overflow(next, h->shape[i], &next))
+                return false;
+            left &= ~(1u << i);
+            i = -1; /* from the start */
+        }
+    return !left || h->bytes == 0;
+}
 
 static bool head_of(cfx__parcel *p, cfx_value v) {
     cfx__head *h = &p->head;
@@ -19,7 +52,7 @@ static bool head_of(cfx__parcel *p, cfx_value v) {
         v = cfx_tensor_value(
             cfx__tensor_scalar(v, v.tag == CFX_TAG_FLOAT ? CFX_F64 : CFX_I64));
     }
-    const cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
+    cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
     if (!t || cfx__obj_is_bad(t) || (t->numel && !t->data) || cfx__dtype_is_quantized(t->dtype)) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
                  "ranks send each other tensors with data, numbers and None");
@@ -31,10 +64,14 @@ static bool head_of(cfx__parcel *p, cfx_value v) {
                  CFX__HEAD_DIMS);
         return false;
     }
-    p->tensor = cfx_keep(cfx__tensor_contiguous(t));
+    t = packed(t);
+    if (!cfx_ok())
+        return false;
+    p->tensor = cfx_keep(t);
     h->dtype = t->dtype;
     h->ndim = (uint8_t)t->ndim;
     memcpy(h->shape, t->shape, (size_t)t->ndim * sizeof *h->shape);
+    memcpy(h->stride, t->stride, (size_t)t->ndim * sizeof *h->stride);
     h->bytes = t->numel * cfx_dtype_size((cfx_dtype)t->dtype);
     return cfx_ok();
 }
@@ -49,6 +86,7 @@ static bool make_room(cfx__parcel *p) {
                  h->dtype < CFX_DTYPE_COUNT && h->ndim <= CFX__HEAD_DIMS && h->number < NUMBERS;
     if (right && h->number != TENSOR)
         right = h->ndim == 0 && h->dtype == (h->number == FLOAT ? CFX_F64 : CFX_I64);
+    right = right && is_packed(h);
     if (!right) {
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                  "rank %d on %s sent %s (number %llu) where this rank, %d, waits for value number "
@@ -60,7 +98,7 @@ static bool make_room(cfx__parcel *p) {
     }
     size_t mark = cfx_scope_open();
     cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, (cfx_dtype)h->dtype, false, h->ndim,
-                                      h->shape, NULL);
+                                      h->shape, h->bytes ? h->stride : NULL);
     if (!cfx__obj_is_bad(t))
         p->tensor = cfx_keep(t);
     cfx_scope_close(mark);
