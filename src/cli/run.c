@@ -1,6 +1,7 @@
 /* cfx run: a program on inputs from a file; results shown, saved or compared; values tapped, calls
  * logged, nodes timed. */
 #include "profile.h"
+#include "run_ranks.h"
 #include "samples.h"
 #include "watch.h"
 
@@ -47,13 +48,17 @@ static const char help[] =
     "  --reference      runs node by node through the interpreter, not as a plan\n"
     "  --threads N      threads for one operator; all cores otherwise\n"
     "  --precision P    what products are computed of: f32, bf16 or f16; sums are f32 always\n"
+    "  --stages N       runs the program as a pipeline of N stages, one on each of the ranks that\n"
+    "                   'mpirun -n N cfx run' starts; without mpirun ranks are threads. Programs\n"
+    "                   with collectives and folders of 'cfx split' run on ranks without it\n"
+    "  --micro-batches N  rows of inputs go through the stages in N parts, one behind the other\n"
     "\n"
     "Exit: 0 done or same, 1 differs or a check failed, 2 trouble.\n";
 
 typedef struct {
     const char *model, *save, *expect, *log, *profile, *memory;
     cli_given given;
-    int threads, runs;
+    int threads, runs, stages, micro_batches;
     bool reference, random;
 } options;
 
@@ -300,13 +305,18 @@ static bool run_given(job *j) {
     return cfx_ok();
 }
 
-/* On inputs that nobody gave. */
-static bool run_own(job *j) {
+/* One sample, which has no name. */
+static void begin_sample(job *j) {
     cfx_value lists[] = {cfx_list_value(0, NULL), cfx_list_value(0, NULL), cfx_list_value(0, NULL)};
     j->samples = (cli_samples){.program = j->p, .names = cfx_as_list(lists[0]), .each = 1,
                                .leaves = cfx_as_list(lists[1]), .results = cfx_as_list(lists[2])};
     cfx_list_append(j->samples.names, cfx_string_value(""));
     cfx_list_append(j->samples.leaves, cfx_none());
+}
+
+/* On inputs that nobody gave. */
+static bool run_own(job *j) {
+    begin_sample(j);
     return run_once(j, cli_own_inputs(j->p, j->o.random));
 }
 
@@ -319,6 +329,29 @@ static int run_program(job *j) {
         return finish(j);
     cfx_error_note("Program: %s", j->o.model);
     return cli_trouble();
+}
+
+/* Rank 0 has the results, and does with them what is asked; the others are done. */
+static int run_on_ranks(job *j) {
+    const options *o = &j->o;
+    if (cli_watches(&j->watch) || o->log || o->profile || o->memory || o->reference ||
+        o->given.ntexts || o->given.batch)
+        return cli_usage(&cli_run, "on ranks there are no taps, checks, logs, profiles, texts, "
+                                   "--batch or --reference");
+    cli_ranks r = {.model = o->model, .inputs = o->given.inputs, .random = o->random,
+                   .stages = o->stages, .micro_batches = o->micro_batches, .threads = o->threads,
+                   .result = cfx_none()};
+    int rank, code = cli_run_ranks(&r, &rank);
+    if (code == CLI_DONE && rank == 0) {
+        cfx_value flat = cfx_list_value(0, NULL);
+        cfx_tree_flatten(r.result, cfx_as_list(flat));
+        j->p = r.program;
+        begin_sample(j);
+        cli_samples_add(&j->samples, flat);
+        code = finish(j);
+    }
+    cli_ranks_end(&r);
+    return code;
 }
 
 static int run(int argc, char **argv) {
@@ -341,6 +374,8 @@ static int run(int argc, char **argv) {
                    !cli_value(&w, "--save-taps", &j.watch.save) &&
                    !cli_number(&w, "--threads", &o->threads) && !cli_precision(&w) &&
                    !cli_number(&w, "--runs", &o->runs) &&
+                   !cli_number(&w, "--stages", &o->stages) &&
+                   !cli_number(&w, "--micro-batches", &o->micro_batches) &&
                    !cli_flag(&w, "--stats", &j.watch.stats) &&
                    !cli_flag(&w, "--reference", &o->reference) &&
                    !cli_flag(&w, "--random", &o->random) &&
@@ -366,6 +401,10 @@ static int run(int argc, char **argv) {
     j.watch.model = o->model;
     if (o->threads)
         cfx_set_num_threads(o->threads);
+    if (o->stages || cfx_mpi_ranks() > 1)
+        return run_on_ranks(&j);
+    if (o->micro_batches)
+        return cli_usage(&cli_run, "--micro-batches are for --stages");
     int code = run_program(&j);
     cli_profile_end(&j.profile);
     return code;

@@ -3,6 +3,8 @@
  * is printed has every bit of the results in it, so that both can be compared.
  *
  * ranks collectives|train|ring [simulate N]        prints results
+ * ranks write A B C D  writes a program with collectives, and what it computes on two ranks; one
+ *                      whose batch varies, and inputs of it
  * ranks kill|fail|leave|limit|slow|hostile RANK    a rank goes wrong; the others say so */
 #define _GNU_SOURCE
 #include <cfx.h>
@@ -141,6 +143,38 @@ static bool ring(cfx_group *g, int turns, int victim, const char *what) {
     return cfx_ok();
 }
 
+/* A product that two ranks sum, and the same as one rank computes it. */
+static cfx_tensor *forward_sum(cfx_module *self, cfx_tensor *x) {
+    return cfx_relu(cfx_as_tensor(
+        OP("wait_tensor", OP("all_reduce", cfx_matmul(x, cfx_attr(self, "w")), "sum", "0"))));
+}
+
+static cfx_tensor *forward_twice(cfx_module *self, cfx_tensor *x) {
+    return cfx_relu(cfx_mul(cfx_matmul(x, cfx_attr(self, "w")), 2));
+}
+
+/* A network whose batch varies, and a batch for it. */
+static void write_network(const char *path, const char *inputs) {
+    cfx_module *m = cfx_nn_sequential(cfx_nn_linear(8, 16), cfx_nn_relu(), cfx_nn_linear(16, 16),
+                                      cfx_nn_relu(), cfx_nn_linear(16, 4));
+    cfx_dict *file = cfx_dict_new();
+    cfx_dict_set(file, "in0", cfx_tensor_value(cfx_randn(12, 8)));
+    cfx_save(cfx_export(m, cfx_tuple(cfx_randn(6, 8)), CFX_NONE,
+                        cfx_dict_of("input", cfx_dict_of(0, "batch"))), path);
+    cfx_safetensors_write(inputs, file, NULL);
+}
+
+static void write_programs(const char *sum, const char *twice) {
+    cfx_manual_seed(4);
+    cfx_tensor *w = cfx_randn(8, 5), *x = cfx_ones(3, 8);
+    cfx_module *a = cfx_module_new("Sum", forward_sum, "x");
+    cfx_module *b = cfx_module_new("Twice", forward_twice, "x");
+    cfx_nn_parameter(a, "w", w);
+    cfx_nn_parameter(b, "w", w);
+    cfx_save(cfx_export(a, cfx_tuple(x), CFX_NONE, CFX_NONE), sum);
+    cfx_save(cfx_export(b, cfx_tuple(x), CFX_NONE, CFX_NONE), twice);
+}
+
 static void end_late(const char *sentence, void *user) {
     dprintf(2, "[rank %d, late] %s\n", cfx_group_rank(user), sentence);
     _exit(2);
@@ -159,6 +193,11 @@ int main(int argc, char **argv) {
     job j = {.what = argc > 1 ? argv[1] : "", .victim = argc > 2 ? atoi(argv[2]) : -1};
     if (argc > 3 && !strcmp(argv[2], "simulate")) {
         cfx_group_simulate(atoi(argv[3]), run, &j);
+        return cfx_finish(stderr);
+    }
+    if (argc > 5 && !strcmp(j.what, "write")) {
+        write_programs(argv[2], argv[3]);
+        write_network(argv[4], argv[5]);
         return cfx_finish(stderr);
     }
     cfx_group *g = cfx_group_open_mpi();

@@ -1,8 +1,8 @@
 /* Three ranks train a network together and then serve it: each on its share of the data, with
  * gradients averaged over the ranks; then as a pipeline in which each rank has one part of it.
  *
- *     mpirun -n 3 24_ranks        the ranks are processes, on one machine or several
- *     24_ranks                    they are threads of this process: the numbers are the same */
+ *     mpirun -n 3 25_ranks        the ranks are processes, on one machine or several
+ *     25_ranks                    they are threads of this process: the numbers are the same */
 #include <cfx.h>
 
 enum { RANKS = 3, POINTS = 360, BATCH = 36, EPOCHS = 12, REQUESTS = 5 };
