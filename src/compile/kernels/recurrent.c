@@ -18,9 +18,11 @@ typedef struct {
 } NAME_recurrent_weights;
 
 /* One state after another: from what input and state give the gates, in place. */
-typedef void NAME_recurrent_step(const float *x, const float *s, float *h, float *c, ptrdiff_t n);
+typedef void NAME_recurrent_step(const float *x, const float *s, float *restrict h,
+                                 float *restrict c, ptrdiff_t n);
 
-static void NAME_lstm_step(const float *x, const float *s, float *h, float *c, ptrdiff_t n) {
+static void NAME_lstm_step(const float *x, const float *s, float *restrict h,
+                           float *restrict c, ptrdiff_t n) {
     for (ptrdiff_t i = 0; i < n; i++) {
         const float in = NAME_sigmoid(x[i] + s[i]), keep = NAME_sigmoid(x[n + i] + s[n + i]);
         const float new = NAME_tanh(x[2 * n + i] + s[2 * n + i]);
@@ -30,7 +32,8 @@ static void NAME_lstm_step(const float *x, const float *s, float *h, float *c, p
     }
 }
 
-static void NAME_gru_step(const float *x, const float *s, float *h, float *c, ptrdiff_t n) {
+static void NAME_gru_step(const float *x, const float *s, float *restrict h,
+                          float *restrict c, ptrdiff_t n) {
     (void)c;
     for (ptrdiff_t i = 0; i < n; i++) {
         const float reset = NAME_sigmoid(x[i] + s[i]), keep = NAME_sigmoid(x[n + i] + s[n + i]);
@@ -39,13 +42,15 @@ static void NAME_gru_step(const float *x, const float *s, float *h, float *c, pt
     }
 }
 
-static void NAME_rnn_tanh_step(const float *x, const float *s, float *h, float *c, ptrdiff_t n) {
+static void NAME_rnn_tanh_step(const float *x, const float *s, float *restrict h,
+                               float *restrict c, ptrdiff_t n) {
     (void)c;
     for (ptrdiff_t i = 0; i < n; i++)
         h[i] = NAME_tanh(x[i] + s[i]);
 }
 
-static void NAME_rnn_relu_step(const float *x, const float *s, float *h, float *c, ptrdiff_t n) {
+static void NAME_rnn_relu_step(const float *x, const float *s, float *restrict h,
+                               float *restrict c, ptrdiff_t n) {
     (void)c;
     for (ptrdiff_t i = 0; i < n; i++)
         h[i] = x[i] + s[i] < 0 ? 0 : x[i] + s[i];
