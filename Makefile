@@ -66,8 +66,15 @@ bench: build
 	@tools/bench_zoo $(B)/cfx
 	@test -z "$(CFX_MODELS)" || tools/bench_models $(B)
 
+# Stripped; `make install-debug` puts what debuggers want beside, where they look for it.
 install: build
-	@DESTDIR=$(DESTDIR) cmake --install $(B) --prefix $(PREFIX)
+	@DESTDIR=$(DESTDIR) cmake --install $(B) --prefix $(PREFIX) --strip
+
+install-debug: build
+	@for f in $(B)/cfx $(B)/libcfx.so; do \
+	    id=$$(readelf -n $$f | sed -n 's/.*Build ID: //p'); \
+	    d=$(DESTDIR)$(PREFIX)/lib/debug/.build-id/$$(printf %.2s $$id); \
+	    mkdir -p $$d && objcopy --only-keep-debug $$f $$d/$${id#??}.debug || exit 1; done
 
 # Removes what the last install wrote, the list that it left, and the folders that were cfx's own.
 uninstall:
@@ -97,4 +104,4 @@ clean:
 
 .NOTPARALLEL:
 .PHONY: all setup setup-tests configure build python demo test asan ubsan tsan memcheck fuzz coverage lint \
-    bench install uninstall wheel deb tarball clean
+    bench install install-debug uninstall wheel deb tarball clean

@@ -86,8 +86,10 @@ static void loop(const path *p) {
     }
     int status = 1;
     waitpid(child, &status, 0);
-    if (!CHECK_INT(status, 0))
+    if (!CHECK_INT(status, 0)) {
+        p->go(p->file); /* what the machine lacks is noted in this process too */
         return;
+    }
     long total = 1; /* how many allocations there are, within a third */
     for (s->came = true; s->came; total += total / 3 + 1) {
         s->came = false;

@@ -73,6 +73,7 @@ BEGIN {
     stateful["src/base/context.c"] = 1
     stateful["src/base/memory.c"] = 1 # what all threads hold together
     stateful["src/base/pool.c"] = 1 # the threads themselves
+    stateful["src/ops/libraries.c"] = 1 # the libraries that are open
     stateful["src/base/machine.c"] = 1 # what was found out about the machine
     stateful["src/base/cores.c"] = 1 # the same
     stateful["src/value/tree_type.c"] = 1 # the types of the user's, under a lock

@@ -29,9 +29,6 @@
 #include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 enum {
     MOST = 64,              /* threads for one operator */
@@ -285,9 +282,6 @@ static bool may_end(helper *h) {
 static void *help(void *arg) {
     helper *h = arg;
     look_from_now(h);
-#ifdef _OPENMP
-    omp_set_num_threads(1); /* libraries that are called from here start no threads of theirs */
-#endif
     while (!may_end(h)) {
         if (!spin_for_work(h))
             sleep_for_work(h);

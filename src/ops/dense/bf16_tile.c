@@ -1,6 +1,6 @@
 /* What the machine has for halves, their panels and their tiles. Start at bf16_tile_run. */
 #include "bf16.h"
-#include "onednn.h"
+#include "transpose.h"
 #include "widths.h"
 
 #include "../ops.h"

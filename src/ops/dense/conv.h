@@ -30,7 +30,13 @@ typedef struct {
 void conv_run(cfx_op_call *c, const conv *v, const conv_operands *o);
 /* The parts: by oneDNN (float32; false when it cannot), by products of matrices (any dtype,
  * contiguous operands), channel by channel (float32, contiguous, one channel a group; dst only). */
+#ifdef CFX_DNN
 bool conv_onednn(cfx_op_call *c, const conv *v, const conv_operands *o);
+#else
+static inline bool conv_onednn(cfx_op_call *c, const conv *v, const conv_operands *o) {
+    return (void)c, (void)v, (void)o, false;
+}
+#endif
 void conv_gemm(cfx_op_call *c, const conv *v, const conv_operands *o);
 bool conv_depthwise(cfx_op_call *c, const conv *v, const conv_operands *o);
 /* By kernels of our own (float32, dst only; false when there is none for it). */

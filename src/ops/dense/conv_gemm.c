@@ -75,8 +75,8 @@ static bool by_points(const conv *v) {
 }
 
 /* One image and one group: columns of the channels at src, weights and dst of the group. */
-static bool one_group(cfx_op_call *c, const conv *v, const conv_operands *o, patches *p, char *src,
-                      char *weights, char *dst, void *columns, bool first) {
+static bool one_group(const conv *v, const conv_operands *o, patches *p, char *src, char *weights,
+                      char *dst, void *columns, bool first) {
     const int64_t points = volume(v->out), rows = v->ic / v->groups * volume(v->kernel);
     const bool direct = by_points(v);
     matrices w = {weights, 0, rows, 1, NULL}, d = {dst, 0, points, 1, NULL};
@@ -90,17 +90,17 @@ static bool one_group(cfx_op_call *c, const conv *v, const conv_operands *o, pat
     if (o->what == CONV_DST) {
         g.m = v->oc / v->groups, g.n = points, g.k = rows;
         g.a = w, g.b = m, g.c = d;
-        return gemm_run(c, &g);
+        return gemm_run(&g);
     }
     if (o->what == CONV_WEIGHTS) {
         g.m = v->oc / v->groups, g.n = rows, g.k = points;
         g.a = d, g.b = transposed(m), g.c = w;
         g.beta = cfx_int(first ? 0 : 1);
-        return gemm_run(c, &g);
+        return gemm_run(&g);
     }
     g.m = rows, g.n = points, g.k = v->oc / v->groups;
     g.a = transposed(w), g.b = d, g.c = m;
-    if (!gemm_run(c, &g))
+    if (!gemm_run(&g))
         return false;
     if (!direct) {
         p->from = columns;
@@ -132,7 +132,7 @@ void conv_gemm(cfx_op_call *c, const conv *v, const conv_operands *o) {
         memset(result->data, 0, (size_t)(result->numel * size));
     for (int64_t n = 0; n < v->batch; n++)
         for (int64_t g = 0; g < groups; g++)
-            if (!one_group(c, v, o, &p, o->src->data + (n * groups + g) * ic * in * size,
+            if (!one_group(v, o, &p, o->src->data + (n * groups + g) * ic * in * size,
                            o->weights->data + g * oc * ic * taps * size,
                            o->dst->data + (n * groups + g) * oc * out * size, columns, n == 0))
                 return;

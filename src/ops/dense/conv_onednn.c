@@ -21,9 +21,9 @@ typedef struct {
 static void plan_free(void *arg) {
     conv_plan *p = arg;
     if (p->primitive)
-        dnnl_primitive_destroy(p->primitive);
+        DNN(primitive_destroy)(p->primitive);
     if (p->bias)
-        dnnl_memory_destroy(p->bias);
+        DNN(memory_destroy)(p->bias);
     onednn_port_free(&p->src);
     onednn_port_free(&p->weights);
     onednn_port_free(&p->dst);
@@ -38,7 +38,7 @@ static bool describe(dnnl_memory_desc_t *to, const conv *v, int64_t channels, co
     dnnl_dims_t dims = {v->batch, channels};
     for (int i = 0; i < v->dims; i++)
         dims[2 + i] = size[3 - v->dims + i];
-    return dnnl_memory_desc_init_by_tag(to, v->dims + 2, dims, dnnl_f32,
+    return DNN(memory_desc_init_by_tag)(to, v->dims + 2, dims, dnnl_f32,
                                         any ? dnnl_format_tag_any : tag[last][v->dims - 1]) ==
            dnnl_success;
 }
@@ -55,7 +55,7 @@ static bool describe_weights(dnnl_memory_desc_t *to, const conv *v, bool any) {
     dims[n++] = v->ic / v->groups;
     for (int i = 0; i < v->dims; i++)
         dims[n++] = v->kernel[3 - v->dims + i];
-    return dnnl_memory_desc_init_by_tag(to, n, dims, dnnl_f32,
+    return DNN(memory_desc_init_by_tag)(to, n, dims, dnnl_f32,
                                         any ? dnnl_format_tag_any : tag[grouped][v->dims - 1]) ==
            dnnl_success;
 }
@@ -74,14 +74,14 @@ static bool describe_conv(dnnl_convolution_desc_t *to, const conv *v, conv_what 
     }
     dnnl_status_t s;
     if (what == CONV_DST)
-        s = dnnl_dilated_convolution_forward_desc_init(to, dnnl_forward_inference,
+        s = DNN(dilated_convolution_forward_desc_init)(to, dnnl_forward_inference,
                                                        dnnl_convolution_direct, src, weights, bias,
                                                        dst, stride, dilate, left, right);
     else if (what == CONV_SRC)
-        s = dnnl_dilated_convolution_backward_data_desc_init(
+        s = DNN(dilated_convolution_backward_data_desc_init)(
             to, dnnl_convolution_direct, src, weights, dst, stride, dilate, left, right);
     else
-        s = dnnl_dilated_convolution_backward_weights_desc_init(
+        s = DNN(dilated_convolution_backward_weights_desc_init)(
             to, dnnl_convolution_direct, src, weights, NULL, dst, stride, dilate, left, right);
     return s == dnnl_success;
 }
@@ -106,31 +106,31 @@ static bool make(conv_plan *p, const conv_key *k) {
         !describe_weights(&plain[1], v, false) || !describe_weights(&want[1], v, true) ||
         !describe(&plain[2], v, v->oc, v->out, last, false) ||
         !describe(&want[2], v, v->oc, v->out, last, !last) ||
-        dnnl_memory_desc_init_by_tag(&bias, 1, bias_dims, dnnl_f32, dnnl_a) != dnnl_success ||
+        DNN(memory_desc_init_by_tag)(&bias, 1, bias_dims, dnnl_f32, dnnl_a) != dnnl_success ||
         !describe_conv(&desc, v, (conv_what)k->what, &want[0], &want[1], k->bias ? &bias : NULL,
                        &want[2]))
         return false;
     if (k->what != CONV_DST) {
         if (!describe_conv(&forward, v, CONV_DST, &want[0], &want[1], NULL, &want[2]) ||
-            dnnl_primitive_desc_create(&hint, &forward, NULL, engine, NULL) != dnnl_success)
+            DNN(primitive_desc_create)(&hint, &forward, NULL, engine, NULL) != dnnl_success)
             return false;
     }
-    bool ok = dnnl_primitive_desc_create(&pd, &desc, NULL, engine, hint) == dnnl_success;
+    bool ok = DNN(primitive_desc_create)(&pd, &desc, NULL, engine, hint) == dnnl_success;
     if (hint)
-        dnnl_primitive_desc_destroy(hint);
+        DNN(primitive_desc_destroy)(hint);
     if (!ok)
         return false;
     const dnnl_memory_desc_t *md[3];
     for (int i = 0; i < 3; i++)
-        md[i] = dnnl_primitive_desc_query_md(pd, query[k->what][i], 0);
+        md[i] = DNN(primitive_desc_query_md)(pd, query[k->what][i], 0);
     ok = onednn_port_make(&p->src, &plain[0], md[0], k->what != CONV_SRC, k->what == CONV_SRC) &&
          onednn_port_make(&p->weights, &plain[1], md[1], k->what != CONV_WEIGHTS,
                           k->what == CONV_WEIGHTS) &&
          onednn_port_make(&p->dst, &plain[2], md[2], k->what != CONV_DST, k->what == CONV_DST) &&
          (!k->bias ||
-          dnnl_memory_create(&p->bias, &bias, engine, DNNL_MEMORY_NONE) == dnnl_success) &&
-         dnnl_primitive_create(&p->primitive, pd) == dnnl_success;
-    dnnl_primitive_desc_destroy(pd);
+          DNN(memory_create)(&p->bias, &bias, engine, DNNL_MEMORY_NONE) == dnnl_success) &&
+         DNN(primitive_create)(&p->primitive, pd) == dnnl_success;
+    DNN(primitive_desc_destroy)(pd);
     return ok;
 }
 
@@ -169,18 +169,18 @@ static bool execute(cfx_op_call *c, conv_plan *p, const conv_operands *o) {
         {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
         {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST},
     };
-    dnnl_memory_set_data_handle(p->src.wanted_mem, src);
-    dnnl_memory_set_data_handle(p->weights.wanted_mem, weights);
-    dnnl_memory_set_data_handle(p->dst.wanted_mem, dst);
+    DNN(memory_set_data_handle)(p->src.wanted_mem, src);
+    DNN(memory_set_data_handle)(p->weights.wanted_mem, weights);
+    DNN(memory_set_data_handle)(p->dst.wanted_mem, dst);
     dnnl_exec_arg_t args[4] = {{arg[o->what][0], p->src.wanted_mem},
                                {arg[o->what][1], p->weights.wanted_mem},
                                {arg[o->what][2], p->dst.wanted_mem}};
     int n = 3;
     if (p->bias) {
-        dnnl_memory_set_data_handle(p->bias, o->bias->data);
+        DNN(memory_set_data_handle)(p->bias, o->bias->data);
         args[n++] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, p->bias};
     }
-    bool ok = dnnl_primitive_execute(p->primitive, onednn_stream(), n, args) == dnnl_success;
+    bool ok = DNN(primitive_execute)(p->primitive, onednn_stream(), n, args) == dnnl_success;
     if (ok && o->what == CONV_DST)
         onednn_port_finish(&p->dst, dst, o->dst->data);
     else if (ok && o->what == CONV_SRC)
@@ -250,6 +250,8 @@ static bool each_image(cfx_op_call *c, const conv *v, const conv_operands *o) {
 
 bool conv_onednn(cfx_op_call *c, const conv *v, const conv_operands *o) {
     enum { LARGE = 1 << 16 };
+    if (!library_onednn())
+        return false;
     const bool last = !cfx__tensor_is_contiguous(o->dst) || !cfx__tensor_is_contiguous(o->src);
     if (v->batch > 1 && !last && o->what != CONV_WEIGHTS &&
         v->ic * v->in[0] * v->in[1] * v->in[2] + v->oc * v->out[0] * v->out[1] * v->out[2] > LARGE)

@@ -1,7 +1,8 @@
 /* Convolution by single points: a product of matrices for each image, as the numbers lie. The bias
  * is added to a part of the result while it is in the cache. */
 #include "conv.h"
-#include "onednn.h"
+#include "gemm_own.h"
+#include "pieces.h"
 
 typedef struct {
     const float *x, *w, *bias;
@@ -11,24 +12,29 @@ typedef struct {
     bool transposed;         /* the weights */
 } points;
 
-/* Parts [begin, end): an image, a group, a block of points each. */
+/* A part: an image, a group, a block of points. */
+static void run_part(const void *job, int64_t part, void *room) {
+    const points *p = job;
+    const matrices weights = {.row = p->transposed ? 1 : p->k, .col = p->transposed ? p->m : 1};
+    const matrices places = {.row = p->n, .col = 1};
+    const int64_t at = part % p->blocks * p->block, image = part / p->blocks,
+                  group = image % p->groups;
+    const int64_t n = p->n - at < p->block ? p->n - at : p->block;
+    const float *w = p->w + group * p->m * p->k, *x = p->x + image * p->k * p->n + at;
+    float *y = p->y + image * p->m * p->n + at;
+    if (!gemm_onednn(p->m, n, p->k, w, &weights, x, &places, 1, 0, y, p->n))
+        gemm_f32(p->m, n, p->k, w, &weights, x, &places, 1, 0, y, p->n, room);
+    for (int64_t c = 0; p->bias && c < p->m; c++) {
+        const float b = p->bias[group * p->m + c];
+        float *row = y + c * p->n;
+        for (int64_t j = 0; j < n; j++)
+            row[j] += b;
+    }
+}
+
 static void points_range(void *arg, int64_t begin, int64_t end) {
     const points *p = arg;
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t at = i % p->blocks * p->block, image = i / p->blocks,
-                      group = image % p->groups;
-        const int64_t n = p->n - at < p->block ? p->n - at : p->block;
-        const float *w = p->w + group * p->m * p->k, *x = p->x + image * p->k * p->n + at;
-        float *y = p->y + image * p->m * p->n + at;
-        dnnl_sgemm(p->transposed ? 'T' : 'N', 'N', p->m, n, p->k, 1, w, p->transposed ? p->m : p->k,
-                   x, p->n, 0, y, p->n);
-        for (int64_t c = 0; p->bias && c < p->m; c++) {
-            const float b = p->bias[group * p->m + c];
-            float *row = y + c * p->n;
-            for (int64_t j = 0; j < n; j++)
-                row[j] += b;
-        }
-    }
+    pieces_run(run_part, p, begin, end, gemm_room_f32(p->m, p->block, p->k));
 }
 
 /* The points of src that a convolution with strides sees. */
@@ -90,8 +96,6 @@ bool conv_points(cfx_op_call *c, const conv *v, const conv_operands *o) {
         p.block = (n * images + threads - 1) / threads;
     p.block = (p.block + 15) / 16 * 16;
     p.blocks = (n + p.block - 1) / p.block;
-    int before = onednn_begin();
     cfx__parallel(images * p.blocks, 1, points_range, &p);
-    onednn_end(before);
     return true;
 }

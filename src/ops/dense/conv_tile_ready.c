@@ -1,6 +1,6 @@
 /* Convolutions by our own kernels: made ready for a plan, and called once. */
 #include "conv_tile.h"
-#include "onednn.h"
+#include "transpose.h"
 
 #include "../../tensor/packed.h"
 #include "../ops.h"

@@ -1,9 +1,9 @@
-/* gemm: products of matrices, by whichever library is faster for the type and the shape.
+/* gemm: products of matrices.
  *
- * Single precision goes to kernels of our own where a factor stays (tile.h) and to oneDNN where
- * not; double precision to OpenBLAS where it knows the machine, to the loops of gemm.inc where it
- * does not, as integers do; complex numbers to OpenBLAS. Products too small to be worth a call of
- * either are plain loops. Libraries run on one thread: the work is cut here, for our own pool. */
+ * Single precision goes over weights in panels where a factor stays (tile.h); where not, over
+ * panels that are packed on the way or, where the product is large, to oneDNN. Double precision and
+ * integers have tiles of their own (gemm.inc); complex products are four real ones. Products too
+ * small to be worth packing are plain loops. The work is cut here, for the pool. */
 #ifndef CFX__GEMM_H
 #define CFX__GEMM_H
 
@@ -30,8 +30,8 @@ typedef struct {
     matrices a, b, c;
 } gemm;
 
-/* Does it; scratch memory belongs to the scope. False, with an error, when that cannot be had. */
-bool gemm_run(cfx_op_call *c, gemm *g);
+/* Does it. False, with an error, when there is no memory for it. */
+bool gemm_run(gemm *g);
 
 /* The same over weights that are kept in panels (tile.h): float32, one matrix, alpha 1, C
  * overwritten, B in the memory of `weights`; bias (n) is added. False when nothing was done. */
@@ -49,8 +49,8 @@ cfx__ready *gemm_ready(const product_layer *l, const cfx__epilogue *e);
 /* out [m, n] = x w' + b for m rows of x, `row` elements apart, w [n, k] and b [n] or NULL; all of
  * one dtype of GEMM_DTYPES, out contiguous. Weights met again are kept in panels, for a single row
  * where the caller says that they are. */
-void linear_run(cfx_op_call *c, int64_t m, void *x, int64_t row, const cfx_tensor *w,
-                const cfx_tensor *b, cfx_tensor *out, bool again);
+void linear_run(int64_t m, void *x, int64_t row, const cfx_tensor *w, const cfx_tensor *b,
+                cfx_tensor *out, bool again);
 
 /* The last two dims of t as rows and columns, the one before as batch (fewer dims: as if 1). */
 matrices matrices_of(const cfx_tensor *t);

@@ -149,7 +149,7 @@ static void kernel_grouped(cfx_op_call *c) {
         }
         gemm g = group_at(&whole, in.cut, i, from, to);
         if (g.m && g.n && g.k)
-            gemm_run(c, &g);
+            gemm_run(&g);
         from = to;
     }
 }

@@ -169,7 +169,7 @@ static void kernel_matmul(cfx_op_call *c) {
         g.n = g.m, g.m = 1;
         g.c.row = g.n;
     }
-    gemm_run(c, &g);
+    gemm_run(&g);
 }
 
 /* A product in its final shape. For fake tensors PyTorch makes it a view proper, which counts when
@@ -297,8 +297,8 @@ static void shape_linear(cfx_op_call *c) {
     out_new(c, 0, x->dtype, x->ndim, shape);
 }
 
-void linear_run(cfx_op_call *c, int64_t m, void *x, int64_t row, const cfx_tensor *w,
-                const cfx_tensor *b, cfx_tensor *out, bool again) {
+void linear_run(int64_t m, void *x, int64_t row, const cfx_tensor *w, const cfx_tensor *b,
+                cfx_tensor *out, bool again) {
     enum { LEAST = 1 << 14 }; /* smaller weights are in the cache anyway */
     const int64_t n = w->shape[0], k = w->shape[1];
     gemm g = {.dtype = (cfx_dtype)out->dtype,
@@ -321,7 +321,7 @@ void linear_run(cfx_op_call *c, int64_t m, void *x, int64_t row, const cfx_tenso
         rows.ndim = 2, rows.shape = shape, rows.stride = stride;
         cfx__tensor_copy(&rows, b);
     }
-    gemm_run(c, &g);
+    gemm_run(&g);
 }
 
 /* Whether y + b is what y.add_(b) makes of y: the shape and the dtype of y. */
@@ -358,7 +358,7 @@ static void kernel_linear(cfx_op_call *c) {
         if (op_failed())
             return;
     }
-    linear_run(c, m, x->data, stride[0], w, b, out, false);
+    linear_run(m, x->data, stride[0], w, b, out, false);
 }
 
 static void decompose_linear(cfx_op_call *c) {

@@ -31,7 +31,7 @@ static bool same_cpp_dtype(cfx_op_call *c, const cfx_tensor *a, const cfx_tensor
 }
 
 /* out = beta * self + alpha * a b, with self broadcast; NULL where there is none. */
-static void product(cfx_op_call *c, cfx_tensor *out, const cfx_tensor *self, const cfx_tensor *a,
+static void product(cfx_tensor *out, const cfx_tensor *self, const cfx_tensor *a,
                     const cfx_tensor *b, cfx_value beta, cfx_value alpha) {
     gemm g = {.dtype = out->dtype,
               .batch = out->ndim == 3 ? out->shape[0] : 1,
@@ -45,7 +45,7 @@ static void product(cfx_op_call *c, cfx_tensor *out, const cfx_tensor *self, con
               .c = matrices_of(out)};
     if (self && (cfx_number(beta) != 0 || beta.tag == CFX_TAG_COMPLEX))
         cfx__tensor_copy(out, self);
-    gemm_run(c, &g);
+    gemm_run(&g);
 }
 
 /* Every element of the result is a sum over the inner size, for any number of batches. */
@@ -74,7 +74,7 @@ static void shape_mm(cfx_op_call *c) {
 }
 
 static void kernel_mm(cfx_op_call *c) {
-    product(c, c->out[0], NULL, arg_tensor(c, 0), arg_tensor(c, 1), cfx_int(0), cfx_int(1));
+    product(c->out[0], NULL, arg_tensor(c, 0), arg_tensor(c, 1), cfx_int(0), cfx_int(1));
 }
 
 /* Whether beta and alpha, arguments 3 and 4, are numbers of the dtype; halves are summed in
@@ -106,7 +106,7 @@ static void shape_addmm(cfx_op_call *c) {
 
 /* self, a, b, beta, alpha: addmm and baddbmm. */
 static void kernel_addmm(cfx_op_call *c) {
-    product(c, c->out[0], arg_tensor(c, 0), arg_tensor(c, 1), arg_tensor(c, 2), c->args[3],
+    product(c->out[0], arg_tensor(c, 0), arg_tensor(c, 1), arg_tensor(c, 2), c->args[3],
             c->args[4]);
 }
 
@@ -268,7 +268,7 @@ static void kernel_addbmm(cfx_op_call *c) {
         g.a = matrices_of(a), g.b = matrices_of(b), g.c = matrices_of(out);
         g.a.data += i * a->stride[0] * size;
         g.b.data += i * b->stride[0] * size;
-        if (!gemm_run(c, &g))
+        if (!gemm_run(&g))
             return;
         g.beta = cfx_int(1);
     }
@@ -339,7 +339,7 @@ static void matrix_vector(cfx_op_call *c, const cfx_tensor *self, const cfx_tens
               .a = matrices_of(vec),
               .b = transposed(matrices_of(mat)),
               .c = matrices_of(out)};
-    gemm_run(c, &g);
+    gemm_run(&g);
 }
 
 static void shape_matrix_vector(cfx_op_call *c, const cfx_tensor *self, const cfx_tensor *mat,
@@ -501,7 +501,7 @@ static void kernel_addr(cfx_op_call *c) {
               .a = transposed(matrices_of(a)),
               .b = matrices_of(b),
               .c = matrices_of(to)};
-    if (gemm_run(c, &g) && to != out)
+    if (gemm_run(&g) && to != out)
         cfx__tensor_copy(out, to);
 }
 

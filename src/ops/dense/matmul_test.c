@@ -297,16 +297,24 @@ TEST(products_of_sizes_that_are_no_number) {
     CHECK_ERROR("Storage size calculation overflowed with sizes=[3037000500, 3037000500]");
 }
 
-/* BLAS counts in int. Pages that are never read cost nothing. */
-TEST(matrices_that_blas_cannot_count) {
+/* Rows further apart than an int counts. Pages that are never read cost nothing. */
+TEST(matrices_whose_rows_lie_far_apart) {
+    enum { DEPTH = 3000 };
     const int64_t k = INT64_C(2147483656);
-    void *pages = mmap(NULL, (size_t)k * 16, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                       -1, 0);
+    float *pages = mmap(NULL, (size_t)k * 16, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pages == MAP_FAILED) /* addresses are limited here */
         return;
-    cfx_tensor *a = cfx_tensor_borrow(CFX_C64, 2, (int64_t[]){2, k}, pages, NULL, NULL);
-    cfx_tensor *b = cfx_tensor_borrow(CFX_C64, 2, (int64_t[]){k, 2}, pages, NULL, NULL);
-    cfx_mm(a, b);
-    CHECK_ERROR("mm: complex matrices of more than 2147483647 rows or columns are too large");
+    for (int64_t row = 0; row < 2; row++)
+        for (int64_t i = 0; i < 2 * DEPTH; i++) /* real and imaginary parts */
+            pages[row * 2 * k + i] = (float)((row + i) % 7 - 3);
+    cfx_tensor *all = cfx_tensor_borrow(CFX_C64, 2, (int64_t[]){2, k}, pages, NULL, NULL);
+    cfx_tensor *a = cfx_slice(all, 1, 0, DEPTH);
+    cfx_tensor *b = cfx_transpose(cfx_contiguous(a), 0, 1);
+    CHECK_INT(cfx_tensor_stride(a)[0], k);
+    CHECK(cfx_is_true(cfx_equal(cfx_mm(a, b), cfx_mm(cfx_contiguous(a), b))));
+    CHECK(cfx_is_true(cfx_equal(cfx_mm(cfx_transpose(a, 0, 1), a),
+                                cfx_mm(b, cfx_contiguous(a)))));
+    CHECK_OK();
     munmap(pages, (size_t)k * 16);
 }

@@ -1,33 +1,54 @@
 /* The shared part of the operators that call oneDNN: primitives kept, operands brought to the
  * layouts that they want. */
 #include "onednn.h"
+#include "gemm_own.h"
+#include "transpose.h"
 
 #include "../../tensor/packed.h"
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
 int onednn_begin(void) {
-#ifdef _OPENMP
-    int before = omp_get_max_threads();
+    const onednn_library *l = library_onednn();
+    const int before = l->threads ? l->threads() : 1;
     if (before != 1)
-        omp_set_num_threads(1);
+        l->set_threads(1);
     return before;
-#else
-    return 1;
-#endif
 }
 
 void onednn_end(int before) {
-#ifdef _OPENMP
-    if (omp_get_max_threads() != before)
-        omp_set_num_threads(before);
-#else
-    (void)before;
-#endif
+    const onednn_library *l = library_onednn();
+    if (l->threads && l->threads() != before)
+        l->set_threads(before);
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* Whether matrices of `rows` by `cols` lie as oneDNN reads them, and from one line of them to the
+ * next. Strides of dims of size 1 mean nothing. */
+static bool lies_in_lines(const matrices *m, int64_t rows, int64_t cols, char *how,
+                          int64_t *leading) {
+    const bool by_row = (m->col == 1 || cols == 1) && (m->row >= cols || rows == 1);
+    const bool by_column = (m->row == 1 || rows == 1) && (m->col >= rows || cols == 1);
+    *how = by_row ? 'N' : 'T';
+    *leading = by_row ? (rows == 1 ? cols : m->row) : cols == 1 ? rows : m->col;
+    return by_row || by_column;
+}
+
+bool gemm_onednn(int64_t m, int64_t n, int64_t k, const float *a, const matrices *as,
+                 const float *b, const matrices *bs, float alpha, float beta, float *c,
+                 int64_t ldc) {
+    enum { LARGE = 1 << 20 }; /* multiplications: below, the tiles of tile.h are as fast */
+    char ta, tb;
+    int64_t lda, ldb;
+    if ((double)m * (double)n * (double)k < LARGE || !lies_in_lines(as, m, k, &ta, &lda) ||
+        !lies_in_lines(bs, k, n, &tb, &ldb) || !library_onednn())
+        return false;
+    const int before = onednn_begin();
+    const dnnl_status_t status =
+        DNN(sgemm)(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, m == 1 ? n : ldc);
+    onednn_end(before);
+    return status == dnnl_success;
 }
 
 /* ---- what a thread keeps --------------------------------------------------------------------- */
@@ -64,18 +85,18 @@ static void kept_free(void *arg) {
             plan_free(p);
         }
     if (k->stream)
-        dnnl_stream_destroy(k->stream);
+        DNN(stream_destroy)(k->stream);
     if (k->engine)
-        dnnl_engine_destroy(k->engine);
+        DNN(engine_destroy)(k->engine);
     cfx__free(k);
 }
 
 static void *kept_make(void) { return cfx__alloc0(sizeof(kept)); }
 
 static void engine_make(kept *k) {
-    if (dnnl_engine_create(&k->engine, dnnl_cpu, 0) != dnnl_success)
+    if (DNN(engine_create)(&k->engine, dnnl_cpu, 0) != dnnl_success)
         k->engine = NULL;
-    else if (dnnl_stream_create(&k->stream, k->engine, dnnl_stream_default_flags) != dnnl_success)
+    else if (DNN(stream_create)(&k->stream, k->engine, dnnl_stream_default_flags) != dnnl_success)
         k->stream = NULL;
 }
 
@@ -143,11 +164,11 @@ static dnnl_primitive_t reorder(const dnnl_memory_desc_t *from, const dnnl_memor
     dnnl_engine_t engine = onednn_engine();
     dnnl_primitive_desc_t desc;
     dnnl_primitive_t p = NULL;
-    if (dnnl_reorder_primitive_desc_create(&desc, from, engine, to, engine, NULL) != dnnl_success)
+    if (DNN(reorder_primitive_desc_create)(&desc, from, engine, to, engine, NULL) != dnnl_success)
         return NULL;
-    if (dnnl_primitive_create(&p, desc) != dnnl_success)
+    if (DNN(primitive_create)(&p, desc) != dnnl_success)
         p = NULL;
-    dnnl_primitive_desc_destroy(desc);
+    DNN(primitive_desc_destroy)(desc);
     return p;
 }
 
@@ -168,11 +189,11 @@ static int64_t channel_block(const dnnl_memory_desc_t *plain, const dnnl_memory_
     for (int i = 0; i < COUNT(known); i++) {
         dnnl_memory_desc_t a, b;
         if (known[i].ndims != plain->ndims ||
-            dnnl_memory_desc_init_by_tag(&a, plain->ndims, plain->dims, dnnl_f32, known[i].first) !=
+            DNN(memory_desc_init_by_tag)(&a, plain->ndims, plain->dims, dnnl_f32, known[i].first) !=
                 dnnl_success ||
-            dnnl_memory_desc_init_by_tag(&b, plain->ndims, plain->dims, dnnl_f32, known[i].tag) !=
+            DNN(memory_desc_init_by_tag)(&b, plain->ndims, plain->dims, dnnl_f32, known[i].tag) !=
                 dnnl_success ||
-            !dnnl_memory_desc_equal(plain, &a) || !dnnl_memory_desc_equal(wanted, &b))
+            !DNN(memory_desc_equal)(plain, &a) || !DNN(memory_desc_equal)(wanted, &b))
             continue;
         int64_t channels = plain->dims[1], block = known[i].block ? known[i].block : channels;
         return channels % block ? 0 : block;
@@ -193,12 +214,12 @@ bool onednn_port_make(onednn_port *p, const dnnl_memory_desc_t *plain,
                       const dnnl_memory_desc_t *wanted, bool in, bool out) {
     dnnl_engine_t engine = onednn_engine();
     *p = (onednn_port){.plain = *plain, .wanted = *wanted};
-    p->size = dnnl_memory_desc_get_size(wanted);
+    p->size = DNN(memory_desc_get_size)(wanted);
     p->key = cfx__hash_mix(hash_of(wanted), hash_of(plain));
-    if (dnnl_memory_create(&p->plain_mem, plain, engine, DNNL_MEMORY_NONE) != dnnl_success ||
-        dnnl_memory_create(&p->wanted_mem, wanted, engine, DNNL_MEMORY_NONE) != dnnl_success)
+    if (DNN(memory_create)(&p->plain_mem, plain, engine, DNNL_MEMORY_NONE) != dnnl_success ||
+        DNN(memory_create)(&p->wanted_mem, wanted, engine, DNNL_MEMORY_NONE) != dnnl_success)
         return false;
-    if (dnnl_memory_desc_equal(plain, wanted))
+    if (DNN(memory_desc_equal)(plain, wanted))
         return true;
     p->block = channel_block(plain, wanted);
     if (in)
@@ -210,21 +231,21 @@ bool onednn_port_make(onednn_port *p, const dnnl_memory_desc_t *plain,
 
 void onednn_port_free(onednn_port *p) {
     if (p->in)
-        dnnl_primitive_destroy(p->in);
+        DNN(primitive_destroy)(p->in);
     if (p->out)
-        dnnl_primitive_destroy(p->out);
+        DNN(primitive_destroy)(p->out);
     if (p->plain_mem)
-        dnnl_memory_destroy(p->plain_mem);
+        DNN(memory_destroy)(p->plain_mem);
     if (p->wanted_mem)
-        dnnl_memory_destroy(p->wanted_mem);
+        DNN(memory_destroy)(p->wanted_mem);
 }
 
 static void move(dnnl_primitive_t how, dnnl_memory_t from, void *from_data, dnnl_memory_t to,
                  void *to_data) {
-    dnnl_memory_set_data_handle(from, from_data);
-    dnnl_memory_set_data_handle(to, to_data);
+    DNN(memory_set_data_handle)(from, from_data);
+    DNN(memory_set_data_handle)(to, to_data);
     const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
-    dnnl_primitive_execute(how, onednn_stream(), 2, args);
+    DNN(primitive_execute)(how, onednn_stream(), 2, args);
 }
 
 static int64_t space(const onednn_port *p) {
@@ -303,91 +324,4 @@ void onednn_port_finish(onednn_port *p, void *wrote, void *data) {
     for (int64_t i = 0; i < blocks; i++)
         transpose_f32(n, p->block, (const float *)wrote + i * p->block * n, p->block,
                       (float *)data + i * p->block * n, n);
-}
-
-/* ---- transposition --------------------------------------------------------------------------- */
-
-enum { LANES = 8, TILE = 16, CHUNK = 256 };
-
-typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-
-typedef struct {
-    int64_t rows, cols, in_row, out_row;
-    const float *in;
-    float *out;
-} transposition;
-
-/* Which of two vectors' elements a step takes. */
-#define LOW 0, 8, 1, 9, 4, 12, 5, 13
-#define HIGH 2, 10, 3, 11, 6, 14, 7, 15
-#define EVEN 0, 1, 8, 9, 4, 5, 12, 13
-#define ODD 2, 3, 10, 11, 6, 7, 14, 15
-#define FIRST 0, 1, 2, 3, 8, 9, 10, 11
-#define SECOND 4, 5, 6, 7, 12, 13, 14, 15
-
-/* 8 by 8 in registers: pairs, then pairs of pairs, then halves change places. */
-static inline __attribute__((always_inline)) void transpose_8(const float *in, int64_t in_row,
-                                                              float *out, int64_t out_row) {
-    lanes r[8], t[8], u[8];
-    for (int i = 0; i < 8; i++)
-        r[i] = *(const lanes *)(in + i * in_row);
-    for (int i = 0; i < 8; i += 2) {
-        t[i] = __builtin_shufflevector(r[i], r[i + 1], LOW);
-        t[i + 1] = __builtin_shufflevector(r[i], r[i + 1], HIGH);
-    }
-    for (int i = 0; i < 8; i += 4) {
-        u[i] = __builtin_shufflevector(t[i], t[i + 2], EVEN);
-        u[i + 1] = __builtin_shufflevector(t[i], t[i + 2], ODD);
-        u[i + 2] = __builtin_shufflevector(t[i + 1], t[i + 3], EVEN);
-        u[i + 3] = __builtin_shufflevector(t[i + 1], t[i + 3], ODD);
-    }
-    for (int i = 0; i < 4; i++) {
-        *(lanes *)(out + i * out_row) = __builtin_shufflevector(u[i], u[i + 4], FIRST);
-        *(lanes *)(out + (i + 4) * out_row) = __builtin_shufflevector(u[i], u[i + 4], SECOND);
-    }
-}
-
-/* Tiles [begin, end): TILE columns of `in` by CHUNK rows of it, which become rows of `out`. */
-CFX__SIMD static void transpose_tiles(const transposition *t, int64_t begin, int64_t end) {
-    const int64_t chunks = (t->rows + CHUNK - 1) / CHUNK;
-    for (int64_t s = begin; s < end; s++) {
-        const int64_t j = s / chunks * TILE, first = s % chunks * CHUNK;
-        const int64_t cols = t->cols - j < TILE ? t->cols - j : TILE;
-        const int64_t rows = t->rows - first < CHUNK ? t->rows : first + CHUNK;
-        int64_t i = first;
-        if (cols == TILE)
-            for (; i + LANES <= rows; i += LANES)
-                for (int q = 0; q < TILE; q += LANES)
-                    transpose_8(t->in + i * t->in_row + j + q, t->in_row,
-                                t->out + (j + q) * t->out_row + i, t->out_row);
-        for (int64_t q = 0; q < cols; q++)
-            for (int64_t p = i; p < rows; p++)
-                t->out[(j + q) * t->out_row + p] = t->in[p * t->in_row + j + q];
-    }
-}
-
-static void transpose_range(void *arg, int64_t begin, int64_t end) {
-    transpose_tiles(arg, begin, end);
-}
-
-/* Three planes of colours to points of three. */
-CFX__SIMD static void weave_colours(int64_t n, const float *restrict in, float *restrict out) {
-#pragma omp simd
-    for (int64_t j = 0; j < n; j++) {
-        out[3 * j] = in[j];
-        out[3 * j + 1] = in[n + j];
-        out[3 * j + 2] = in[2 * n + j];
-    }
-}
-
-void transpose_f32(int64_t rows, int64_t cols, const float *in, int64_t in_row, float *out,
-                   int64_t out_row) {
-    if (rows == 3 && in_row == cols && out_row == 3) {
-        weave_colours(cols, in, out);
-        return;
-    }
-    transposition t = {rows, cols, in_row, out_row, in, out};
-    int64_t tiles = (cols + TILE - 1) / TILE * ((rows + CHUNK - 1) / CHUNK);
-    cfx__parallel(tiles, cfx__grain((double)(TILE * (rows < CHUNK ? rows : CHUNK))),
-                  transpose_range, &t);
 }

@@ -6,9 +6,10 @@
 #ifndef CFX__ONEDNN_H
 #define CFX__ONEDNN_H
 
-#include "../ops.h"
+#include "../libraries.h"
 
-#include <oneapi/dnnl/dnnl.h>
+/* A function of oneDNN, once library_onednn() has said that it is there. */
+#define DNN(name) (library_onednn()->name)
 
 /* The calls of oneDNN between these two run on this thread alone: its own threads wait actively for
  * each other, which stops everything where the cores have other work. What is to be done by many
@@ -48,9 +49,5 @@ void *onednn_port_weights(cfx_op_call *c, onednn_port *p, const cfx_tensor *t, c
 /* Where the primitive writes: data itself or scratch memory; and moving that to data afterwards. */
 void *onednn_port_write(cfx_op_call *c, onednn_port *p, void *data);
 void onednn_port_finish(onednn_port *p, void *wrote, void *data);
-
-/* out[j, i] = in[i, j] for floats; distances between rows in elements. On the threads allowed. */
-void transpose_f32(int64_t rows, int64_t cols, const float *in, int64_t in_row, float *out,
-                   int64_t out_row);
 
 #endif

@@ -166,7 +166,7 @@ static void run_layer(cfx_op_call *c, const rnn *r, int64_t index, const cfx_ten
     const cfx_tensor *b_ih = r->biases ? rnn_param(c, r, index, 2) : NULL;
     const cfx_tensor *b_hh = r->biases ? rnn_param(c, r, index, 3) : NULL;
     const int64_t in = x->shape[2];
-    linear_run(c, r->steps * r->batch, x->data, in, w_ih, b_ih, gates, false);
+    linear_run(r->steps * r->batch, x->data, in, w_ih, b_ih, gates, false);
     rnn_step s = {.kind = r->kind,
                   .f64 = d == CFX_F64,
                   .size = r->size,
@@ -176,7 +176,7 @@ static void run_layer(cfx_op_call *c, const rnn *r, int64_t index, const cfx_ten
                   .cell = cell};
     for (int64_t t = 0; t < r->steps && !op_failed(); t++) {
         const int64_t at = direction ? r->steps - 1 - t : t;
-        linear_run(c, r->batch, state, r->size, w_hh, b_hh, step_gates, r->steps > 4);
+        linear_run(r->batch, state, r->size, w_hh, b_hh, step_gates, r->steps > 4);
         s.x = gates->data + at * r->batch * wide * size;
         s.y = y->data + (at * r->batch * r->directions + direction) * r->size * size;
         cfx__parallel(r->batch, 1 + 4096 / r->size, step_range, &s);

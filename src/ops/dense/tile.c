@@ -1,6 +1,6 @@
 /* Kernels for each kind of machine, panels, and epilogues. Start at tile_run. */
 #include "tile.h"
-#include "onednn.h"
+#include "transpose.h"
 #include "widths.h"
 
 #include <cfx/ops.h>

@@ -1,7 +1,7 @@
 /* LAPACK for the four element types it has. */
 #include "lapack.h"
+#include "../libraries.h"
 
-#include <cblas.h>
 #include <complex.h>
 #include <math.h>
 
@@ -13,71 +13,47 @@ static int room_for(double asked) {
 
 #define T float
 #define R float
-#define LA_(name) s##name##_
-#define LA(name) LA_(name)
+#define LAPACK_OF_T lapack_real
+#define LETTER s
 #define FN(name) name##_f32
 #define COMPLEX 0
-#define GQR orgqr
-#define MQR ormqr
-#define EVD syevd
 #define CONJ(x) (x)
 #define ABS fabsf
 #define LOG logf
-#define BY_VALUE(x) x
-#define BLAS_TRSM cblas_strsm
 #include "lapack.inc"
-#undef LA_
 
 #define T double
 #define R double
-#define LA_(name) d##name##_
-#define LA(name) LA_(name)
+#define LAPACK_OF_T lapack_real
+#define LETTER d
 #define FN(name) name##_f64
 #define COMPLEX 0
-#define GQR orgqr
-#define MQR ormqr
-#define EVD syevd
 #define CONJ(x) (x)
 #define ABS fabs
 #define LOG log
-#define BY_VALUE(x) x
-#define BLAS_TRSM cblas_dtrsm
 #include "lapack.inc"
-#undef LA_
 
 #define T float _Complex
 #define R float
-#define LA_(name) c##name##_
-#define LA(name) LA_(name)
+#define LAPACK_OF_T lapack_complex
+#define LETTER c
 #define FN(name) name##_c64
 #define COMPLEX 1
-#define GQR ungqr
-#define MQR unmqr
-#define EVD heevd
 #define CONJ conjf
 #define ABS cabsf
 #define LOG logf
-#define BY_VALUE(x) &x
-#define BLAS_TRSM cblas_ctrsm
 #include "lapack.inc"
-#undef LA_
 
 #define T double _Complex
 #define R double
-#define LA_(name) z##name##_
-#define LA(name) LA_(name)
+#define LAPACK_OF_T lapack_complex
+#define LETTER z
 #define FN(name) name##_c128
 #define COMPLEX 1
-#define GQR ungqr
-#define MQR unmqr
-#define EVD heevd
 #define CONJ conj
 #define ABS cabs
 #define LOG log
-#define BY_VALUE(x) &x
-#define BLAS_TRSM cblas_ztrsm
 #include "lapack.inc"
-#undef LA_
 
 const lapack *lapack_for(cfx_dtype dtype) {
     switch (dtype) {

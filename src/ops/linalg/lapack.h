@@ -29,6 +29,7 @@ typedef struct lapack {
     /* b becomes the solution of op(a) x = b, or of x op(a) = b where side is 'R'. */
     void (*triangular)(char side, char uplo, char trans, bool unit, int m, int n, const void *a,
                        void *b);
+    void (*multiply)(int n, const void *a, const void *b, void *out); /* n x n each */
     /* b has max(m, n) rows. driver: 's' gels, 'y' gelsy, 'S' gelss, 'd' gelsd. */
     int (*least_squares)(char driver, int m, int n, int k, void *a, void *b, double rcond,
                          int *rank, void *s);

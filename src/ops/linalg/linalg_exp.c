@@ -1,6 +1,5 @@
 /* The exponential of matrices, and cross products. */
 #include <cfx/ops.h>
-#include <cblas.h>
 #include <math.h>
 
 #include "linalg.h"
@@ -19,13 +18,7 @@ typedef struct {
 } exp_room;
 
 static void multiply(const exp_room *r, const double *a, const double *b, double *out) {
-    const double one[2] = {1, 0}, zero[2] = {0, 0};
-    if (r->pairs)
-        cblas_zgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, r->n, r->n, r->n, one, a, r->n, b,
-                    r->n, zero, out, r->n);
-    else
-        cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, r->n, r->n, r->n, 1, a, r->n, b,
-                    r->n, 0, out, r->n);
+    lapack_for(r->pairs ? CFX_C128 : CFX_F64)->multiply(r->n, a, b, out);
 }
 
 /* The largest sum of absolute values of a column. */

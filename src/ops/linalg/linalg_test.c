@@ -1,6 +1,7 @@
 /* Factorisations multiply back to what they came from; solvers solve; errors are PyTorch's. */
 #include <cfx/ops.h>
 
+#include "../libraries.h"
 #include "numbers.h"
 
 #include <math.h>
@@ -49,6 +50,8 @@ static double product_error(const cfx_tensor *x, const cfx_tensor *y, const cfx_
 }
 
 TEST(linalg_solves_both_sides_in_batches) {
+    if (!CHECK(library_lapack() != NULL))
+        return;
     cfx_dtype dtypes[] = {CFX_F64, CFX_C128};
     for (int k = 0; k < 2; k++) {
         cfx_tensor *a = test_noise(dtypes[k], 3, (int64_t[]){2, 4, 4});
@@ -114,6 +117,8 @@ TEST(linalg_factors_multiply_back) {
 }
 
 TEST(linalg_eigenvalues) {
+    if (!CHECK(library_lapack() != NULL))
+        return;
     cfx_tensor *s = matrix(2, 2, (double[]){2, 1, 1, 2});
     cfx_value e = cfx_linalg_eigh(s);
     CHECK_NEAR(cfx_tensor_get(cfx_tensor_at(e, 0), 0), 1, 1e-14);
@@ -146,6 +151,8 @@ TEST(linalg_determinants) {
 }
 
 TEST(linalg_cholesky_both_triangles) {
+    if (!CHECK(library_lapack() != NULL))
+        return;
     cfx_tensor *a = matrix(2, 2, (double[]){4, 2, 2, 3});
     cfx_tensor *l = cfx_linalg_cholesky(a);
     cfx_tensor *u = cfx_linalg_cholesky(a, CFX_KW(upper, cfx_bool(true)));

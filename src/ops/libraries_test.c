@@ -1,0 +1,73 @@
+/* Tests of the libraries that are opened when first needed. */
+#include "libraries.h"
+
+#include "test.h"
+
+#include <dirent.h>
+#include <pthread.h>
+
+static int threads_of_process(void) {
+    int n = 0;
+    DIR *d = opendir("/proc/self/task");
+    for (struct dirent *e; d && (e = readdir(d));)
+        n += e->d_name[0] != '.';
+    if (d)
+        closedir(d);
+    return n;
+}
+
+static bool is_mapped(const char *library) {
+    char line[512];
+    bool found = false;
+    FILE *f = fopen("/proc/self/maps", "r");
+    while (f && !found && fgets(line, sizeof line, f))
+        found = strstr(line, library);
+    if (f)
+        fclose(f);
+    return found;
+}
+
+static void *ask(void *arg) {
+    *(const lapack_library **)arg = library_lapack();
+    cfx_finish(stderr);
+    return NULL;
+}
+
+/* Nothing is loaded before it is asked for, and what is loaded starts no threads. */
+TEST(lapack_is_opened_when_needed) {
+    cfx_set_num_threads(1);
+    cfx_tensor *x = cfx_randn(64, 64);
+    cfx_tensor *y = cfx_matmul(x, x);
+    CHECK_OK();
+    CHECK(!is_mapped("libopenblas"));
+    const int before = threads_of_process();
+    cfx_tensor *back = cfx_matmul(cfx_linalg_inv(x), y);
+    if (library_was_missed()) {
+        cfx_error_clear();
+        test_fail(CFX_HERE, "no LAPACK");
+        return;
+    }
+    CHECK_OK();
+    CHECK(is_mapped("libopenblas"));
+    CHECK_INT(threads_of_process(), before);
+    cfx_tensor *far = cfx_amax(cfx_abs(cfx_sub(back, x)));
+    CHECK(cfx_number(cfx_item(far)) < 1e-3);
+}
+
+/* Whoever comes first opens it; all have the same. */
+TEST(lapack_is_opened_once) {
+    enum { THREADS = 4 };
+    pthread_t thread[THREADS];
+    const lapack_library *seen[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&thread[i], NULL, ask, &seen[i]);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    if (!seen[0]) {
+        test_fail(CFX_HERE, "no LAPACK");
+        return;
+    }
+    for (int i = 1; i < THREADS; i++)
+        CHECK(seen[i] == seen[0]);
+    CHECK(seen[0]->s.getrf && seen[0]->z.gelsd);
+}
