@@ -88,10 +88,12 @@ static bool may_run_decomposed(const outcome *eager) {
 
 /* Whether a program may be refused that eager runs, in PyTorch as here: what was written through a
  * view that overlaps itself cannot be put back, and index_put, which index_fill decomposes to, asks
- * for some elements along the dimension even where slices have none. */
+ * for some elements along the dimension even where slices have none; views of other dtypes ask for
+ * strides that dimensions of one element lose on the way. */
 static bool may_refuse(const char *why) {
     static const char *const texts[] = {"being mutated that has internal overlap",
-                                        "index is out of bounds for dimension with size 0"};
+                                        "index is out of bounds for dimension with size 0",
+                                        "must be divisible by"};
     return says_one_of(why, sizeof texts / sizeof *texts, texts);
 }
 

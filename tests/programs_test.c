@@ -6,7 +6,8 @@
 /* What a search found once (fuzz/fuzz_program.c), and was mended. */
 TEST(random_programs_that_once_differed_agree) {
     static const uint64_t seeds[] = {1000857, 1001084, 1004699, 1005953, 1007013, 1011365,
-                                     1011853, 1016368, 1021396, 1035961, 1038713};
+                                     1011853, 1016368, 1021396, 1035961, 1038713, 1046060,
+                                     30616185, 30617961, 31602388};
     program_counts c = {0};
     for (int i = 0; i < (int)(sizeof seeds / sizeof *seeds); i++) {
         program_finding f = programs_check(seeds[i], &c);

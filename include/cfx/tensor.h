@@ -54,7 +54,7 @@ CFX_API int64_t cfx_tensor_numel(const cfx_tensor *t);    /* number of elements 
 CFX_API const int64_t *cfx_tensor_shape(const cfx_tensor *t);  /* sizes; borrows */
 CFX_API const int64_t *cfx_tensor_stride(const cfx_tensor *t); /* strides in elements; borrows */
 CFX_API int64_t cfx_tensor_offset(const cfx_tensor *t);   /* first element in the storage */
-/* The first element, or NULL for fake and traced tensors; borrows. Mind the strides. */
+/* The first element; NULL, with an error, of a fake tensor. Borrows; mind the strides. */
 CFX_API void *cfx_tensor_data(const cfx_tensor *t);
 /* Whether the elements lie in order without gaps. */
 CFX_API bool cfx_tensor_is_contiguous(const cfx_tensor *t);

@@ -1,5 +1,7 @@
 /* Programs that were edited: what is new is inferred, the signature follows, files hold the result.
  */
+#include <cfx/export.h>
+#include <cfx/nn.h>
 #include <cfx/ops.h>
 #include <cfx/rewrite.h>
 
@@ -315,4 +317,24 @@ TEST(text_may_add_and_remove) {
         same_numbers(cfx_tuple(cfx_at(out, 1)), cfx_tuple(cfx_program_run(p, x)));
     }
     clean("m.fx");
+}
+
+static cfx_value doubled(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tensor_value(cfx_mul(a.v[0], 2));
+}
+
+/* The example that a module was exported with goes with the program, and into its file. */
+TEST(exported_programs_have_sample_inputs) {
+    cfx_module *m = cfx_module_new("Doubled", doubled, "x");
+    cfx_program *p = cfx_export(m, cfx_tuple(cfx_ones(2, 3)), CFX_NONE, CFX_NONE);
+    CHECK_OK();
+    const char *path = test_path("sample.pt2");
+    CHECK(cfx_save(p, path));
+    cfx_program *again = cfx_open(path);
+    cfx_value sample = cfx_program_sample_inputs(again);
+    CHECK_OK();
+    CHECK_STR(cfx_value_str(cfx_program_sample_inputs(p)), cfx_value_str(sample));
+    CHECK_STR(cfx_str(sample), "((tensor([[1., 1., 1.],\n        [1., 1., 1.]]),), {})");
+    remove(path);
 }

@@ -22,6 +22,8 @@ cfx_value cfx__pickle_read(const char *what, const char *data, size_t size,
 /* The value in the bytes of a torch.save file: a zip archive with a pickle and its storages; scope.
  * Tensors keep the bytes' owner. Empty bytes are None. */
 cfx_value cfx__pickle_load(const char *what, cfx__pack_bytes bytes);
+/* What torch.save writes for a value, a tensor of bytes; scope. None, with an error. */
+cfx_value cfx__torch_bytes(cfx_value what);
 
 /* Bytes as a flat tensor of a dtype, those left over at the end ignored: in place where they lie as
  * the dtype needs it, else copied. Keeps the owner. Scope. */

@@ -444,6 +444,8 @@ cfx_value cfx_program_sample_inputs(const cfx_program *p) {
     if (!cfx__program_given((cfx_site){0}, p))
         return cfx_bad();
     cfx_value bytes = cfx_dict_get(p->extra, "sample_inputs");
+    if (bytes.tag == CFX_TAG_TUPLE) /* of an export, not of a file */
+        return bytes;
     if (bytes.tag != CFX_TAG_TENSOR || !cfx_as_tensor(bytes)->data)
         return cfx_none();
     const cfx_tensor *t = cfx_as_tensor(bytes);

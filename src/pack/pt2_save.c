@@ -1,5 +1,6 @@
 /* Writing .pt2 archives: the signature and what else stands in model.json beside the graph, the
  * lists of tensors and their storages. Tensors that share a storage share it in the file. */
+#include "pickle.h"
 #include "pt2.h"
 
 #include <zlib.h>
@@ -321,6 +322,17 @@ static void put_id(saver *s) {
     add(s, ".data/serialization_id", id, 40);
 }
 
+/* The example of an export, or the bytes of a file's. What torch.save cannot hold is left out. */
+static cfx_value sample_bytes(const cfx_program *p) {
+    cfx_value sample = cfx_dict_get(p->extra, "sample_inputs");
+    if (sample.tag != CFX_TAG_TUPLE)
+        return sample;
+    sample = cfx__torch_bytes(sample);
+    if (!cfx_ok() && cfx_error_last()->kind == CFX_TYPE_ERROR)
+        cfx__error_forgive();
+    return sample;
+}
+
 static bool put_program(saver *s, const cfx__text *model) {
     const cfx_program *p = s->p;
     cfx__map inputs = {0};
@@ -332,8 +344,7 @@ static bool put_program(saver *s, const cfx__text *model) {
         put_tensors(s, &inputs, "data/constants", "tensor", s->constants, p->constants);
     cfx__map_release(&inputs);
     add(s, cfx__text_format("models/%s.json", s->name), model->data, model->len);
-    put_bytes(s, cfx__text_format("data/sample_inputs/%s.pt", s->name),
-              cfx_dict_get(p->extra, "sample_inputs"));
+    put_bytes(s, cfx__text_format("data/sample_inputs/%s.pt", s->name), sample_bytes(p));
     return ok;
 }
 

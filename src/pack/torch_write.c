@@ -191,6 +191,34 @@ static bool put_archive(writer *w, FILE *file) {
     return cfx__zip_finish(&zip);
 }
 
+/* How many bytes an archive has at most: what a zip file has around each entry, and the entries. */
+static int64_t most_bytes(const writer *w) {
+    enum { AROUND = 1024, OTHERS = 4 };
+    int64_t n = (int64_t)w->pickle.len + AROUND * (OTHERS + (int64_t)w->tensors.len);
+    for (size_t i = 0; i < w->tensors.len; i++)
+        n += w->tensors.data[i]->numel * cfx_dtype_size(w->tensors.data[i]->dtype);
+    return n;
+}
+
+cfx_value cfx__torch_bytes(cfx_value what) {
+    writer w = {0};
+    cfx__text_add(&w.pickle, "\x80\x02", 2);
+    bool ok = put_value(&w, what, 0);
+    put_byte(&w, '.');
+    int64_t most = most_bytes(&w), len = 0;
+    cfx_tensor *t = ok ? cfx__tensor_empty((cfx_site){0}, CFX_U8, false, 1, &most, NULL) : NULL;
+    FILE *file = t && !cfx__obj_is_bad(t) ? fmemopen(t->data, (size_t)most, "wb") : NULL;
+    if (file) {
+        ok = put_archive(&w, file);
+        len = ftell(file);
+        ok = !fclose(file) && ok && len > 0 && len < most;
+    }
+    cfx__text_release(&w.pickle);
+    VEC_FREE(w.tensors);
+    return file && ok ? cfx_tensor_value(cfx__tensor_alias(t, 1, &len, (int64_t[]){1}, 0))
+                      : cfx_none();
+}
+
 bool cfx_torch_save(const char *path, cfx_value what) {
     if (!path || cfx_is_bad(what)) {
         if (!path)

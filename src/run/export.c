@@ -61,6 +61,18 @@ static cfx_program *program_of(cfx__export *e) {
     return p;
 }
 
+/* The example goes with the program, as in PyTorch: who has its file can run it. */
+static void note_example(cfx_program *p, cfx_value args, cfx_value kwargs) {
+    cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
+    cfx_value example = cfx_tuple(args, kwargs);
+    cfx_tree_flatten(example, leaves);
+    for (int64_t i = 0; i < leaves->len; i++)
+        if (leaves->items[i].tag == CFX_TAG_TENSOR && !cfx_as_tensor(leaves->items[i])->data &&
+            cfx_as_tensor(leaves->items[i])->numel)
+            return; /* a fake one */
+    cfx_dict_set(p->extra, "sample_inputs", example);
+}
+
 /* Which sizes may vary, however that was said; an error where it was said twice. */
 static cfx_value dynamic_of(cfx_module *m, cfx_value args, cfx_value kwargs, cfx_value dynamic,
                             const cfx_export_options *o) {
@@ -121,6 +133,8 @@ cfx_program *cfx__export_program(cfx_site at, cfx_module *m, cfx_value args, cfx
             p = program_of(&e);
         cfx__export_end(&e);
     }
+    if (cfx_ok())
+        note_example(p, args, kwargs);
     if (cfx_ok())
         takes(p, options.additional_inputs);
     cfx__site_leave(outer);

@@ -150,6 +150,30 @@ static bool is_result(const cfx_output_spec *o) {
     return o->kind == CFX_OUT_USER || o->kind == CFX_OUT_LOSS;
 }
 
+/* The outputs of the graph, before anything is written back. One may look into the memory of an
+ * input that is written to now, which is not meant: values are what they were. */
+static cfx_value values_of(const cfx_program *p, cfx_value inputs, cfx_value raw) {
+    VEC(const cfx__storage *) written = {0};
+    const cfx_value *items = cfx_as_list(raw)->items;
+    for (int k = 0; k < p->noutputs; k++) {
+        int i = is_mutation(&p->outputs[k]) ? cfx__program_written(p, &p->outputs[k]) : -1;
+        cfx_value to = i < 0 ? cfx_none() : cfx_as_list(inputs)->items[i];
+        if (to.tag == CFX_TAG_TENSOR && items[k].tag == CFX_TAG_TENSOR &&
+            cfx_as_tensor(to) != cfx_as_tensor(items[k]))
+            VEC_PUSH(written, cfx_as_tensor(to)->storage);
+    }
+    cfx_value out = written.len ? cfx_tuple_value(0, NULL) : raw;
+    for (int k = 0; k < p->noutputs && written.len; k++) {
+        const cfx_tensor *t = items[k].tag == CFX_TAG_TENSOR ? cfx_as_tensor(items[k]) : NULL;
+        bool looks = false;
+        for (size_t i = 0; t && t->numel && i < written.len; i++)
+            looks |= written.data[i] == t->storage;
+        cfx_list_append(cfx_as_list(out), looks ? cfx_tensor_value(cfx_clone(t)) : items[k]);
+    }
+    VEC_FREE(written);
+    return out;
+}
+
 cfx_value cfx_program_outputs(cfx_program *p, cfx_value inputs, cfx_value raw) {
     if (!cfx__program_given((cfx_site){0}, p) || cfx_is_bad(inputs) || cfx_is_bad(raw))
         return cfx_bad();
@@ -163,6 +187,7 @@ cfx_value cfx_program_outputs(cfx_program *p, cfx_value inputs, cfx_value raw) {
     }
     size_t mark = cfx_scope_open();
     cfx_value flat = cfx_tuple_value(0, NULL);
+    raw = values_of(p, inputs, raw);
     for (int i = 0; i < cfx_as_list(raw)->len; i++) {
         const cfx_output_spec *o = p->noutputs ? &p->outputs[i] : NULL;
         if (!o || is_result(o))

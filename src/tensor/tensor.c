@@ -374,8 +374,13 @@ void *cfx_tensor_user(const cfx_tensor *t) { return t ? t->user : NULL; }
 int64_t cfx_tensor_offset(const cfx_tensor *t) { return seen(t) ? t->offset : 0; }
 void *cfx_tensor_data(const cfx_tensor *t) { return cfx_tensor_data_from((cfx_site){0}, t); }
 void *cfx_tensor_data_from(cfx_site at, const cfx_tensor *t) {
-    if (!t || (t->data && !cfx__later_rooms.may_read(at, t)))
+    const bool none = t && !t->data && t->numel && t->head.flags & CFX__FAKE;
+    if (!t || ((t->data || none) && !cfx__later_rooms.may_read(at, t)))
         return NULL;
+    if (none)
+        cfx_fail(CFX_RUNTIME_ERROR, at,
+                 "cannot access the data of a fake tensor: it has a shape and a dtype, but no "
+                 "numbers");
     if (t->storage && !t->storage->foreign)
         t->storage->foreign = true; /* who has the address may write there */
     return t->data;

@@ -15,3 +15,12 @@ TEST(data_is_set_as_a_whole) {
     cfx_tensor_set_data(NULL, y);
     CHECK_ERROR("the tensor is NULL");
 }
+
+TEST(fake_tensors_have_no_data) {
+    cfx_tensor *fake = cfx_tensor_fake(CFX_F32, 1, (int64_t[]){4}, NULL);
+    CHECK(cfx_tensor_data(fake) == NULL);
+    CHECK_ERROR("cannot access the data of a fake tensor: it has a shape and a dtype, but no "
+                "numbers");
+    CHECK(cfx_tensor_data(cfx_tensor_fake(CFX_F32, 1, (int64_t[]){0}, NULL)) == NULL);
+    CHECK_OK();
+}

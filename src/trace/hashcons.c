@@ -54,14 +54,19 @@ static bool has_fresh(const cfx__merging *g, cfx_value val) {
     return fresh;
 }
 
-/* An assertion that was made already goes, and what it asked. */
+/* An assertion that was made already goes, and what it asked, which stands for nothing then. */
 static bool drop_claimed(cfx__merging *g, cfx_node *n) {
     cfx_value asked = cfx__merge_claimed(g, n);
     if (asked.tag != CFX_TAG_NODE)
         return false;
     cfx_graph_erase(n);
-    if (!cfx_as_node(asked)->num_users)
-        cfx_graph_erase(cfx_as_node(asked));
+    cfx_node *asks = cfx_as_node(asked);
+    struct cfx__place *p = cfx__place_find(g, cfx_node_get_meta(asks, "val"));
+    if (asks->num_users)
+        return true;
+    if (p && p->node == asks)
+        p->node = NULL;
+    cfx_graph_erase(asks);
     return true;
 }
 

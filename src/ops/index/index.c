@@ -326,9 +326,19 @@ static void shape_index_put(cfx_op_call *c) {
         return;
     }
     bool known = true;
+    int64_t dims = 0;
     for (int64_t k = 0; k < arg_count(c, 1); k++) {
         const cfx_tensor *t = arg_item(c, 1, k);
-        known &= !t || !is_mask(t);
+        const bool mask = t && is_mask(t);
+        known &= !mask;
+        dims += mask ? t->ndim : 1;
+        if (mask && c->fake && !fits_mask(c, self, (int)dims - t->ndim, t))
+            return;
+    }
+    if (c->fake && dims > self->ndim) {
+        op_fail_as(INDEX, c, "too many indices for tensor of dimension %d (got %lld)", self->ndim,
+                   (long long)dims);
+        return;
     }
     plan p;
     int ndim;
