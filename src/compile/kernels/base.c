@@ -9,9 +9,10 @@
 #include <string.h> /* not embedded */
 #define NAME_PARALLEL /* not embedded */
 
-/* Bytes of a vector, as the compiler's macros tell; 0: plain C. */
+/* Bytes of a vector, as the compiler's macros tell; 0: plain C, as where floats are computed in
+ * more precision than they have. */
 #ifndef NAME_VECTOR
-#if !defined(__GNUC__)
+#if !defined(__GNUC__) || (defined(__i386__) && !defined(__SSE2_MATH__))
 #define NAME_VECTOR 0
 #elif defined(__AVX512F__) && defined(__AVX512BW__)
 #define NAME_VECTOR 64
