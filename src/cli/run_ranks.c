@@ -187,15 +187,24 @@ static bool run_stages(cli_ranks *r, cfx_group *g) {
     return run_line(r, g, s->stages[rank].program, p->out_spec);
 }
 
-/* A folder of stages: the last one has the tree of the results. */
-static bool run_folder(cli_ranks *r, cfx_group *g, const char *own) {
+/* Whether a folder is for as many ranks as there are, and the same for all of them. */
+static bool folder_fits(const cli_ranks *r, cfx_group *g, const char *kind) {
+    struct stat s;
     const int size = cfx_group_size(g);
-    const char *last = file_in(r->model, size - 1, "stage");
-    if (!last || file_in(r->model, size, "stage")) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' has %s stages than there are ranks, %d",
-                 r->model, last ? "more" : "fewer", size);
+    const char *plan = cfx__text_format("%s/plan.json", r->model);
+    if (!file_in(r->model, size - 1, kind) || file_in(r->model, size, kind)) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' is for %s than %d ranks", r->model,
+                 file_in(r->model, size, kind) ? "more" : "fewer", size);
         return false;
     }
+    return cfx_group_agree(g, "folder", !stat(plan, &s)) && (stat(plan, &s) || same_file(g, plan));
+}
+
+/* A folder of stages: the last one has the tree of the results. */
+static bool run_folder(cli_ranks *r, cfx_group *g, const char *own) {
+    const char *last = file_in(r->model, cfx_group_size(g) - 1, "stage");
+    if (!folder_fits(r, g, "stage"))
+        return false;
     cfx_program *p = cfx_open(own), *end = cfx_group_rank(g) ? p : cfx_open(last);
     if (cfx_failed(p) || cfx_failed(end))
         return false;
@@ -206,7 +215,7 @@ static bool run_folder(cli_ranks *r, cfx_group *g, const char *own) {
 
 /* Every rank runs its program whole; collectives bring them together. */
 static bool run_whole(cli_ranks *r, cfx_group *g, const char *own) {
-    if (!is_folder(r->model) && !same_file(g, own))
+    if (is_folder(r->model) ? !folder_fits(r, g, "rank") : !same_file(g, own))
         return false;
     cfx_program *p = cfx_open(own);
     if (cfx_failed(p))
