@@ -35,6 +35,7 @@
 #include <cfx/optim.h>
 #include <cfx/watch.h>
 #include <cfx/graph.h>
+#include <cfx/compile.h>
 #include <cfx/program.h>
 #include <cfx/cost.h>
 #include <cfx/pair.h>

@@ -1,0 +1,40 @@
+/* A program as C: one file that computes it with no runtime, no heap and no library but libm. */
+#ifndef CFX_COMPILE_H
+#define CFX_COMPILE_H
+
+#include <cfx/program.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum cfx_compile_weights {
+    CFX_WEIGHTS_AUTO,   /* in the source where they are few (1 MB), else in a file */
+    CFX_WEIGHTS_INLINE, /* arrays of the source */
+    CFX_WEIGHTS_FILE    /* one binary file, to be mapped, read or flashed */
+} cfx_compile_weights;
+
+typedef struct cfx_compile_options {
+    const char *name; /* what every symbol begins with; NULL: "model" */
+    cfx_compile_weights weights;
+    bool test;        /* adds NAME_test: the sample inputs, and results to compare */
+    bool main;        /* adds main: a raw file for each input, raw results to stdout */
+    bool threads;     /* loops are split by OpenMP */
+    cfx_value inputs; /* the caller's inputs in flattened order, a list: the sizes that
+                         the code is for, and the samples of `test`. None: the samples
+                         of the program, or zeros */
+} cfx_compile_options;
+
+/* Writes a program as C to `path` ("model.c"), and what callers include beside it ("model.h"; for
+ * weights in a file, "model.bin"). False, with an error, where it cannot be: a program with nodes
+ * that have no form in C "cannot be compiled", and each is named with the reason; nothing is
+ * written then. options may be NULL. */
+CFX_API bool cfx_compile_c(const cfx_program *p, const cfx_compile_options *options,
+                           const char *path);
+/* The source alone, weights left in a file, as text; scope. NULL, with the error. */
+CFX_API const char *cfx_compile_text(const cfx_program *p, const cfx_compile_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

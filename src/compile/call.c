@@ -1,0 +1,285 @@
+/* Calls: operators that are no layers, no steps of loops and no looks, each as loops of its own.
+ * Start at the table. */
+#include <cfx/ops.h>
+
+#include "calls.h"
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+/* Elements in their order, in another shape: reshape, contiguous, expand that is not a look. */
+static void put_copy(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    const cfx__c_ref *x = cfx__c_arg(u, k->step->bound[0]), *out = cfx__c_slot(u, u->slot)->refs;
+    if (!x || cfx__c_slot(u, u->slot)->n != 1) {
+        cfx__c_refuse(u, "%s of what has no place", cfx_op_name(k->op));
+        return;
+    }
+    bool same = x->ndim == out->ndim;
+    for (int i = 0; same && i < x->ndim; i++)
+        same = x->shape[i] == out->shape[i];
+    bool spread = x->ndim <= out->ndim; /* broadcast, as expand gives it */
+    for (int i = 0; spread && i < x->ndim; i++)
+        spread = x->shape[i] == 1 || x->shape[i] == out->shape[out->ndim - x->ndim + i];
+    if (same || (spread && cfx__c_count(x) != cfx__c_count(out)))
+        cfx__c_copy(u->c, out, x);
+    else if (cfx__c_count(x) == cfx__c_count(out))
+        cfx__c_copy_flat(u, out, x);
+    else
+        cfx__c_refuse(u, "%s is no copy", cfx_op_name(k->op));
+}
+
+/* Where element `at` in the order of a shape lies: "at / 8 % 4 * 64 + at % 8"; scope. */
+static const char *place_of(const cfx__c_ref *r) {
+    cfx__text t = {0};
+    int64_t below = 1;
+    for (int i = r->ndim - 1; i >= 0; below *= r->shape[i--]) {
+        if (r->shape[i] == 1)
+            continue;
+        cfx__text_puts(&t, t.len ? " + at" : "at");
+        if (below != 1)
+            cfx__text_printf(&t, " / %lld", (long long)below);
+        cfx__text_printf(&t, " %% %lld * %lld", (long long)r->shape[i], (long long)r->stride[i]);
+    }
+    return t.len ? cfx__text_take(&t) : "0";
+}
+
+void cfx__c_copy_flat(cfx__c_unit *u, const cfx__c_ref *to, const cfx__c_ref *from) {
+    const bool ordered = cfx__c_is_contiguous(to);
+    const cfx__c_ref *of = ordered ? from : to; /* whose dims are gone through */
+    int64_t stride[CFX_MAX_DIMS];
+    if (!ordered && !cfx__c_is_contiguous(from)) {
+        cfx__c_pointer(u->c, from, "from", false);
+        cfx__c_pointer(u->c, to, "to", true);
+        cfx__c_line(u->c, "for (int64_t at = 0; at < %lld; at++)", (long long)cfx__c_count(to));
+        cfx__c_line(u->c, "    to[%s] = from[%s];", place_of(to), place_of(from));
+        return;
+    }
+    cfx__strides_contiguous(of->ndim, of->shape, stride);
+    cfx__c_copy(u->c, cfx__c_ref_like(u->c, to, of->ndim, of->shape, ordered ? stride : to->stride),
+                cfx__c_ref_like(u->c, from, of->ndim, of->shape, ordered ? from->stride : stride));
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+int cfx__c_ints(cfx_value v, int64_t *out) {
+    if (v.tag == CFX_TAG_INT) {
+        out[0] = cfx_integer(v);
+        return 1;
+    }
+    if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
+        return 0;
+    const cfx_list *l = cfx_as_list(v);
+    for (int64_t i = 0; i < l->len && i < CFX_MAX_DIMS; i++)
+        out[i] = cfx_integer(l->items[i]);
+    return (int)l->len;
+}
+
+cfx_value cfx__c_filled(const cfx__c_unit *u, cfx_value v) {
+    if (v.tag == CFX_TAG_NODE)
+        return cfx_is_bad(u->plan->constants[v.spare]) ? u->plan->given[v.spare]
+                                                       : u->plan->constants[v.spare];
+    if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
+        return v;
+    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out), cfx__c_filled(u, cfx_as_list(v)->items[i]));
+    return out;
+}
+
+/* A value with the numbers that slots are known to be in their places; scope. */
+static cfx_value settled(const cfx__c_unit *u, cfx_value v) {
+    if (v.tag == CFX_TAG_NODE) {
+        const cfx_value is = u->plan->constants[v.spare];
+        return cfx_is_bad(is) || is.tag == CFX_TAG_TENSOR ? v : is;
+    }
+    if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
+        return v;
+    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out), settled(u, cfx_as_list(v)->items[i]));
+    return out;
+}
+
+/* Numbers of a step that only running could tell, as where a symbol stands for one. */
+static bool knows_numbers(const cfx__c_unit *u, const cfx__run_step *s) {
+    for (int i = 0; i < s->nbound; i++)
+        if (s->bound[i].tag == CFX_TAG_NODE && !u->refs[s->bound[i].spare].n &&
+            cfx_is_bad(u->plan->constants[s->bound[i].spare]))
+            return false;
+    return true;
+}
+
+/* ---- what has none --------------------------------------------------------------------------- */
+
+const char *cfx__c_reason(cfx_op *op) {
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
+    if (op->effects & CFX_RANDOM)
+        return "draws random numbers";
+    if (op->effects & CFX_DATA_SHAPE)
+        return "gives sizes that depend on data";
+    if (s->nrets == 1 && s->rets[0].type == CFX__T_SCALAR)
+        return "gives a number that only a run can tell";
+    return NULL;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static const struct {
+    const cfx_op *op;
+    cfx__c_form *put;
+} table[] = {
+    {&cfx_op_linear, cfx__c_call_product},
+    {&cfx_op_mm, cfx__c_call_product},
+    {&cfx_op_addmm, cfx__c_call_product},
+    {&cfx_op_bmm, cfx__c_call_product},
+    {&cfx_op_baddbmm, cfx__c_call_product},
+    {&cfx_op_convolution, cfx__c_call_product},
+    {&cfx_op_conv1d, cfx__c_call_product},
+    {&cfx_op_conv2d, cfx__c_call_product},
+    {&cfx_op_conv3d, cfx__c_call_product},
+    {&cfx_op_conv1d_padding, cfx__c_call_product},
+    {&cfx_op_conv2d_padding, cfx__c_call_product},
+    {&cfx_op_conv3d_padding, cfx__c_call_product},
+    {&cfx_op_conv_transpose1d, cfx__c_call_product},
+    {&cfx_op_conv_transpose2d_input, cfx__c_call_product},
+    {&cfx_op_conv_transpose3d_input, cfx__c_call_product},
+    {&cfx_op_clone, put_copy},
+    {&cfx_op_contiguous, put_copy},
+    {&cfx_op_reshape, put_copy},
+    {&cfx_op__to_copy, put_copy},
+    {&cfx_op_to_dtype, put_copy},
+    {&cfx_op_to_dtype_layout, put_copy},
+    {&cfx_op_to_device, put_copy},
+    {&cfx_op_to_other, put_copy},
+    {&cfx_op_sum, cfx__c_call_fold},
+    {&cfx_op_sum_dim_IntList, cfx__c_call_fold},
+    {&cfx_op_mean, cfx__c_call_fold},
+    {&cfx_op_mean_dim, cfx__c_call_fold},
+    {&cfx_op_amax, cfx__c_call_fold},
+    {&cfx_op_amin, cfx__c_call_fold},
+    {&cfx_op_max, cfx__c_call_fold},
+    {&cfx_op_min, cfx__c_call_fold},
+    {&cfx_op_prod, cfx__c_call_fold},
+    {&cfx_op_prod_dim_int, cfx__c_call_fold},
+    {&cfx_op_any, cfx__c_call_fold},
+    {&cfx_op_any_dim, cfx__c_call_fold},
+    {&cfx_op_any_dims, cfx__c_call_fold},
+    {&cfx_op_all, cfx__c_call_fold},
+    {&cfx_op_all_dim, cfx__c_call_fold},
+    {&cfx_op_all_dims, cfx__c_call_fold},
+    {&cfx_op_var_correction, cfx__c_call_var},
+    {&cfx_op_std_correction, cfx__c_call_var},
+    {&cfx_op_linalg_vector_norm, cfx__c_call_norm},
+    {&cfx_op__softmax, cfx__c_call_softmax},
+    {&cfx_op__log_softmax, cfx__c_call_softmax},
+    {&cfx_op__safe_softmax, cfx__c_call_softmax},
+    {&cfx_op_softmax_int, cfx__c_call_softmax},
+    {&cfx_op_log_softmax_int, cfx__c_call_softmax},
+    {&cfx_op_batch_norm, cfx__c_call_batch_norm},
+    {&cfx_op__native_batch_norm_legit_no_training, cfx__c_call_batch_norm},
+    {&cfx_op__native_batch_norm_legit_no_stats, cfx__c_call_batch_norm},
+    {&cfx_op_native_group_norm, cfx__c_call_group_norm},
+    {&cfx_op_group_norm, cfx__c_call_group_norm},
+    {&cfx_op_floor_divide, cfx__c_call_division},
+    {&cfx_op_remainder_Scalar, cfx__c_call_division},
+    {&cfx_op_remainder_Tensor, cfx__c_call_division},
+    {&cfx_op_embedding, cfx__c_call_embedding},
+    {&cfx_op_index_Tensor, cfx__c_call_index},
+    {&cfx_op_index_put, cfx__c_call_index_put},
+    {&cfx_op_gather, cfx__c_call_gather},
+    {&cfx_op_scatter_src, cfx__c_call_scatter},
+    {&cfx_op_scatter_value, cfx__c_call_scatter},
+    {&cfx_op_scatter_add, cfx__c_call_scatter},
+    {&cfx_op_scatter_reduce, cfx__c_call_scatter},
+    {&cfx_op_scatter_reduce_two, cfx__c_call_scatter},
+    {&cfx_op_index_select, cfx__c_call_index_select},
+    {&cfx_op_cat, cfx__c_call_cat},
+    {&cfx_op_constant_pad_nd, cfx__c_call_pad},
+    {&cfx_op_flip, cfx__c_call_flip},
+    {&cfx_op_roll, cfx__c_call_roll},
+    {&cfx_op_tril, cfx__c_call_triangle},
+    {&cfx_op_triu, cfx__c_call_triangle},
+    {&cfx_op_full_like, cfx__c_call_fill},
+    {&cfx_op_zeros_like, cfx__c_call_fill},
+    {&cfx_op_ones_like, cfx__c_call_fill},
+    {&cfx_op_new_zeros, cfx__c_call_fill},
+    {&cfx_op_new_ones, cfx__c_call_fill},
+    {&cfx_op_new_full, cfx__c_call_fill},
+    {&cfx_op_fill_Scalar, cfx__c_call_fill},
+    {&cfx_op_full, cfx__c_call_fill},
+    {&cfx_op_zeros, cfx__c_call_fill},
+    {&cfx_op_ones, cfx__c_call_fill},
+    {&cfx_op_empty_like, cfx__c_call_empty},
+    {&cfx_op_new_empty, cfx__c_call_empty},
+    {&cfx_op_empty_memory_format, cfx__c_call_empty},
+    {&cfx_op_copy, cfx__c_call_copy},
+    {&cfx_op_fill_Tensor, cfx__c_call_copy},
+    {&cfx_op_slice_scatter, cfx__c_call_put_part},
+    {&cfx_op_select_scatter, cfx__c_call_put_part},
+    {&cfx_op_max_pool2d, cfx__c_call_pool},
+    {&cfx_op_max_pool2d_with_indices, cfx__c_call_pool},
+    {&cfx_op_max_pool3d_with_indices, cfx__c_call_pool},
+    {&cfx_op_avg_pool2d, cfx__c_call_pool},
+    {&cfx_op_avg_pool3d, cfx__c_call_pool},
+    {&cfx_op__adaptive_avg_pool2d, cfx__c_call_adaptive},
+    {&cfx_op__adaptive_avg_pool3d, cfx__c_call_adaptive},
+    {&cfx_op_adaptive_avg_pool2d, cfx__c_call_adaptive},
+    {&cfx_op_upsample_nearest2d, cfx__c_call_nearest},
+    {&cfx_op_upsample_nearest2d_vec, cfx__c_call_nearest},
+    {&cfx_op_upsample_nearest1d, cfx__c_call_nearest},
+    {&cfx_op_upsample_nearest1d_vec, cfx__c_call_nearest},
+    {&cfx_op_upsample_nearest3d, cfx__c_call_nearest},
+    {&cfx_op_upsample_nearest3d_vec, cfx__c_call_nearest},
+    {&cfx_op_upsample_bilinear2d, cfx__c_call_bilinear},
+    {&cfx_op_upsample_bilinear2d_vec, cfx__c_call_bilinear},
+    {&cfx_op_cumsum, cfx__c_call_scan},
+    {&cfx_op_cumprod, cfx__c_call_scan},
+    {&cfx_op_argmax, cfx__c_call_best},
+    {&cfx_op_argmin, cfx__c_call_best},
+    {&cfx_op_max_dim, cfx__c_call_best},
+    {&cfx_op_min_dim, cfx__c_call_best},
+    {&cfx_op_sort, cfx__c_call_sort},
+    {&cfx_op_sort_stable, cfx__c_call_sort},
+    {&cfx_op_topk, cfx__c_call_sort},
+    {&cfx_op_histc, cfx__c_call_histc},
+    {&cfx_op_arange, cfx__c_call_arange},
+    {&cfx_op_arange_start, cfx__c_call_arange},
+    {&cfx_op_arange_start_step, cfx__c_call_arange},
+    {&cfx_op_repeat, cfx__c_call_repeat},
+    {&cfx_op__grouped_mm, cfx__c_call_grouped},
+    {&cfx_op_grouped_mm_fallback, cfx__c_call_grouped},
+    {&cfx_op__embedding_bag, cfx__c_call_bag},
+    {&cfx_op__fft_c2c, cfx__c_call_fft},
+};
+
+static int find(const cfx_op *op) {
+    for (int i = 0; i < COUNT(table); i++)
+        if (table[i].op == op)
+            return i;
+    return -1;
+}
+
+bool cfx__c_call_known(const cfx_op *op) { return find(op) >= 0; }
+
+void cfx__c_call(cfx__c_unit *u, const cfx__plan_kernel *kernel) {
+    const int i = find(kernel->op);
+    cfx_value bound[CFX_MAX_ARGS];
+    cfx__run_step step = *kernel->step;
+    cfx__plan_kernel known = *kernel, *k = &known;
+    for (int a = 0; a < step.nbound; a++)
+        bound[a] = settled(u, step.bound[a]);
+    step.bound = bound;
+    known.step = &step;
+    const char *why = i < 0 ? cfx__c_reason(k->op) : NULL;
+    if (why)
+        cfx__c_refuse(u, "%s %s", cfx_op_name(k->op), why);
+    else if (!cfx__c_slot(u, u->slot)->n || !knows_numbers(u, k->step))
+        cfx__c_refuse(u, "%s depends on numbers that only a run can tell", cfx_op_name(k->op));
+    else if (i >= 0)
+        table[i].put(u, k);
+    else if (k->op->view)
+        put_copy(u, k);
+    else if (k->op->effects & CFX_LOOPS)
+        cfx__c_call_noted(u, k);
+    else
+        cfx__c_refuse(u, "%s has no form in C", cfx_op_name(k->op));
+}

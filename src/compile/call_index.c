@@ -1,0 +1,330 @@
+/* Calls that read or write where integers say: embedding, index, gather, scatter. An index that is
+ * out of range is noted, and the run fails; element 0 is taken meanwhile. */
+#include <cfx/ops.h>
+
+#include "calls.h"
+
+static const char index_text[] =
+    "/* An index from the front, be it counted from the end; out of range: 0, and noted. */\n"
+    "static int64_t @(int64_t at, int64_t n, int *bad) {\n"
+    "    at = at < 0 ? at + n : at;\n"
+    "    if (at >= 0 && at < n)\n"
+    "        return at;\n"
+    "    *bad = 1;\n"
+    "    return 0;\n"
+    "}\n";
+
+/* "model_index((int64_t)index[i], 16, c->bad)" */
+static const char *checked(cfx__c *c, const char *pointer, const char *at, cfx_dtype d,
+                           int64_t size) {
+    const char *cast = d == CFX_I64 ? "" : "(int64_t)";
+    return cfx__text_format("%s(%s%s[%s], %lld, c->bad)", cfx__c_helper(c, "index", index_text),
+                            cast, pointer, at, (long long)size);
+}
+
+static bool is_index(const cfx__c_ref *r) {
+    return r && (r->dtype == CFX_I64 || r->dtype == CFX_I32 || r->dtype == CFX_I16);
+}
+
+/* " + i * 4": a stride times a name, where it is not 0. */
+static void put_term(cfx__text *t, const char *v, int64_t stride) {
+    if (!stride)
+        return;
+    cfx__text_puts(t, t->len ? " + " : "");
+    cfx__text_puts(t, v);
+    if (stride != 1)
+        cfx__text_printf(t, " * %lld", (long long)stride);
+}
+
+static const char *or_zero(cfx__text *t) { return t->len ? cfx__text_take(t) : "0"; }
+
+static void open_dim(cfx__c *c, int i, int64_t size) {
+    const char *v = cfx__c_var(i);
+    cfx__c_open(c, "for (int64_t %s = 0; %s < %lld; %s++)", v, v, (long long)size, v);
+}
+
+/* ---- index, index_put ------------------------------------------------------------------------ */
+
+typedef struct {
+    const cfx__c_ref *of[CFX_MAX_DIMS]; /* by dim of the tensor; NULL: all of it */
+    int ndim;                           /* of the tensor */
+    int nindex;                         /* dims that indices are broadcast to */
+    int first;                          /* the dim of the result where those stand */
+} picks;
+
+/* What a list of indices says; false where it is not by integers. */
+static bool read_picks(cfx__c_unit *u, cfx_value list, const cfx__c_ref *x, picks *p) {
+    const cfx_list *items = cfx_as_list(list);
+    int begin = -1, last = -1, before = 0;
+    bool apart = false;
+    *p = (picks){.ndim = x->ndim};
+    for (int64_t i = 0; i < items->len; i++) {
+        const cfx__c_ref *r = cfx__c_arg(u, items->items[i]);
+        if (!r && items->items[i].tag != CFX_TAG_NONE)
+            return false;
+        if (!r) {
+            before += begin < 0;
+            continue;
+        }
+        if (!is_index(r))
+            return false;
+        apart |= last >= 0 && last != (int)i - 1;
+        begin = begin < 0 ? (int)i : begin;
+        last = (int)i;
+        p->of[i] = r;
+        p->nindex = r->ndim > p->nindex ? r->ndim : p->nindex;
+    }
+    p->first = apart ? 0 : before;
+    return begin >= 0;
+}
+
+/* Opens loops over the dims of the part that is picked, whose sizes are `shape`, and gives where
+ * that is in x. */
+static const char *open_picks(cfx__c *c, const picks *p, const cfx__c_ref *x, int ndim,
+                              const int64_t *shape) {
+    const int after = p->first + p->nindex;
+    cfx__text at = {0};
+    for (int i = 0; i < after; i++)
+        open_dim(c, i, shape[i]);
+    for (int d = 0; d < x->ndim; d++) {
+        if (!p->of[d])
+            continue;
+        cfx__text where = {0};
+        const cfx__c_ref *r = p->of[d];
+        for (int i = 0; i < r->ndim; i++)
+            put_term(&where, cfx__c_var(after - r->ndim + i), r->shape[i] == 1 ? 0 : r->stride[i]);
+        cfx__c_line(
+            c, "const int64_t a%d = %s;", d,
+            checked(c, cfx__text_format("index%d", d), or_zero(&where), r->dtype, x->shape[d]));
+    }
+    for (int i = after; i < ndim; i++)
+        open_dim(c, i, shape[i]);
+    for (int d = 0, i = 0; d < x->ndim; d++) {
+        if (p->of[d]) {
+            put_term(&at, cfx__text_format("a%d", d), x->stride[d]);
+            continue;
+        }
+        i = i == p->first ? after : i; /* dims that stay stand before and behind */
+        put_term(&at, cfx__c_var(i++), x->stride[d]);
+    }
+    return or_zero(&at);
+}
+
+static void point_picks(cfx__c *c, const picks *p) {
+    for (int d = 0; d < p->ndim; d++)
+        if (p->of[d])
+            cfx__c_pointer(c, p->of[d], cfx__text_format("index%d", d), false);
+}
+
+static const char *own_at(const cfx__c_ref *r, int ndim) {
+    cfx__text t = {0};
+    for (int i = 0; i < r->ndim; i++)
+        put_term(&t, cfx__c_var(ndim - r->ndim + i), r->shape[i] == 1 ? 0 : r->stride[i]);
+    return or_zero(&t);
+}
+
+void cfx__c_call_index(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    cfx__c *c = u->c;
+    const cfx__c_ref *x = cfx__c_arg(u, k->step->bound[0]), *out = cfx__c_slot(u, u->slot)->refs;
+    picks p;
+    if (!x || !read_picks(u, k->step->bound[1], x, &p)) {
+        cfx__c_refuse(u, "%s picks by a mask: its size depends on data", cfx_op_name(k->op));
+        return;
+    }
+    cfx__c_pointer(c, x, "x", false);
+    point_picks(c, &p);
+    cfx__c_pointer(c, out, "out", true);
+    const char *at = open_picks(c, &p, x, out->ndim, out->shape);
+    cfx__c_line(c, "out[%s] = x[%s];", own_at(out, out->ndim), at);
+    for (int i = 0; i < out->ndim; i++)
+        cfx__c_close(c);
+}
+
+/* index_put(self, indices, values, accumulate) */
+void cfx__c_call_index_put(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    cfx__c *c = u->c;
+    const cfx_value *a = k->step->bound;
+    const cfx__c_ref *x = cfx__c_arg(u, a[0]), *values = cfx__c_arg(u, a[2]);
+    const cfx__c_ref *out = cfx__c_slot(u, u->slot)->refs;
+    const bool adds = a[3].tag == CFX_TAG_BOOL && cfx_as_bool(a[3]);
+    picks p;
+    if (!x || !values || !read_picks(u, a[1], x, &p)) {
+        cfx__c_refuse(u, "%s writes by a mask, which has no form in C", cfx_op_name(k->op));
+        return;
+    }
+    int64_t shape[CFX_MAX_DIMS];
+    int n = 0;
+    for (int i = 0; i < p.nindex; i++) {
+        shape[p.first + i] = 1;
+        for (int d = 0; d < x->ndim; d++) {
+            const int own = p.of[d] ? i - (p.nindex - p.of[d]->ndim) : -1;
+            if (own >= 0 && p.of[d]->shape[own] != 1)
+                shape[p.first + i] = p.of[d]->shape[own];
+        }
+    }
+    for (int d = 0; d < x->ndim; d++)
+        if (!p.of[d]) {
+            n = n == p.first ? p.first + p.nindex : n;
+            shape[n++] = x->shape[d];
+        }
+    n = n <= p.first ? p.first + p.nindex : n;
+    if (out->where != x->where || out->at != x->at)
+        cfx__c_copy(c, out, x);
+    cfx__c_pointer(c, values, "values", false);
+    point_picks(c, &p);
+    cfx__c_pointer(c, out, "out", true);
+    const char *at = open_picks(c, &p, out, n, shape), *from = own_at(values, n);
+    if (adds) {
+        const cfx_dtype d = out->dtype;
+        const char *sum = cfx__text_format("%s + %s", cfx__c_load(c, "out", at, d),
+                                           cfx__c_load(c, "values", from, d));
+        cfx__c_line(c, "out[%s] = %s;", at,
+                    cfx__dtype_is_float(d) ? cfx__c_store(c, sum, d)
+                                           : cfx__text_format("(%s)(%s)", cfx__c_type(d), sum));
+    } else {
+        cfx__c_line(c, "out[%s] = values[%s];", at, from);
+    }
+    for (int i = 0; i < n; i++)
+        cfx__c_close(c);
+}
+
+/* ---- along one dim --------------------------------------------------------------------------- */
+
+void cfx__c_call_embedding(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    cfx__c *c = u->c;
+    const cfx__c_ref *x = cfx__c_arg(u, k->step->bound[0]),
+                     *index = cfx__c_arg(u, k->step->bound[1]);
+    const cfx__c_ref *out = cfx__c_slot(u, u->slot)->refs;
+    if (!x || !is_index(index)) {
+        cfx__c_refuse(u, "%s has no form in C for such arguments", cfx_op_name(k->op));
+        return;
+    }
+    cfx__c_pointer(c, x, "weight", false);
+    cfx__c_pointer(c, index, "index", false);
+    cfx__c_pointer(c, out, "out", true);
+    for (int i = 0; i < index->ndim; i++)
+        open_dim(c, i, index->shape[i]);
+    cfx__c_line(c, "const int64_t row = %s;",
+                checked(c, "index", own_at(index, index->ndim), index->dtype, x->shape[0]));
+    open_dim(c, index->ndim, x->shape[1]);
+    cfx__text at = {0};
+    put_term(&at, "row", x->stride[0]);
+    put_term(&at, cfx__c_var(index->ndim), x->stride[1]);
+    cfx__c_line(c, "out[%s] = weight[%s];", own_at(out, out->ndim), or_zero(&at));
+    for (int i = 0; i <= index->ndim; i++)
+        cfx__c_close(c);
+}
+
+/* index_select(self, dim, index) */
+void cfx__c_call_index_select(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    cfx__c *c = u->c;
+    const cfx_value *a = k->step->bound;
+    const cfx__c_ref *x = cfx__c_arg(u, a[0]), *index = cfx__c_arg(u, a[2]);
+    const cfx__c_ref *out = cfx__c_slot(u, u->slot)->refs;
+    if (!x || !is_index(index) || !x->ndim) {
+        cfx__c_refuse(u, "%s has no form in C for such arguments", cfx_op_name(k->op));
+        return;
+    }
+    const int dim = cfx__c_dim(a[1], x->ndim);
+    cfx__c_pointer(c, x, "x", false);
+    cfx__c_pointer(c, index, "index", false);
+    cfx__c_pointer(c, out, "out", true);
+    cfx__text at = {0}, where = {0};
+    for (int i = 0; i < out->ndim; i++)
+        open_dim(c, i, out->shape[i]);
+    put_term(&where, cfx__c_var(dim), index->ndim ? index->stride[0] : 0);
+    for (int i = 0; i < x->ndim; i++)
+        put_term(&at, i == dim ? "at" : cfx__c_var(i), x->stride[i]);
+    cfx__c_line(c, "const int64_t at = %s;",
+                checked(c, "index", or_zero(&where), index->dtype, x->shape[dim]));
+    cfx__c_line(c, "out[%s] = x[%s];", own_at(out, out->ndim), or_zero(&at));
+    for (int i = 0; i < out->ndim; i++)
+        cfx__c_close(c);
+}
+
+/* gather(self, dim, index) */
+void cfx__c_call_gather(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    cfx__c *c = u->c;
+    const cfx_value *a = k->step->bound;
+    const cfx__c_ref *x = cfx__c_arg(u, a[0]), *index = cfx__c_arg(u, a[2]);
+    const cfx__c_ref *out = cfx__c_slot(u, u->slot)->refs;
+    if (!x || !is_index(index) || x->ndim != out->ndim) {
+        cfx__c_refuse(u, "%s has no form in C for such arguments", cfx_op_name(k->op));
+        return;
+    }
+    const int dim = cfx__c_dim(a[1], x->ndim);
+    cfx__c_pointer(c, x, "x", false);
+    cfx__c_pointer(c, index, "index", false);
+    cfx__c_pointer(c, out, "out", true);
+    cfx__text at = {0};
+    for (int i = 0; i < out->ndim; i++) {
+        open_dim(c, i, out->shape[i]);
+        put_term(&at, i == dim ? "at" : cfx__c_var(i), x->stride[i]);
+    }
+    if (!out->ndim)
+        cfx__c_block(c);
+    cfx__c_line(
+        c, "const int64_t at = %s;",
+        checked(c, "index", own_at(index, index->ndim), index->dtype, x->ndim ? x->shape[dim] : 1));
+    cfx__c_line(c, "out[%s] = x[%s];", own_at(out, out->ndim), x->ndim ? or_zero(&at) : "at");
+    for (int i = 0; i < (out->ndim ? out->ndim : 1); i++)
+        cfx__c_close(c);
+}
+
+/* How scattered numbers meet what is there: scatter, scatter_add, scatter_reduce. */
+static const char *meeting(const cfx__plan_kernel *k, const char *there, const char *new) {
+    const cfx_value *a = k->step->bound;
+    const char *how = k->op == &cfx_op_scatter_add ? "sum"
+                      : (k->op == &cfx_op_scatter_reduce_two || k->op == &cfx_op_scatter_reduce)
+                          ? cfx_text(a[4])
+                          : "";
+    if (!*how)
+        return new;
+    if (!strcmp(how, "sum") || !strcmp(how, "add"))
+        return cfx__text_format("%s + %s", there, new);
+    if (!strcmp(how, "prod") || !strcmp(how, "multiply"))
+        return cfx__text_format("%s * %s", there, new);
+    if (!strcmp(how, "amax") || !strcmp(how, "amin"))
+        return cfx__text_format("%s %c %s ? %s : %s", new, how[2] == 'a' ? '>' : '<', there, new,
+                                there);
+    return NULL;
+}
+
+void cfx__c_call_scatter(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    cfx__c *c = u->c;
+    const cfx_value *a = k->step->bound;
+    const cfx__c_ref *x = cfx__c_arg(u, a[0]), *index = cfx__c_arg(u, a[2]);
+    const cfx__c_ref *src = cfx__c_arg(u, a[3]), *out = cfx__c_slot(u, u->slot)->refs;
+    const bool partly = k->op == &cfx_op_scatter_reduce_two && !cfx_as_bool(a[5]);
+    const char *met = meeting(k, "there", "given");
+    if (!x || !is_index(index) || !x->ndim || partly || !met || (!src && !cfx_is_number(a[3]))) {
+        cfx__c_refuse(u, "%s has no form in C for such arguments", cfx_op_name(k->op));
+        return;
+    }
+    const int dim = cfx__c_dim(a[1], x->ndim);
+    const cfx_dtype d = out->dtype;
+    if (out->where != x->where || out->at != x->at)
+        cfx__c_copy(c, out, x);
+    if (src)
+        cfx__c_pointer(c, src, "src", false);
+    cfx__c_pointer(c, index, "index", false);
+    cfx__c_pointer(c, out, "out", true);
+    cfx__text at = {0};
+    for (int i = 0; i < index->ndim; i++) {
+        open_dim(c, i, index->shape[i]);
+        put_term(&at, i == dim ? "at" : cfx__c_var(i), out->stride[i]);
+    }
+    const char *to = or_zero(&at), *type = cfx__c_value_type(d);
+    cfx__c_line(c, "const int64_t at = %s;",
+                checked(c, "index", own_at(index, index->ndim), index->dtype, x->shape[dim]));
+    cfx__c_line(c, "const %s given = %s;", type,
+                src ? cfx__c_load(c, "src", own_at(src, index->ndim), d)
+                    : cfx__c_number(d, cfx_number(a[3]), cfx__int64_of(cfx_number(a[3]))));
+    if (met[0] == 't' || strchr(met, '?'))
+        cfx__c_line(c, "const %s there = %s;", type, cfx__c_load(c, "out", to, d));
+    cfx__c_line(c, "out[%s] = %s;", to,
+                cfx__dtype_is_float(d) ? cfx__c_store(c, met, d)
+                                       : cfx__text_format("(%s)(%s)", cfx__c_type(d), met));
+    for (int i = 0; i < index->ndim; i++)
+        cfx__c_close(c);
+}

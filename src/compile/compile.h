@@ -1,0 +1,250 @@
+/* compile: where a program becomes C.
+ *
+ * A program is made ready (ready.c: nothing is written in place, operators without a form in C
+ * become what they are made of), planned for the target "c" (target.c), and the plan is written out
+ * kernel by kernel (unit.c). Kernels say where tensors lie by refs, loops go through a walk
+ * (walk.c), weights are noted when something reads them (weights.c), file.c puts it all together.
+ *
+ * Invariant: no text of a program reaches the C source but through cfx__c_identifier and
+ * cfx__c_comment; sizes and offsets are numbers that the plan vouches for; nothing is written to a
+ * file before all of it is known. */
+#ifndef CFX__COMPILE_H
+#define CFX__COMPILE_H
+
+#include <cfx/compile.h>
+
+#include "../plan/description.h"
+
+/* ---- where tensors lie ----------------------------------------------------------------------- */
+
+typedef enum cfx__c_where {
+    CFX__C_NOWHERE,
+    CFX__C_ARENA,
+    CFX__C_INPUT,
+    CFX__C_OUTPUT,
+    CFX__C_WEIGHT,
+    CFX__C_STATE
+} cfx__c_where;
+
+/* A tensor in the text: in which memory, from where on, with which strides. */
+typedef struct cfx__c_ref {
+    cfx__c_where where;
+    int number; /* of the input, result, weight or state */
+    int64_t at; /* ARENA: bytes; else elements, from the first */
+    cfx_dtype dtype;
+    int ndim;
+    const int64_t *shape, *stride;
+    const char *name;  /* what the text calls its pointer */
+    const char *moves; /* elements that are added to where it is, "round * 64"; NULL: none */
+} cfx__c_ref;
+
+/* What a slot gives: one tensor, or several; n is 0 where it is none. */
+typedef struct cfx__c_refs {
+    int n;
+    cfx__c_ref *refs;
+} cfx__c_refs;
+
+/* ---- what is being written ------------------------------------------------------------------- */
+
+typedef struct cfx__c_weight {
+    const char *name; /* of the member */
+    cfx_dtype dtype;
+    const char *data;
+    int64_t count, at; /* elements; bytes from the start of the file */
+    const char *note;  /* for the reader: dtype and shape */
+} cfx__c_weight;
+
+/* An argument or result of the function, or what it keeps between calls. */
+typedef struct cfx__c_port {
+    const char *name;
+    cfx_dtype dtype;
+    int ndim;
+    const int64_t *shape;
+    int64_t count;
+    const char *first; /* of a state: the weight that it begins as */
+    cfx_value sample;  /* the input of the sample, or the state at first; of a result, what the
+                          interpreter gives for it; bad: none */
+} cfx__c_port;
+
+typedef struct cfx__c_ports {
+    int n;
+    cfx__c_port *of;
+} cfx__c_ports;
+
+typedef struct cfx__c {
+    cfx_compile_options o;
+    cfx_program *program; /* made ready */
+    const char *name;     /* what symbols begin with; "MODEL" in macros */
+    const char *upper;
+    cfx__text out;     /* functions of the model */
+    cfx__text helpers; /* functions that those share */
+    cfx__arena memory; /* of refs */
+    int indent;
+    cfx__map names;  /* taken: keys are of the scope */
+    cfx__map helped; /* helper texts that are written, to their names */
+    VEC(cfx__c_weight) weights;
+    cfx__c_ports inputs, outputs, states;
+    int64_t arena;               /* bytes, results and scratch */
+    int64_t scratch_at, scratch; /* where what kernels need for themselves begins, and bytes */
+    VEC(cfx__plan *) plans;      /* of sub-graphs; counted */
+    VEC(const char *) problems;  /* "node: why" */
+    bool complex_numbers;        /* complex.h is needed */
+} cfx__c;
+
+/* A plan that is written out: of the program, or of a sub-graph. */
+typedef struct cfx__c_unit {
+    cfx__c *c;
+    const cfx__plan *plan;
+    int64_t base;      /* where its room begins in the arena, bytes */
+    cfx__c_refs *refs; /* by slot */
+    int slot;          /* of the kernel that is being written */
+} cfx__c_unit;
+
+/* ---- names (names.c) ------------------------------------------------------------------------- */
+
+/* A C identifier made of a name of the program's, never a word that C or libm has; scope. */
+const char *cfx__c_identifier(const char *name);
+/* The same, one that is not taken yet in `taken` (with this prefix in the key); scope. */
+const char *cfx__c_unique(cfx__map *taken, const char *space, const char *name);
+/* Text for a comment: on one line, and without an end of comment; scope. */
+const char *cfx__c_comment(const char *text);
+/* "float", "int64_t": how a dtype lies in memory; NULL: none of C's. */
+const char *cfx__c_type(cfx_dtype d);
+/* The type that values of a dtype are computed in: halves are floats. */
+const char *cfx__c_value_type(cfx_dtype d);
+/* A number as a C constant of the dtype's value type; scope. */
+const char *cfx__c_number(cfx_dtype d, double f, int64_t i);
+/* The only element of a tensor so, or element i of a contiguous one; scope. */
+const char *cfx__c_element(const cfx_tensor *t, int64_t i);
+
+/* ---- text (text.c) --------------------------------------------------------------------------- */
+
+/* A line of the function that is written; several behind which a brace opens, and its end. */
+void cfx__c_line(cfx__c *c, const char *fmt, ...) CFX_PRINTF(2, 3);
+void cfx__c_open(cfx__c *c, const char *fmt, ...) CFX_PRINTF(2, 3);
+void cfx__c_block(cfx__c *c); /* a brace alone */
+void cfx__c_close(cfx__c *c);
+/* "scratch" in the arena: at least so many bytes from the pointer of this name on. */
+void cfx__c_scratch(cfx__c *c, int64_t bytes);
+/* "model_product": what a function of src/compile/kernels is called here; scope. Those that the
+ * text names are written out with it (kernels.h). */
+const char *cfx__c_kernel(const cfx__c *c, const char *function);
+/* A helper function of this text, @ in which is its name; the name. One for each text; scope. */
+const char *cfx__c_helper(cfx__c *c, const char *stem, const char *text);
+/* A node cannot be written: noted, and told at the end. */
+void cfx__c_refuse(cfx__c_unit *u, const char *fmt, ...) CFX_PRINTF(2, 3);
+
+/* ---- refs (memory.c) ------------------------------------------------------------------------- */
+
+/* Finds the places of everything: fills u->refs. */
+void cfx__c_place(cfx__c_unit *u);
+/* What a slot gives; a constant is noted as a weight now. */
+const cfx__c_refs *cfx__c_slot(cfx__c_unit *u, int slot);
+/* The tensor that an argument is: of a slot, or a constant. NULL where it is none. */
+const cfx__c_ref *cfx__c_arg(cfx__c_unit *u, cfx_value v);
+/* The value of an argument where it is known: constants; bad where it is not. */
+cfx_value cfx__c_known(const cfx__c_unit *u, cfx_value v);
+/* A ref to a constant tensor, noted as a weight under this name. */
+const cfx__c_ref *cfx__c_constant(cfx__c *c, cfx_tensor *t, const char *name);
+/* Declares pointers: "const float *x = c->w->weight;". */
+void cfx__c_pointer(cfx__c *c, const cfx__c_ref *r, const char *name, bool written);
+/* A ref of its own shape and strides, `of` aside. */
+cfx__c_ref *cfx__c_ref_like(cfx__c *c, const cfx__c_ref *of, int ndim, const int64_t *shape,
+                            const int64_t *stride);
+/* Shape and strides of a tensor, which is nowhere yet. */
+const cfx__c_ref *cfx__c_shape_ref(cfx__c *c, const cfx_tensor *t);
+bool cfx__c_is_contiguous(const cfx__c_ref *r);
+int64_t cfx__c_count(const cfx__c_ref *r);
+
+/* ---- walks (walk.c) -------------------------------------------------------------------------- */
+
+enum { CFX__C_WALK_REFS = 32 };
+
+/* Nested loops over a shape, in which tensors that are broadcast to it are indexed. */
+typedef struct cfx__c_walk {
+    int ndim, n;
+    int64_t shape[CFX_MAX_DIMS];
+    int64_t stride[CFX__C_WALK_REFS][CFX_MAX_DIMS];
+    int first;   /* number of the first loop variable */
+    bool serial; /* rounds depend on each other, or share scratch */
+} cfx__c_walk;
+
+cfx__c_walk cfx__c_walk_over(int ndim, const int64_t *shape);
+/* Adds a tensor, whose dims are the last of the shape; its number in the walk. */
+int cfx__c_walk_add(cfx__c_walk *w, const cfx__c_ref *r);
+int cfx__c_walk_strides(cfx__c_walk *w, int ndim, const int64_t *shape, const int64_t *stride);
+/* Puts loops in the order in which tensor number `by` lies, and adjacent ones together. */
+void cfx__c_walk_settle(cfx__c_walk *w, int by);
+/* Writes the heads of the loops; their ends. */
+void cfx__c_walk_open(cfx__c *c, const cfx__c_walk *w);
+void cfx__c_walk_close(cfx__c *c, const cfx__c_walk *w);
+/* "i * 64 + j": where tensor number k is; scope. */
+const char *cfx__c_at(const cfx__c_walk *w, int k);
+/* The name of loop variable number i; scope. */
+const char *cfx__c_var(int i);
+
+/* ---- expressions (expr.c) -------------------------------------------------------------------- */
+
+typedef struct cfx__c_term {
+    const char *text; /* a name or a constant */
+    cfx_dtype dtype;  /* its value type is that of this */
+} cfx__c_term;
+
+/* Whether an expression of a step has a form in C. */
+bool cfx__c_expr_known(const char *expr);
+/* The expression with its operands and numbers in place, of dtype `gives`; what it needs before it
+ * is written as lines, whose names begin with `stem`. Scope. */
+const char *cfx__c_expr(cfx__c *c, const char *stem, const char *expr, int n, const cfx__c_term *in,
+                        const double *f, const int64_t *i, cfx_dtype gives);
+/* A value converted from one dtype to another; and an element of memory read, or stored. Scope. */
+const char *cfx__c_convert(cfx__c *c, const char *text, cfx_dtype from, cfx_dtype to);
+const char *cfx__c_load(cfx__c *c, const char *pointer, const char *at, cfx_dtype d);
+const char *cfx__c_store(cfx__c *c, const char *text, cfx_dtype d);
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+bool cfx__c_loop_known(const cfx__loop *l); /* loop.c */
+void cfx__c_loop(cfx__c_unit *u, const cfx__plan_kernel *k);
+/* The same with the memory of each lane; numbers: by lane, what it holds where that is one number
+ * that is known, or NULL. */
+void cfx__c_loop_put(cfx__c_unit *u, const cfx__loop *l, const cfx__c_ref *const *lanes,
+                     const char *const *numbers);
+bool cfx__c_layer_known(const cfx__layer *l); /* layer.c */
+void cfx__c_layer(cfx__c_unit *u, const cfx__plan_kernel *k);
+void cfx__c_call_product(cfx__c_unit *u, const cfx__plan_kernel *k);
+/* What an operator of an epilogue does to a number; false where it does not say. */
+bool cfx__c_post(const cfx__post *post, cfx__loop_note *note);
+/* Whether a call has a form in C, whatever its arguments; and it. call.c has the table. */
+bool cfx__c_call_known(const cfx_op *op);
+/* Why calls of an operator can have no form: random numbers, data; NULL: they may. */
+const char *cfx__c_reason(cfx_op *op);
+void cfx__c_call(cfx__c_unit *u, const cfx__plan_kernel *k);
+void cfx__c_higher(cfx__c_unit *u, const cfx__plan_kernel *k); /* higher.c */
+/* Copies a tensor to another of its shape. */
+void cfx__c_copy(cfx__c *c, const cfx__c_ref *to, const cfx__c_ref *from);
+/* The path of the module that a node is of; "" for the outermost. Scope. */
+const char *cfx__c_module_of(const cfx_node *n);
+/* Writes the kernels of a plan. */
+void cfx__c_unit_put(cfx__c_unit *u);
+
+/* ---- weights (weights.c) --------------------------------------------------------------------- */
+
+/* The number of a weight: the same for the same numbers. data is kept until all is written. */
+int cfx__c_weight_add(cfx__c *c, const char *name, cfx_dtype d, int64_t count, const void *data,
+                      const char *note);
+void cfx__c_weights_struct(cfx__c *c, cfx__text *header);
+void cfx__c_weights_inline(cfx__c *c, cfx__text *source);
+void cfx__c_weights_loader(cfx__c *c, cfx__text *source);
+bool cfx__c_weights_file(const cfx__c *c, const char *path);
+int64_t cfx__c_weights_bytes(const cfx__c *c);
+
+/* ---- whole programs -------------------------------------------------------------------------- */
+
+extern const cfx__plan_target cfx__plan_c; /* target.c */
+/* The program that is written out; scope. Bad, with an error (ready.c). */
+cfx_program *cfx__c_ready(const cfx_program *p);
+/* Header and source of what is in c (file.c). */
+void cfx__c_header(cfx__c *c, cfx__text *header);
+void cfx__c_source(cfx__c *c, cfx__text *source, const char *header_name, const char *bin_name);
+
+#endif

@@ -1,0 +1,166 @@
+/* Programs as C: the text of expressions, names and comments, what is refused, and that nothing of
+ * a program gets into the source as it is. tools/test_compile builds and runs what is written. */
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cfx.h>
+#include <cfx/emit.h>
+#include <cfx/pack.h>
+
+#include "../../tests/files.h"
+#include "compile.h"
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+TEST(c_names_are_identifiers_that_c_does_not_have) {
+    CHECK_STR(cfx__c_identifier("layer1.0.conv1"), "layer1_0_conv1");
+    CHECK_STR(cfx__c_identifier("for"), "for_");
+    CHECK_STR(cfx__c_identifier("expf"), "expf_");
+    CHECK_STR(cfx__c_identifier("1x"), "n1x");
+    CHECK_STR(cfx__c_identifier("__init"), "n_init");
+    CHECK_STR(cfx__c_identifier("a;b\n#include \"x\""), "a_b_include_x");
+    CHECK_STR(cfx__c_identifier("\xc3\xa4"), "n_");
+    cfx__map taken = {0};
+    CHECK_STR(cfx__c_unique(&taken, "s", "a.b"), "a_b");
+    CHECK_STR(cfx__c_unique(&taken, "s", "a_b"), "a_b_v2");
+    CHECK_STR(cfx__c_unique(&taken, "t", "a_b"), "a_b");
+    cfx__map_release(&taken);
+}
+
+TEST(c_comments_end_where_they_end) {
+    CHECK_STR(cfx__c_comment("a */ int x; /* b"), "a * / int x; / * b");
+    CHECK_STR(cfx__c_comment("*\\\n/"), "*../");
+    CHECK_STR(cfx__c_comment("what?"
+                             "?/\nint y;"),
+              "what? ?/.int y;");
+    CHECK_STR(cfx__c_comment("*\r/ \x1b[0m"), "*./ .[0m");
+}
+
+TEST(c_numbers_are_read_again_as_they_are) {
+    CHECK_STR(cfx__c_number(CFX_F32, 1, 0), "1.0f");
+    CHECK_STR(cfx__c_number(CFX_F32, (double)0.1f, 0), "0.1f");
+    CHECK_STR(cfx__c_number(CFX_F64, -0.1, 0), "(-0.1)");
+    CHECK_STR(cfx__c_number(CFX_F32, -INFINITY, 0), "(-INFINITY)");
+    CHECK_STR(cfx__c_number(CFX_I64, 0, -3), "(-3)");
+    CHECK_STR(cfx__c_number(CFX_I64, 0, INT64_MIN), "INT64_MIN");
+    CHECK_STR(cfx__c_number(CFX_I64, 0, (int64_t)1 << 40), "INT64_C(1099511627776)");
+}
+
+/* ---- expressions ----------------------------------------------------------------------------- */
+
+static const char *written(const char *expr, cfx_dtype d, double p0) {
+    cfx__c c = {.name = "m"};
+    const cfx__c_term in[] = {{"a", d}, {"b", d}, {"d", d}};
+    const double f[CFX__LOOP_NUMBERS] = {p0};
+    const int64_t i[CFX__LOOP_NUMBERS] = {(int64_t)p0};
+    const char *text = cfx__c_expr(&c, "v", expr, 3, in, f, i, d);
+    const char *all = cfx__text_format("%s%s", c.out.data ? c.out.data : "", text ? text : "none");
+    cfx__text_release(&c.out);
+    return all;
+}
+
+TEST(c_expressions_say_their_types) {
+    CHECK_STR(written("x * y + 1", CFX_F32, 0), "a * b + 1.0f");
+    CHECK_STR(written("x - (y - z)", CFX_F64, 0), "a - (b - d)");
+    CHECK_STR(written("vsigmoid(x)", CFX_F32, 0), "1.0f / (1.0f + m_exp(-a))");
+    CHECK_STR(written("sqrt(x) * p0", CFX_F64, 0.5), "sqrt(a) * 0.5");
+    CHECK_STR(written("x > 0 || x != x ? x : 0", CFX_F32, 0), "a > 0.0f || a != a ? a : 0.0f");
+    CHECK_STR(written("WRAP(x, *, y)", CFX_I64, 0), "(int64_t)((uint64_t)a * (uint64_t)b)");
+    CHECK_STR(written("HOLD(x + 3, 0, 6)", CFX_F32, 0),
+              "const float v_a = a + 3.0f;\nv_a < 0.0f ? 0.0f : v_a > 6.0f ? 6.0f : v_a");
+    CHECK_STR(written("({ const T q = x * x; q + (T)0.5 * q; })", CFX_F32, 0),
+              "const float v_a = a * a;\nv_a + 0.5f * v_a");
+    CHECK_STR(written("x % y", CFX_F32, 0), "none");
+    CHECK(cfx__c_expr_known("x % y"));
+    CHECK(!cfx__c_expr_known("mystery(x)"));
+    CHECK(!cfx__c_expr_known("x +"));
+    CHECK(!cfx__c_expr_known("x; system(y)"));
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+#define HEAD "class GraphModule(torch.nn.Module):\n    def forward(self, "
+
+/* A program of code whose inputs are the caller's. */
+static cfx_program *program_of(const char *code) {
+    cfx_module *gm = cfx_module_parse(code, "test");
+    cfx_program *p = cfx_program_new(gm);
+    cfx_each_node(gm->graph, n) {
+        if (n->op == CFX_PLACEHOLDER)
+            cfx_program_add_input(p, (cfx_input_spec){.kind = CFX_IN_USER, .name = n->name});
+        if (n->op == CFX_OUTPUT)
+            for (int64_t i = 0; i < cfx_len(cfx_at(n->args, 0)); i++)
+                cfx_program_add_output(
+                    p, (cfx_output_spec){.name = cfx_as_node(cfx_at(cfx_at(n->args, 0), i))->name});
+    }
+    return p;
+}
+
+#define CHECK_HAS(text, part) CHECK((text) && strstr(text, part) != NULL)
+
+TEST(c_source_of_a_pointwise_program_is_one_loop) {
+    const char *text =
+        cfx_compile_text(program_of(HEAD "x: \"f32[4, 8]\", y: \"f32[8]\"):\n"
+                                         "        add = torch.ops.aten.add.Tensor(x, y)\n"
+                                         "        relu = torch.ops.aten.relu.default(add)\n"
+                                         "        return (relu,)\n"),
+                         &(cfx_compile_options){.name = "tiny"});
+    CHECK_HAS(text, "        const float *x = c->x;\n"
+                    "        const float *y = c->y;\n"
+                    "        float *out0 = c->out0;\n"
+                    "        for (int64_t i = 0; i < 4; i++) {\n"
+                    "            for (int64_t j = 0; j < 8; j++) {\n");
+    CHECK_HAS(text, "int tiny_run(const struct tiny_weights *w, void *arena,\n"
+                    "    const float *x,\n    const float *y,\n    float *out0) {\n");
+}
+
+TEST(c_what_has_no_form_is_refused_with_its_nodes) {
+    cfx_program *p = program_of(HEAD "x: \"f32[4]\"):\n"
+                                     "        rand = torch.ops.aten.rand_like.default(x)\n"
+                                     "        add = torch.ops.aten.add.Tensor(x, rand)\n"
+                                     "        return (add,)\n");
+    const char *path = test_path("refused.c");
+    CHECK(!cfx_compile_c(p, NULL, path));
+    CHECK_ERROR("the program cannot be compiled:\n"
+                "  rand: aten.rand_like.default draws random numbers");
+    struct stat st;
+    CHECK(stat(path, &st) != 0);
+}
+
+TEST(c_is_written_to_files_that_end_so) {
+    cfx_program *p = cfx_open(CFX_TEST_DATA "/zoo/seed_mlp/model.pt2");
+    CHECK(!cfx_compile_c(p, NULL, "model.txt"));
+    CHECK_ERROR("C is written to a file whose name ends in .c");
+    CHECK(!cfx_compile_c(p, NULL, NULL));
+    CHECK_ERROR("C is written to a file whose name ends in .c");
+    CHECK(!cfx_compile_c(p, NULL, test_path("none/model.c")));
+    CHECK(!cfx_ok());
+    cfx_error_clear();
+}
+
+/* Names of a program that are C of their own reach the source as identifiers alone. */
+TEST(c_source_has_no_text_of_the_program) {
+    cfx_program *p = cfx_open(CFX_TEST_DATA "/zoo/seed_mlp/model.pt2");
+    cfx_program *copy = cfx_program_copy(p);
+    cfx_each_node(copy->module->graph, n) if (n->op == CFX_CALL_FUNCTION) {
+        cfx_node_set_meta(n, "stack_trace",
+                          cfx_string_value("  File \"a*/ system(\"evil\"); /*?"
+                                           "?/\n.py\", line 3, in f\n"));
+        cfx_value path = cfx_tuple(cfx_string_value("evil*/ int evil; /*"), cfx_string_value("t"));
+        cfx_value stack = cfx_dict_value(cfx_dict_new());
+        cfx_dict_set(cfx_as_dict(stack), "k", path);
+        cfx_node_set_meta(n, "nn_module_stack", stack);
+    }
+    const char *text = cfx_compile_text(copy, &(cfx_compile_options){.name = "a\"; int x"});
+    CHECK(text != NULL);
+    for (const char *at = text; at && (at = strstr(at, "evil")); at++) {
+        const char *open = NULL, *close = NULL; /* inside of a comment, or of an identifier */
+        for (const char *b = text; b < at; b++) {
+            open = !strncmp(b, "/*", 2) ? b : open;
+            close = !strncmp(b, "*/", 2) ? b : close;
+        }
+        CHECK((open && (!close || open > close)) || at[-1] == '_' || at[4] == '_');
+    }
+    CHECK(text && !strstr(text, "; int x"));
+}

@@ -1,0 +1,553 @@
+/* The C expressions that steps of loops say (src/ops/loop.h), read and written again with their
+ * operands in place, types made explicit and macros replaced, so that they mean the same in plain
+ * C11 under any warnings. Start at cfx__c_expr. */
+#include <ctype.h>
+#include <math.h>
+
+#include "compile.h"
+
+/* Types that expressions have. */
+typedef enum { INT, I64, U64, F32, F64 } type;
+
+static const char *const type_names[] = {"int", "int64_t", "uint64_t", "float", "double"};
+
+/* A part that has been read: its text, how tightly that binds, and what is known of it. */
+typedef struct {
+    type type;
+    int level;    /* of the operator that is outermost; ATOM: none */
+    bool literal; /* a number: `f`, or where the type is an integer's `i` */
+    double f;
+    int64_t i;
+    const char *text; /* scope; NULL for literals */
+} part;
+
+enum { CHOICE = -1, LEVELS = 10, UNARY = LEVELS, ATOM = LEVELS + 1, LOCALS = 16 };
+
+typedef struct {
+    const char *name;
+    part value;
+} local;
+
+typedef struct {
+    cfx__c *c; /* NULL: only whether it can be read */
+    const char *stem, *at;
+    bool wrong;
+    int n;
+    const part *in;
+    const double *f;
+    const int64_t *i;
+    type t; /* what T is */
+    int nlocals;
+    local locals[LOCALS];
+    int *made; /* names that were made */
+    int depth;
+} reader;
+
+static const struct {
+    const char *text;
+    int level;
+} operators[] = {{"||", 0}, {"&&", 1}, {"==", 5}, {"!=", 5}, {"<=", 6}, {">=", 6},
+                 {"<<", 7}, {">>", 7}, {"|", 2},  {"^", 3},  {"&", 4},  {"<", 6},
+                 {">", 6},  {"+", 8},  {"-", 8},  {"*", 9},  {"/", 9},  {"%", 9}};
+
+/* Functions of libm by their names in <tgmath.h>: of one argument or two. */
+static const struct {
+    const char *name, *as;
+    int n;
+} functions[] = {{"vexp", "exp", 1},    {"exp", "exp", 1},     {"vlog", "log", 1},
+                 {"log", "log", 1},     {"sqrt", "sqrt", 1},   {"fabs", "fabs", 1},
+                 {"erf", "erf", 1},     {"erfc", "erfc", 1},   {"tanh", "tanh", 1},
+                 {"sin", "sin", 1},     {"cos", "cos", 1},     {"tan", "tan", 1},
+                 {"asin", "asin", 1},   {"acos", "acos", 1},   {"atan", "atan", 1},
+                 {"sinh", "sinh", 1},   {"cosh", "cosh", 1},   {"asinh", "asinh", 1},
+                 {"acosh", "acosh", 1}, {"atanh", "atanh", 1}, {"exp2", "exp2", 1},
+                 {"expm1", "expm1", 1}, {"log1p", "log1p", 1}, {"log2", "log2", 1},
+                 {"log10", "log10", 1}, {"floor", "floor", 1}, {"ceil", "ceil", 1},
+                 {"trunc", "trunc", 1}, {"rint", "rint", 1},   {"nearbyint", "nearbyint", 1},
+                 {"round", "round", 1}, {"pow", "pow", 2},     {"atan2", "atan2", 2},
+                 {"fmod", "fmod", 2},   {"hypot", "hypot", 2}, {"copysign", "copysign", 2},
+                 {"fmin", "fmin", 2},   {"fmax", "fmax", 2}};
+
+/* What the files of operators write shorter. */
+static const struct {
+    const char *name, *params, *body;
+} macros[] = {{"vsigmoid", "u", "1 / (1 + vexp(-u))"},
+              {"CUBIC", "u", "(T)0.7978845608028654 * (u + (T)0.044715 * u * u * u)"},
+              {"LOGIT", "u", "vlog(u / (1 - u))"},
+              {"LOGIT_SLOPE", "uv", "u / (v * (1 - v))"},
+              {"HELD_LOG", "u", "u < -100 ? -100 : u"},
+              {"INFINITE", "u", "fabs(u) == INFINITY"},
+              {"isnan", "u", "u != u"},
+              {"isinf", "u", "fabs(u) == INFINITY"},
+              {"ABOVE", "uv", "u < v || v != v ? v : u"},
+              {"BELOW", "uv", "u > v || v != v ? v : u"},
+              {"HOLD", "uvw", "u < v ? v : u > w ? w : u"},
+              {"HARD", "uvw", "u > w || v > w ? w : u < v ? v : u"},
+              {"MAX", "uv", "u > v || u != u ? u : v"},
+              {"NAN_TO_NUM", "u", "u != u ? p0 : u == INFINITY ? p1 : u == -INFINITY ? p2 : u"},
+              {"QUOTIENT", "uv", "v == -1 ? WRAP(0, -, u) : v == 0 ? 0 : u / v"},
+              {"RESIDUE", "uv", "v == -1 || v == 0 ? 0 : u % v"}};
+
+/* Functions of a float that have a form without branches (kernels/math.c). */
+static const char *const own_functions[] = {"exp", "log", "tanh", "erf"};
+
+static const struct {
+    const char *name;
+    double value;
+} constants[] = {{"M_PI", 3.14159265358979323846},       {"M_PI_2", 1.57079632679489661923},
+                 {"M_SQRT2", 1.41421356237309504880},    {"M_SQRT1_2", 0.70710678118654752440},
+                 {"M_2_SQRTPI", 1.12837916709551257390}, {"M_LN2", 0.69314718055994530942},
+                 {"M_LN10", 2.30258509299404568402},     {"M_1_PI", 0.31830988618379067154},
+                 {"M_E", 2.71828182845904523536}};
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+static bool is_float(type t) { return t >= F32; }
+
+static part literal_of(type t, double f, int64_t i) {
+    return (part){.type = t, .level = ATOM, .literal = true, .f = f, .i = i};
+}
+
+static const char *shown(part p) {
+    if (!p.literal)
+        return p.text ? p.text : "0";
+    return cfx__c_number(p.type == F32 ? CFX_F32 : p.type == F64 ? CFX_F64 : CFX_I64, p.f, p.i);
+}
+
+static part converted(part p, type to) {
+    if (p.type == to)
+        return p;
+    if (p.literal && (is_float(to) || !is_float(p.type))) {
+        const double f = is_float(p.type) ? p.f : (double)p.i;
+        return literal_of(to, to == F32 ? (double)(float)f : f, p.i);
+    }
+    return (part){
+        .type = to,
+        .level = UNARY,
+        .text = cfx__text_format(p.level < ATOM ? "(%s)(%s)" : "(%s)%s", type_names[to], shown(p))};
+}
+
+/* The text as an operand of an operator of a level: && among ||, shifts and the like always have
+ * parentheses, which compilers ask for. */
+static const char *operand(part p, int level) {
+    const bool bare = p.level >= ATOM || (p.level == UNARY && level < UNARY) ||
+                      (p.level == 9 && level == 8) || (p.level >= 7 && level <= 6 && level >= 5) ||
+                      (p.level >= 5 && p.level <= 6 && level <= 1);
+    return cfx__text_format(bare ? "%s" : "(%s)", shown(p));
+}
+
+static type common(type a, type b) { return a > b ? a : b; }
+
+static bool truth(part p) { return is_float(p.type) ? p.f != 0 : p.i != 0; }
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static part choice(reader *r);
+
+static part wrong(reader *r) {
+    r->wrong = true;
+    return literal_of(INT, 0, 0);
+}
+
+static void skip(reader *r) {
+    while (isspace((unsigned char)*r->at))
+        r->at++;
+}
+
+static bool take(reader *r, const char *text) {
+    skip(r);
+    const size_t n = strlen(text);
+    if (strncmp(r->at, text, n) != 0)
+        return false;
+    r->at += n;
+    return true;
+}
+
+static void want(reader *r, const char *text) { r->wrong |= !take(r, text); }
+
+static size_t word_at(const char *at) {
+    size_t n = 0;
+    while (isalnum((unsigned char)at[n]) || at[n] == '_')
+        n++;
+    return n;
+}
+
+static bool is_word(const char *at, size_t n, const char *name) {
+    return strlen(name) == n && !strncmp(at, name, n);
+}
+
+/* The type that a word names; -1: none. bool is an int that is 0 or 1: see cast. */
+static int type_at(const reader *r, size_t n) {
+    static const struct {
+        const char *name;
+        type to;
+    } types[] = {{"float", F32}, {"double", F64},  {"int64_t", I64}, {"uint64_t", U64},
+                 {"int", INT},   {"int32_t", INT}, {"uint8_t", INT}, {"bool", INT}};
+    if (is_word(r->at, n, "T"))
+        return (int)r->t;
+    for (int i = 0; i < COUNT(types); i++)
+        if (is_word(r->at, n, types[i].name))
+            return (int)types[i].to;
+    return -1;
+}
+
+/* A name for a part that is used more than once. */
+static part named(reader *r, part p) {
+    if (p.literal || p.level >= ATOM || !r->c)
+        return p;
+    const char *name = cfx__text_format("%s_%c", r->stem, 'a' + (*r->made)++ % 26);
+    cfx__c_line(r->c, "const %s %s = %s;", type_names[p.type], name, shown(p));
+    return (part){.type = p.type, .level = ATOM, .text = name};
+}
+
+static part binary_of(reader *r, const char *op, int level, part a, part b) {
+    const type t = common(a.type, b.type);
+    const bool logic = level <= 1, compares = level == 5 || level == 6;
+    if (is_float(t) && (strchr("%|&^", op[0]) || level == 7) && !logic)
+        return wrong(r);
+    if (a.literal && b.literal && is_float(t) && level >= 8) { /* numbers are folded */
+        const double x = is_float(a.type) ? a.f : (double)a.i;
+        const double y = is_float(b.type) ? b.f : (double)b.i;
+        const double v = *op == '+' ? x + y : *op == '-' ? x - y : *op == '*' ? x * y : x / y;
+        return literal_of(t, t == F32 ? (double)(float)v : v, 0);
+    }
+    const type as = level == 7 ? a.type : t;
+    if (!logic) {
+        a = converted(a, as);
+        b = converted(b, level == 7 ? INT : as);
+    }
+    const char *y = b.level == level ? cfx__text_format("(%s)", shown(b)) : operand(b, level);
+    const char *x = a.level == level && level >= 8 ? shown(a) : operand(a, level);
+    return (part){.type = compares || logic ? INT : as,
+                  .level = level,
+                  .text = cfx__text_format("%s %s %s", x, op, y)};
+}
+
+static part choose(part on, part a, part b) {
+    const type t = common(a.type, b.type);
+    if (on.literal)
+        return converted(truth(on) ? a : b, t);
+    a = converted(a, t), b = converted(b, t);
+    const char *yes = a.level == CHOICE ? cfx__text_format("(%s)", shown(a)) : shown(a);
+    return (part){.type = t,
+                  .level = CHOICE,
+                  .text = cfx__text_format("%s ? %s : %s",
+                                           on.level == CHOICE ? operand(on, 0) : shown(on), yes,
+                                           shown(b))};
+}
+
+/* WRAP(x, +, y): integers that wrap around. */
+static part wrap(reader *r) {
+    char op[2] = "";
+    part a = choice(r);
+    want(r, ",");
+    skip(r);
+    op[0] = *r->at ? *r->at++ : 0;
+    want(r, ",");
+    part b = choice(r);
+    want(r, ")");
+    if (r->wrong || !op[0] || !strchr("+-*", op[0]))
+        return wrong(r);
+    return converted(binary_of(r, op, op[0] == '*' ? 9 : 8, converted(a, U64), converted(b, U64)),
+                     I64);
+}
+
+static part call_macro(reader *r, int m) {
+    part args[4];
+    int n = 0;
+    for (; macros[m].params[n] && !r->wrong; n++) {
+        if (n)
+            want(r, ",");
+        args[n] = named(r, choice(r));
+    }
+    want(r, ")");
+    if (r->wrong || r->nlocals + n > LOCALS || ++r->depth > 8)
+        return wrong(r);
+    static const char *const names[] = {"u", "v", "w"};
+    const char *after = r->at;
+    const int before = r->nlocals;
+    for (int i = 0; i < n; i++)
+        r->locals[r->nlocals++] = (local){names[i], args[i]};
+    r->at = macros[m].body;
+    part p = choice(r);
+    r->wrong |= *r->at != 0;
+    r->at = after;
+    r->nlocals = before;
+    r->depth--;
+    return p;
+}
+
+static part call(reader *r, const char *name, size_t n) {
+    if (is_word(name, n, "WRAP"))
+        return wrap(r);
+    for (int m = 0; m < COUNT(macros); m++)
+        if (is_word(name, n, macros[m].name))
+            return call_macro(r, m);
+    for (int f = 0; f < COUNT(functions); f++)
+        if (is_word(name, n, functions[f].name)) {
+            part a = choice(r), b = {0};
+            if (functions[f].n == 2) {
+                want(r, ",");
+                b = choice(r);
+            }
+            want(r, ")");
+            const type t = a.type == F32 && (functions[f].n == 1 || b.type == F32 ||
+                                             (b.literal && b.type == INT))
+                               ? F32
+                               : F64;
+            const char *as = cfx__text_format("%s%s", functions[f].as, t == F32 ? "f" : "");
+            for (int i = 0; t == F32 && r->c && i < COUNT(own_functions); i++)
+                if (!strcmp(own_functions[i], functions[f].as))
+                    as = cfx__c_kernel(r->c, functions[f].as);
+            const char *x = shown(converted(a, t));
+            return (part){.type = t,
+                          .level = ATOM,
+                          .text = functions[f].n == 1 ? cfx__text_format("%s(%s)", as, x)
+                                                      : cfx__text_format("%s(%s, %s)", as, x,
+                                                                         shown(converted(b, t)))};
+        }
+    return wrong(r);
+}
+
+static part name(reader *r) {
+    const char *at = r->at;
+    const size_t n = word_at(at);
+    r->at += n;
+    for (int i = r->nlocals - 1; i >= 0; i--)
+        if (is_word(at, n, r->locals[i].name))
+            return r->locals[i].value;
+    if (n == 1 && *at >= 'x' && *at <= 'z' && *at - 'x' < r->n)
+        return r->in[*at - 'x'];
+    if (n == 2 && *at == 'p' && at[1] >= '0' && at[1] < '0' + CFX__LOOP_NUMBERS) {
+        const int k = at[1] - '0';
+        return literal_of(r->t, r->t == F32 ? (double)(float)r->f[k] : r->f[k], r->i[k]);
+    }
+    for (int i = 0; i < COUNT(constants); i++)
+        if (is_word(at, n, constants[i].name))
+            return literal_of(F64, constants[i].value, 0);
+    if (is_word(at, n, "INFINITY") || is_word(at, n, "NAN"))
+        return literal_of(F32, *at == 'N' ? (double)NAN : (double)INFINITY, 0);
+    return take(r, "(") ? call(r, at, n) : wrong(r);
+}
+
+static part number(reader *r) {
+    char *end_int, *end_float;
+    const int64_t i = strtoll(r->at, &end_int, 0);
+    const double f = strtod(r->at, &end_float);
+    const bool whole = end_int >= end_float;
+    bool narrow = false, wide = whole && (i > INT32_MAX || i < INT32_MIN);
+    r->at = whole ? end_int : end_float;
+    for (; *r->at && strchr("fFlLuU", *r->at); r->at++) {
+        narrow |= tolower(*r->at) == 'f';
+        wide |= tolower(*r->at) == 'l';
+    }
+    return whole ? literal_of(wide ? I64 : INT, (double)i, i)
+                 : literal_of(narrow ? F32 : F64, f, 0);
+}
+
+/* ({ T a = ...; ...; value; }): names for values, the last is the block's. */
+static part block(reader *r) {
+    part p = literal_of(INT, 0, 0);
+    const int before = r->nlocals;
+    while (!r->wrong && !take(r, "}")) {
+        take(r, "const ");
+        skip(r);
+        const size_t n = word_at(r->at);
+        const int to = type_at(r, n);
+        if (to < 0) {
+            p = choice(r);
+            want(r, ";");
+            continue;
+        }
+        r->at += n;
+        do {
+            skip(r);
+            const char *at = r->at;
+            const size_t len = word_at(at);
+            r->at += len;
+            want(r, "=");
+            if (r->wrong || !len || r->nlocals == LOCALS)
+                return wrong(r);
+            const part value = named(r, converted(choice(r), (type)to));
+            r->locals[r->nlocals++] = (local){cfx__text_format("%.*s", (int)len, at), value};
+        } while (!r->wrong && take(r, ","));
+        want(r, ";");
+    }
+    r->nlocals = before;
+    return p;
+}
+
+static part unary(reader *r) {
+    skip(r);
+    const char ch = *r->at;
+    if (++r->depth > 64)
+        return wrong(r);
+    part p;
+    if (ch == '-' || ch == '!' || ch == '~') {
+        r->at++;
+        p = unary(r);
+        if (ch == '-' && p.literal)
+            p.f = -p.f, p.i = -p.i;
+        else if (ch == '~' && is_float(p.type))
+            p = wrong(r);
+        else
+            p = (part){.type = ch == '!' ? INT : p.type,
+                       .level = UNARY,
+                       .text = cfx__text_format(p.level >= ATOM ? "%c%s" : "%c(%s)", ch, shown(p))};
+    } else if (isdigit((unsigned char)ch) || ch == '.') {
+        p = number(r);
+    } else if (ch != '(') {
+        p = isalpha((unsigned char)ch) || ch == '_' ? name(r) : wrong(r);
+    } else {
+        r->at++;
+        skip(r);
+        const size_t n = word_at(r->at);
+        const int to = type_at(r, n);
+        if (to >= 0) {
+            const bool truth_value = is_word(r->at, n, "bool");
+            const bool byte = is_word(r->at, n, "uint8_t");
+            r->at += n;
+            want(r, ")");
+            p = unary(r);
+            if (truth_value)
+                p = binary_of(r, "!=", 5, p, literal_of(INT, 0, 0));
+            else if (byte && !r->wrong)
+                p = (part){.type = INT,
+                           .level = UNARY,
+                           .text = cfx__text_format("(uint8_t)(%s)", shown(p))};
+            else
+                p = converted(p, (type)to);
+        } else {
+            p = take(r, "{") ? block(r) : choice(r);
+            want(r, ")");
+        }
+    }
+    r->depth--;
+    return p;
+}
+
+static part binary(reader *r, int level) {
+    part a = level == LEVELS ? unary(r) : binary(r, level + 1);
+    for (bool found = level < LEVELS; found && !r->wrong;) {
+        found = false;
+        for (int i = 0; i < COUNT(operators) && !found; i++) {
+            skip(r);
+            const size_t n = strlen(operators[i].text);
+            if (strncmp(r->at, operators[i].text, n) != 0)
+                continue;
+            if (operators[i].level != level)
+                break; /* another, longer or looser one */
+            r->at += n;
+            part b = binary(r, level + 1);
+            if (!r->wrong)
+                a = binary_of(r, operators[i].text, level, a, b);
+            found = true;
+        }
+    }
+    return a;
+}
+
+static part choice(reader *r) {
+    part on = r->wrong ? wrong(r) : binary(r, 0);
+    if (r->wrong || !take(r, "?"))
+        return on;
+    part a = choice(r);
+    want(r, ":");
+    part b = choice(r);
+    return r->wrong ? on : choose(on, a, b);
+}
+
+/* ---- the ways in ----------------------------------------------------------------------------- */
+
+static type type_of(cfx_dtype d) {
+    return d == CFX_F64 ? F64 : cfx__dtype_is_float(d) ? F32 : d == CFX_I64 ? I64 : INT;
+}
+
+bool cfx__c_expr_known(const char *expr) {
+    static const double f[CFX__LOOP_NUMBERS];
+    static const int64_t i[CFX__LOOP_NUMBERS];
+    bool known = expr != NULL;
+    for (int pass = 0; pass < 2 && known; pass++) { /* for floats or for integers */
+        size_t mark = cfx_scope_open();
+        const type t = pass ? I64 : F32;
+        const part in[] = {
+            {t, ATOM, false, 0, 0, "x"}, {t, ATOM, false, 0, 0, "y"}, {t, ATOM, false, 0, 0, "z"}};
+        int made = 0;
+        reader r = {
+            .stem = "v", .at = expr, .n = 3, .in = in, .f = f, .i = i, .t = t, .made = &made};
+        choice(&r);
+        skip(&r);
+        known = !r.wrong && !*r.at;
+        cfx_scope_close(mark);
+        if (known)
+            return true;
+        known = !pass;
+    }
+    return false;
+}
+
+const char *cfx__c_expr(cfx__c *c, const char *stem, const char *expr, int n, const cfx__c_term *in,
+                        const double *f, const int64_t *i, cfx_dtype gives) {
+    part parts[CFX__LOOP_OPERANDS];
+    for (int k = 0; k < n; k++)
+        parts[k] = (part){type_of(in[k].dtype), ATOM, false, 0, 0, in[k].text};
+    /* T is the type of the operands; where the first is a condition, of the others */
+    const cfx_dtype as = n > 1 && in[0].dtype == CFX_BOOL ? in[1].dtype : in[0].dtype;
+    int made = 0;
+    reader r = {.c = c,
+                .stem = stem,
+                .at = expr,
+                .n = n,
+                .in = parts,
+                .f = f,
+                .i = i,
+                .t = n ? type_of(as) : type_of(gives),
+                .made = &made};
+    part p = choice(&r);
+    const type to = type_of(gives);
+    if (r.wrong)
+        return NULL;
+    if (to == INT) /* bool, and integers that loops do not compute in */
+        return p.literal ? shown(p)
+                         : cfx__text_format("(%s)(%s)", cfx__c_value_type(gives), shown(p));
+    return shown(converted(p, to));
+}
+
+/* ---- conversions ----------------------------------------------------------------------------- */
+
+static const char *half_name(cfx_dtype d) { return d == CFX_BF16 ? "bf16" : "f16"; }
+
+const char *cfx__c_load(cfx__c *c, const char *pointer, const char *at, cfx_dtype d) {
+    if (!cfx__dtype_is_half(d))
+        return cfx__text_format("%s[%s]", pointer, at);
+    return cfx__text_format(
+        "%s(%s[%s])", cfx__c_kernel(c, cfx__text_format("from_%s", half_name(d))), pointer, at);
+}
+
+const char *cfx__c_store(cfx__c *c, const char *text, cfx_dtype d) {
+    if (!cfx__dtype_is_half(d))
+        return text;
+    return cfx__text_format("%s(%s)", cfx__c_kernel(c, cfx__text_format("to_%s", half_name(d))),
+                            text);
+}
+
+const char *cfx__c_convert(cfx__c *c, const char *text, cfx_dtype from, cfx_dtype to) {
+    if (from == to)
+        return text;
+    if (to == CFX_BOOL)
+        return cfx__text_format("(uint8_t)(%s != 0)", text);
+    if (cfx__dtype_is_half(to)) { /* the float that it rounds to */
+        const char *f = from == CFX_F32 || cfx__dtype_is_half(from)
+                            ? text
+                            : cfx__text_format("(float)%s", text);
+        const char *name = half_name(to);
+        return cfx__text_format("%s(%s(%s))", cfx__c_kernel(c, cfx__text_format("from_%s", name)),
+                                cfx__c_kernel(c, cfx__text_format("to_%s", name)), f);
+    }
+    const char *a = cfx__c_value_type(from), *b = cfx__c_value_type(to);
+    if (!strcmp(a, b))
+        return text;
+    if (cfx__dtype_is_float(from) && !cfx__dtype_is_float(to) && to != CFX_I64)
+        return cfx__text_format("(%s)(int64_t)%s", b, text);
+    return cfx__text_format("(%s)%s", b, text);
+}

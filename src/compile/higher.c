@@ -1,0 +1,273 @@
+/* Control flow: sub-graphs are plans of their own, written where they are called, with memory of
+ * their own behind what is there. cond is an if, while_loop and scan are loops. Start at
+ * cfx__c_higher. */
+#include "compile.h"
+
+typedef struct {
+    cfx__c_unit *u;
+    cfx__c *c;
+    const cfx__plan_kernel *k;
+    const cfx_list *args;
+} call;
+
+typedef struct {
+    int n;
+    const cfx__c_ref *of[CFX_MAX_ARGS];
+    cfx_value known[CFX_MAX_ARGS]; /* constants among them; else bad */
+} operands;
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+static cfx_module *graph_at(const call *h, int i) {
+    const cfx_value v = i < h->args->len ? cfx__c_known(h->u, h->args->items[i]) : cfx_none();
+    return v.tag == CFX_TAG_MODULE ? cfx_as_module(v) : NULL;
+}
+
+/* Adds a value; false where it is no tensor and not known. */
+static bool add_operand(const call *h, operands *o, cfx_value v) {
+    if (o->n == CFX_MAX_ARGS)
+        return false;
+    o->known[o->n] = cfx__c_known(h->u, v);
+    const bool tensor = v.tag == CFX_TAG_NODE || v.tag == CFX_TAG_TENSOR;
+    o->of[o->n] = tensor && (cfx_is_bad(o->known[o->n]) || o->known[o->n].tag == CFX_TAG_TENSOR)
+                      ? cfx__c_arg(h->u, v)
+                      : NULL;
+    return o->of[o->n++] || !cfx_is_bad(o->known[o->n - 1]);
+}
+
+static bool add_list(const call *h, operands *o, int i) {
+    const cfx_value v = i < h->args->len ? h->args->items[i] : cfx_none();
+    if (v.tag == CFX_TAG_NONE)
+        return true;
+    if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
+        return false;
+    for (int64_t k = 0; k < cfx_as_list(v)->len; k++)
+        if (!add_operand(h, o, cfx_as_list(v)->items[k]))
+            return false;
+    return true;
+}
+
+/* ---- sub-graphs ------------------------------------------------------------------------------ */
+
+static void refuse(const call *h, const char *why) {
+    cfx__c_refuse(h->u, "%s %s", cfx__plan_kernel_name(h->u->plan, h->k), why);
+}
+
+static cfx_value fake_for(const operands *o, int i) {
+    if (!o->of[i] || (!cfx_is_bad(o->known[i]) && o->known[i].tag != CFX_TAG_TENSOR))
+        return o->known[i];
+    return cfx_tensor_value(
+        cfx_tensor_fake(o->of[i]->dtype, o->of[i]->ndim, o->of[i]->shape, o->of[i]->stride));
+}
+
+/* Writes the kernels of a sub-graph on such operands; where its results are, up to `most`. The
+ * number of them; -1 where it cannot be written. */
+static int put_graph(const call *h, cfx_module *m, const operands *o, const cfx__c_ref **results,
+                     int most) {
+    cfx_value in[CFX_MAX_ARGS];
+    for (int i = 0; i < o->n; i++)
+        in[i] = fake_for(o, i);
+    const cfx_execution e = {
+        .at = {0}, .module = m, .graph = m ? m->graph : NULL, .inputs = {o->n, in, NULL}};
+    cfx__plan *plan = m && m->graph ? cfx__plan_make(&cfx__plan_c, &e) : NULL;
+    if (!plan) {
+        cfx__error_forgive();
+        refuse(h, "has a sub-graph without a plan");
+        return -1;
+    }
+    cfx__c *c = h->c;
+    VEC_PUSH(c->plans, plan); /* its constants are weights until all is written */
+    cfx__c_unit sub = {.c = c, .plan = plan, .base = c->arena};
+    c->arena += (plan->room_bytes + 63) / 64 * 64;
+    sub.refs = cfx__arena_alloc(&c->memory, (size_t)plan->n * sizeof *sub.refs);
+    for (int k = 0; k < plan->n; k++)
+        if (plan->kernels[k].kind == CFX__PLAN_INPUT && o->of[plan->kernels[k].input])
+            sub.refs[k] = (cfx__c_refs){1, (cfx__c_ref *)o->of[plan->kernels[k].input]};
+    cfx__c_place(&sub);
+    cfx__c_unit_put(&sub);
+    const cfx_value out = cfx_as_list(plan->kernels[plan->n - 1].step->args)->items[0];
+    const bool several = out.tag == CFX_TAG_LIST || out.tag == CFX_TAG_TUPLE;
+    const int n = several ? (int)cfx_as_list(out)->len : 1;
+    for (int i = 0; i < n && i < most; i++) {
+        results[i] = cfx__c_arg(&sub, several ? cfx_as_list(out)->items[i] : out);
+        if (!results[i]) {
+            refuse(h, "has a sub-graph whose result is no tensor");
+            return -1;
+        }
+    }
+    return n <= most ? n : -1;
+}
+
+/* ---- the operators --------------------------------------------------------------------------- */
+
+static void put_results(const call *h, const cfx__c_ref *const *from, int n) {
+    const cfx__c_refs *to = cfx__c_slot(h->u, h->u->slot);
+    for (int i = 0; i < n && i < to->n; i++)
+        if (to->refs[i].where != from[i]->where || to->refs[i].at != from[i]->at)
+            cfx__c_copy(h->c, &to->refs[i], from[i]);
+}
+
+static void put_branch(const call *h, int graph, const operands *o) {
+    const cfx__c_ref *results[CFX_MAX_ARGS];
+    put_results(h, results, put_graph(h, graph_at(h, graph), o, results, CFX_MAX_ARGS));
+}
+
+/* cond(pred, true, false, operands) */
+static void put_cond(const call *h) {
+    operands o = {0};
+    const cfx_value pred = h->args->items[0], known = cfx__c_known(h->u, pred);
+    const cfx__c_ref *on = cfx__c_arg(h->u, pred);
+    if (!add_list(h, &o, 3)) {
+        refuse(h, "has an operand that is no tensor");
+    } else if (!cfx_is_bad(known) && cfx_is_number(known)) {
+        put_branch(h, cfx_number(known) != 0 ? 1 : 2, &o);
+    } else if (!on) {
+        refuse(h, "has a condition that is no tensor");
+    } else {
+        cfx__c_pointer(h->c, on, "condition", false);
+        cfx__c_open(h->c, "if (condition[0] != 0)");
+        put_branch(h, 1, &o);
+        h->c->indent--;
+        cfx__c_line(h->c, "} else {");
+        h->c->indent++;
+        put_branch(h, 2, &o);
+        cfx__c_close(h->c);
+    }
+}
+
+/* What is carried round by round lies in the results; a value that the next round would change
+ * before it is copied goes through memory of its own. */
+static void put_carried(const call *h, const cfx__c_refs *to, const cfx__c_ref **from, int n) {
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < n; k++)
+            if (i != k && from[i]->where == to->refs[k].where && from[i]->where == CFX__C_ARENA &&
+                from[i]->at >= to->refs[k].at &&
+                from[i]->at < to->refs[k].at +
+                                  cfx__c_count(&to->refs[k]) * cfx_dtype_size(to->refs[k].dtype)) {
+                cfx__c_ref *own = cfx__c_ref_like(h->c, &to->refs[i], to->refs[i].ndim,
+                                                  to->refs[i].shape, to->refs[i].stride);
+                own->at = h->c->arena;
+                h->c->arena += (cfx__c_count(own) * cfx_dtype_size(own->dtype) + 63) / 64 * 64;
+                cfx__c_copy(h->c, own, from[i]);
+                from[i] = own;
+                break;
+            }
+    for (int i = 0; i < n; i++)
+        if (from[i]->at != to->refs[i].at || from[i]->where != to->refs[i].where)
+            cfx__c_copy(h->c, &to->refs[i], from[i]);
+}
+
+/* while_loop(cond, body, carried, rest) */
+static void put_while(const call *h) {
+    const cfx__c_refs *to = cfx__c_slot(h->u, h->u->slot);
+    const cfx__c_ref *results[CFX_MAX_ARGS];
+    operands o = {0};
+    if (!add_list(h, &o, 2) || o.n != to->n) {
+        refuse(h, "carries what is no tensor");
+        return;
+    }
+    for (int i = 0; i < o.n; i++) {
+        if (!o.of[i]) {
+            refuse(h, "carries what is no tensor");
+            return;
+        }
+        cfx__c_copy(h->c, &to->refs[i], o.of[i]);
+        o.of[i] = &to->refs[i];
+        o.known[i] = cfx_bad();
+    }
+    if (!add_list(h, &o, 3)) {
+        refuse(h, "has an operand that is no tensor");
+        return;
+    }
+    cfx__c_open(h->c, "for (;;)");
+    if (put_graph(h, graph_at(h, 0), &o, results, 1) == 1) {
+        cfx__c_block(h->c);
+        cfx__c_pointer(h->c, results[0], "goes_on", false);
+        cfx__c_line(h->c, "if (goes_on[0] == 0)");
+        cfx__c_line(h->c, "    break;");
+        cfx__c_close(h->c);
+        if (put_graph(h, graph_at(h, 1), &o, results, CFX_MAX_ARGS) == to->n)
+            put_carried(h, to, results, to->n);
+        else
+            refuse(h, "gives another number of values than it carries");
+    }
+    cfx__c_close(h->c);
+}
+
+/* Row number `round` of a tensor. */
+static cfx__c_ref *row_of(const call *h, const cfx__c_ref *x, const char *round) {
+    cfx__c_ref *r = cfx__c_ref_like(h->c, x, x->ndim - 1, x->shape + 1, x->stride + 1);
+    r->moves = cfx__text_format("%s * %lld", round, (long long)x->stride[0]);
+    return r;
+}
+
+/* scan(f, init, xs, rest): f gives the next carry and a row of results; map(f, xs, rest) carries
+ * nothing. */
+static void put_scan(const call *h, bool maps) {
+    const cfx__c_refs *to = cfx__c_slot(h->u, h->u->slot);
+    const cfx__c_ref *results[CFX_MAX_ARGS];
+    const char *round = cfx__text_format("round%d", h->u->slot);
+    operands o = {0};
+    int ncarried = 0;
+    bool fine = maps || add_list(h, &o, 1);
+    ncarried = o.n;
+    fine = fine && add_list(h, &o, maps ? 1 : 2) && o.n > ncarried;
+    for (int i = 0; fine && i < o.n; i++)
+        fine = o.of[i] && (i < ncarried || o.of[i]->ndim > 0);
+    const int nrows = o.n;
+    if (!fine || !add_list(h, &o, maps ? 2 : 3)) {
+        refuse(h, "has an operand that is no tensor");
+        return;
+    }
+    const int64_t rounds = o.of[ncarried]->shape[0];
+    for (int i = 0; i < nrows; i++) {
+        if (i < ncarried)
+            cfx__c_copy(h->c, &to->refs[i], o.of[i]);
+        o.known[i] = cfx_bad();
+    }
+    cfx__c_open(h->c, "for (int64_t %s = 0; %s < %lld; %s++)", round, round, (long long)rounds,
+                round);
+    for (int i = 0; i < nrows; i++)
+        o.of[i] = i < ncarried ? &to->refs[i] : row_of(h, o.of[i], round);
+    const int n = put_graph(h, graph_at(h, 0), &o, results, CFX_MAX_ARGS);
+    if (n == to->n) {
+        for (int i = ncarried; i < n; i++)
+            cfx__c_copy(h->c, row_of(h, &to->refs[i], round), results[i]);
+        put_carried(h, to, results, ncarried);
+    } else if (n >= 0) {
+        refuse(h, "gives another number of values than it should");
+    }
+    cfx__c_close(h->c);
+}
+
+/* A graph on the arguments from number `from` on. */
+static void put_region(const call *h, int graph, int from) {
+    operands o = {0};
+    for (int64_t i = from; i < h->args->len; i++)
+        if (!add_operand(h, &o, h->args->items[i])) {
+            refuse(h, "has an operand that is no tensor");
+            return;
+        }
+    put_branch(h, graph, &o);
+}
+
+void cfx__c_higher(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    const call h = {u, u->c, k, cfx_as_list(k->step->args)};
+    const char *name = cfx__higher_order(k->step->node->target.name);
+    if (!strcmp(name, "cond"))
+        put_cond(&h);
+    else if (!strcmp(name, "while_loop"))
+        put_while(&h);
+    else if (!strcmp(name, "scan") && h.args->len <= 4)
+        put_scan(&h, false);
+    else if (!strcmp(name, "map_impl"))
+        put_scan(&h, true);
+    else if (!strcmp(name, "invoke_subgraph"))
+        put_region(&h, 0, 2);
+    else if (!strcmp(name, "wrap") || !strcmp(name, "tag_activation_checkpoint"))
+        put_region(&h, 0, 1);
+    else if (!strcmp(name, "wrap_with_set_grad_enabled"))
+        put_region(&h, 1, 2);
+    else
+        refuse(&h, "has no form in C");
+}

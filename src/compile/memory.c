@@ -1,0 +1,272 @@
+/* Where tensors lie: at the plan's offsets in the arena, in what the caller gives, among the
+ * weights. Results that leave the plan are made where the caller wants them, unless they lie in
+ * another order than that, or are views; then they have a place in the arena and are copied at the
+ * end. Start at cfx__c_place. */
+#include "compile.h"
+
+/* ---- refs ------------------------------------------------------------------------------------ */
+
+static void *copied(cfx__c *c, const void *from, size_t size) {
+    return memcpy(cfx__arena_alloc(&c->memory, size + 1), from, size);
+}
+
+static cfx__c_ref ref_to(cfx__c *c, const cfx_tensor *t) {
+    const size_t size = (size_t)t->ndim * sizeof *t->shape;
+    return (cfx__c_ref){.dtype = (cfx_dtype)t->dtype,
+                        .ndim = t->ndim,
+                        .shape = copied(c, t->shape, size),
+                        .stride = copied(c, t->stride, size)};
+}
+
+cfx__c_ref *cfx__c_ref_like(cfx__c *c, const cfx__c_ref *of, int ndim, const int64_t *shape,
+                            const int64_t *stride) {
+    cfx__c_ref r = *of;
+    r.ndim = ndim;
+    r.shape = copied(c, shape, (size_t)ndim * sizeof *shape);
+    r.stride = copied(c, stride, (size_t)ndim * sizeof *stride);
+    return copied(c, &r, sizeof r);
+}
+
+const cfx__c_ref *cfx__c_shape_ref(cfx__c *c, const cfx_tensor *t) {
+    const cfx__c_ref r = ref_to(c, t);
+    return copied(c, &r, sizeof r);
+}
+
+bool cfx__c_is_contiguous(const cfx__c_ref *r) {
+    int64_t want = 1;
+    for (int i = r->ndim - 1; i >= 0; i--) {
+        if (r->shape[i] != 1 && r->stride[i] != want)
+            return false;
+        want *= r->shape[i];
+    }
+    return true;
+}
+
+int64_t cfx__c_count(const cfx__c_ref *r) {
+    int64_t n = 1;
+    for (int i = 0; i < r->ndim; i++)
+        n *= r->shape[i];
+    return n;
+}
+
+/* Bytes from the first element of a tensor that lies like t to the end of its last. */
+static int64_t reach(const cfx_tensor *t) {
+    int64_t n = 1;
+    for (int i = 0; i < t->ndim; i++) {
+        if (!t->shape[i])
+            return 64;
+        n += (t->shape[i] - 1) * t->stride[i];
+    }
+    return (n * cfx_dtype_size((cfx_dtype)t->dtype) + 63) / 64 * 64;
+}
+
+/* ---- constants ------------------------------------------------------------------------------- */
+
+const cfx__c_ref *cfx__c_constant(cfx__c *c, cfx_tensor *t, const char *name) {
+    cfx_tensor *whole = cfx__tensor_contiguous(t);
+    cfx__c_ref r = ref_to(c, whole);
+    if (!cfx__c_type(r.dtype) || cfx__obj_is_bad(whole))
+        return NULL;
+    r.where = CFX__C_WEIGHT;
+    r.number = cfx__c_weight_add(c, name, r.dtype, whole->numel, whole->data,
+                                 cfx__text_format("%s%s", cfx_dtype_brief(r.dtype),
+                                                  cfx__shape_text(whole->ndim, whole->shape)));
+    r.name = c->weights.data[r.number].name;
+    return copied(c, &r, sizeof r);
+}
+
+/* The name of the tensor that a node stands for: a parameter's own, else the node's. */
+static const char *constant_name(const cfx__c_unit *u, const cfx_node *n) {
+    if (n->op == CFX_PLACEHOLDER && n->graph == u->c->program->module->graph) {
+        const cfx_input_spec *s = cfx_program_input(u->c->program, n);
+        if (s && s->target)
+            return s->target;
+    }
+    return n->op == CFX_GET_ATTR && n->target.name ? n->target.name : n->name;
+}
+
+static void note_constant(cfx__c_unit *u, int slot) {
+    const cfx_value v = u->plan->constants[slot];
+    cfx__c_refs *to = &u->refs[slot];
+    const bool several = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
+    if (v.tag != CFX_TAG_TENSOR && !several)
+        return;
+    const int n = several ? (int)cfx_as_list(v)->len : 1;
+    cfx__c_ref *refs = cfx__arena_alloc(&u->c->memory, (size_t)n * sizeof *refs + 1);
+    for (int i = 0; i < n; i++) {
+        const cfx_value item = several ? cfx_as_list(v)->items[i] : v;
+        refs[i] = (cfx__c_ref){0};
+        if (item.tag != CFX_TAG_TENSOR || !cfx_as_tensor(item)->data)
+            continue;
+        const cfx__c_ref *r = cfx__c_constant(u->c, cfx_as_tensor(item),
+                                              constant_name(u, u->plan->kernels[slot].step->node));
+        if (r)
+            refs[i] = *r;
+    }
+    *to = (cfx__c_refs){n, refs};
+}
+
+const cfx__c_refs *cfx__c_slot(cfx__c_unit *u, int slot) {
+    if (!u->refs[slot].n && !cfx_is_bad(u->plan->constants[slot]))
+        note_constant(u, slot);
+    return &u->refs[slot];
+}
+
+cfx_value cfx__c_known(const cfx__c_unit *u, cfx_value v) {
+    return v.tag == CFX_TAG_NODE ? u->plan->constants[v.spare] : v;
+}
+
+const cfx__c_ref *cfx__c_arg(cfx__c_unit *u, cfx_value v) {
+    if (v.tag == CFX_TAG_TENSOR)
+        return cfx_as_tensor(v)->data ? cfx__c_constant(u->c, cfx_as_tensor(v), "constant") : NULL;
+    if (v.tag != CFX_TAG_NODE)
+        return NULL;
+    const cfx__c_refs *r = cfx__c_slot(u, (int)v.spare);
+    return r->n == 1 && r->refs[0].where != CFX__C_NOWHERE ? r->refs : NULL;
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+static const char *slot_name(const cfx__c_unit *u, int slot) {
+    return cfx__c_identifier(u->plan->kernels[slot].step->node->name);
+}
+
+/* Memory behind the room, for what the plan has no place for. */
+static int64_t more_room(cfx__c_unit *u, int64_t bytes) {
+    const int64_t at = u->c->arena;
+    u->c->arena += bytes;
+    return at;
+}
+
+static bool makes(const cfx__plan_kernel *k) {
+    return k->kind == CFX__PLAN_CALL || k->kind == CFX__PLAN_LAYER || k->kind == CFX__PLAN_LOOP ||
+           k->kind == CFX__PLAN_JOIN || k->kind == CFX__PLAN_HIGHER ||
+           (k->kind == CFX__PLAN_NONE && k->stored);
+}
+
+static void place_made(cfx__c_unit *u, int slot) {
+    const cfx__plan *p = u->plan;
+    const cfx_value v = p->given[slot];
+    const bool several = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
+    const int n = several ? (int)cfx_as_list(v)->len : v.tag == CFX_TAG_TENSOR;
+    if (u->refs[slot].n || !n)
+        return;
+    cfx__c_ref *refs = cfx__arena_alloc(&u->c->memory, (size_t)n * sizeof *refs + 1);
+    for (int i = 0; i < n; i++) {
+        const cfx_value item = several ? cfx_as_list(v)->items[i] : v;
+        refs[i] = (cfx__c_ref){0};
+        if (item.tag != CFX_TAG_TENSOR)
+            continue;
+        const cfx_tensor *t = several ? cfx_as_tensor(item) : cfx__plan_made(p, slot);
+        refs[i] = ref_to(u->c, t);
+        refs[i].where = CFX__C_ARENA;
+        refs[i].name = slot_name(u, slot);
+        refs[i].at =
+            !several && p->offset[slot] >= 0 ? u->base + p->offset[slot] : more_room(u, reach(t));
+    }
+    u->refs[slot] = (cfx__c_refs){n, refs};
+}
+
+/* A look into the memory of `root`: its elements count from the root's first. */
+static cfx__c_ref look(cfx__c_unit *u, const cfx__c_ref *root, const cfx_tensor *t, int slot) {
+    cfx__c_ref r = ref_to(u->c, t);
+    r.where = root->where;
+    r.moves = root->moves;
+    r.number = root->number;
+    r.name = slot_name(u, slot);
+    r.at = root->at +
+           t->offset * (root->where == CFX__C_ARENA ? cfx_dtype_size((cfx_dtype)t->dtype) : 1);
+    return r;
+}
+
+static void place_view(cfx__c_unit *u, int slot) {
+    const cfx__plan *p = u->plan;
+    const cfx_value v = p->given[slot];
+    const int root = cfx__plan_root(p, slot);
+    const cfx__c_refs *of = cfx__c_slot(u, root);
+    const bool several = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
+    const int n = several ? (int)cfx_as_list(v)->len : 1;
+    if (!of->n)
+        return;
+    cfx__c_ref *refs = cfx__arena_alloc(&u->c->memory, (size_t)n * sizeof *refs + 1);
+    for (int i = 0; i < n; i++)
+        refs[i] = look(u, of->refs, cfx_as_tensor(several ? cfx_as_list(v)->items[i] : v), slot);
+    u->refs[slot] = (cfx__c_refs){n, refs};
+}
+
+void cfx__c_place(cfx__c_unit *u) {
+    const cfx__plan *p = u->plan;
+    for (int k = 0; k < p->n; k++) {
+        const cfx__plan_kernel *kernel = &p->kernels[k];
+        u->slot = k;
+        if (!cfx_is_bad(p->constants[k]))
+            continue;
+        for (int i = 0; i < kernel->nwrites; i++)
+            place_made(u, kernel->writes[i]);
+        if (makes(kernel)) {
+            place_made(u, k);
+        } else if (kernel->kind == CFX__PLAN_PASS) {
+            u->refs[k] = *cfx__c_slot(u, kernel->x);
+        } else if (kernel->kind == CFX__PLAN_ITEM) {
+            const cfx__c_refs *from = cfx__c_slot(u, kernel->x);
+            if (kernel->index < from->n)
+                u->refs[k] = (cfx__c_refs){1, &from->refs[kernel->index]};
+        } else if (kernel->kind == CFX__PLAN_VIEW) {
+            place_view(u, k);
+        }
+    }
+}
+
+/* ---- pointers -------------------------------------------------------------------------------- */
+
+void cfx__c_pointer(cfx__c *c, const cfx__c_ref *r, const char *name, bool written) {
+    const char *type = cfx__c_type(r->dtype);
+    const char *constant = written ? "" : "const ";
+    const char *more = r->at ? cfx__text_format(" + %lld", (long long)r->at) : "";
+    const char *from = "", *moves = r->moves ? cfx__text_format(" + %s", r->moves) : "";
+    switch (r->where) {
+    case CFX__C_ARENA:
+        cfx__c_line(c, "%s%s *%s = (%s%s *)(c->arena + %lld)%s;", constant, type, name, constant,
+                    type, (long long)r->at, moves);
+        return;
+    case CFX__C_INPUT:
+        from = cfx__text_format("c->%s", c->inputs.of[r->number].name);
+        break;
+    case CFX__C_OUTPUT:
+        from = cfx__text_format("c->%s", c->outputs.of[r->number].name);
+        break;
+    case CFX__C_STATE:
+        from = cfx__text_format("c->state->%s", c->states.of[r->number].name);
+        break;
+    default:
+        from = cfx__text_format("c->w->%s", c->weights.data[r->number].name);
+    }
+    cfx__c_line(c, "%s%s *%s = %s%s%s;", constant, type, name, from, more, moves);
+}
+
+void cfx__c_copy(cfx__c *c, const cfx__c_ref *to, const cfx__c_ref *from) {
+    if (!cfx__c_count(to))
+        return;
+    cfx__c_block(c);
+    cfx__c_pointer(c, from, "from", false);
+    cfx__c_pointer(c, to, "to", true);
+    cfx__c_walk w = cfx__c_walk_over(to->ndim, to->shape);
+    cfx__c_walk_add(&w, to);
+    cfx__c_walk_add(&w, from);
+    cfx__c_walk_settle(&w, 0);
+    const bool same = to->dtype == from->dtype;
+    const char *a = cfx__c_at(&w, 0), *b = cfx__c_at(&w, 1);
+    if (same && w.ndim == 1 && w.stride[0][0] == 1 && w.stride[1][0] == 1) {
+        cfx__c_line(c, "memcpy(to, from, %lld * sizeof *to);", (long long)w.shape[0]);
+    } else {
+        cfx__c_walk_open(c, &w);
+        cfx__c_line(c, "to[%s] = %s;", a,
+                    same ? cfx__text_format("from[%s]", b)
+                         : cfx__c_store(c,
+                                        cfx__c_convert(c, cfx__c_load(c, "from", b, from->dtype),
+                                                       from->dtype, to->dtype),
+                                        to->dtype));
+        cfx__c_walk_close(c, &w);
+    }
+    cfx__c_close(c);
+}

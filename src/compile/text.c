@@ -1,0 +1,75 @@
+/* Lines of generated C, and the functions that it shares. */
+#include "compile.h"
+
+static void put_indent(cfx__c *c) {
+    for (int i = 0; i < c->indent; i++)
+        cfx__text_puts(&c->out, "    ");
+}
+
+void cfx__c_line(cfx__c *c, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    put_indent(c);
+    cfx__text_vprintf(&c->out, fmt, ap);
+    cfx__text_putc(&c->out, '\n');
+    va_end(ap);
+}
+
+void cfx__c_open(cfx__c *c, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    put_indent(c);
+    cfx__text_vprintf(&c->out, fmt, ap);
+    cfx__text_puts(&c->out, " {\n");
+    va_end(ap);
+    c->indent++;
+}
+
+void cfx__c_block(cfx__c *c) {
+    cfx__c_line(c, "{");
+    c->indent++;
+}
+
+void cfx__c_close(cfx__c *c) {
+    c->indent--;
+    cfx__c_line(c, "}");
+}
+
+void cfx__c_scratch(cfx__c *c, int64_t bytes) {
+    bytes = (bytes + 63) / 64 * 64;
+    c->scratch = bytes > c->scratch ? bytes : c->scratch;
+}
+
+/* ---- functions ------------------------------------------------------------------------------- */
+
+const char *cfx__c_kernel(const cfx__c *c, const char *function) {
+    return cfx__text_format("%s_%s", c->name, function);
+}
+
+const char *cfx__c_helper(cfx__c *c, const char *stem, const char *text) {
+    const char *known = cfx__map_get(&c->helped, text);
+    if (known)
+        return known;
+    const char *name = cfx__c_unique(&c->names, "file", cfx__text_format("%s_%s", c->name, stem));
+    const char *key = cfx__text_format("%s", text);
+    cfx__map_set(&c->helped, key, (void *)name);
+    for (const char *at = text; *at; at++)
+        if (at[0] == '@') /* stands for the name */
+            cfx__text_puts(&c->helpers, name);
+        else
+            cfx__text_putc(&c->helpers, *at);
+    cfx__text_putc(&c->helpers, '\n');
+    return name;
+}
+
+void cfx__c_refuse(cfx__c_unit *u, const char *fmt, ...) {
+    cfx__text t = {0};
+    const cfx_node *n = u->slot >= 0 ? u->plan->kernels[u->slot].step->node : NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    cfx__text_printf(&t, "%s: ", n ? n->name : "the program");
+    cfx__text_vprintf(&t, fmt, ap);
+    va_end(ap);
+    const char *problem = cfx__text_take(&t);
+    VEC_PUSH(u->c->problems, problem);
+}

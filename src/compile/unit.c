@@ -1,0 +1,221 @@
+/* A plan as functions: one for each module that calls others, which calls those of the modules
+ * inside; kernels stand in order, each with a comment. Start at cfx__c_unit_put. */
+#include "compile.h"
+
+/* ---- where kernels come from ----------------------------------------------------------------- */
+
+const char *cfx__c_module_of(const cfx_node *n) {
+    cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
+    if (stack.tag != CFX_TAG_DICT || !cfx_as_dict(stack)->len)
+        return "";
+    const cfx_value last = cfx_as_dict(stack)->entries[cfx_as_dict(stack)->len - 1].value;
+    const bool pair = last.tag == CFX_TAG_TUPLE || last.tag == CFX_TAG_LIST;
+    return cfx_value_str(pair ? cfx_at(last, 0) : last);
+}
+
+/* The last line of the stack trace that names a file: "model.py:12"; "" where there is none. */
+static const char *source_of(const cfx_node *n) {
+    const cfx_value trace = cfx_node_get_meta(n, "stack_trace");
+    const cfx_value own = cfx_node_get_meta(n, "source");
+    if (own.tag == CFX_TAG_STR)
+        return cfx_text(own);
+    if (trace.tag != CFX_TAG_STR)
+        return "";
+    const char *last = NULL, *at = cfx_text(trace);
+    while ((at = strstr(at, "File \""))) {
+        last = at += 6;
+    }
+    if (!last)
+        return "";
+    const size_t n_path = strcspn(last, "\"\n");
+    const char *name = last;
+    for (size_t i = 0; i < n_path; i++)
+        if (last[i] == '/')
+            name = last + i + 1;
+    const char *line = last[n_path] ? strstr(last + n_path, "line ") : NULL;
+    return cfx__text_format("%.*s:%.*s", (int)(last + n_path - name), name,
+                            line ? (int)strspn(line + 5, "0123456789") : 0, line ? line + 5 : "");
+}
+
+static bool computes(const cfx__plan_kernel *k) {
+    return k->kind == CFX__PLAN_CALL || k->kind == CFX__PLAN_LAYER || k->kind == CFX__PLAN_LOOP ||
+           k->kind == CFX__PLAN_JOIN || k->kind == CFX__PLAN_HIGHER;
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+static const char *shape_of(const cfx__c_refs *r) {
+    cfx__text t = {0};
+    for (int i = 0; i < r->n; i++)
+        cfx__text_printf(&t, "%s%s%s", i ? ", " : "", cfx_dtype_brief(r->refs[i].dtype),
+                         cfx__shape_text(r->refs[i].ndim, r->refs[i].shape));
+    return cfx__text_take(&t);
+}
+
+static const char *kernel_name(const cfx__c_unit *u, const cfx__plan_kernel *k) {
+    if (k->kind != CFX__PLAN_LAYER)
+        return cfx__plan_kernel_name(u->plan, k);
+    cfx__text t = {0};
+    cfx__text_puts(&t, cfx__op_info_of(k->layer->call.op)->schema->name);
+    for (int i = 0; i < k->layer->epilogue.n; i++) {
+        cfx_op *op = k->layer->epilogue.post[i].op;
+        cfx__text_printf(&t, ", %s", op ? cfx__op_info_of(op)->schema->name : "add");
+    }
+    return cfx__text_take(&t);
+}
+
+static void put_comment(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    const cfx_node *n = k->step->node;
+    const char *source = source_of(n), *path = cfx__c_module_of(n);
+    cfx__text t = {0};
+    cfx__text_printf(&t, "%s: %s -> %s", n->name, kernel_name(u, k),
+                     shape_of(cfx__c_slot(u, u->slot)));
+    if (*path || *source)
+        cfx__text_printf(&t, " (%s%s%s)", path, *path && *source ? ", " : "", source);
+    cfx__c_line(u->c, "/* %s */", cfx__c_comment(cfx__text_take(&t)));
+}
+
+static void put_join(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    const cfx_list *parts = cfx_as_list(k->step->bound[0]);
+    const cfx__c_ref *whole = cfx__c_slot(u, u->slot)->refs;
+    const int64_t size = whole->where == CFX__C_ARENA ? cfx_dtype_size(whole->dtype) : 1;
+    int64_t at = 0;
+    for (int64_t i = 0; i < parts->len; i++) {
+        const cfx__c_ref *part = cfx__c_arg(u, parts->items[i]);
+        if (!part) {
+            cfx__c_refuse(u, "joins a value that has no place");
+            return;
+        }
+        cfx__c_ref *to = cfx__c_ref_like(u->c, whole, part->ndim, part->shape, whole->stride);
+        to->at += at * whole->stride[k->index] * size;
+        if (part->where != to->where || part->at != to->at)
+            cfx__c_copy(u->c, to, part);
+        at += part->shape[k->index];
+    }
+}
+
+static void put_kernel(cfx__c_unit *u, int slot) {
+    const cfx__plan_kernel *k = &u->plan->kernels[slot];
+    u->slot = slot;
+    put_comment(u, k);
+    cfx__c_block(u->c);
+    switch (k->kind) {
+    case CFX__PLAN_LOOP:
+        cfx__c_loop(u, k);
+        break;
+    case CFX__PLAN_LAYER:
+        cfx__c_layer(u, k);
+        break;
+    case CFX__PLAN_JOIN:
+        put_join(u, k);
+        break;
+    case CFX__PLAN_HIGHER:
+        cfx__c_higher(u, k);
+        break;
+    default:
+        cfx__c_call(u, k);
+    }
+    cfx__c_close(u->c);
+}
+
+/* ---- functions ------------------------------------------------------------------------------- */
+
+/* A kernel, and the path of the function that it stands in. */
+typedef struct {
+    int slot;
+    const char *path;
+} item;
+
+typedef struct {
+    cfx__c_unit *u;
+    VEC(item) items;
+    cfx__map inner; /* paths of modules that have others inside */
+} outline;
+
+static bool is_below(const char *path, const char *top) {
+    const size_t n = strlen(top);
+    return !n || (!strncmp(path, top, n) && (path[n] == '.' || !path[n]));
+}
+
+/* The path without its last name; "" where it has one name alone. */
+static const char *above(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot ? cfx__text_format("%.*s", (int)(dot - path), path) : "";
+}
+
+/* Modules without others inside are lines of the one that calls them. */
+static void find_items(outline *o) {
+    const cfx__plan *p = o->u->plan;
+    for (int k = 0; k < p->n; k++)
+        for (const char *path = cfx__c_module_of(p->kernels[k].step->node); *path;) {
+            path = above(path);
+            cfx__map_set(&o->inner, path, (void *)path);
+        }
+    for (int k = 0; k < p->n; k++) {
+        if (!computes(&p->kernels[k]) || !cfx_is_bad(p->constants[k]))
+            continue;
+        const char *path = cfx__c_module_of(p->kernels[k].step->node);
+        item it = {k, cfx__map_get(&o->inner, path) ? path : above(path)};
+        VEC_PUSH(o->items, it);
+    }
+}
+
+/* The path one name longer than `top` that leads to `path`. */
+static const char *step_towards(const char *top, const char *path) {
+    const size_t n = strlen(top), from = n ? n + 1 : 0;
+    return cfx__text_format("%.*s", (int)(from + strcspn(path + from, ".")), path);
+}
+
+/* Writes the function of module `top` for items [from, to), those of modules inside before it. */
+static void put_function(outline *o, const char *top, const char *name, size_t from, size_t to) {
+    cfx__c *c = o->u->c;
+    typedef struct {
+        size_t from, to;
+        const char *name; /* of the function that has them; NULL: they stand here */
+        const char *path;
+    } part;
+    VEC(part) parts = {0};
+    for (size_t i = from; i < to;) {
+        const char *path = o->items.data[i].path;
+        part p = {i, i + 1, NULL, ""};
+        if (strcmp(path, top) && is_below(path, top)) {
+            p.path = step_towards(top, path);
+            while (p.to < to && is_below(o->items.data[p.to].path, p.path))
+                p.to++;
+            p.name = cfx__c_unique(&c->names, "file", cfx__text_format("%s_%s", c->name, p.path));
+            put_function(o, p.path, p.name, p.from, p.to);
+        }
+        i = p.to;
+        VEC_PUSH(parts, p);
+    }
+    cfx__c_line(c, "static void %s(const struct %s_call *c) {", name, c->name);
+    c->indent++;
+    for (size_t i = 0; i < parts.len; i++) {
+        if (i)
+            cfx__text_putc(&c->out, '\n');
+        if (parts.data[i].name)
+            cfx__c_line(c, "%s(c); /* %s */", parts.data[i].name,
+                        cfx__c_comment(parts.data[i].path));
+        else
+            put_kernel(o->u, o->items.data[parts.data[i].from].slot);
+    }
+    c->indent--;
+    cfx__c_line(c, "}");
+    cfx__text_putc(&c->out, '\n');
+    VEC_FREE(parts);
+}
+
+void cfx__c_unit_put(cfx__c_unit *u) {
+    outline o = {.u = u};
+    find_items(&o);
+    if (u->c->indent) { /* a sub-graph: its kernels stand where it is called */
+        for (size_t i = 0; i < o.items.len; i++)
+            put_kernel(u, o.items.data[i].slot);
+    } else if (o.items.len) {
+        put_function(
+            &o, "", cfx__c_unique(&u->c->names, "file", cfx__text_format("%s_forward", u->c->name)),
+            0, o.items.len);
+    }
+    VEC_FREE(o.items);
+    cfx__map_release(&o.inner);
+}

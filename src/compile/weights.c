@@ -1,0 +1,147 @@
+/* Weights: each array of numbers once, as members of a struct of pointers, whose arrays stand in
+ * the source or behind each other in a file. */
+#include "compile.h"
+
+enum { ALIGN = 64 };
+
+static int64_t bytes_of(const cfx__c_weight *w) { return w->count * cfx_dtype_size(w->dtype); }
+
+int cfx__c_weight_add(cfx__c *c, const char *name, cfx_dtype d, int64_t count, const void *data,
+                      const char *note) {
+    const int64_t bytes = count * cfx_dtype_size(d);
+    for (size_t i = 0; i < c->weights.len; i++) {
+        const cfx__c_weight *w = &c->weights.data[i];
+        if (w->dtype == d && w->count == count &&
+            (w->data == data || !memcmp(w->data, data, (size_t)bytes)))
+            return (int)i;
+    }
+    cfx__c_weight w = {.name = cfx__c_unique(&c->names, "weights", name),
+                       .dtype = d,
+                       .data = data,
+                       .count = count,
+                       .note = note};
+    if (c->weights.len) {
+        const cfx__c_weight *last = &c->weights.data[c->weights.len - 1];
+        w.at = (last->at + bytes_of(last) + ALIGN - 1) / ALIGN * ALIGN;
+    }
+    VEC_PUSH(c->weights, w);
+    return (int)c->weights.len - 1;
+}
+
+int64_t cfx__c_weights_bytes(const cfx__c *c) {
+    if (!c->weights.len)
+        return 0;
+    const cfx__c_weight *last = &c->weights.data[c->weights.len - 1];
+    return last->at + bytes_of(last);
+}
+
+/* A number that tells one file of weights from another: of all its bytes. */
+static uint64_t fingerprint(const cfx__c *c) {
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < c->weights.len; i++) {
+        const cfx__c_weight *w = &c->weights.data[i];
+        const unsigned char *at = (const unsigned char *)w->data;
+        const int64_t n = bytes_of(w);
+        for (int64_t k = 0; k<n; k += n> 4096 ? n / 4096 : 1)
+            h = (h ^ at[k]) * 0x100000001b3u;
+        h = (h ^ (uint64_t)n) * 0x100000001b3u;
+    }
+    return h;
+}
+
+void cfx__c_weights_struct(cfx__c *c, cfx__text *header) {
+    cfx__text_printf(header,
+                     "/* The weights: pointers, to arrays of %s.\n"
+                     " * Many threads may use them at once. */\nstruct %s_weights {\n",
+                     c->o.weights == CFX_WEIGHTS_INLINE ? "the source" : "a file", c->name);
+    for (size_t i = 0; i < c->weights.len; i++)
+        cfx__text_printf(header, "    const %s *%s; /* %s */\n",
+                         cfx__c_type(c->weights.data[i].dtype), c->weights.data[i].name,
+                         c->weights.data[i].note);
+    if (!c->weights.len)
+        cfx__text_puts(header, "    const void *none;\n");
+    cfx__text_puts(header, "};\n");
+}
+
+static void put_numbers(cfx__text *t, const cfx__c_weight *w) {
+    const int64_t size = cfx_dtype_size(w->dtype);
+    const bool half = cfx__dtype_is_half(w->dtype), complex = cfx__dtype_is_complex(w->dtype);
+    size_t line = t->len;
+    for (int64_t i = 0; i < w->count; i++) {
+        size_t mark = cfx_scope_open();
+        if (t->len - line > 88 || !i) {
+            cfx__text_puts(t, "\n    ");
+            line = t->len;
+        }
+        double f = 0;
+        int64_t whole = 0;
+        const char *from = w->data + i * size;
+        if (half)
+            cfx__text_printf(t, "0x%04x, ", *(const uint16_t *)from);
+        else if (complex)
+            cfx__text_printf(t, "%s, ", cfx__c_number(CFX_F64, 0, 0));
+        else if (cfx__dtype_is_float(w->dtype)) {
+            cfx__convert((char *)&f, 8, CFX_F64, from, 0, w->dtype, 1);
+            cfx__text_printf(t, "%s, ", cfx__c_number(w->dtype, f, 0));
+        } else {
+            cfx__convert((char *)&whole, 8, CFX_I64, from, 0, w->dtype, 1);
+            cfx__text_printf(t, "%s, ", cfx__c_number(w->dtype, 0, whole));
+        }
+        cfx_scope_close(mark);
+    }
+}
+
+void cfx__c_weights_inline(cfx__c *c, cfx__text *source) {
+    for (size_t i = 0; i < c->weights.len; i++) {
+        const cfx__c_weight *w = &c->weights.data[i];
+        cfx__text_printf(source, "/* %s */\n%s_WEIGHTS static const %s %s_w_%s[%lld] = {", w->note,
+                         c->upper, cfx__c_type(w->dtype), c->name, w->name,
+                         (long long)(w->count ? w->count : 1));
+        if (w->count)
+            put_numbers(source, w);
+        else
+            cfx__text_puts(source, "0");
+        cfx__text_puts(source, "\n};\n\n");
+    }
+    cfx__text_printf(source, "const struct %s_weights %s_weights = {", c->name, c->name);
+    for (size_t i = 0; i < c->weights.len; i++)
+        cfx__text_printf(source, "%s\n    %s_w_%s", i ? "," : "", c->name, c->weights.data[i].name);
+    cfx__text_printf(source, "%s};\n\n", c->weights.len ? "\n" : "0");
+}
+
+void cfx__c_weights_loader(cfx__c *c, cfx__text *source) {
+    cfx__text_printf(source,
+                     "int %s_weights_load(struct %s_weights *w, const void *file, size_t bytes) {\n"
+                     "    const unsigned char *at = (const unsigned char *)file;\n"
+                     "    uint64_t is = 0;\n"
+                     "    if (!file || bytes != %s_WEIGHTS_BYTES || ((uintptr_t)file & 7) != 0)\n"
+                     "        return 1;\n"
+                     "    memcpy(&is, at, sizeof is);\n"
+                     "    if (is != UINT64_C(0x%016llx))\n"
+                     "        return 2;\n",
+                     c->name, c->name, c->upper, (unsigned long long)fingerprint(c));
+    for (size_t i = 0; i < c->weights.len; i++) {
+        const cfx__c_weight *w = &c->weights.data[i];
+        cfx__text_printf(source, "    w->%s = (const %s *)(const void *)(at + %lld);\n", w->name,
+                         cfx__c_type(w->dtype), (long long)(ALIGN + w->at));
+    }
+    if (!c->weights.len)
+        cfx__text_puts(source, "    w->none = file;\n");
+    cfx__text_puts(source, "    return 0;\n}\n\n");
+}
+
+bool cfx__c_weights_file(const cfx__c *c, const char *path) {
+    cfx__text t = {0};
+    const uint64_t is = fingerprint(c);
+    static const char zeros[ALIGN];
+    cfx__text_add(&t, (const char *)&is, sizeof is);
+    cfx__text_add(&t, zeros, ALIGN - sizeof is);
+    for (size_t i = 0; i < c->weights.len; i++) {
+        const cfx__c_weight *w = &c->weights.data[i];
+        cfx__text_add(&t, zeros, (size_t)(ALIGN + w->at) - t.len);
+        cfx__text_add(&t, w->data, (size_t)bytes_of(w));
+    }
+    const bool fine = cfx_ok() && cfx__file_write(path, t.data, t.len);
+    cfx__text_release(&t);
+    return fine;
+}
