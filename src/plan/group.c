@@ -222,6 +222,7 @@ static int by_slot(const void *a, const void *b) { return *(const int *)a - *(co
 typedef struct {
     cfx__lowering *l;
     cfx__plan_group *g;
+    const bool *read; /* by slot: a layer reads it, whatever the graph says */
     int group, nreads, reads[MOST_READS];
     int values[MOST_READS]; /* of the reads */
     cfx__loop_breadth breadths[MOST_READS];
@@ -243,7 +244,7 @@ static int read_value(making *m, int slot, cfx__loop_breadth b) {
 
 static bool is_seen(const making *m, int k) {
     const cfx__lowering *l = m->l;
-    if (cfx__plan_wants(l->e, l->plan->steps->steps[k].node))
+    if (cfx__plan_wants(l->e, l->plan->steps->steps[k].node) || m->read[k])
         return true;
     for (int r = l->first[k]; r < l->first[k + 1]; r++)
         if (l->group[l->readers[r]] != m->group)
@@ -287,13 +288,13 @@ static int *ints(cfx__lowering *l, const int *v, int n) {
 }
 
 /* The kernel of a group, at its last member. */
-static void make(cfx__lowering *l, int group, int *value) {
+static void make(cfx__lowering *l, int group, int *value, const bool *read) {
     cfx__plan_group *g = &l->groups.data[group];
     const int n = (int)g->members.len;
     if (!n)
         return;
     qsort(g->members.data, (size_t)n, sizeof *g->members.data, by_slot);
-    making m = {.l = l, .g = g, .group = group};
+    making m = {.l = l, .g = g, .group = group, .read = read};
     m.loop = cfx__loop_new(g->ndim, g->shape, g->row);
     if (!fill(&m, value)) { /* each by itself */
         cfx_drop(m.loop);
@@ -322,8 +323,10 @@ static void make(cfx__lowering *l, int group, int *value) {
 
 bool cfx__plan_make_loops(cfx__lowering *l) {
     int *value = cfx__alloc((size_t)(l->plan->n + 1) * sizeof *value);
+    bool *read = cfx__plan_kernel_reads(l);
     for (size_t g = 0; g < l->groups.len && cfx_ok(); g++)
-        make(l, (int)g, value);
+        make(l, (int)g, value, read);
+    cfx__free(read);
     cfx__free(value);
     return cfx_ok();
 }

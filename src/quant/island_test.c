@@ -65,6 +65,43 @@ TEST(plan_runs_quantized_blocks_in_integers) {
     CHECK_OK();
 }
 
+/* ---- bytes that two read ------------------------------------------------------------------- */
+
+static cfx_tensor *rounded(cfx_tensor *x, double scale) {
+    const cfx_value u8 = cfx_dtype_value(CFX_U8);
+    cfx_tensor *q = cfx_quantized_decomposed_quantize_per_tensor(x, scale, 0, 0, 255, u8);
+    return cfx_quantized_decomposed_dequantize_per_tensor(q, scale, 0, 0, 255, u8);
+}
+
+static cfx_tensor *rounded_conv(cfx_module *self, const char *weight, cfx_tensor *x) {
+    const cfx_value i8 = cfx_dtype_value(CFX_I8);
+    cfx_tensor *w = cfx_quantized_decomposed_dequantize_per_tensor(cfx_attr(self, weight), 0.01, 0,
+                                                                   -128, 127, i8);
+    return cfx_conv2d(x, w, CFX_NONE, 1, 1);
+}
+
+/* What ONNX Runtime's quantizer makes of a residual block: the sum is rounded, and goes to a
+ * convolution as bytes and to the next sum as numbers. */
+static cfx_tensor *shared_forward(cfx_module *self, cfx_tensor *x) {
+    x = rounded(x, 0.02);
+    cfx_tensor *y = rounded(cfx_add(rounded(rounded_conv(self, "first", x), 0.03), x), 0.04);
+    return cfx_add(rounded(rounded_conv(self, "second", y), 0.05), y);
+}
+
+TEST(plan_keeps_bytes_that_a_layer_reads) {
+    cfx_manual_seed(5);
+    cfx_module *m = cfx_module_new("Shared", shared_forward, "x");
+    cfx_tensor *weights = cfx_randint(-100, 100, cfx_list(2, 8, 8, 3, 3));
+    cfx_nn_buffer(m, "first", cfx_to(cfx_select(weights, 0, 0), CFX_I8), true);
+    cfx_nn_buffer(m, "second", cfx_to(cfx_select(weights, 0, 1), CFX_I8), true);
+    cfx_tensor *x = cfx_rand(2, 8, 6, 6);
+    cfx_program *p = cfx_export(m, cfx_tuple(x), cfx_none(), cfx_none());
+    const char *plan = CHECK_OK() ? cfx_program_plan(p, x) : NULL;
+    CHECK(plan && strstr(plan, "int8 convolution"));
+    CHECK(cfx_ok() && apart(p, x) < 2e-2);
+    CHECK_OK();
+}
+
 /* Pools of all kinds of windows pick the same bytes as numbers, of channels that fill vectors and
  * that do not. */
 TEST(plan_pools_bytes) {
