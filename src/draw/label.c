@@ -155,24 +155,6 @@ static void put_value(cfx__text *out, cfx_value v) {
     }
 }
 
-static bool has_node(cfx_value v) {
-    if (v.tag == CFX_TAG_NODE)
-        return true;
-    if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
-        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-            if (has_node(cfx_as_list(v)->items[i]))
-                return true;
-    } else if (v.tag == CFX_TAG_DICT) {
-        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++)
-            if (has_node(cfx_as_dict(v)->entries[i].value))
-                return true;
-    } else if (v.tag == CFX_TAG_SLICE) {
-        return has_node(cfx_as_slice(v)->start) || has_node(cfx_as_slice(v)->stop) ||
-               has_node(cfx_as_slice(v)->step);
-    }
-    return false;
-}
-
 enum { CONSTANT_ROWS = 3 };
 
 /* Adds l->part to the row being written, or to the next where it does not fit any more. */
@@ -194,7 +176,7 @@ static void add_part(labeller *l, int *rows) {
 /* One constant of a call. */
 static void add_constant(labeller *l, const char *name, cfx_value v, int *rows) {
     bool list = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
-    if (has_node(v) || v.tag == CFX_TAG_NONE || *rows > CONSTANT_ROWS)
+    if (cfx__node_within(v) || v.tag == CFX_TAG_NONE || *rows > CONSTANT_ROWS)
         return;
     if (list && !cfx_as_list(v)->len && !name) /* no operands: nothing to tell */
         return;

@@ -5,6 +5,7 @@
 #include <cfx/check.h>
 
 #include "dynamic.h"
+#include "../value/walk.h"
 
 typedef cfx__dynamic dynamic;
 typedef cfx__dynamic_item item;
@@ -297,12 +298,12 @@ static cfx_value reified(reifying *r, cfx_value v) {
     return out;
 }
 
-static bool has_expression(cfx_value v) {
-    bool found = v.tag == CFX_TAG_SYM, list = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
-    for (int64_t i = 0; list && !found && i < cfx_as_list(v)->len; i++)
-        found = has_expression(cfx_as_list(v)->items[i]);
-    return found;
+static bool is_number(cfx_value v, void *none) {
+    (void)none;
+    return v.tag != CFX_TAG_SYM;
 }
+
+static bool has_expression(cfx_value v) { return !cfx__value_each(v, is_number, NULL); }
 
 static void reify_graph(const char *path, cfx_module *m, void *user) {
     (void)path, (void)user;

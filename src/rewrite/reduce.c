@@ -2,6 +2,7 @@
  * and what the rest needs of them is given as they computed it; then sizes are made smaller. Start
  * at cfx_program_reduce. */
 #include "../base/given.h"
+#include "../value/walk.h"
 #include "split.h"
 
 #include <cfx/ops.h>
@@ -19,16 +20,12 @@ typedef struct reducing {
 
 /* ---- what nodes computed --------------------------------------------------------------------- */
 
-static cfx_value copied(cfx_value v) {
-    if (v.tag == CFX_TAG_TENSOR)
-        return cfx_tensor_value(cfx_clone(v));
-    if (v.tag != CFX_TAG_TUPLE && v.tag != CFX_TAG_LIST)
-        return v;
-    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-        cfx_list_append(cfx_as_list(out), copied(cfx_as_list(v)->items[i]));
-    return out;
+static cfx_value copy_of(cfx_value v, void *none) {
+    (void)none;
+    return v.tag == CFX_TAG_TENSOR ? cfx_tensor_value(cfx_clone(v)) : v;
 }
+
+static cfx_value copied(cfx_value v) { return cfx__value_map(v, copy_of, NULL); }
 
 static cfx_value record(cfx_interp *it, cfx_node *n) {
     cfx_value v = cfx_interp_run_node(it, n);

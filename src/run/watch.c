@@ -3,6 +3,7 @@
 #include <cfx/watch.h>
 
 #include "../base/given.h"
+#include "../value/walk.h"
 #include "run.h"
 
 #include <math.h>
@@ -126,16 +127,14 @@ static void watch_free(void *p) {
 
 static const cfx__obj_type watch_type = {.name = "watch", .free = watch_free};
 
-static void add_tensors(cfx_stats *s, cfx_value v) {
+static bool add_tensor(cfx_value v, void *stats) {
     if (v.tag == CFX_TAG_TENSOR)
-        cfx_stats_add(s, cfx_as_tensor(v));
-    else if (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST)
-        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-            add_tensors(s, cfx_as_list(v)->items[i]);
+        cfx_stats_add(stats, cfx_as_tensor(v));
+    return true;
 }
 
 static cfx_value watch_hook(cfx_event *e) {
-    add_tensors(&((watched *)e->user)->stats, e->out);
+    cfx__value_each(e->out, add_tensor, &((watched *)e->user)->stats);
     return cfx_none();
 }
 

@@ -1,25 +1,20 @@
 /* Calls on nodes while nothing is traced: they append to the graph of the nodes. Start at
  * cfx__trace_append. */
 #include "trace.h"
+#include "../value/walk.h"
 
 /* ---- where a call goes ----------------------------------------------------------------------- */
 
 /* The last node of those that a value holds or stands for, or `last`. */
+static bool note_later(cfx_value v, void *last) {
+    cfx_node *n = cfx__traced_node(v), **known = last;
+    if (n && (!*known || cfx__node_of(*known)->order < cfx__node_of(n)->order))
+        *known = n;
+    return true;
+}
+
 static cfx_node *last_operand(cfx_value v, cfx_node *last) {
-    cfx_node *n = cfx__traced_node(v);
-    if (n)
-        return !last || cfx__node_of(last)->order < cfx__node_of(n)->order ? n : last;
-    if (v.tag == CFX_TAG_DICT)
-        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++)
-            last = last_operand(cfx_as_dict(v)->entries[i].value, last);
-    if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
-        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-            last = last_operand(cfx_as_list(v)->items[i], last);
-    if (v.tag == CFX_TAG_SLICE) {
-        last = last_operand(cfx_as_slice(v)->start, last);
-        last = last_operand(cfx_as_slice(v)->stop, last);
-        last = last_operand(cfx_as_slice(v)->step, last);
-    }
+    cfx__value_each(v, note_later, &last);
     return last;
 }
 

@@ -4,6 +4,7 @@
 
 #include "branch.h"
 #include "trace.h"
+#include "../value/walk.h"
 
 /* ---- what the thread has --------------------------------------------------------------------- */
 
@@ -52,26 +53,15 @@ cfx_node *cfx_proxy_node_of(cfx_value v) {
 }
 
 /* The first traced node inside a value, or NULL. */
+static bool note_traced(cfx_value v, void *found) {
+    *(cfx_node **)found = cfx__traced_node(v);
+    return !*(cfx_node **)found;
+}
+
 static cfx_node *any_traced(cfx_value v) {
-    cfx_node *n = cfx__traced_node(v);
-    if (n)
-        return n;
-    switch (v.tag) {
-    case CFX_TAG_LIST:
-    case CFX_TAG_TUPLE:
-        for (int64_t i = 0; i < cfx_as_list(v)->len && !n; i++)
-            n = any_traced(cfx_as_list(v)->items[i]);
-        return n;
-    case CFX_TAG_DICT:
-        for (int64_t i = 0; i < cfx_as_dict(v)->len && !n; i++)
-            n = any_traced(cfx_as_dict(v)->entries[i].value);
-        return n;
-    case CFX_TAG_SLICE:
-        n = any_traced(cfx_as_slice(v)->start);
-        n = n ? n : any_traced(cfx_as_slice(v)->stop);
-        return n ? n : any_traced(cfx_as_slice(v)->step);
-    default: return NULL;
-    }
+    cfx_node *n = NULL;
+    cfx__value_each(v, note_traced, &n);
+    return n;
 }
 
 cfx_node *cfx__trace_any(cfx_args a) {

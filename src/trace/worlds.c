@@ -1,5 +1,6 @@
 /* Symbols and the sizes that they have in each world; see worlds.h. */
 #include "relations.h"
+#include "../value/walk.h"
 
 /* ---- symbols --------------------------------------------------------------------------------- */
 
@@ -87,16 +88,13 @@ static void collect_expr(collecting *c, const struct cfx_sym *e) {
     collect_expr(c, e->b);
 }
 
-static void collect(collecting *c, cfx_value v) {
-    if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
-        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-            collect(c, cfx_as_list(v)->items[i]);
-    else if (v.tag == CFX_TAG_DICT)
-        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++)
-            collect(c, cfx_as_dict(v)->entries[i].value);
-    else if (v.tag == CFX_TAG_SYM)
+static bool collect_leaf(cfx_value v, void *c) {
+    if (v.tag == CFX_TAG_SYM)
         collect_expr(c, cfx_as_sym(v));
+    return true;
 }
+
+static void collect(collecting *c, cfx_value v) { cfx__value_each(v, collect_leaf, c); }
 
 static bool is_sum_of_data(const struct cfx_sym *e) {
     return e->op == CFX__SYM_ADD ? is_sum_of_data(e->a) && is_sum_of_data(e->b)
