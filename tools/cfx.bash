@@ -61,7 +61,7 @@ _cfx() {
     --inputs | --expect | --calibrate | --lora) _cfx_files "$word" "" ;;
     --tokenizer) _cfx_files "$word" .json ;;
     --save | --save-taps) _cfx_files "$word" .safetensors ;;
-    --threads | --runs | --batch | --image | --text | --alpha | --op | --depth | --size | --keep | --smooth | --target | --stages | --max-*) ;;
+    --threads | --runs | --batch | --image | --text | --alpha | --op | --depth | --size | --keep | --smooth | --target | --stages | --tensor | --max-*) ;;
     *)
         case $word in
         -*)

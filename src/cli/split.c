@@ -9,19 +9,28 @@
 #include "../value/json.h"
 
 static const char help[] =
-    "usage: cfx split MODEL --stages N [-o DIR] [--simulate] [options]\n"
+    "usage: cfx split MODEL --stages N|--tensor N [-o DIR] [--simulate] [options]\n"
     "\n"
-    "Cuts a program into N stages that run one after the other, each in a process of its own: the\n"
-    "slowest is made as fast as it can be, and cuts are where little crosses. The first stage\n"
+    "--stages cuts a program into N that run one after the other, each in a process of its own:\n"
+    "the slowest is made as fast as it can be, and cuts are where little crosses. The first stage\n"
     "takes what the program takes, each other what the one before gives, the last gives what the\n"
     "program gives. Prints the stages and what crosses.\n"
-    "  --stages N       how many\n"
-    "  -o DIR           writes DIR/stage0.pt2, DIR/stage1.pt2, ..., which PyTorch loads, and\n"
-    "                   DIR/plan.json, what crosses\n"
+    "--tensor makes a program for each of N ranks that compute together: layers are cut by their\n"
+    "results or their inputs, attention by heads, embeddings by vocabulary, and collectives of\n"
+    "torch.ops._c10d_functional stand where ranks need each other. Prints what is cut and what is\n"
+    "not, with the reason.\n"
+    "  -o DIR           writes DIR/stage0.pt2, DIR/stage1.pt2, ... or DIR/rank0.pt2, ..., which\n"
+    "                   PyTorch loads, and DIR/plan.json: what crosses, or what is cut\n"
     "  --force          writes over files that are there\n"
-    "  --simulate       runs the stages one after the other, and the whole, and compares\n"
-    "  --inputs F       inputs for that, as for cfx run; without it the program's own or made-up\n"
-    "                   ones\n"
+    "  --simulate       runs the stages one after the other, or all ranks as threads, and the\n"
+    "                   whole, and compares\n"
+    "  --report         what to expect of such splits, of as many ranks and of 8 to 1,024: how\n"
+    "                   much faster, and the shares of time in which ranks talk and wait\n"
+    "  --machine F      describes the machine: lines of a name and a number, flops, bandwidth,\n"
+    "                   link, latency, call, memory, cores\n"
+    "  --micro-batches N  so many follow each other through the stages; 8 without it\n"
+    "  --inputs F       inputs for --simulate, as for cfx run; without it the program's own or\n"
+    "                   made-up ones\n"
     "  --measure        balances by what nodes take when they run, not by estimates\n"
     "  --memory SIZE    bytes of tensors that a stage may hold: 800M, 2G\n"
     "  --size S=N       what a size that is a symbol counts; may be given more than once\n"
@@ -38,10 +47,14 @@ static bool read_words(cli_split_job *j, int argc, char **argv) {
             if (j->nsizes == CLI_SPLIT_SIZES || !size)
                 return cli_usage(&cli_split, "--size: %d are the most", CLI_SPLIT_SIZES), false;
             j->sizes[j->nsizes++] = size;
-        } else if (!cli_number(&w, "--stages", &j->stages) && !cli_value(&w, "-o", &j->folder) &&
+        } else if (!cli_number(&w, "--stages", &j->stages) &&
+                   !cli_number(&w, "--tensor", &j->tensor) && !cli_value(&w, "-o", &j->folder) &&
                    !cli_flag(&w, "--force", &j->force) &&
                    !cli_flag(&w, "--simulate", &j->simulate) &&
                    !cli_flag(&w, "--measure", &j->measure) &&
+                   !cli_flag(&w, "--report", &j->report) &&
+                   !cli_value(&w, "--machine", &j->machine) &&
+                   !cli_number(&w, "--micro-batches", &j->batches) &&
                    !cli_tensors(&w, "--inputs", &j->inputs) &&
                    !cli_value(&w, "--memory", &j->memory)) {
             cli_rest(&w, &j->model);
@@ -221,19 +234,25 @@ static cfx_value plan_of(const cli_split_job *j, const cfx_stages *s) {
                        stages);
 }
 
-static int split_stages(cli_split_job *j) {
-    cfx_stage_options o = {.n = j->stages, .sizes = read_sizes(j)};
-    if (!o.sizes)
-        return CLI_TROUBLE;
-    if (j->memory && (o.memory = read_bytes("--memory", j->memory)) < 0)
-        return CLI_TROUBLE;
-    if (j->measure && !(o.seconds = cli_split_measure(j)))
-        return cli_trouble();
+/* What --size, --memory, --machine and --measure say; false with words. */
+static bool read_options(cli_split_job *j, cfx_stage_options *o) {
+    *o = (cfx_stage_options){.n = j->stages, .sizes = read_sizes(j)};
+    if (!o->sizes || (j->memory && (o->memory = read_bytes("--memory", j->memory)) < 0))
+        return false;
+    if ((j->machine && !cfx_machine_read(j->machine, &o->machine)) ||
+        (j->measure && !(o->seconds = cli_split_measure(j))))
+        return cli_trouble(), false;
+    return true;
+}
+
+static int split_stages(cli_split_job *j, cfx_stage_options o) {
     cfx_stages *s = cfx_program_stages(j->program, o);
     if (cfx_failed(s))
         return cli_trouble();
     print_stages(s);
     int code = j->simulate ? cli_split_simulate_stages(j, s) : CLI_DONE;
+    if (code == CLI_DONE && j->report)
+        code = cli_split_report(j, o);
     if (code != CLI_DONE || !j->folder)
         return code;
     cfx_program **programs = calloc((size_t)s->n, sizeof *programs);
@@ -250,10 +269,18 @@ static int run(int argc, char **argv) {
     cli_split_job j = {.flat = cfx_none()};
     if (!read_words(&j, argc, argv))
         return CLI_TROUBLE;
-    if (!j.model || !j.stages)
-        return cli_usage(&cli_split, j.model ? "into what? --stages N" : "which MODEL?");
+    if (!j.model)
+        return cli_usage(&cli_split, "which MODEL?");
+    if (!j.stages == !j.tensor)
+        return cli_usage(&cli_split, j.stages ? "--stages or --tensor, not both"
+                                              : "into what? --stages N or --tensor N");
     j.program = cfx_to_aten(cfx_open(j.model));
-    return cfx_ok() ? split_stages(&j) : cli_trouble();
+    if (!cfx_ok())
+        return cli_trouble();
+    cfx_stage_options o;
+    if (!read_options(&j, &o))
+        return CLI_TROUBLE;
+    return j.tensor ? cli_split_tensor(&j, o) : split_stages(&j, o);
 }
 
 const cli_command cli_split = {"split", run, "cut a program into several, for many processes",

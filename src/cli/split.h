@@ -10,7 +10,7 @@ typedef struct cli_split {
     const char *model, *folder, *inputs, *machine;
     const char *sizes[CLI_SPLIT_SIZES]; /* --size s0=8 */
     int nsizes;
-    int stages, batches;
+    int stages, tensor, batches;
     const char *memory;
     bool force, simulate, report, measure;
     cfx_program *program;
@@ -27,6 +27,12 @@ cfx_value cli_split_copies(const cli_split_job *j);
 int cli_split_simulate_stages(cli_split_job *j, const cfx_stages *s);
 /* Seconds of each node, by name, measured; NULL with an error. (split_simulate.c) */
 cfx_dict *cli_split_measure(cli_split_job *j);
+
+/* cfx split --tensor; an exit code. (split_tensor.c) */
+int cli_split_tensor(cli_split_job *j, cfx_stage_options o);
+
+/* Prints what a machine of many ranks would make of the program. An exit code. (split_report.c) */
+int cli_split_report(cli_split_job *j, cfx_stage_options o);
 
 /* Writes programs as NAME0.pt2, NAME1.pt2, ... and `plan` as plan.json into the folder. An exit
  * code. */

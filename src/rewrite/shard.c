@@ -1,0 +1,395 @@
+/* cfx_tensor_parallel: one rank's part of a program. The graph is walked in order; layers whose
+ * input is whole are cut by their results, layers whose input is a piece by their inputs, and the
+ * sum over ranks stands behind these. Where an operator between takes no pieces, the layers that
+ * made them are noted, and the walk begins again with these left whole, until all fits. Start at
+ * cfx_tensor_parallel; what operators make of pieces is in shard_rules.c. */
+#include <cfx/ops.h>
+
+#include "shard.h"
+
+static uint32_t id_of(const cfx_node *n) { return cfx__node_of(n)->id; }
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+static const cfx__piece all_of_it = {.dim = -1};
+
+const cfx__piece *cfx__shard_piece(const cfx__shard *s, const cfx_node *n) {
+    uint32_t id = id_of(n);
+    return id < s->pieces.len ? &s->pieces.data[id] : &all_of_it;
+}
+
+void cfx__shard_set(cfx__shard *s, const cfx_node *n, cfx__piece piece) {
+    while (s->pieces.len <= id_of(n))
+        VEC_PUSH(s->pieces, all_of_it);
+    s->pieces.data[id_of(n)] = piece;
+}
+
+static const cfx_node *whole_of(const cfx__shard *s, const cfx_node *n) {
+    return id_of(n) < s->of.len ? s->of.data[id_of(n)] : NULL;
+}
+
+static void set_whole(cfx__shard *s, const cfx_node *n, const cfx_node *of) {
+    while (s->of.len <= id_of(n))
+        VEC_PUSH(s->of, NULL);
+    s->of.data[id_of(n)] = of;
+}
+
+cfx_result cfx__shard_whole(const cfx__shard *s, const cfx_node *n) {
+    const cfx_node *of = whole_of(s, n);
+    return of ? cfx_node_result(of) : (cfx_result){0};
+}
+
+int64_t cfx__shard_size(const cfx__shard *s, const cfx_node *n, int dim) {
+    cfx_result r = cfx__shard_whole(s, n);
+    if (r.kind != CFX_RESULT_TENSOR || dim < -r.ndim || dim >= r.ndim)
+        return -1;
+    cfx_value size = cfx_result_size(&r, dim);
+    if (size.tag == CFX_TAG_SYM)
+        return cfx_as_sym(size)->has_hint ? cfx_as_sym(size)->hint : -1;
+    return size.tag == CFX_TAG_INT ? cfx_integer(size) : -1;
+}
+
+static uint32_t find(const cfx__shard *s, uint32_t id) {
+    while (s->joined[id] != id)
+        id = s->joined[id] = s->joined[s->joined[id]];
+    return id;
+}
+
+void cfx__shard_join(cfx__shard *s, uint32_t a, uint32_t b) { s->joined[find(s, a)] = find(s, b); }
+
+bool cfx__shard_ask(cfx__shard *s, const cfx__piece *p, int n, const int64_t *segments) {
+    int layers = 0;
+    bool fits = n <= CFX__SEGMENTS && !s->layout[p->by].nsegments;
+    for (int i = 0; fits && i < n; i++)
+        fits = segments[i] > 0 && segments[i] % s->ranks == 0;
+    for (uint32_t i = 0; fits && i < s->whole->module->graph->made.len; i++)
+        layers += s->cut[i] && find(s, i) == find(s, p->by);
+    if (!fits || layers != 1)
+        return false;
+    cfx__piece *l = &s->layout[p->by];
+    l->nsegments = n;
+    memcpy(l->segments, segments, (size_t)n * sizeof *segments);
+    s->again = s->asked = true;
+    return true;
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+static cfx_node *call(cfx_node *at, const cfx_node *like, const char *op, cfx_value args) {
+    return cfx__call_new(at, like, op, args, cfx_dict_value(cfx_dict_new()));
+}
+
+void cfx__shard_give(cfx_node *user, cfx_node *old, cfx_node *with) {
+    if (old != with)
+        cfx_node_replace_input(user, old, with);
+}
+
+/* A view that only moves dimensions is made of a piece of what it looks at, so that weights are cut
+ * where they lie. The dimension there; -1: no such view. */
+static int dim_before(const cfx__shard *s, const cfx_node *n, int dim) {
+    cfx_result r = cfx__shard_whole(s, n);
+    if (cfx__call_is(n, "t") && r.ndim == 2)
+        return 1 - dim;
+    if (cfx__call_is(n, "transpose")) {
+        int a = (int)cfx_integer(cfx__call_arg(n, "dim0"));
+        int b = (int)cfx_integer(cfx__call_arg(n, "dim1"));
+        a += a < 0 ? r.ndim : 0;
+        b += b < 0 ? r.ndim : 0;
+        return dim == a ? b : dim == b ? a : dim;
+    }
+    cfx_value dims = cfx__call_is(n, "permute") ? cfx__call_arg(n, "dims") : cfx_none();
+    if (dims.tag != CFX_TAG_LIST && dims.tag != CFX_TAG_TUPLE)
+        return -1;
+    int64_t from = cfx_integer(cfx_as_list(dims)->items[dim]);
+    return (int)(from < 0 ? from + r.ndim : from);
+}
+
+static cfx_node *cut_stretch(cfx__shard *s, cfx_node *at, cfx_node *n, int dim, int64_t from,
+                             int64_t size) {
+    int64_t own = size / s->ranks, start = from + own * s->rank;
+    return call(at, n, "aten.slice.Tensor",
+                cfx_tuple(n, cfx_int(dim), cfx_int(start), cfx_int(start + own)));
+}
+
+cfx_node *cfx__shard_cut(cfx__shard *s, cfx_node *at, cfx_node *n, const cfx__piece *as) {
+    int before = n->num_users == 1 ? dim_before(s, n, as->dim) : -1;
+    cfx_node *made;
+    if (before >= 0) {
+        cfx__piece inner = *as;
+        inner.dim = before;
+        cfx_node *from = n->inputs->node;
+        cfx__shard_give(n, from, cfx__shard_cut(s, n, from, &inner));
+        made = n;
+    } else if (as->nsegments > 1) {
+        cfx_value parts = cfx_list_value(0, NULL);
+        int64_t from = 0;
+        for (int i = 0; i < as->nsegments; from += as->segments[i++])
+            cfx_list_append(cfx_as_list(parts), cfx_node_value(cut_stretch(
+                                                    s, at, n, as->dim, from, as->segments[i])));
+        made = call(at, n, "aten.cat.default", cfx_tuple(parts, cfx_int(as->dim)));
+    } else {
+        made = cut_stretch(s, at, n, as->dim, 0, cfx__shard_size(s, n, as->dim));
+    }
+    set_whole(s, made, whole_of(s, n));
+    cfx__shard_set(s, made, *as);
+    return made;
+}
+
+static cfx_node *waited(cfx_node *at, cfx_node *n, const char *op, cfx_value args) {
+    cfx_node *sent = call(at, n, op, args);
+    return call(at, n, "_c10d_functional.wait_tensor.default", cfx_tuple(sent));
+}
+
+cfx_node *cfx__shard_gather(cfx__shard *s, cfx_node *at, cfx_node *n) {
+    cfx__piece p = *cfx__shard_piece(s, n);
+    cfx_node *all = waited(at, n, "_c10d_functional.all_gather_into_tensor.default",
+                           cfx_tuple(n, cfx_int(s->ranks), "0"));
+    if (p.dim > 0 || p.nsegments > 1) { /* ranks lie one behind the other in dimension 0 */
+        cfx_node *parts = call(at, n, "aten.chunk.default", cfx_tuple(all, cfx_int(s->ranks)));
+        cfx_value list = cfx_list_value(0, NULL);
+        for (int i = 0; i < s->ranks; i++) {
+            cfx_node *item = NULL;
+            CFX_INSERT_BEFORE(at->graph, at)
+                item = cfx_graph_call_function(at->graph, "operator.getitem", cfx_tuple(parts, i),
+                                               cfx_none());
+            cfx_list_append(cfx_as_list(list), cfx_node_value(item));
+        }
+        if (p.nsegments > 1) { /* and each has a part of every stretch */
+            cfx_value sorted = cfx_list_value(0, NULL);
+            int64_t from = 0;
+            for (int k = 0; k < p.nsegments; k++) {
+                int64_t own = p.segments[k] / s->ranks;
+                for (int i = 0; i < s->ranks; i++)
+                    cfx_list_append(cfx_as_list(sorted),
+                                    cfx_node_value(call(at, n, "aten.slice.Tensor",
+                                                        cfx_tuple(cfx_as_list(list)->items[i],
+                                                                  cfx_int(p.dim), cfx_int(from),
+                                                                  cfx_int(from + own)))));
+                from += own;
+            }
+            list = sorted;
+        }
+        all = call(at, n, "aten.cat.default", cfx_tuple(list, cfx_int(p.dim)));
+    }
+    set_whole(s, all, whole_of(s, n));
+    cfx__shard_set(s, all, all_of_it);
+    return all;
+}
+
+typedef struct spared {
+    const cfx_node *first, *last;
+} spared;
+
+static bool is_later(cfx_node *user, void *data) {
+    const spared *s = data;
+    return user != s->first && user != s->last;
+}
+
+void cfx__shard_reduce(cfx__shard *s, cfx_node *n, cfx_node *bias) {
+    cfx_node *at = cfx_node_after(n);
+    cfx_node *sent = call(at, n, "_c10d_functional.all_reduce.default", cfx_tuple(n, "sum", "0"));
+    cfx_node *sum = call(at, n, "_c10d_functional.wait_tensor.default", cfx_tuple(sent));
+    if (bias)
+        sum = call(at, n, "aten.add.Tensor", cfx_tuple(sum, bias));
+    spared spare = {sent, sum};
+    cfx_node_replace_if(n, sum, is_later, &spare);
+    set_whole(s, sum, whole_of(s, n));
+    cfx__shard_set(s, sum, all_of_it);
+    cfx__shard_set(s, n, all_of_it);
+}
+
+cfx_node *cfx__shard_refuse(cfx__shard *s, cfx_node *user, cfx_node *n) {
+    VEC_PUSH(s->failed, cfx__shard_piece(s, n)->by);
+    VEC_PUSH(s->reasons, cfx__text_format("%s (%s) takes no piece of it", user->name,
+                                          user->target.name));
+    return cfx__shard_gather(s, user, n);
+}
+
+/* ---- the walk -------------------------------------------------------------------------------- */
+
+/* What takes no pieces gets all. */
+static void make_whole(cfx__shard *s, cfx_node *n) {
+    cfx_value inputs = cfx_node_inputs(n);
+    for (int64_t i = 0; i < cfx_as_list(inputs)->len; i++) {
+        cfx_node *x = cfx_as_node(cfx_as_list(inputs)->items[i]);
+        if (cfx__shard_piece(s, x)->dim < 0)
+            continue;
+        bool fine = n->op == CFX_OUTPUT || s->asked; /* the next round does better */
+        cfx_node *all = fine ? cfx__shard_gather(s, n, x) : cfx__shard_refuse(s, n, x);
+        cfx__shard_give(n, x, all);
+    }
+}
+
+static bool has_pieces(const cfx__shard *s, const cfx_node *n) {
+    cfx_each_input(n, u) if (cfx__shard_piece(s, u->node)->dim >= 0) return true;
+    return false;
+}
+
+static void walk(cfx__shard *s) {
+    cfx_graph *g = s->program->module->graph;
+    cfx_each_node(g, n) set_whole(s, n, cfx_graph_find(s->whole->module->graph, n->name));
+    for (cfx_node *n = cfx_graph_first(g), *next; n && cfx_ok(); n = next) {
+        next = cfx_node_after(n);
+        s->asked = false;
+        bool known = !whole_of(s, n) || n->op == CFX_PLACEHOLDER || n->op == CFX_GET_ATTR;
+        if (!known && n->op == CFX_CALL_FUNCTION)
+            known = cfx__shard_rule(s, n);
+        if (!known && has_pieces(s, n))
+            make_whole(s, n);
+    }
+}
+
+/* Layers whose pieces met something that takes none stay whole from now on. */
+static void veto(cfx__shard *s) {
+    for (size_t i = 0; i < s->failed.len; i++)
+        for (uint32_t k = 0; k < s->whole->module->graph->made.len; k++)
+            if (s->cut[k] && !s->whole_because[k] && find(s, k) == find(s, s->failed.data[i])) {
+                s->whole_because[k] = s->reasons.data[i];
+                s->again = true;
+            }
+    s->failed.len = s->reasons.len = 0;
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+/* Whether a slice has its bounds in numbers. */
+static bool is_plain(const cfx_node *n) {
+    cfx_value end = cfx__call_arg(n, "end");
+    return cfx__call_arg(n, "start").tag == CFX_TAG_INT && end.tag == CFX_TAG_INT &&
+           cfx_equal_values(cfx__call_arg(n, "step"), cfx_int(1)) &&
+           cfx_integer(end) < INT32_MAX && cfx_integer(cfx__call_arg(n, "start")) >= 0;
+}
+
+/* What all users of a tensor take of it: one slice, or slices that are put together at once. NULL
+ * where they take something else. */
+static cfx_node *only_part(const cfx_node *n) {
+    cfx_node *first = n->users ? n->users->user : NULL, *whole = NULL;
+    bool same = true, joined = true;
+    cfx_each_user(n, u) {
+        if (!cfx__call_is(u->user, "slice") || u->user->inputs->node != n || !is_plain(u->user))
+            return NULL;
+        same &= cfx_equal_values(u->user->args, first->args);
+        cfx_node *by = u->user->num_users == 1 ? u->user->users->user : NULL;
+        whole = whole ? whole : by;
+        joined &= by && by == whole && cfx__call_is(by, "cat");
+    }
+    joined = joined && whole && cfx_as_list(cfx__call_arg(whole, "tensors"))->len == n->num_users;
+    return same && first ? first : joined ? whole : NULL;
+}
+
+static cfx_tensor *part_of(cfx_tensor *t, const cfx_node *slice) {
+    int64_t from = cfx_integer(cfx__call_arg(slice, "start"));
+    return cfx_narrow(t, cfx_integer(cfx__call_arg(slice, "dim")), from,
+                      cfx_integer(cfx__call_arg(slice, "end")) - from);
+}
+
+/* The part itself, in memory of its own. */
+static cfx_tensor *taken(cfx_tensor *t, const cfx_node *part) {
+    if (!cfx__call_is(part, "cat"))
+        return cfx_clone(part_of(t, part));
+    const cfx_list *slices = cfx_as_list(cfx__call_arg(part, "tensors"));
+    cfx_value all = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < slices->len; i++)
+        cfx_list_append(cfx_as_list(all),
+                        cfx_tensor_value(part_of(t, cfx_as_node(slices->items[i]))));
+    return cfx_cat(all, cfx_integer(cfx__call_arg(part, "dim")));
+}
+
+/* Tensors of which a rank reads one part alone become that part. */
+static void cut_weights(cfx__shard *s) {
+    cfx_program *p = s->program;
+    for (int i = 0; i < p->ninputs && cfx_ok(); i++)
+        CFX_SCOPE {
+            const cfx_input_spec *in = &p->inputs[i];
+            cfx_node *n = cfx_graph_find(p->module->graph, in->name);
+            cfx_tensor *t = cfx_program_tensor(p, in);
+            cfx_node *part = n && t ? only_part(n) : NULL;
+            cfx_tensor *own = part ? taken(t, part) : NULL;
+            if (own && cfx_ok()) {
+                cfx_dict_set(cfx__program_tensors(p, in), in->target, cfx_tensor_value(own));
+                cfx_node_set_meta(n, "val", cfx__tensor_faked_in(cfx_tensor_value(own)));
+                cfx_value users = cfx__call_is(part, "cat") ? cfx_tuple(part) : cfx_node_users(n);
+                for (int64_t k = 0; k < cfx_as_list(users)->len; k++)
+                    cfx_node_replace_with(cfx_as_node(cfx_as_list(users)->items[k]),
+                                          cfx_node_value(n));
+            }
+        }
+}
+
+/* Buffers that pieces are written to have to be read in such pieces alone. */
+static void check_written(cfx__shard *s) {
+    for (size_t i = 0; i < s->written.len; i++)
+        if (!only_part(s->written.data[i])) {
+            VEC_PUSH(s->failed, s->written_by.data[i]);
+            VEC_PUSH(s->reasons, cfx__text_format("%s is written to, and read as a whole too",
+                                                  s->written.data[i]->name));
+        }
+    s->written.len = s->written_by.len = 0;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static void open_round(cfx__shard *s) {
+    s->again = false;
+    s->pieces.len = s->of.len = 0;
+    for (uint32_t i = 0; i < s->whole->module->graph->made.len; i++) {
+        s->joined[i] = i;
+        s->cut[i] = false;
+    }
+    s->program = cfx_program_copy(s->whole);
+}
+
+static bool finish(cfx__shard *s) {
+    cut_weights(s);
+    cfx_graph_eliminate_dead_code(s->program->module->graph);
+    cfx_each_node(s->program->module->graph, n) cfx__node_of(n)->stale = n->op != CFX_PLACEHOLDER;
+    return cfx_ok() && cfx_program_sync(s->program) && cfx_program_infer(s->program);
+}
+
+static void fill_report(const cfx__shard *s, cfx_dict *report) {
+    cfx_value cut = cfx_list_value(0, NULL), whole = cfx_dict_value(cfx_dict_new());
+    cfx_each_node(s->whole->module->graph, n) {
+        if (s->cut[id_of(n)] && !s->whole_because[id_of(n)])
+            cfx_list_append(cfx_as_list(cut), cfx_string_value(n->name));
+        else if (s->whole_because[id_of(n)])
+            cfx_dict_set(cfx_as_dict(whole), n->name,
+                         cfx_string_value(s->whole_because[id_of(n)]));
+    }
+    cfx_dict_set(report, "cut", cut);
+    cfx_dict_set(report, "whole", whole);
+}
+
+cfx_program *cfx_tensor_parallel(const cfx_program *p, int rank, int ranks, cfx_dict *report) {
+    if (!cfx_ok() || !cfx__program_whole((cfx_site){0}, p) || !cfx_program_infer(p))
+        return &cfx__program_bad;
+    if (ranks < 1 || rank < 0 || rank >= ranks) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "there is no rank %d of %d", rank, ranks);
+        return &cfx__program_bad;
+    }
+    size_t mark = cfx_scope_open(), ids = p->module->graph->made.len + 1;
+    cfx__shard s = {.whole = p, .rank = rank, .ranks = ranks};
+    s.joined = cfx__alloc0(ids * sizeof *s.joined);
+    s.cut = cfx__alloc0(ids * sizeof *s.cut);
+    s.layout = cfx__alloc0(ids * sizeof *s.layout);
+    s.whole_because = cfx__alloc0(ids * sizeof *s.whole_because);
+    do {
+        open_round(&s);
+        walk(&s);
+        check_written(&s);
+        veto(&s);
+    } while (s.again && cfx_ok());
+    bool fine = cfx_ok() && finish(&s);
+    if (fine && report)
+        fill_report(&s, report);
+    VEC_FREE(s.pieces);
+    VEC_FREE(s.of);
+    VEC_FREE(s.failed);
+    VEC_FREE(s.reasons);
+    VEC_FREE(s.written);
+    VEC_FREE(s.written_by);
+    cfx__free(s.joined);
+    cfx__free(s.cut);
+    cfx__free(s.layout);
+    cfx__free(s.whole_because);
+    return cfx_scope_return(mark, fine ? s.program : &cfx__program_bad);
+}

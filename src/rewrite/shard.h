@@ -1,0 +1,67 @@
+/* shard: one rank's part of a program whose layers are cut across ranks.
+ *
+ * Invariant: of every value it is known whether a rank has all of it or a piece along one
+ * dimension; where an operator cannot work on pieces, the layers that made them stay whole. */
+#ifndef CFX__SHARD_H
+#define CFX__SHARD_H
+
+#include <cfx/stages.h>
+
+#include "pass.h"
+
+enum { CFX__SEGMENTS = 8 };
+
+/* What a rank has of a value. */
+typedef struct cfx__piece {
+    int dim;       /* along which it is cut; -1: not at all */
+    int nsegments; /* the dimension is so many stretches in a row, each of which is cut */
+    int64_t segments[CFX__SEGMENTS];
+    uint32_t by;   /* the layer that cut it, by the id of its node in the whole */
+} cfx__piece;
+
+typedef struct cfx__shard {
+    const cfx_program *whole;
+    cfx_program *program;  /* the rank's, edited in place */
+    int rank, ranks;
+    VEC(cfx__piece) pieces;      /* by node id of the rank's graph */
+    VEC(const cfx_node *) of;    /* by the same: the node of the whole that it computes, or NULL */
+    uint32_t *joined;            /* by id of the whole: layers whose pieces meet, as a forest */
+    bool *cut;                   /* by the same: a layer that is cut in this round */
+    cfx__piece *layout;          /* by the same: stretches that a layer's results are to have */
+    const char **whole_because;  /* by the same: why a layer stays whole; NULL: it need not */
+    VEC(uint32_t) failed;        /* layers whose pieces met something that takes none */
+    VEC(const char *) reasons;   /* of these; scope */
+    VEC(cfx_node *) written;     /* inputs of the program that pieces are written to */
+    VEC(uint32_t) written_by;    /* by which layers */
+    bool asked;                  /* the rule that was tried wants other stretches */
+    bool again;                  /* something was found out: the round is repeated */
+} cfx__shard;
+
+/* ---- steps that rules are made of (shard.c) -------------------------------------------------- */
+
+const cfx__piece *cfx__shard_piece(const cfx__shard *s, const cfx_node *n);
+/* The result of n in the whole program; and a size of it at the example, -1: not known. */
+cfx_result cfx__shard_whole(const cfx__shard *s, const cfx_node *n);
+int64_t cfx__shard_size(const cfx__shard *s, const cfx_node *n, int dim);
+/* The rank's piece of a value that it has all of, before `at`. */
+cfx_node *cfx__shard_cut(cfx__shard *s, cfx_node *at, cfx_node *n, const cfx__piece *as);
+/* All of a value that each rank has a piece of. */
+cfx_node *cfx__shard_gather(cfx__shard *s, cfx_node *at, cfx_node *n);
+/* The sum over all ranks, put behind n in its place; bias (or NULL) is added to it. */
+void cfx__shard_reduce(cfx__shard *s, cfx_node *n, cfx_node *bias);
+void cfx__shard_set(cfx__shard *s, const cfx_node *n, cfx__piece piece);
+/* The piece of n is made whole for one user; the layers that cut it stay whole next time. */
+cfx_node *cfx__shard_refuse(cfx__shard *s, cfx_node *user, cfx_node *n);
+/* The stretches of the dimension along which a piece is cut have to be these; false where that
+ * cannot be asked for. */
+bool cfx__shard_ask(cfx__shard *s, const cfx__piece *p, int n, const int64_t *segments);
+/* Pieces of two layers meet. */
+void cfx__shard_join(cfx__shard *s, uint32_t a, uint32_t b);
+/* Replaces an input of a node. */
+void cfx__shard_give(cfx_node *user, cfx_node *old, cfx_node *with);
+
+/* Gives n what it needs of its arguments and says which piece it computes (shard_rules.c). False:
+ * it takes no pieces. */
+bool cfx__shard_rule(cfx__shard *s, cfx_node *n);
+
+#endif
