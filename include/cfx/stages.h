@@ -30,8 +30,8 @@ typedef struct cfx_machine {
 
 /* The machine with the usual values in the place of zeros. */
 CFX_API cfx_machine cfx_machine_usual(cfx_machine m);
-/* A machine that is described in a text: lines of a field's name and a number, "link 25G", # begins a
- * comment. False, with an error that names the line, where it is none. */
+/* A machine that is described in a text: lines of a field's name and a number, "link 25G", and #
+ * begins a comment. False, with an error that names the line, where it is none. */
 CFX_API bool cfx_machine_read(const char *path, cfx_machine *out);
 
 typedef struct cfx_stage_options {
@@ -80,15 +80,15 @@ CFX_API cfx_stages *cfx_program_stages(const cfx_program *p, cfx_stage_options o
  * Scope; bad, with an error. */
 CFX_API cfx_program *cfx_stages_framed(const cfx_program *p, const cfx_stages *s);
 
-/* ---- ranks that share every layer ------------------------------------------------------------- */
+/* ---- ranks that share every layer ------------------------------------------------------------ */
 
 /* The program of one rank of several that compute together: layers are cut by their results or by
  * their inputs, attention by heads, embeddings and heads by vocabulary, stacked experts by expert,
  * and collectives of torch.ops._c10d_functional, of the default group, stand where ranks need each
  * other. It takes and gives what the whole does. Each rank has its part of the weights alone. What
  * cannot be cut is computed by every rank. `report`, or NULL, is filled: "cut", a list of the calls
- * that are cut, and "whole", a dict of layers that are not to the reason. Scope; bad, with an error.
- */
+ * that are cut, and "whole", a dict of layers that are not to the reason. Scope; bad, with an
+ * error. */
 CFX_API cfx_program *cfx_tensor_parallel(const cfx_program *p, int rank, int ranks,
                                          cfx_dict *report);
 
