@@ -55,8 +55,6 @@ void cfx__c_call_repeat(cfx__c_unit *u, const cfx__plan_kernel *k) {
         if (x->stride[i] != 1)
             cfx__text_printf(&from, " * %lld", (long long)x->stride[i]);
     }
-    if (!cfx__c_count(out))
-        return;
     cfx__c_pointer(c, x, "x", false);
     cfx__c_pointer(c, out, "out", true);
     cfx__c_walk_open(c, &w);

@@ -55,7 +55,7 @@ static const char *number_for(cfx_dtype d, cfx_value v) {
     if (d == CFX_BOOL)
         return f != 0 ? "1" : "0";
     return cfx__c_number(d, f,
-                         v.tag == CFX_TAG_FLOAT ? (int64_t)f
+                         v.tag == CFX_TAG_FLOAT ? cfx__int64_of(f)
                          : cfx_is_number(v)     ? cfx_integer(v)
                                                 : 0);
 }

@@ -75,7 +75,7 @@ static cfx__c_port port_of(cfx__c *c, const char *space, const char *name, const
                      .count = t->numel,
                      .sample = cfx_bad()};
     int64_t *shape = cfx__arena_alloc(&c->memory, (size_t)t->ndim * sizeof *shape + 1);
-    p.shape = memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape);
+    p.shape = t->ndim ? memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape) : shape;
     return p;
 }
 

@@ -7,7 +7,8 @@
 /* ---- refs ------------------------------------------------------------------------------------ */
 
 static void *copied(cfx__c *c, const void *from, size_t size) {
-    return memcpy(cfx__arena_alloc(&c->memory, size + 1), from, size);
+    void *to = cfx__arena_alloc(&c->memory, size + 1);
+    return size ? memcpy(to, from, size) : to;
 }
 
 static cfx__c_ref ref_to(cfx__c *c, const cfx_tensor *t) {

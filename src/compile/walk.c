@@ -4,7 +4,8 @@
 
 cfx__c_walk cfx__c_walk_over(int ndim, const int64_t *shape) {
     cfx__c_walk w = {.ndim = ndim};
-    memcpy(w.shape, shape, (size_t)ndim * sizeof *shape);
+    if (ndim)
+        memcpy(w.shape, shape, (size_t)ndim * sizeof *shape);
     return w;
 }
 

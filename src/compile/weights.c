@@ -12,7 +12,7 @@ int cfx__c_weight_add(cfx__c *c, const char *name, cfx_dtype d, int64_t count, c
     for (size_t i = 0; i < c->weights.len; i++) {
         const cfx__c_weight *w = &c->weights.data[i];
         if (w->dtype == d && w->count == count &&
-            (w->data == data || !memcmp(w->data, data, (size_t)bytes)))
+            (w->data == data || !bytes || !memcmp(w->data, data, (size_t)bytes)))
             return (int)i;
     }
     cfx__c_weight w = {.name = cfx__c_unique(&c->names, "weights", name),
@@ -139,7 +139,8 @@ bool cfx__c_weights_file(const cfx__c *c, const char *path) {
     for (size_t i = 0; i < c->weights.len; i++) {
         const cfx__c_weight *w = &c->weights.data[i];
         cfx__text_add(&t, zeros, (size_t)(ALIGN + w->at) - t.len);
-        cfx__text_add(&t, w->data, (size_t)bytes_of(w));
+        if (w->count)
+            cfx__text_add(&t, w->data, (size_t)bytes_of(w));
     }
     const bool fine = cfx_ok() && cfx__file_write(path, t.data, t.len);
     cfx__text_release(&t);
