@@ -103,9 +103,14 @@ bool cli_streams_begin(int argc, char **argv) {
         char *path = suffix ? given(suffix) : taken();
         if (!path)
             return false;
-        if (!equals)
+        if (!equals) {
             argv[i] = path;
-        else if (asprintf(&argv[i], "%.*s=%s", (int)len, option, path) < 0)
+            continue;
+        }
+        const bool made = asprintf(&argv[i], "%.*s=%s", (int)len, option, path) >= 0;
+        if (!suffix)
+            free(path);
+        if (!made)
             return false;
     }
     return true;

@@ -50,9 +50,8 @@ static cfx_value extreme(cfx_dtype d, bool largest) {
     if (cfx__dtype_is_float(d))
         return cfx_float(largest ? -INFINITY : INFINITY);
     int bits = 8 * cfx_dtype_size(d);
-    bool with_sign = d != CFX_U8;
-    if (!with_sign)
-        return cfx_int(largest ? 0 : UINT8_MAX);
+    if (d == CFX_U8 || d == CFX_U16 || d == CFX_U32)
+        return cfx_int(largest ? 0 : ((int64_t)1 << bits) - 1);
     return cfx_int(largest ? INT64_MIN >> (64 - bits) : INT64_MAX >> (64 - bits));
 }
 
@@ -68,7 +67,8 @@ static cfx_tensor *fold_none(const cfx_tensor *x, int n, const int64_t *axes, bo
 }
 
 static cfx_tensor *folded(cfx_tensor *x, fold *by, int n, const int64_t *axes) {
-    bool none = false, extremes = by == fold_Max || by == fold_Min;
+    bool ordered = !cfx__dtype_is_complex((cfx_dtype)x->dtype), none = false;
+    bool extremes = ordered && (by == fold_Max || by == fold_Min);
     for (int i = 0; i < n; i++)
         none |= x->shape[axes[i]] == 0;
     int64_t last = -1; /* counted from the end where it is alone, as PyTorch's programs have it */
