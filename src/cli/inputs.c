@@ -10,7 +10,8 @@ static cfx_node *placeholder(const cfx_program *p, int i) {
     return cfx_graph_find(p->module->graph, p->inputs[i].name);
 }
 
-cfx_value cli_declared_input(const cfx_program *p, int i) {
+/* What input i of a program says that it takes. */
+static cfx_value declared(const cfx_program *p, int i) {
     return cfx_node_result(placeholder(p, i)).value;
 }
 
@@ -21,7 +22,7 @@ static const char *list_inputs(const cfx_program *p) {
         if (p->inputs[i].kind == CFX_IN_USER) {
             cfx__text_printf(&out, "%sin%d (%s): %s", k ? ", " : "", k, p->inputs[i].name,
                              p->inputs[i].constant ? cfx_value_repr(p->inputs[i].value)
-                                                   : cli_brief(cli_declared_input(p, i)));
+                                                   : cli_brief(declared(p, i)));
             k++;
         }
     return out.len ? cfx__text_take(&out) : "none";
@@ -29,7 +30,7 @@ static const char *list_inputs(const cfx_program *p) {
 
 /* A number where the program takes a number; tensors as they are. */
 static cfx_value fitted(const cfx_program *p, int i, cfx_value v) {
-    cfx_value val = cli_declared_input(p, i);
+    cfx_value val = declared(p, i);
     bool number = p->inputs[i].constant || val.tag == CFX_TAG_SYM || cfx_is_number(val);
     return number && v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->numel == 1
                ? cfx__tensor_get(cfx_as_tensor(v), 0)

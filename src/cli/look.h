@@ -88,8 +88,6 @@ bool cli_gather_inputs(const cfx_program *p, const char *from, const cfx_dict *t
                        cfx_list *flat);
 /* The values of all inputs, of the caller's in flattened order; scope. */
 cfx_value cli_call_inputs(cfx_program *p, cfx_value flat);
-/* What input i of a program says that it takes. */
-cfx_value cli_declared_input(const cfx_program *p, int i);
 /* The files of a folder in order of their names, hidden ones left out, as lines; NULL, with an
  * error, where it has none. Whether a path is a folder. Scope. */
 const char *cli_folder_files(const char *path);

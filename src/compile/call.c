@@ -6,6 +6,38 @@
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
+/* Where element `at` in the order of a shape lies: "at / 8 % 4 * 64 + at % 8"; scope. */
+static const char *place_of(const cfx__c_ref *r) {
+    cfx__text t = {0};
+    int64_t below = 1;
+    for (int i = r->ndim - 1; i >= 0; below *= r->shape[i--]) {
+        if (r->shape[i] == 1)
+            continue;
+        cfx__text_puts(&t, t.len ? " + at" : "at");
+        if (below != 1)
+            cfx__text_printf(&t, " / %lld", (long long)below);
+        cfx__text_printf(&t, " %% %lld * %lld", (long long)r->shape[i], (long long)r->stride[i]);
+    }
+    return t.len ? cfx__text_take(&t) : "0";
+}
+
+/* Copies elements in their order to a tensor of another shape. */
+static void copy_flat(cfx__c_unit *u, const cfx__c_ref *to, const cfx__c_ref *from) {
+    const bool ordered = cfx__c_is_contiguous(to);
+    const cfx__c_ref *of = ordered ? from : to; /* whose dims are gone through */
+    int64_t stride[CFX_MAX_DIMS];
+    if (!ordered && !cfx__c_is_contiguous(from)) {
+        cfx__c_pointer(u->c, from, "from", false);
+        cfx__c_pointer(u->c, to, "to", true);
+        cfx__c_line(u->c, "for (int64_t at = 0; at < %lld; at++)", (long long)cfx__c_count(to));
+        cfx__c_line(u->c, "    to[%s] = from[%s];", place_of(to), place_of(from));
+        return;
+    }
+    cfx__strides_contiguous(of->ndim, of->shape, stride);
+    cfx__c_copy(u->c, cfx__c_ref_like(u->c, to, of->ndim, of->shape, ordered ? stride : to->stride),
+                cfx__c_ref_like(u->c, from, of->ndim, of->shape, ordered ? from->stride : stride));
+}
+
 /* Elements in their order, in another shape: reshape, contiguous, expand that is not a look. */
 static void put_copy(cfx__c_unit *u, const cfx__plan_kernel *k) {
     const cfx__c_ref *x = cfx__c_arg(u, k->step->bound[0]), *out = cfx__c_slot(u, u->slot)->refs;
@@ -22,40 +54,9 @@ static void put_copy(cfx__c_unit *u, const cfx__plan_kernel *k) {
     if (same || (spread && cfx__c_count(x) != cfx__c_count(out)))
         cfx__c_copy(u->c, out, x);
     else if (cfx__c_count(x) == cfx__c_count(out))
-        cfx__c_copy_flat(u, out, x);
+        copy_flat(u, out, x);
     else
         cfx__c_refuse(u, "%s is no copy", cfx_op_name(k->op));
-}
-
-/* Where element `at` in the order of a shape lies: "at / 8 % 4 * 64 + at % 8"; scope. */
-static const char *place_of(const cfx__c_ref *r) {
-    cfx__text t = {0};
-    int64_t below = 1;
-    for (int i = r->ndim - 1; i >= 0; below *= r->shape[i--]) {
-        if (r->shape[i] == 1)
-            continue;
-        cfx__text_puts(&t, t.len ? " + at" : "at");
-        if (below != 1)
-            cfx__text_printf(&t, " / %lld", (long long)below);
-        cfx__text_printf(&t, " %% %lld * %lld", (long long)r->shape[i], (long long)r->stride[i]);
-    }
-    return t.len ? cfx__text_take(&t) : "0";
-}
-
-void cfx__c_copy_flat(cfx__c_unit *u, const cfx__c_ref *to, const cfx__c_ref *from) {
-    const bool ordered = cfx__c_is_contiguous(to);
-    const cfx__c_ref *of = ordered ? from : to; /* whose dims are gone through */
-    int64_t stride[CFX_MAX_DIMS];
-    if (!ordered && !cfx__c_is_contiguous(from)) {
-        cfx__c_pointer(u->c, from, "from", false);
-        cfx__c_pointer(u->c, to, "to", true);
-        cfx__c_line(u->c, "for (int64_t at = 0; at < %lld; at++)", (long long)cfx__c_count(to));
-        cfx__c_line(u->c, "    to[%s] = from[%s];", place_of(to), place_of(from));
-        return;
-    }
-    cfx__strides_contiguous(of->ndim, of->shape, stride);
-    cfx__c_copy(u->c, cfx__c_ref_like(u->c, to, of->ndim, of->shape, ordered ? stride : to->stride),
-                cfx__c_ref_like(u->c, from, of->ndim, of->shape, ordered ? from->stride : stride));
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */

@@ -4,8 +4,6 @@
 
 #include "compile.h"
 
-/* Copies elements in their order to a tensor of another shape. */
-void cfx__c_copy_flat(cfx__c_unit *u, const cfx__c_ref *to, const cfx__c_ref *from);
 /* A list of integers, or one; how many, 0 for what is neither. */
 int cfx__c_ints(cfx_value v, int64_t *out);
 /* An argument with the fake tensors of the plan in its slots; scope. */

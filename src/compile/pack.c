@@ -184,14 +184,6 @@ void cfx__pack_bf16(const float *w, int64_t row, int64_t col, int64_t k, int64_t
                 *to++ = j < n ? cfx__bf16_store(w[i * row + j * col]) : 0;
 }
 
-int64_t cfx__pack_narrow_bytes(const cfx__narrow *w) {
-    return cfx__pack_panels_floats(w->k, w->n) * w->bits / 8;
-}
-
-int64_t cfx__pack_narrow_scales(const cfx__narrow *w) {
-    return cfx__pack_panels_floats(w->k / w->group, w->n);
-}
-
 void cfx__pack_narrow(const cfx__narrow *w, void *numbers, float *scales) {
     const int64_t row = w->k * w->bits / 8; /* bytes of a column of the matrix */
     const uint8_t *from = (const uint8_t *)w->integers->data;

@@ -56,8 +56,6 @@ int64_t cfx__pack_fft_scratch(int64_t n); /* bytes */
 /* Panels as those of floats, in bfloat16: NAME_narrow with 16 bits. */
 void cfx__pack_bf16(const float *w, int64_t row, int64_t col, int64_t k, int64_t n, uint16_t *to);
 /* Panels of a weight of 8 or 4 bits, and of its scales: NAME_narrow. */
-int64_t cfx__pack_narrow_bytes(const cfx__narrow *w);
-int64_t cfx__pack_narrow_scales(const cfx__narrow *w); /* floats */
 void cfx__pack_narrow(const cfx__narrow *w, void *numbers, float *scales);
 
 /* ---- integers -------------------------------------------------------------------------------- */

@@ -20,7 +20,14 @@ void cfx__weights_note(cfx_dict *report, const char *list, const char *name) {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-const char *cfx__weights_renamed(const char *name, cfx__renaming r) {
+/* How a name of the program becomes one of the file: so many letters less in front, then these. */
+typedef struct renaming {
+    size_t drop;
+    const char *add;
+} renaming;
+
+/* A name of the program as the file has it; scope. NULL: too short. */
+static const char *renamed(const char *name, renaming r) {
     return strlen(name) > r.drop ? cfx__text_format("%s%s", r.add, name + r.drop) : NULL;
 }
 
@@ -41,21 +48,21 @@ static bool shared_ending(const char *a, const char *b, size_t *in_a, size_t *in
 
 /* How many names of the program the file has then; all begin with what is dropped. */
 static int64_t matches(const cfx_dict *program, const cfx_dict *file, const char *first,
-                       cfx__renaming r) {
+                       renaming r) {
     int64_t n = 0;
     for (int64_t i = 0; i < program->len; i++)
         CFX_SCOPE {
             const char *name = cfx_text(program->entries[i].key);
-            const char *other =
-                strncmp(name, first, r.drop) ? NULL : cfx__weights_renamed(name, r);
+            const char *other = strncmp(name, first, r.drop) ? NULL : renamed(name, r);
             n += other && !cfx_is_none(cfx_dict_get(file, other));
         }
     return n;
 }
 
-cfx__renaming cfx__weights_renaming(const cfx_dict *program, const cfx_dict *file) {
+/* The renaming by which most names of the program are in the file; scope. */
+static renaming find_renaming(const cfx_dict *program, const cfx_dict *file) {
     enum { NAMES = 4, TRIES = 16 };
-    cfx__renaming best = {0, ""};
+    renaming best = {0, ""};
     int64_t most = matches(program, file, "", best);
     int tries = 0;
     for (int64_t i = 0; i < program->len && i < NAMES && most < program->len; i++) {
@@ -65,7 +72,7 @@ cfx__renaming cfx__weights_renaming(const cfx_dict *program, const cfx_dict *fil
             size_t drop, keep;
             if (!other || !shared_ending(name, other, &drop, &keep) || (!drop && !keep))
                 continue;
-            const cfx__renaming r = {drop, cfx__text_format("%.*s", (int)keep, other)};
+            const renaming r = {drop, cfx__text_format("%.*s", (int)keep, other)};
             const int64_t n = matches(program, file, name, r);
             tries++;
             if (n > most) {
@@ -82,7 +89,7 @@ cfx__renaming cfx__weights_renaming(const cfx_dict *program, const cfx_dict *fil
 typedef struct loading {
     cfx_program *p;
     const cfx_dict *file;
-    cfx__renaming renaming;
+    renaming renaming;
     cfx_dict *state, *report, *used;
     cfx__text wrong;
 } loading;
@@ -136,7 +143,7 @@ static void load(loading *l, bool tied) {
     for (int64_t i = 0; i < l->p->state->len && cfx_ok(); i++) {
         const char *name = cfx_text(l->p->state->entries[i].key);
         const cfx_tensor *old = cfx_as_tensor(l->p->state->entries[i].value);
-        const char *there = cfx__weights_renamed(name, l->renaming);
+        const char *there = renamed(name, l->renaming);
         cfx_value v = there ? cfx_dict_get(l->file, there) : cfx_none();
         if (v.tag == CFX_TAG_TENSOR && !tied) {
             cfx_dict_set(l->used, there, cfx_bool(true));
@@ -191,7 +198,7 @@ bool cfx_program_load_weights(cfx_program *p, const char *path, bool partial, cf
                  .report = report ? report : cfx_dict_new()};
     bool fine = false;
     if (file) {
-        l.renaming = cfx__weights_renaming(p->state, file);
+        l.renaming = find_renaming(p->state, file);
         load(&l, false);
         load(&l, true);
         fine = finish(&l, path, partial);

@@ -140,7 +140,8 @@ static cfx_node *waited(cfx_node *at, cfx_node *n, const char *op, cfx_value arg
     return call(at, n, "_c10d_functional.wait_tensor.default", cfx_tuple(sent));
 }
 
-cfx_node *cfx__shard_gather(cfx__shard *s, cfx_node *at, cfx_node *n) {
+/* All of a value that each rank has a piece of. */
+static cfx_node *gather(cfx__shard *s, cfx_node *at, cfx_node *n) {
     cfx__piece p = *cfx__shard_piece(s, n);
     cfx_node *all = waited(at, n, "_c10d_functional.all_gather_into_tensor.default",
                            cfx_tuple(n, cfx_int(s->ranks), "0"));
@@ -198,11 +199,12 @@ void cfx__shard_reduce(cfx__shard *s, cfx_node *n, cfx_node *bias) {
     cfx__shard_set(s, n, all_of_it);
 }
 
-cfx_node *cfx__shard_refuse(cfx__shard *s, cfx_node *user, cfx_node *n) {
+/* The piece of n is made whole for one user; the layers that cut it stay whole next time. */
+static cfx_node *refuse(cfx__shard *s, cfx_node *user, cfx_node *n) {
     VEC_PUSH(s->failed, cfx__shard_piece(s, n)->by);
     VEC_PUSH(s->reasons, cfx__text_format("%s (%s) takes no piece of it", user->name,
                                           user->target.name));
-    return cfx__shard_gather(s, user, n);
+    return gather(s, user, n);
 }
 
 /* ---- the walk -------------------------------------------------------------------------------- */
@@ -215,7 +217,7 @@ static void make_whole(cfx__shard *s, cfx_node *n) {
         if (cfx__shard_piece(s, x)->dim < 0)
             continue;
         bool fine = n->op == CFX_OUTPUT || s->asked; /* the next round does better */
-        cfx_node *all = fine ? cfx__shard_gather(s, n, x) : cfx__shard_refuse(s, n, x);
+        cfx_node *all = fine ? gather(s, n, x) : refuse(s, n, x);
         cfx__shard_give(n, x, all);
     }
 }

@@ -45,13 +45,9 @@ cfx_result cfx__shard_whole(const cfx__shard *s, const cfx_node *n);
 int64_t cfx__shard_size(const cfx__shard *s, const cfx_node *n, int dim);
 /* The rank's piece of a value that it has all of, before `at`. */
 cfx_node *cfx__shard_cut(cfx__shard *s, cfx_node *at, cfx_node *n, const cfx__piece *as);
-/* All of a value that each rank has a piece of. */
-cfx_node *cfx__shard_gather(cfx__shard *s, cfx_node *at, cfx_node *n);
 /* The sum over all ranks, put behind n in its place; bias (or NULL) is added to it. */
 void cfx__shard_reduce(cfx__shard *s, cfx_node *n, cfx_node *bias);
 void cfx__shard_set(cfx__shard *s, const cfx_node *n, cfx__piece piece);
-/* The piece of n is made whole for one user; the layers that cut it stay whole next time. */
-cfx_node *cfx__shard_refuse(cfx__shard *s, cfx_node *user, cfx_node *n);
 /* The stretches of the dimension along which a piece is cut have to be these; false where that
  * cannot be asked for. */
 bool cfx__shard_ask(cfx__shard *s, const cfx__piece *p, int n, const int64_t *segments);

@@ -74,10 +74,10 @@ static void add(cfx_graph *g, cfx__prepared *p) {
 }
 
 /* That only data tells what is asked for is a property of the graph, and kept; other errors are of
- * these inputs, or of memory. */
+ * these inputs, or of memory. The interpreter's errors are all the caller's. */
 static cfx__prepared *prepare(const cfx_executor *x, const cfx_execution *e) {
     void *form = x->prepare(e);
-    if (!form && cfx__error_unknown())
+    if (!form && x != &cfx_interpreter && cfx__error_unknown())
         cfx_error_clear();
     if (!form && !cfx_ok())
         return NULL;
