@@ -351,7 +351,7 @@ static bool finish(cfx__shard *s) {
 static void fill_report(const cfx__shard *s, cfx_dict *report) {
     cfx_value cut = cfx_list_value(0, NULL), whole = cfx_dict_value(cfx_dict_new());
     cfx_each_node(s->whole->module->graph, n) {
-        if (s->cut[id_of(n)] && !s->whole_because[id_of(n)])
+        if (s->cut[id_of(n)]) /* by its inputs, though an earlier round refused to by results */
             cfx_list_append(cfx_as_list(cut), cfx_string_value(n->name));
         else if (s->whole_because[id_of(n)])
             cfx_dict_set(cfx_as_dict(whole), n->name,
