@@ -107,10 +107,14 @@ static uint32_t behind(const cfx__piece *p, size_t at, size_t *n) {
     return *n ? c : 0;
 }
 
+static bool is_word(const cfx__unicode *u, uint32_t c) {
+    return c && (cfx__unicode_joins(c) || cfx__unicode_word(u, c));
+}
+
 static bool stands_alone(const cfx__unicode *u, const cfx__piece *p, size_t begin, size_t end) {
     size_t n;
     const uint32_t left = before(p, begin, &n), right = behind(p, end, &n);
-    return !(left && cfx__unicode_word(u, left)) && !(right && cfx__unicode_word(u, right));
+    return !is_word(u, left) && !is_word(u, right);
 }
 
 static void add(cfx__pieces *to, const cfx__piece *p, size_t begin, size_t end, int64_t id) {

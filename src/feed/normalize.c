@@ -21,7 +21,7 @@ static bool read_bert(cfx__step *s, const cfx__json *j, const char *what) {
 
 static bool is_control(const cfx__unicode *u, uint32_t c) {
     const uint32_t others = 1u << CFX__CC | 1u << CFX__CF | 1u << CFX__CS | 1u << CFX__CO;
-    return c != '\t' && c != '\n' && c != '\r' && (cfx__unicode_is(u, c) & others);
+    return c != '\t' && c != '\n' && c != '\r' && (cfx__unicode_was(u, c) & others);
 }
 
 static bool is_chinese(uint32_t c) {
@@ -64,7 +64,7 @@ static bool bert(const cfx__step *s, const cfx__encoding *e, const char *text, s
         if (clean.len)
             cfx__unicode_normal(u, "NFD", clean.data, clean.len, &apart);
         EACH_CHARACTER(apart.data, apart.len, c)
-            if (!(cfx__unicode_is(u, c) & 1u << CFX__MN))
+            if (!(cfx__unicode_was(u, c) & 1u << CFX__MN))
                 cfx__utf8_put(&plain, c);
         cfx__text_release(&apart);
     } else {

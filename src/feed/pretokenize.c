@@ -118,7 +118,7 @@ static bool is_space(const cfx__unicode *u, uint32_t c) {
 
 static bool is_punctuation(const cfx__unicode *u, uint32_t c) {
     const bool ascii = c < 128 && (cfx__unicode_is(u, c) & (CFX__PUNCTUATION | CFX__SYMBOLS));
-    return ascii || (cfx__unicode_is(u, c) & CFX__PUNCTUATION);
+    return ascii || (cfx__unicode_was(u, c) & CFX__PUNCTUATION);
 }
 
 static bool is_numeric(const cfx__unicode *u, uint32_t c) {
@@ -198,7 +198,7 @@ static void whitespace_split(const cfx__step *s, cfx__encoding *e, const cfx__pi
 }
 
 static bool read_whitespace(cfx__step *s, const cfx__json *j, const char *what) {
-    static const char words[] = "\\w+|[^\\w\\s]+";
+    static const char words[] = "[\\w\\u200c\\u200d]+|[^\\w\\u200c\\u200d\\s]+";
     (void)j;
     s->invert = true;
     s->split = CFX__SPLIT_REMOVED;

@@ -54,6 +54,30 @@ uint32_t cfx__unicode_is(const cfx__unicode *u, uint32_t c) {
                                          : sign(c));
 }
 
+uint32_t cfx__unicode_was(const cfx__unicode *u, uint32_t c) {
+    /* Where 9.0 has no punctuation, nonspacing mark or format character, and later ones do. */
+    static const struct {
+        uint32_t low, high;
+    } later[] = {
+        {0x61d, 0x61d}, {0x7fd, 0x7fd}, {0x890, 0x8d3}, {0x9fd, 0x9fe}, {0xa76, 0xa76},
+        {0xafa, 0xaff}, {0xb55, 0xb55}, {0xc04, 0xc3c}, {0xc77, 0xc77}, {0xc84, 0xc84},
+        {0xd00, 0xd00}, {0xd3b, 0xd3c}, {0xd81, 0xd81}, {0xeba, 0xeba}, {0xece, 0xece},
+        {0x180f, 0x180f}, {0x1abf, 0x1ace}, {0x1b4e, 0x1b4f}, {0x1b7d, 0x1b7f}, {0x1df6, 0x1dfa},
+        {0x2e45, 0x2e5d}, {0xa82c, 0xa82c}, {0xa8ff, 0xa8ff}, {0xa9bd, 0xa9bd}, {0x10d24, 0x10f89},
+        {0x11070, 0x11074}, {0x110c2, 0x110cd}, {0x111cf, 0x111cf}, {0x11241, 0x11241},
+        {0x1133b, 0x1133b}, {0x113bb, 0x113e2}, {0x1145a, 0x1145a}, {0x1145e, 0x1145e},
+        {0x116b9, 0x116b9}, {0x1182f, 0x11be1}, {0x11d31, 0x11fff}, {0x12ff1, 0x1612f},
+        {0x16d6d, 0x16f4f}, {0x16fe2, 0x16fe4}, {0x1cf00, 0x1cf46}, {0x1e08f, 0x1e5ff}};
+    if (c == 0x166d)
+        return 1u << CFX__PO;
+    if (c == 0x1734)
+        return 1u << CFX__MN;
+    for (int i = 0; i < COUNT(later) && c >= later[i].low; i++)
+        if (c <= later[i].high)
+            return 1u << CFX__CN;
+    return cfx__unicode_is(u, c);
+}
+
 uint32_t cfx__unicode_lower(const cfx__unicode *u, uint32_t c) {
     if (c < 0x80)
         return c >= 'A' && c <= 'Z' ? c + 32 : c;
@@ -71,6 +95,8 @@ bool cfx__unicode_space(uint32_t c) {
            (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
            c == 0x205f || c == 0x3000;
 }
+
+bool cfx__unicode_joins(uint32_t c) { return c == 0x200c || c == 0x200d; }
 
 bool cfx__unicode_word(const cfx__unicode *u, uint32_t c) {
     const uint32_t word = CFX__LETTERS | CFX__MARKS | 1u << CFX__ND | 1u << CFX__NL | 1u << CFX__PC;
