@@ -122,6 +122,62 @@ const char *cfx__c_reason(cfx_op *op) {
     return NULL;
 }
 
+/* Forms that move elements without a look at them, which complex numbers have too. */
+static bool takes_complex(cfx__c_form *put) {
+    cfx__c_form *const forms[] = {put_copy,
+                                  cfx__c_call_index,
+                                  cfx__c_call_gather,
+                                  cfx__c_call_embedding,
+                                  cfx__c_call_index_select,
+                                  cfx__c_call_cat,
+                                  cfx__c_call_flip,
+                                  cfx__c_call_roll,
+                                  cfx__c_call_copy,
+                                  cfx__c_call_put_part,
+                                  cfx__c_call_empty,
+                                  cfx__c_call_repeat,
+                                  cfx__c_call_fft};
+    for (int i = 0; i < COUNT(forms); i++)
+        if (forms[i] == put)
+            return true;
+    return false;
+}
+
+static bool has_complex(const cfx__c_refs *r) {
+    for (int i = 0; i < r->n; i++)
+        if (cfx__dtype_is_complex(r->refs[i].dtype))
+            return true;
+    return false;
+}
+
+/* Whether a call reads or gives complex numbers. */
+static bool is_complex(cfx__c_unit *u, const cfx__run_step *s) {
+    bool found = has_complex(cfx__c_slot(u, u->slot));
+    for (int i = 0; i < s->nbound && !found; i++) {
+        const cfx_value v = s->bound[i];
+        found = v.tag == CFX_TAG_NODE && has_complex(cfx__c_slot(u, (int)v.spare));
+        found |=
+            v.tag == CFX_TAG_COMPLEX ||
+            (v.tag == CFX_TAG_TENSOR && cfx__dtype_is_complex((cfx_dtype)cfx_as_tensor(v)->dtype));
+    }
+    return found;
+}
+
+/* Whether all tensors of a call have a place, and dtypes that C has. */
+static bool has_places(cfx__c_unit *u, const cfx__run_step *s) {
+    const cfx__c_refs *out = cfx__c_slot(u, u->slot);
+    for (int i = 0; i < out->n; i++)
+        if (out->refs[i].where != CFX__C_NOWHERE && !cfx__c_type(out->refs[i].dtype))
+            return false;
+    for (int i = 0; i < s->nbound; i++) {
+        const bool tensor = cfx__c_filled(u, s->bound[i]).tag == CFX_TAG_TENSOR;
+        const cfx__c_ref *r = tensor ? cfx__c_arg(u, s->bound[i]) : NULL;
+        if (tensor && (!r || !cfx__c_type(r->dtype)))
+            return false;
+    }
+    return true;
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct {
@@ -275,6 +331,11 @@ void cfx__c_call(cfx__c_unit *u, const cfx__plan_kernel *kernel) {
         cfx__c_refuse(u, "%s %s", cfx_op_name(k->op), why);
     else if (!cfx__c_slot(u, u->slot)->n || !knows_numbers(u, k->step))
         cfx__c_refuse(u, "%s depends on numbers that only a run can tell", cfx_op_name(k->op));
+    else if (!has_places(u, k->step))
+        cfx__c_refuse(u, "%s is of tensors that have no form in C", cfx_op_name(k->op));
+    else if (is_complex(u, k->step) &&
+             !(i >= 0 ? takes_complex(table[i].put) : k->op->view != NULL))
+        cfx__c_refuse(u, "%s has no form in C for complex numbers", cfx_op_name(k->op));
     else if (i >= 0)
         table[i].put(u, k);
     else if (k->op->view)

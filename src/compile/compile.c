@@ -237,9 +237,11 @@ static void put_results(work *w) {
         cfx__c_ref r;
         if (to < 0)
             r = port_ref(CFX__C_OUTPUT, number, &c->outputs.of[number], c), number++;
-        else if (program->inputs[to].kind == CFX_IN_USER)
-            continue; /* inputs are the caller's: what becomes of them is not told */
-        else
+        else if (program->inputs[to].kind == CFX_IN_USER) {
+            cfx__c_refuse(&w->unit, "is written to input %s, which is the caller's",
+                          program->inputs[to].name);
+            continue;
+        } else
             r = port_ref(CFX__C_STATE, w->state[to], &c->states.of[w->state[to]], c);
         const cfx__c_ref *from = cfx__c_arg(&w->unit, v);
         if (!from) {

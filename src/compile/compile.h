@@ -88,7 +88,6 @@ typedef struct cfx__c {
     int64_t scratch_at, scratch; /* where what kernels need for themselves begins, and bytes */
     VEC(cfx__plan *) plans;      /* of sub-graphs; counted */
     VEC(const char *) problems;  /* "node: why" */
-    bool complex_numbers;        /* complex.h is needed */
 } cfx__c;
 
 /* A plan that is written out: of the program, or of a sub-graph. */
@@ -112,6 +111,8 @@ const char *cfx__c_comment(const char *text);
 const char *cfx__c_type(cfx_dtype d);
 /* The type that values of a dtype are computed in: halves are floats. */
 const char *cfx__c_value_type(cfx_dtype d);
+/* The dtype of the two numbers that a complex one is made of; another dtype itself. */
+cfx_dtype cfx__c_part(cfx_dtype d);
 /* A number as a C constant of the dtype's value type; scope. */
 const char *cfx__c_number(cfx_dtype d, double f, int64_t i);
 /* The only element of a tensor so, or element i of a contiguous one; scope. */

@@ -128,6 +128,55 @@ TEST(c_what_has_no_form_is_refused_with_its_nodes) {
     CHECK(stat(path, &st) != 0);
 }
 
+/* The text of a program of one input; CHECK_ERROR tells why where there is none. */
+static const char *compiled(const char *code) {
+    return cfx_compile_text(program_of(code), &(cfx_compile_options){.name = "m", .test = true});
+}
+
+TEST(c_complex_numbers_are_two_each) {
+    const char *text =
+        compiled(HEAD "x: \"f32[4]\"):\n"
+                      "        z = torch.ops.aten._to_copy.default(x, dtype = torch.complex64)\n"
+                      "        f = torch.ops.aten._fft_c2c.default(z, [0], 0, True)\n"
+                      "        return (f,)\n");
+    CHECK_HAS(text, "to[i] = (float _Complex)from[i];\n");
+    CHECK_HAS(text, "static const float m_expected_out0[8] = {\n");
+    CHECK_HAS(text, "have = (double)((const float *)out0)[i];\n");
+    text = compiled(HEAD "z: \"c64[4, 2]\"):\n"
+                         "        r = torch.ops.aten.view_as_real.default(z)\n"
+                         "        s = torch.ops.aten.select.int(r, -1, 1)\n"
+                         "        n = torch.ops.aten.neg.default(s)\n"
+                         "        return (n,)\n");
+    CHECK_HAS(text, "const float *s = (const float *)c->z + 1;\n");
+}
+
+TEST(c_complex_numbers_are_moved_and_turned_alone) {
+    CHECK(!compiled(HEAD "z: \"c64[4, 4]\"):\n"
+                         "        s = torch.ops.aten.mm.default(z, z)\n"
+                         "        t = torch.ops.aten.cumsum.default(s, 0)\n"
+                         "        u = torch.ops.aten.mul.Tensor(t, t)\n"
+                         "        return (u,)\n"));
+    CHECK_ERROR("the program cannot be compiled:\n"
+                "  s: aten.mm.default has no form in C for complex numbers\n"
+                "  t: aten.cumsum.default has no form in C for complex numbers\n"
+                "  u: aten.mul.Tensor has no form in C for complex numbers");
+    CHECK(!compiled(HEAD "x: \"f32[4]\"):\n"
+                         "        v = torch.ops.aten.view.dtype(x, torch.int32)\n"
+                         "        a = torch.ops.aten.add.Tensor(v, 1)\n"
+                         "        return (a,)\n"));
+    CHECK_ERROR("the program cannot be compiled:\n"
+                "  v: looks at float32 as at int32, which C does not let it");
+}
+
+TEST(c_inputs_are_not_written_to) {
+    CHECK(!compiled(HEAD "x: \"f32[4]\", y: \"f32[4]\"):\n"
+                         "        add_ = torch.ops.aten.add_.Tensor(x, y)\n"
+                         "        mul = torch.ops.aten.mul.Tensor(add_, y)\n"
+                         "        return (mul,)\n"));
+    CHECK_ERROR("the program cannot be compiled:\n"
+                "  add: is written to input x, which is the caller's");
+}
+
 TEST(c_is_written_to_files_that_end_so) {
     cfx_program *p = cfx_open(CFX_TEST_DATA "/zoo/seed_mlp/model.pt2");
     CHECK(!cfx_compile_c(p, NULL, "model.txt"));

@@ -547,7 +547,8 @@ const char *cfx__c_convert(cfx__c *c, const char *text, cfx_dtype from, cfx_dtyp
     const char *a = cfx__c_value_type(from), *b = cfx__c_value_type(to);
     if (!strcmp(a, b))
         return text;
-    if (cfx__dtype_is_float(from) && !cfx__dtype_is_float(to) && to != CFX_I64)
+    if (cfx__dtype_is_float(from) && !cfx__dtype_is_float(to) && to != CFX_I64 &&
+        !cfx__dtype_is_complex(to))
         return cfx__text_format("(%s)(int64_t)%s", b, text);
     return cfx__text_format("(%s)%s", b, text);
 }

@@ -1,5 +1,6 @@
 /* The files: a header that callers include, and the source with kernels, weights, functions, the
  * self-test and main. */
+#include <cfx/ops.h>
 #include <cfx/version.h>
 
 #include "compile.h"
@@ -161,6 +162,8 @@ static void put_run(cfx__text *t, const cfx__c *c) {
 /* A tensor as an array of the source. */
 static void put_array(cfx__text *t, const cfx__c *c, const char *name, cfx_value v) {
     cfx_tensor *x = cfx__tensor_contiguous(cfx_as_tensor(v));
+    if (cfx__dtype_is_complex((cfx_dtype)x->dtype)) /* in two numbers each */
+        x = cfx_view_as_real(x);
     const cfx_dtype d = (cfx_dtype)x->dtype;
     const bool half = cfx__dtype_is_half(d);
     cfx__text_printf(t, "static const %s %s_%s[%lld] = {", cfx__c_type(d), c->name, name,
@@ -214,8 +217,13 @@ static void put_test(cfx__text *t, const cfx__c *c) {
                          (long long)(c->outputs.of[i].count ? c->outputs.of[i].count : 1));
     cfx__text_printf(t, "    *worst = 0;\n    if (%s_run(w, %sarena", c->name,
                      c->states.n ? "state, " : "");
-    for (int i = 0; i < c->inputs.n; i++)
-        cfx__text_printf(t, ", %s_sample_%s", c->name, c->inputs.of[i].name);
+    for (int i = 0; i < c->inputs.n; i++) {
+        const cfx__c_port *p = &c->inputs.of[i];
+        const char *as = cfx__dtype_is_complex(p->dtype)
+                             ? cfx__text_format("(const %s *)", cfx__c_type(p->dtype))
+                             : "";
+        cfx__text_printf(t, ", %s%s_sample_%s", as, c->name, p->name);
+    }
     for (int i = 0; i < c->outputs.n; i++)
         cfx__text_printf(t, ", %s", c->outputs.of[i].name);
     cfx__text_puts(t, ") != 0)\n        return -1;\n");
@@ -223,7 +231,10 @@ static void put_test(cfx__text *t, const cfx__c *c) {
         const cfx__c_port *p = &c->outputs.of[i];
         const double slack = p->dtype == CFX_BF16 ? 4e-2 : p->dtype == CFX_F16 ? 5e-3 : 2e-4;
         const char *want = cfx__text_format("%s_expected_%s[i]", c->name, p->name);
-        const char *have = cfx__text_format("%s[i]", p->name);
+        const bool pairs = cfx__dtype_is_complex(p->dtype);
+        const char *have = pairs ? cfx__text_format("((const %s *)%s)[i]",
+                                                    cfx__c_type(cfx__c_part(p->dtype)), p->name)
+                                 : cfx__text_format("%s[i]", p->name);
         cfx__text_printf(
             t,
             "    {\n        double largest = 1, most = 0;\n"
@@ -237,7 +248,8 @@ static void put_test(cfx__text *t, const cfx__c *c) {
             "        }\n"
             "        *worst = most / largest > *worst ? most / largest : *worst;\n"
             "        off += !(most / largest <= %g);\n    }\n",
-            (long long)p->count, as_double(c, p, want), as_double(c, p, have), slack);
+            (long long)(pairs ? 2 * p->count : p->count), as_double(c, p, want),
+            as_double(c, p, have), slack);
     }
     cfx__text_puts(t, "    return off;\n}\n\n");
 }

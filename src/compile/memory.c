@@ -180,6 +180,14 @@ static cfx__c_ref look(cfx__c_unit *u, const cfx__c_ref *root, const cfx_tensor 
     return r;
 }
 
+/* Whether numbers of one dtype may be read as another's: the parts of complex ones alone. */
+static bool may_look(const cfx__c_ref *r, const cfx__c_ref *root) {
+    const cfx_dtype a = r->dtype, b = root->dtype;
+    return a == b ||
+           (!r->moves && ((a == CFX_F32 && b == CFX_C64) || (a == CFX_C64 && b == CFX_F32) ||
+                          (a == CFX_F64 && b == CFX_C128) || (a == CFX_C128 && b == CFX_F64)));
+}
+
 static void place_view(cfx__c_unit *u, int slot) {
     const cfx__plan *p = u->plan;
     const cfx_value v = p->given[slot];
@@ -190,8 +198,12 @@ static void place_view(cfx__c_unit *u, int slot) {
     if (!of->n)
         return;
     cfx__c_ref *refs = cfx__arena_alloc(&u->c->memory, (size_t)n * sizeof *refs + 1);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         refs[i] = look(u, of->refs, cfx_as_tensor(several ? cfx_as_list(v)->items[i] : v), slot);
+        if (!may_look(&refs[i], of->refs))
+            cfx__c_refuse(u, "looks at %s as at %s, which C does not let it",
+                          cfx_dtype_name(of->refs->dtype), cfx_dtype_name(refs[i].dtype));
+    }
     u->refs[slot] = (cfx__c_refs){n, refs};
 }
 
@@ -224,6 +236,7 @@ void cfx__c_pointer(cfx__c *c, const cfx__c_ref *r, const char *name, bool writt
     const char *type = cfx__c_type(r->dtype);
     const char *constant = written ? "" : "const ";
     const char *more = r->at ? cfx__text_format(" + %lld", (long long)r->at) : "";
+    cfx_dtype whole = r->dtype; /* of what it is a look into */
     const char *from = "", *moves = r->moves ? cfx__text_format(" + %s", r->moves) : "";
     switch (r->where) {
     case CFX__C_ARENA:
@@ -231,17 +244,23 @@ void cfx__c_pointer(cfx__c *c, const cfx__c_ref *r, const char *name, bool writt
                     type, (long long)r->at, moves);
         return;
     case CFX__C_INPUT:
+        whole = c->inputs.of[r->number].dtype;
         from = cfx__text_format("c->%s", c->inputs.of[r->number].name);
         break;
     case CFX__C_OUTPUT:
+        whole = c->outputs.of[r->number].dtype;
         from = cfx__text_format("c->%s", c->outputs.of[r->number].name);
         break;
     case CFX__C_STATE:
+        whole = c->states.of[r->number].dtype;
         from = cfx__text_format("c->state->%s", c->states.of[r->number].name);
         break;
     default:
+        whole = c->weights.data[r->number].dtype;
         from = cfx__text_format("c->w->%s", c->weights.data[r->number].name);
     }
+    if (whole != r->dtype)
+        from = cfx__text_format("(%s%s *)%s", constant, type, from);
     cfx__c_line(c, "%s%s *%s = %s%s%s;", constant, type, name, from, more, moves);
 }
 

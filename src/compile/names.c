@@ -119,6 +119,8 @@ const char *cfx__c_value_type(cfx_dtype d) {
     return cfx__dtype_is_half(d) ? "float" : cfx__c_type(d);
 }
 
+cfx_dtype cfx__c_part(cfx_dtype d) { return d == CFX_C64 ? CFX_F32 : d == CFX_C128 ? CFX_F64 : d; }
+
 static const char *float_text(double f, bool narrow) {
     if (isnan(f))
         return narrow ? "NAN" : "(double)NAN";

@@ -64,10 +64,11 @@ void cfx__c_weights_struct(cfx__c *c, cfx__text *header) {
 }
 
 static void put_numbers(cfx__text *t, const cfx__c_weight *w) {
-    const int64_t size = cfx_dtype_size(w->dtype);
-    const bool half = cfx__dtype_is_half(w->dtype), complex = cfx__dtype_is_complex(w->dtype);
+    const cfx_dtype d = cfx__c_part(w->dtype);
+    const int64_t size = cfx_dtype_size(d), n = w->count * (d == w->dtype ? 1 : 2);
+    const bool half = cfx__dtype_is_half(d);
     size_t line = t->len;
-    for (int64_t i = 0; i < w->count; i++) {
+    for (int64_t i = 0; i < n; i++) {
         size_t mark = cfx_scope_open();
         if (t->len - line > 88 || !i) {
             cfx__text_puts(t, "\n    ");
@@ -78,14 +79,12 @@ static void put_numbers(cfx__text *t, const cfx__c_weight *w) {
         const char *from = w->data + i * size;
         if (half)
             cfx__text_printf(t, "0x%04x, ", *(const uint16_t *)from);
-        else if (complex)
-            cfx__text_printf(t, "%s, ", cfx__c_number(CFX_F64, 0, 0));
-        else if (cfx__dtype_is_float(w->dtype)) {
-            cfx__convert((char *)&f, 8, CFX_F64, from, 0, w->dtype, 1);
-            cfx__text_printf(t, "%s, ", cfx__c_number(w->dtype, f, 0));
+        else if (cfx__dtype_is_float(d)) {
+            cfx__convert((char *)&f, 8, CFX_F64, from, 0, d, 1);
+            cfx__text_printf(t, "%s, ", cfx__c_number(d, f, 0));
         } else {
-            cfx__convert((char *)&whole, 8, CFX_I64, from, 0, w->dtype, 1);
-            cfx__text_printf(t, "%s, ", cfx__c_number(w->dtype, 0, whole));
+            cfx__convert((char *)&whole, 8, CFX_I64, from, 0, d, 1);
+            cfx__text_printf(t, "%s, ", cfx__c_number(d, 0, whole));
         }
         cfx_scope_close(mark);
     }
@@ -94,9 +93,10 @@ static void put_numbers(cfx__text *t, const cfx__c_weight *w) {
 void cfx__c_weights_inline(cfx__c *c, cfx__text *source) {
     for (size_t i = 0; i < c->weights.len; i++) {
         const cfx__c_weight *w = &c->weights.data[i];
+        const cfx_dtype part = cfx__c_part(w->dtype); /* complex numbers are written in two */
         cfx__text_printf(source, "/* %s */\n%s_WEIGHTS static const %s %s_w_%s[%lld] = {", w->note,
-                         c->upper, cfx__c_type(w->dtype), c->name, w->name,
-                         (long long)(w->count ? w->count : 1));
+                         c->upper, cfx__c_type(part), c->name, w->name,
+                         (long long)(w->count ? w->count * (part == w->dtype ? 1 : 2) : 1));
         if (w->count)
             put_numbers(source, w);
         else
@@ -104,8 +104,13 @@ void cfx__c_weights_inline(cfx__c *c, cfx__text *source) {
         cfx__text_puts(source, "\n};\n\n");
     }
     cfx__text_printf(source, "const struct %s_weights %s_weights = {", c->name, c->name);
-    for (size_t i = 0; i < c->weights.len; i++)
-        cfx__text_printf(source, "%s\n    %s_w_%s", i ? "," : "", c->name, c->weights.data[i].name);
+    for (size_t i = 0; i < c->weights.len; i++) {
+        const cfx__c_weight *w = &c->weights.data[i];
+        const char *as = cfx__dtype_is_complex(w->dtype)
+                             ? cfx__text_format("(const %s *)", cfx__c_type(w->dtype))
+                             : "";
+        cfx__text_printf(source, "%s\n    %s%s_w_%s", i ? "," : "", as, c->name, w->name);
+    }
     cfx__text_printf(source, "%s};\n\n", c->weights.len ? "\n" : "0");
 }
 
