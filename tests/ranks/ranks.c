@@ -106,9 +106,16 @@ static bool train(cfx_group *g) {
     return cfx_ok();
 }
 
+/* What a rank sent, in the place of x, which is kept. */
+static void receive(cfx_group *g, int from, cfx_tensor **x) {
+    cfx_tensor *got = cfx_keep(cfx_as_tensor(cfx_group_recv(g, from)));
+    cfx_drop(*x);
+    *x = got;
+}
+
 static bool ring(cfx_group *g, int turns, int victim, const char *what) {
     const int rank = cfx_group_rank(g), size = cfx_group_size(g);
-    cfx_tensor *x = cfx_full(cfx_list(50000), 1.0 * rank);
+    cfx_tensor *x = cfx_keep(cfx_full(cfx_list(50000), 1.0 * rank));
     for (int i = 0; i < turns && cfx_ok(); i++) CFX_SCOPE {
         if (i == turns / 2 && rank == victim && !strcmp(what, "kill"))
             raise(SIGKILL);
@@ -133,13 +140,14 @@ static bool ring(cfx_group *g, int turns, int victim, const char *what) {
         if (i == turns / 2 && !strcmp(what, "slow") && rank == (victim + 1) % size)
             raise(SIGKILL);
         if (rank)
-            x = cfx_as_tensor(cfx_group_recv(g, rank - 1));
+            receive(g, rank - 1, &x);
         cfx_group_send(g, (rank + 1) % size, cfx_tensor_value(cfx_add(x, 1)));
         if (!rank)
-            x = cfx_as_tensor(cfx_group_recv(g, size - 1));
+            receive(g, size - 1, &x);
     }
     if (cfx_ok() && !rank)
         printf("%g\n", cfx_tensor_get(x, 0));
+    cfx_drop(x);
     return cfx_ok();
 }
 

@@ -80,6 +80,8 @@ void grad_gather(cfx_back *b) {
 
 /* The source of a scatter may be larger than the index; the rest of it counts for nothing. */
 static cfx_tensor *cut_to(cfx_tensor *src, const cfx_tensor *index) {
+    if (!index->numel) /* which may have any number of dimensions */
+        return cfx_new_zeros(src, cfx_ints_value(index->ndim, index->shape));
     if (!src->ndim && index->ndim)
         src = cfx_unsqueeze(src, 0);
     for (int i = 0; i < index->ndim && !op_failed(); i++)
@@ -92,6 +94,10 @@ static void give_src(cfx_back *b, int i, cfx_tensor *grad) {
     const cfx_tensor *src = back_arg(b, i);
     int64_t pad[2 * CFX_MAX_DIMS];
     bool larger = false;
+    if (!grad->numel) { /* an index without elements may have any number of dimensions */
+        back_give(b, i, zeros_as(src));
+        return;
+    }
     if (src->ndim && !grad->ndim) /* one row counts as none, so the index may have no dims */
         grad = cfx_unsqueeze(grad, 0);
     for (int d = 0; d < src->ndim && !op_failed(); d++) {
