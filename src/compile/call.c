@@ -296,7 +296,7 @@ static const struct {
     {&cfx_op_min_dim, cfx__c_call_best},
     {&cfx_op_sort, cfx__c_call_sort},
     {&cfx_op_sort_stable, cfx__c_call_sort},
-    {&cfx_op_topk, cfx__c_call_sort},
+    {&cfx_op_topk, cfx__c_call_top},
     {&cfx_op_histc, cfx__c_call_histc},
     {&cfx_op_arange, cfx__c_call_arange},
     {&cfx_op_arange_start, cfx__c_call_arange},

@@ -154,15 +154,58 @@ static const char *sort_for(cfx__c *c, const char *type) {
     return cfx__c_helper(c, cfx__text_format("sort_%s", type), cfx__text_take(&t));
 }
 
-/* sort(self, dim, descending), sort.stable, argsort, topk(self, k, dim, largest, sorted) */
+/* topk(self, k, dim, largest, sorted): equals come as the interpreter, and PyTorch, leave them. */
+void cfx__c_call_top(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    cfx__c *c = u->c;
+    const cfx_value *a = k->step->bound;
+    const cfx__c_ref *x = cfx__c_arg(u, a[0]);
+    const cfx__c_refs *results = cfx__c_slot(u, u->slot);
+    const int dim = x->ndim ? cfx__c_dim(a[2], x->ndim) : 0;
+    const lane in = without(c, x, dim);
+    const lane values = without(c, &results->refs[0], dim);
+    const lane index = without(c, &results->refs[1], dim);
+    const cfx_dtype d = computed_in(x->dtype);
+    if (!cfx__c_count(&results->refs[0]))
+        return;
+    cfx__c_scratch(c, 16 * in.size);
+    cfx__c_pointer(c, x, "x", false);
+    cfx__c_pointer(c, &results->refs[0], "out", true);
+    cfx__c_pointer(c, &results->refs[1], "index", true);
+    const char *item = cfx__c_kernel(c, "item");
+    cfx__c_line(c, "%s *items = (%s *)c->scratch;", item, item);
+    cfx__c_walk w = cfx__c_walk_over(in.rest->ndim, in.rest->shape);
+    w.serial = true;
+    cfx__c_walk_add(&w, values.rest);
+    cfx__c_walk_add(&w, index.rest);
+    cfx__c_walk_add(&w, in.rest);
+    cfx__c_walk_settle(&w, 0);
+    cfx__c_walk_open(c, &w);
+    cfx__c_open(c, "for (int64_t r = 0; r < %lld; r++)", (long long)in.size);
+    cfx__c_line(c, "items[r].key = %s%s(%s);", cfx_as_bool(a[3]) ? "~" : "",
+                cfx__c_kernel(c, cfx__text_format("key_%s", cfx_dtype_brief(d))),
+                cfx__c_convert(c, cfx__c_load(c, "x", along(&w, 2, "r", in.stride), x->dtype),
+                               x->dtype, d));
+    cfx__c_line(c, "items[r].at = r;");
+    cfx__c_close(c);
+    cfx__c_line(c, "%s(items, %lld, %lld, %d);", cfx__c_kernel(c, "top"), (long long)values.size,
+                (long long)in.size, cfx_as_bool(a[4]));
+    cfx__c_open(c, "for (int64_t r = 0; r < %lld; r++)", (long long)values.size);
+    cfx__c_line(c, "out[%s] = x[%s];", along(&w, 0, "r", values.stride),
+                along(&w, 2, "items[r].at", in.stride));
+    cfx__c_line(c, "index[%s] = items[r].at;", along(&w, 1, "r", index.stride));
+    cfx__c_close(c);
+    cfx__c_walk_close(c, &w);
+}
+
+/* sort(self, dim, descending), sort.stable, argsort */
 void cfx__c_call_sort(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c *c = u->c;
     const cfx_value *a = k->step->bound;
-    const bool top = k->op == &cfx_op_topk, stable = k->op == &cfx_op_sort_stable;
+    const bool stable = k->op == &cfx_op_sort_stable;
     const cfx__c_ref *x = cfx__c_arg(u, a[0]);
     const cfx__c_refs *results = cfx__c_slot(u, u->slot);
-    const int dim = x->ndim ? cfx__c_dim(a[top || stable ? 2 : 1], x->ndim) : 0;
-    const bool down = cfx_as_bool(a[top || stable ? 3 : 2]);
+    const int dim = x->ndim ? cfx__c_dim(a[stable ? 2 : 1], x->ndim) : 0;
+    const bool down = cfx_as_bool(a[stable ? 3 : 2]);
     const lane in = without(c, x, dim);
     const lane values = without(c, &results->refs[0], dim);
     const lane index = without(c, &results->refs[1], dim);

@@ -34,6 +34,7 @@ cfx__c_form cfx__c_call_pool, cfx__c_call_adaptive, cfx__c_call_nearest, cfx__c_
 cfx__c_form cfx__c_call_arange, cfx__c_call_repeat, cfx__c_call_grouped, cfx__c_call_bag,
     cfx__c_call_fft;
 /* call_order.c */
-cfx__c_form cfx__c_call_scan, cfx__c_call_best, cfx__c_call_sort, cfx__c_call_histc;
+cfx__c_form cfx__c_call_scan, cfx__c_call_best, cfx__c_call_sort, cfx__c_call_top,
+    cfx__c_call_histc;
 
 #endif

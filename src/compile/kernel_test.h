@@ -26,6 +26,7 @@
 #include "kernels/int8.c"
 #include "kernels/narrow.c"
 #include "kernels/sort.c"
+#include "kernels/top.c"
 #include "kernels/fft.c"
 #include "kernels/winograd.c"
 #include "kernels/transposed.c"

@@ -1,0 +1,30 @@
+/* top of generated C beside topk, whose order of equals is PyTorch's: rows with many of them. */
+#include "kernel_test.h"
+
+/* Whether the k first of n numbers, of so many different ones, are those that topk gives. */
+static bool tops(int64_t n, int64_t k, int different, bool largest, bool sorted) {
+    bool same = true;
+    float *row = cfx__alloc((size_t)n * sizeof *row);
+    NAME_item *items = cfx__alloc((size_t)n * sizeof *items);
+    for (int64_t i = 0; i < n; i++) {
+        row[i] = (float)((i * 7919 + i * i * 31) % different);
+        items[i] = (NAME_item){largest ? ~NAME_key_f32(row[i]) : NAME_key_f32(row[i]), i};
+    }
+    CFX_SCOPE {
+        cfx_tensor *x = cfx_tensor_new(CFX_F32, 1, &n, row);
+        cfx_tensor *at = cfx_as_tensor(cfx_at(cfx_topk(x, k, 0, largest, sorted), 1));
+        NAME_top(items, (ptrdiff_t)k, (ptrdiff_t)n, sorted);
+        for (int64_t i = 0; i < k && same; i++)
+            same = CHECK((double)items[i].at == cfx_tensor_get(at, i));
+    }
+    cfx__free(row), cfx__free(items);
+    return same && CHECK_OK();
+}
+
+KERNEL_TEST(top) {
+    for (int64_t n = 1; n < 700; n += n < 20 ? 1 : 97)
+        for (int64_t k = 1; k <= n; k += 1 + k / 2)
+            for (int what = 0; what < 12; what++)
+                if (!tops(n, k, (const int[]){1, 3, 1000}[what / 4], what & 1, what & 2))
+                    return;
+}
