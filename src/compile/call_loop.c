@@ -405,6 +405,21 @@ void cfx__c_call_group_norm(cfx__c_unit *u, const cfx__plan_kernel *k) {
     end(&m);
 }
 
+/* Notes zeros among divisors, by which the run fails. */
+static void check_divisors(cfx__c *c, const cfx__c_ref *y) {
+    cfx__c_walk w = cfx__c_walk_over(y->ndim, y->shape);
+    cfx__c_walk_add(&w, y);
+    w.serial = true;
+    cfx__c_walk_settle(&w, 0);
+    cfx__c_block(c);
+    cfx__c_pointer(c, y, "by", false);
+    cfx__c_walk_open(c, &w);
+    cfx__c_line(c, "if (by[%s] == 0)", cfx__c_at(&w, 0));
+    cfx__c_line(c, "    *c->bad = 1;");
+    cfx__c_walk_close(c, &w);
+    cfx__c_close(c);
+}
+
 /* Integers divided: floor_divide and remainder, whose signs are Python's. */
 void cfx__c_call_division(cfx__c_unit *u, const cfx__plan_kernel *k) {
     const cfx_value *a = k->step->bound;
@@ -415,17 +430,20 @@ void cfx__c_call_division(cfx__c_unit *u, const cfx__plan_kernel *k) {
         cfx__c_call_noted(u, k);
         return;
     }
+    if (!x || (!y && cfx_number(a[1]) == 0)) {
+        cfx__c_refuse(u, "%s divides by zero", cfx_op_name(k->op));
+        return;
+    }
+    if (y)
+        check_divisors(u->c, y);
     maker m = {.u = u, .l = cfx__loop_new(out->ndim, out->shape, 0)};
     const int v = reads(&m, x, CFX__LOOP_WIDE);
     const int by = y ? reads(&m, y, CFX__LOOP_WIDE) : -1;
     const double p = by < 0 ? cfx_number(a[1]) : 0;
-    /* by zero, where the interpreter fails: 0 */
     const char *expr =
-        rest
-            ? by < 0
-                  ? "p0 == 0 ? 0 : (x % p0 != 0 && (x % p0 < 0) != (p0 < 0)) ? x % p0 + p0 : x % p0"
-                  : "y == 0 ? 0 : (x % y != 0 && (x % y < 0) != (y < 0)) ? x % y + y : x % y"
-        : by < 0 ? "p0 == 0 ? 0 : x / p0 - (x % p0 != 0 && (x < 0) != (p0 < 0))"
+        rest     ? by < 0 ? "(x % p0 != 0 && (x % p0 < 0) != (p0 < 0)) ? x % p0 + p0 : x % p0"
+                          : "y == 0 ? 0 : (x % y != 0 && (x % y < 0) != (y < 0)) ? x % y + y : x % y"
+        : by < 0 ? "x / p0 - (x % p0 != 0 && (x < 0) != (p0 < 0))"
                  : "y == 0 ? 0 : x / y - (x % y != 0 && (x < 0) != (y < 0))";
     const int r = each(&m, expr, CFX_I64, false, p, by < 0 ? 1 : 2, v, by, 0);
     writes(&m, as_dtype(&m, r, out->dtype, false), out);

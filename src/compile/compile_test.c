@@ -129,8 +129,8 @@ TEST(c_what_has_no_form_is_refused_with_its_nodes) {
 }
 
 /* The text of a program of one input; CHECK_ERROR tells why where there is none. */
-static const char *compiled(const char *code) {
-    return cfx_compile_text(program_of(code), &(cfx_compile_options){.name = "m", .test = true});
+static const char *compiled(const char *code, bool tested) {
+    return cfx_compile_text(program_of(code), &(cfx_compile_options){.name = "m", .test = tested});
 }
 
 TEST(c_complex_numbers_are_two_each) {
@@ -138,7 +138,8 @@ TEST(c_complex_numbers_are_two_each) {
         compiled(HEAD "x: \"f32[4]\"):\n"
                       "        z = torch.ops.aten._to_copy.default(x, dtype = torch.complex64)\n"
                       "        f = torch.ops.aten._fft_c2c.default(z, [0], 0, True)\n"
-                      "        return (f,)\n");
+                      "        return (f,)\n",
+                 true);
     CHECK_HAS(text, "to[i] = (float _Complex)from[i];\n");
     CHECK_HAS(text, "static const float m_expected_out0[8] = {\n");
     CHECK_HAS(text, "have = (double)((const float *)out0)[i];\n");
@@ -146,7 +147,8 @@ TEST(c_complex_numbers_are_two_each) {
                          "        r = torch.ops.aten.view_as_real.default(z)\n"
                          "        s = torch.ops.aten.select.int(r, -1, 1)\n"
                          "        n = torch.ops.aten.neg.default(s)\n"
-                         "        return (n,)\n");
+                         "        return (n,)\n",
+                    true);
     CHECK_HAS(text, "const float *s = (const float *)c->z + 1;\n");
 }
 
@@ -155,7 +157,8 @@ TEST(c_complex_numbers_are_moved_and_turned_alone) {
                          "        s = torch.ops.aten.mm.default(z, z)\n"
                          "        t = torch.ops.aten.cumsum.default(s, 0)\n"
                          "        u = torch.ops.aten.mul.Tensor(t, t)\n"
-                         "        return (u,)\n"));
+                         "        return (u,)\n",
+                    true));
     CHECK_ERROR("the program cannot be compiled:\n"
                 "  s: aten.mm.default has no form in C for complex numbers\n"
                 "  t: aten.cumsum.default has no form in C for complex numbers\n"
@@ -163,16 +166,32 @@ TEST(c_complex_numbers_are_moved_and_turned_alone) {
     CHECK(!compiled(HEAD "x: \"f32[4]\"):\n"
                          "        v = torch.ops.aten.view.dtype(x, torch.int32)\n"
                          "        a = torch.ops.aten.add.Tensor(v, 1)\n"
-                         "        return (a,)\n"));
+                         "        return (a,)\n",
+                    true));
     CHECK_ERROR("the program cannot be compiled:\n"
                 "  v: looks at float32 as at int32, which C does not let it");
+}
+
+TEST(c_division_of_integers_by_zero_fails) {
+    const char *text = compiled(HEAD "x: \"i64[4]\", y: \"i64[4]\"):\n"
+                                     "        r = torch.ops.aten.remainder.Tensor(x, y)\n"
+                                     "        return (r,)\n",
+                                false);
+    CHECK_HAS(text, "                if (by[i] == 0)\n                    *c->bad = 1;\n");
+    CHECK(!compiled(HEAD "x: \"i64[4]\"):\n"
+                         "        f = torch.ops.aten.floor_divide.default(x, 0)\n"
+                         "        return (f,)\n",
+                    false));
+    CHECK_ERROR("the program cannot be compiled:\n"
+                "  f: aten.floor_divide.default divides by zero");
 }
 
 TEST(c_inputs_are_not_written_to) {
     CHECK(!compiled(HEAD "x: \"f32[4]\", y: \"f32[4]\"):\n"
                          "        add_ = torch.ops.aten.add_.Tensor(x, y)\n"
                          "        mul = torch.ops.aten.mul.Tensor(add_, y)\n"
-                         "        return (mul,)\n"));
+                         "        return (mul,)\n",
+                    true));
     CHECK_ERROR("the program cannot be compiled:\n"
                 "  add: is written to input x, which is the caller's");
 }
