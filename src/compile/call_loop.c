@@ -440,11 +440,11 @@ void cfx__c_call_division(cfx__c_unit *u, const cfx__plan_kernel *k) {
     const int v = reads(&m, x, CFX__LOOP_WIDE);
     const int by = y ? reads(&m, y, CFX__LOOP_WIDE) : -1;
     const double p = by < 0 ? cfx_number(a[1]) : 0;
-    const char *expr =
-        rest     ? by < 0 ? "(x % p0 != 0 && (x % p0 < 0) != (p0 < 0)) ? x % p0 + p0 : x % p0"
-                          : "y == 0 ? 0 : (x % y != 0 && (x % y < 0) != (y < 0)) ? x % y + y : x % y"
-        : by < 0 ? "x / p0 - (x % p0 != 0 && (x < 0) != (p0 < 0))"
-                 : "y == 0 ? 0 : x / y - (x % y != 0 && (x < 0) != (y < 0))";
+    const char *expr = by < 0 ? "x / p0 - (x % p0 != 0 && (x < 0) != (p0 < 0))"
+                              : "y == 0 ? 0 : x / y - (x % y != 0 && (x < 0) != (y < 0))";
+    if (rest)
+        expr = by < 0 ? "x % p0 != 0 && (x % p0 < 0) != (p0 < 0) ? x % p0 + p0 : x % p0"
+                      : "y == 0 ? 0 : (x % y != 0 && (x % y < 0) != (y < 0)) ? x % y + y : x % y";
     const int r = each(&m, expr, CFX_I64, false, p, by < 0 ? 1 : 2, v, by, 0);
     writes(&m, as_dtype(&m, r, out->dtype, false), out);
     end(&m);

@@ -71,6 +71,9 @@ TEST(c_expressions_say_their_types) {
               "const float v_a = a + 3.0f;\nv_a < 0.0f ? 0.0f : v_a > 6.0f ? 6.0f : v_a");
     CHECK_STR(written("({ const T q = x * x; q + (T)0.5 * q; })", CFX_F32, 0),
               "const float v_a = a * a;\nv_a + 0.5f * v_a");
+    CHECK_STR(
+        written("BOUNDED(rint(x * p0) + y, 0, 6)", CFX_F32, 2),
+        "const float v_a = rintf(a * 2.0f) + b;\nv_a < 0.0f ? 0.0f : v_a > 6.0f ? 6.0f : v_a");
     CHECK_STR(written("x % y", CFX_F32, 0), "none");
     CHECK(cfx__c_expr_known("x % y"));
     CHECK(!cfx__c_expr_known("mystery(x)"));

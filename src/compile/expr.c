@@ -82,6 +82,7 @@ static const struct {
               {"ABOVE", "uv", "u < v || v != v ? v : u"},
               {"BELOW", "uv", "u > v || v != v ? v : u"},
               {"HOLD", "uvw", "u < v ? v : u > w ? w : u"},
+              {"BOUNDED", "uvw", "u < v ? v : u > w ? w : u"},
               {"HARD", "uvw", "u > w || v > w ? w : u < v ? v : u"},
               {"MAX", "uv", "u > v || u != u ? u : v"},
               {"NAN_TO_NUM", "u", "u != u ? p0 : u == INFINITY ? p1 : u == -INFINITY ? p2 : u"},
