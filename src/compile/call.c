@@ -239,6 +239,7 @@ static const struct {
     {&cfx_op_floor_divide, cfx__c_call_division},
     {&cfx_op_remainder_Scalar, cfx__c_call_division},
     {&cfx_op_remainder_Tensor, cfx__c_call_division},
+    {&cfx_op_clamp_Tensor, cfx__c_call_clamp},
     {&cfx_op_embedding, cfx__c_call_embedding},
     {&cfx_op_index_Tensor, cfx__c_call_index},
     {&cfx_op_index_put, cfx__c_call_index_put},

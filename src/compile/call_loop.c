@@ -449,3 +449,26 @@ void cfx__c_call_division(cfx__c_unit *u, const cfx__plan_kernel *k) {
     writes(&m, as_dtype(&m, r, out->dtype, false), out);
     end(&m);
 }
+
+/* clamp.Tensor(self, min, max), either of which may be None. */
+void cfx__c_call_clamp(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    const cfx_value *a = k->step->bound;
+    const cfx__c_ref *out = cfx__c_slot(u, u->slot)->refs;
+    const cfx_dtype d = computed_in(out->dtype);
+    maker m = {.u = u, .l = cfx__loop_new(out->ndim, out->shape, 0)};
+    int v[3] = {0}, n = 0;
+    for (int i = 0; i < 3; i++) {
+        const cfx__c_ref *r = cfx__c_arg(u, a[i]);
+        if (r) /* in the dtype of the result first, to which it may have to be rounded */
+            v[n++] = as_dtype(&m, as_dtype(&m, reads(&m, r, CFX__LOOP_WIDE), out->dtype, false), d,
+                              false);
+    }
+    const char *within = n == 3                     ? "BELOW(ABOVE(x, y), z)"
+                         : a[1].tag == CFX_TAG_NONE ? "BELOW(x, y)"
+                                                    : "ABOVE(x, y)";
+    const char *expr =
+        cfx__dtype_is_float(d) ? cfx__text_format("x != x ? x : %s", within) : within;
+    const int r = each(&m, expr, d, false, 0, n, v[0], v[1], v[2]);
+    writes(&m, as_dtype(&m, r, out->dtype, false), out);
+    end(&m);
+}

@@ -64,7 +64,8 @@ void cfx__c_call_pool(cfx__c_unit *u, const cfx__plan_kernel *k) {
     const pooling p = read_pooling(k);
     const int lead = x->ndim - p.nd;
     const bool wide = x->dtype == CFX_F64, index = p.indices && cfx__c_reads_more(u);
-    if (!cfx__dtype_is_float(x->dtype)) {
+    const bool whole = !cfx__dtype_is_float(x->dtype);
+    if (whole && !p.max) {
         cfx__c_refuse(u, "%s of integers has no form in C", cfx_op_name(k->op));
         return;
     }
@@ -72,11 +73,12 @@ void cfx__c_call_pool(cfx__c_unit *u, const cfx__plan_kernel *k) {
         cfx__c_pointer(c, &results->refs[1], "index", true);
     cfx__c_walk w;
     const char *base = open_images(c, x, out, p.nd, &w);
-    const char *type = wide ? "double" : "float";
+    const char *type = whole ? "int64_t" : wide ? "double" : "float";
     cfx__c_line(c, "%s %s = %s;", type, p.max ? "best" : "sum",
-                p.max  ? wide ? "-(double)INFINITY" : "-INFINITY"
-                : wide ? "0.0"
-                       : "0.0f");
+                whole   ? "INT64_MIN"
+                : p.max ? wide ? "-(double)INFINITY" : "-INFINITY"
+                : wide  ? "0.0"
+                        : "0.0f");
     if (index)
         cfx__c_line(c, "int64_t best_at = 0;");
     cfx__text at = {0}, all = {0};
@@ -99,6 +101,7 @@ void cfx__c_call_pool(cfx__c_unit *u, const cfx__plan_kernel *k) {
     }
     const char *value = cfx__c_load(c, "x", cfx__text_take(&at), x->dtype);
     if (p.max) {
+        const char *better = whole ? "v > best" : "v > best || v != v";
         cfx__c_line(c, "const %s v = %s;", type, value);
         if (index) {
             cfx__text where = {0};
@@ -108,9 +111,9 @@ void cfx__c_call_pool(cfx__c_unit *u, const cfx__plan_kernel *k) {
                                  (long long)stride);
                 stride *= x->shape[lead + i];
             }
-            cfx__c_line(c, "best_at = v > best || v != v ? %s : best_at;", cfx__text_take(&where));
+            cfx__c_line(c, "best_at = %s ? %s : best_at;", better, cfx__text_take(&where));
         }
-        cfx__c_line(c, "best = v > best || v != v ? v : best;");
+        cfx__c_line(c, "best = %s ? v : best;", better);
     } else {
         cfx__c_line(c, "sum += %s;", value);
         if (counts)
@@ -137,7 +140,9 @@ void cfx__c_call_pool(cfx__c_unit *u, const cfx__plan_kernel *k) {
                      : all.len ? cfx__text_take(&all)
                                : "1";
     cfx__text_release(&all);
-    const char *result = p.max ? "best" : cfx__text_format("sum / (%s)(%s)", type, by);
+    const char *result = whole   ? cfx__text_format("(%s)best", cfx__c_type(out->dtype))
+                         : p.max ? "best"
+                                 : cfx__text_format("sum / (%s)(%s)", type, by);
     cfx__c_line(c, "out[%s] = %s;", cfx__c_at(&w, 0), cfx__c_store(c, result, out->dtype));
     if (index) {
         cfx__c_walk also = cfx__c_walk_over(out->ndim, out->shape);

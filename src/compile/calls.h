@@ -20,7 +20,8 @@ typedef void cfx__c_form(cfx__c_unit *u, const cfx__plan_kernel *k);
 
 /* call_loop.c */
 cfx__c_form cfx__c_call_noted, cfx__c_call_fold, cfx__c_call_var, cfx__c_call_norm,
-    cfx__c_call_softmax, cfx__c_call_batch_norm, cfx__c_call_group_norm, cfx__c_call_division;
+    cfx__c_call_softmax, cfx__c_call_batch_norm, cfx__c_call_group_norm, cfx__c_call_division,
+    cfx__c_call_clamp;
 /* call_index.c */
 cfx__c_form cfx__c_call_embedding, cfx__c_call_index, cfx__c_call_index_put, cfx__c_call_gather,
     cfx__c_call_scatter, cfx__c_call_index_select;

@@ -189,6 +189,19 @@ TEST(c_division_of_integers_by_zero_fails) {
                 "  f: aten.floor_divide.default divides by zero");
 }
 
+TEST(c_clamps_of_halves_and_pools_of_integers_have_forms) {
+    const char *text = compiled(HEAD "x: \"f16[4]\", low: \"f16[]\", high: \"f16[]\"):\n"
+                                     "        c = torch.ops.aten.clamp.Tensor(x, low, high)\n"
+                                     "        return (c,)\n",
+                                true);
+    CHECK_HAS(text, "v6 = v3 != v3 ? v3 : v6_a > v5 || v5 != v5 ? v5 : v6_a;\n");
+    text = compiled(HEAD "x: \"i8[1, 1, 4, 4]\"):\n"
+                         "        m = torch.ops.aten.max_pool2d.default(x, [2, 2])\n"
+                         "        return (m,)\n",
+                    true);
+    CHECK_HAS(text, "best = v > best ? v : best;\n");
+}
+
 TEST(c_inputs_are_not_written_to) {
     CHECK(!compiled(HEAD "x: \"f32[4]\", y: \"f32[4]\"):\n"
                          "        add_ = torch.ops.aten.add_.Tensor(x, y)\n"
