@@ -91,8 +91,8 @@ void cfx__c_header(cfx__c *c, cfx__text *t) {
         put_state(t, c);
     cfx__text_printf(t,
                      "/* Computes the program. 0: done; 1: a pointer is NULL, or the arena is not\n"
-                     " * aligned; 3: an index among the inputs is out of range. Nothing is kept "
-                     "but in %s; arrays must not overlap. */\nint %s_run(",
+                     " * aligned; 3: an index is out of range, or an integer divided by 0.\n"
+                     " * Nothing is kept but in %s; arrays must not overlap. */\nint %s_run(",
                      c->states.n ? "state" : "the arena, until it returns", c->name);
     put_parameters(t, c);
     cfx__text_puts(t, ");\n");
@@ -118,7 +118,7 @@ static void put_call(cfx__text *t, const cfx__c *c) {
     if (c->states.n)
         cfx__text_printf(t, "    struct %s_state *state;\n", c->name);
     cfx__text_puts(t, "    unsigned char *arena, *scratch;\n"
-                      "    int *bad; /* set where an index is out of range */\n");
+                      "    int *bad; /* set where an index is out of range, a divisor 0 */\n");
     for (int i = 0; i < c->inputs.n; i++)
         cfx__text_printf(t, "    const %s *%s;\n", cfx__c_type(c->inputs.of[i].dtype),
                          c->inputs.of[i].name);
