@@ -310,6 +310,19 @@ static void fail_refused(const cfx__c *c) {
     cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "%s", cfx__text_take(&t));
 }
 
+/* Whether a node picks by a mask, so that the size of what it gives depends on data. */
+static bool picks_by_mask(const cfx_node *n) {
+    const cfx_value list = n->target.op == &cfx_op_index_Tensor ? cfx_at(n->args, 1) : cfx_none();
+    for (int64_t i = 0; list.tag == CFX_TAG_LIST && i < cfx_as_list(list)->len; i++) {
+        const cfx_value item = cfx_as_list(list)->items[i];
+        const cfx_value is =
+            item.tag == CFX_TAG_NODE ? cfx_node_get_meta(cfx_as_node(item), "val") : cfx_none();
+        if (is.tag == CFX_TAG_TENSOR && cfx_as_tensor(is)->dtype == CFX_BOOL)
+            return true;
+    }
+    return false;
+}
+
 /* A program without a plan: says which nodes there are none for, else what was said of it. */
 static void find_reasons(cfx__c *c) {
     const char *said =
@@ -317,6 +330,8 @@ static void find_reasons(cfx__c *c) {
     cfx_each_node(c->program->module->graph, n) {
         cfx_op *op = n->op == CFX_CALL_FUNCTION ? n->target.op : NULL;
         const char *why = op ? cfx__c_reason(op) : NULL;
+        if (op && !why && picks_by_mask(n))
+            why = "picks by a mask: its size depends on data";
         if (why) {
             const char *problem = cfx__text_format("%s: %s %s", n->name, cfx_op_name(op), why);
             VEC_PUSH(c->problems, problem);

@@ -202,6 +202,15 @@ TEST(c_clamps_of_halves_and_pools_of_integers_have_forms) {
     CHECK_HAS(text, "best = v > best ? v : best;\n");
 }
 
+TEST(c_picks_by_masks_are_named) {
+    CHECK(!compiled(HEAD "x: \"f32[4]\", m: \"b8[4]\"):\n"
+                         "        picked = torch.ops.aten.index.Tensor(x, [m])\n"
+                         "        return (picked,)\n",
+                    false));
+    CHECK_ERROR("the program cannot be compiled:\n"
+                "  picked: aten.index.Tensor picks by a mask: its size depends on data");
+}
+
 TEST(c_inputs_are_not_written_to) {
     CHECK(!compiled(HEAD "x: \"f32[4]\", y: \"f32[4]\"):\n"
                          "        add_ = torch.ops.aten.add_.Tensor(x, y)\n"
