@@ -11,8 +11,8 @@ HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scripts")
 
 
 def run(*args, cwd=HERE):
-    """(exit status, what was printed)"""
-    done = subprocess.run([sys.executable, "-m", "cfx", *args], cwd=cwd, text=True,
+    """(exit status, what was printed, results and errors in their order)"""
+    done = subprocess.run([sys.executable, "-u", "-m", "cfx", *args], cwd=cwd, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return done.returncode, done.stdout
 
