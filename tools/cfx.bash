@@ -50,7 +50,7 @@ _cfx() {
         return
     fi
     case $before in
-    --as) _cfx_words "$word" tree graph table code readable program json plan names ;;
+    --as) _cfx_words "$word" tree graph table code readable program json plan c names ;;
     --pass) _cfx_offer "$word" < <(cfx opt --list | cut -c3- | cut -d' ' -f1) ;;
     --log) _cfx_words "$word" api aten ;;
     --scheme) _cfx_words "$word" static dynamic weight ;;

@@ -41,7 +41,7 @@ end
 __cfx_value run tap '(__cfx_nodes)'
 __cfx_value draw focus '(__cfx_nodes)'
 __cfx_value quantize skip '(__cfx_nodes)'
-__cfx_value 'show compare' as 'tree graph table code readable program json plan names'
+__cfx_value 'show compare' as 'tree graph table code readable program json plan c names'
 __cfx_value opt pass "(cfx opt --list | cut -c3- | cut -d' ' -f1)"
 __cfx_value run log 'api aten'
 __cfx_value quantize scheme 'static dynamic weight'

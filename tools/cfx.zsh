@@ -26,7 +26,7 @@ _cfx() {
     fi
     case $words[CURRENT-1] in
     --node|--around|--path|--tap|--focus|--skip) _cfx_nodes; return ;;
-    --as) compadd -- tree graph table code readable program json plan names; return ;;
+    --as) compadd -- tree graph table code readable program json plan c names; return ;;
     --pass) compadd -- ${(f)"$(cfx opt --list | cut -c3- | cut -d' ' -f1)"}; return ;;
     --log) compadd -- api aten; return ;;
     --scheme) compadd -- static dynamic weight; return ;;

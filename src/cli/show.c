@@ -2,6 +2,8 @@
  */
 #include "cost.h"
 
+#include <cfx/compile.h>
+
 #include <string.h>
 
 #include "../graph/graph.h"
@@ -21,6 +23,7 @@ static const char help[] =
     "  --as json        nodes, signature and ranges for other programs to read\n"
     "  --as plan        the kernels that it is run by, on inputs made up as for cfx bench\n"
     "  --after PASS     with --as plan: what is known of each node after that pass of lowering\n"
+    "  --as c           the C that cfx compile writes, weights aside\n"
     "  --as names       the names of the nodes, a line each\n"
     "  --nodes SELECTOR the nodes that a selector picks, as the graph prints them\n"
     "  --node NAME      all there is to say of one node: arguments, users, shape, module, source\n"
@@ -50,6 +53,11 @@ static void show_plan_after(cfx_program *p, const char *pass) {
 }
 
 static void show_plan(cfx_program *p) { show_plan_after(p, NULL); }
+static void show_c(cfx_program *p) {
+    const char *text = cfx_compile_text(p, NULL);
+    if (text)
+        fputs(text, stdout);
+}
 static void show_tree(cfx_program *p) { cli_show_tree(p, NULL); }
 static void show_json(cfx_program *p) { fputs(cfx_program_json(p), stdout); }
 static void show_names(cfx_program *p) {
@@ -70,6 +78,7 @@ static const struct {
              {"program", NULL, show_program},
              {"json", NULL, show_json},
              {"plan", NULL, show_plan},
+             {"c", NULL, show_c},
              {"names", NULL, show_names}};
 
 static int wrong_form(const char *form) {
