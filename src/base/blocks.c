@@ -2,6 +2,8 @@
  * storage comes from. Sanitizer builds recycle nothing: every free is seen. */
 #include "base.h"
 
+#include <malloc.h>
+
 enum { SPARE_MOST = 256 };
 
 void *cfx__spare_alloc(cfx__spare_kind kind, size_t size) {
@@ -33,8 +35,9 @@ void cfx__spare_free(cfx__spare_kind kind, void *p) {
 /* ---- the block cache ------------------------------------------------------------------------- */
 
 /* Fresh pages cost more than the arithmetic of a large pointwise operator, so a thread keeps the
- * last blocks it freed. Blocks are rounded up to an eighth of a power of two, so that a hit needs
- * the very same rounded size. */
+ * last blocks it freed. Blocks are rounded up to an eighth of a power of two, so that most hits are
+ * of the very same size; a block that is up to a half larger will do, so that programs at many
+ * sizes do not keep blocks for each. */
 enum { CACHE_BLOCKS = 32, CACHE_MIN = 1 << 14 };
 #ifdef CFX_SANITIZE
 static const size_t cache_most = 0; /* every free is seen, and what is read behind a block */
@@ -60,21 +63,31 @@ static size_t block_size(size_t size) {
     return (size + step - 1) / step * step;
 }
 
+/* The smallest of the blocks that are large enough and not much larger; -1: there is none. */
+static int find_kept(const struct cfx__block_cache *c, size_t rounded) {
+    int best = -1;
+    for (int i = c->len - 1; i >= 0; i--) {
+        const size_t size = c->block[i].size;
+        if (size >= rounded && size - rounded <= rounded / 2 &&
+            (best < 0 || size < c->block[best].size))
+            best = i;
+    }
+    return best;
+}
+
 void *cfx__block_alloc(size_t size) {
     struct cfx__block_cache *c = cfx__ctx()->storage_cache;
     size_t rounded = block_size(size);
     if (rounded < size)
         return NULL;
-    if (rounded >= CACHE_MIN && c)
-        for (int i = c->len - 1; i >= 0; i--)
-            if (c->block[i].size == rounded) {
-                void *p = c->block[i].p;
-                c->block[i] = c->block[--c->len];
-                c->bytes -= rounded;
-                cfx__poison(p, rounded);
-                return p;
-            }
-    return cfx__alloc_aligned(rounded ? rounded : 64);
+    const int i = rounded >= CACHE_MIN && c ? find_kept(c, rounded) : -1;
+    if (i < 0)
+        return cfx__alloc_aligned(rounded ? rounded : 64);
+    void *p = c->block[i].p;
+    c->bytes -= c->block[i].size;
+    c->block[i] = c->block[--c->len];
+    cfx__poison(p, rounded);
+    return p;
 }
 
 static bool is_kept(size_t rounded) {
@@ -95,14 +108,15 @@ void cfx__block_free(void *p, size_t size) {
         cfx__free(p);
         return;
     }
-    while (c->len && (c->len == CACHE_BLOCKS || c->bytes + rounded > cache_most)) {
+    const size_t whole = cfx__reserve_has(p) ? rounded : malloc_usable_size(p);
+    while (c->len && (c->len == CACHE_BLOCKS || c->bytes + whole > cache_most)) {
         cfx__free(c->block[0].p);
         c->bytes -= c->block[0].size;
         memmove(c->block, c->block + 1, (size_t)--c->len * sizeof c->block[0]);
     }
     c->block[c->len].p = p;
-    c->block[c->len++].size = rounded;
-    c->bytes += rounded;
+    c->block[c->len++].size = whole; /* it may have been found for something smaller */
+    c->bytes += whole;
 }
 
 void cfx__block_cache_release(struct cfx__block_cache **at) {

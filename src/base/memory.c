@@ -5,11 +5,24 @@
  * A reserve is address space that a thread sets aside on first use. Memory in it is given out in
  * a row and taken back when nothing of it is in use any more. */
 #include "base.h"
+#include "spare.h"
 
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+
+/* ---- sparing --------------------------------------------------------------------------------- */
+
+static _Atomic bool spares; /* see spare.h */
+
+bool cfx__memory_spare(bool on) {
+    const bool before = spares;
+    spares = on;
+    return before;
+}
+
+bool cfx__memory_spares(void) { return spares; }
 
 /* ---- counting -------------------------------------------------------------------------------- */
 

@@ -154,3 +154,23 @@ TEST(much_memory_is_asked_for_before_it_is_taken) {
     CHECK(!cfx__memory_wanted(SIZE_MAX / 2));
     CHECK_ERROR("out of memory: 9223372036854775807 bytes could not be allocated");
 }
+
+#ifndef CFX_SANITIZE
+/* A block that was freed serves what is somewhat smaller, and is as large as it was afterwards. */
+TEST(freed_blocks_serve_smaller_needs) {
+    const size_t size = 3 << 20;
+    void *p = cfx__block_alloc(size);
+    if (!CHECK(p != NULL))
+        return;
+    cfx__block_free(p, size);
+    void *smaller = cfx__block_alloc(size - size / 4);
+    CHECK(smaller == p);
+    cfx__block_free(smaller, size - size / 4);
+    void *again = cfx__block_alloc(size);
+    CHECK(again == p);
+    cfx__block_free(again, size);
+    void *other = cfx__block_alloc(size / 4); /* too small for it */
+    CHECK(other != p);
+    cfx__block_free(other, size / 4);
+}
+#endif

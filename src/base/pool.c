@@ -15,7 +15,8 @@
  *
  * Waking a helper that sleeps costs the caller more than small work is worth. So work is begun
  * alone, and helpers are woken once as much time went by as waking one takes: that is measured.
- * Work that is dense in time is given to helpers at once, work that is rare and small never is.
+ * Work that is dense in time is given to helpers at once, work that is rare and small never is. And
+ * it is given to as many as it is worth (worth.c): a small kernel stays with its caller.
  *
  * Which piece is which depends on the number of threads allowed alone, not on who was idle, so
  * results are the same from run to run. */
@@ -23,7 +24,9 @@
 #include "cores.h"
 #include "held.h"
 #include "pool.h"
+#include "worth.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -95,12 +98,13 @@ static struct {
     atomic_int plans;     /* that run now */
     atomic_bool ending;   /* no helper starts any more */
     atomic_int wake_ns;   /* what waking a helper took lately */
+    cfx__worth worth;     /* what regions took */
     bool forks;           /* what happens when the process forks is arranged for */
     helper helper[MOST];
     atomic_bool watched;
     atomic_size_t nspans;
     cfx__pool_span spans[CFX__POOL_SPANS];
-} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake_ns = WAKE_NS};
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake_ns = WAKE_NS, .worth.giving = CFX__GIVING_NS};
 
 static _Thread_local bool inside; /* a piece is being done: what it calls runs alone */
 
@@ -109,6 +113,7 @@ static _Thread_local struct {
     cfx__cores cores; /* as of when its last plan began; none: not asked yet */
     int64_t worked;   /* what of its time went to regions of late */
     int64_t ended;    /* when the last one did */
+    int nth;          /* regions since its last plan began */
 } caller;
 
 /* ---- waiting --------------------------------------------------------------------------------- */
@@ -229,18 +234,21 @@ static int64_t begin_of(const region *r, int p) {
 typedef struct loan loan;
 static void lend_late(region *r, loan *l);
 
-/* Takes pieces until there are none: those of share `number` first, then others'. */
-static void work_on(region *r, int number, loan *late) {
+/* Takes pieces until there are none: those of share `number` first, then others'. How many. */
+static int work_on(region *r, int number, loan *late) {
+    int done = 0;
     inside = true;
     for (int i = 0; i < r->threads; i++) {
         share *s = &r->shares[(number + i) % r->threads];
         for (int p; (p = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed)) < s->end;) {
             r->body(r->arg, begin_of(r, p), begin_of(r, p + 1));
+            done++;
             if (late)
                 lend_late(r, late);
         }
     }
     inside = false;
+    return done;
 }
 
 /* Moves this thread's error to where the caller looks. */
@@ -505,11 +513,19 @@ static void note_time(int64_t begin, int64_t end) {
     caller.ended = end;
 }
 
+/* The region that comes at this place of a plan, over as many elements. */
+static uint64_t key_of(const region *r) {
+    const uint64_t key = cfx__hash_mix((uint64_t)(uintptr_t)r->body, (uint64_t)r->n);
+    return cfx__hash_mix(key, (uint64_t)caller.nth << 8 | (uint64_t)r->threads);
+}
+
 static void run_region(region *r) {
     if (!caller.cores.n)
         caller.cores = cfx__cores_allowed();
     const int most = caller.cores.n < r->threads ? caller.cores.n : r->threads;
-    loan l = {.wanted = most - 1, .start = cfx__clock_ns()};
+    const uint64_t key = key_of(r);
+    loan l = {.wanted = cfx__worth_helpers(&pool.worth, key, most - 1), .start = cfx__clock_ns()};
+    caller.nth += caller.nth < INT_MAX;
     pthread_mutex_init(&r->lock, NULL);
     for (int t = 0; t < r->threads; t++) {
         atomic_init(&r->shares[t].next, r->pieces * t / r->threads);
@@ -517,8 +533,14 @@ static void run_region(region *r) {
     }
     r->core = cfx__core_now();
     atomic_fetch_add(&pool.busy, 1);
-    lend(r, &l, caller.worked > atomic_load(&pool.wake_ns));
-    work_on(r, 0, &l);
+    const bool wakes = caller.worked > atomic_load(&pool.wake_ns);
+    lend(r, &l, wakes);
+    const int64_t given = l.n ? cfx__clock_ns() : l.start;
+    if (l.n && !wakes)
+        cfx__worth_note_giving(&pool.worth, l.n, given - l.start);
+    const int done = work_on(r, 0, &l);
+    if (done)
+        cfx__worth_note(&pool.worth, key, (cfx__clock_ns() - given) * r->pieces / done);
     take_back(l.helpers, l.n);
     atomic_fetch_sub(&pool.busy, 1);
     pthread_mutex_destroy(&r->lock);
@@ -546,5 +568,6 @@ void cfx__parallel(int64_t n, int64_t grain, cfx__parallel_fn *body, void *arg) 
 void cfx__parallel_plan(bool begins) {
     if (begins && caller.cores.n) /* the host may have moved this thread */
         caller.cores = cfx__cores_allowed();
+    caller.nth = begins ? 1 : 0;
     atomic_fetch_add(&pool.plans, begins ? 1 : -1);
 }

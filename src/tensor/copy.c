@@ -293,6 +293,21 @@ static bool same_strides(const cfx_tensor *a, const cfx_tensor *b) {
            !memcmp(a->stride, b->stride, (size_t)a->ndim * sizeof *a->stride);
 }
 
+/* In the order of dst's dimensions: of what goes to one element the last stays there. */
+static void copy_in_order(cfx_tensor *dst, const cfx_tensor *src) {
+    plan p = {.dst = dst->data, .src = src->data, .to = dst->dtype, .from = src->dtype,
+              .size = cfx_dtype_size(dst->dtype), .ndim = dst->ndim};
+    for (int i = 0; i < dst->ndim; i++) {
+        const int d = dst->ndim - 1 - i, other = src->ndim - 1 - i;
+        p.shape[i] = dst->shape[d];
+        p.ds[i] = dst->stride[d] * p.size;
+        p.ss[i] = other < 0 || src->shape[other] == 1
+                      ? 0
+                      : src->stride[other] * cfx_dtype_size(src->dtype);
+    }
+    copy_rows(&p, 0, dst->numel / p.shape[0]);
+}
+
 /* The way round for a src that lies in the memory of dst: first somewhere else. */
 static void copy_over(cfx_tensor *dst, const cfx_tensor *src) {
     if (dst->data == src->data && dst->dtype == src->dtype && same_strides(dst, src))
@@ -312,6 +327,10 @@ void cfx__tensor_copy(cfx_tensor *dst, const cfx_tensor *src) {
         return;
     if (unlikely(cfx__tensor_meets(dst, src))) {
         copy_over(dst, src);
+        return;
+    }
+    if (unlikely(cfx__tensor_shares_elements(dst))) {
+        copy_in_order(dst, src);
         return;
     }
     plan p;
@@ -376,6 +395,26 @@ bool cfx__tensor_overlaps_itself(const cfx_tensor *t) {
         if (t->shape[d] > 1 && t->stride[d] == 0)
             return true;
     return false;
+}
+
+bool cfx__tensor_shares_elements(const cfx_tensor *t) {
+    int order[CFX_MAX_DIMS];
+    int64_t reach = 0;
+    bool any = false;
+    if (likely(cfx__tensor_is_dense(t)) || !t->numel)
+        return false;
+    for (int i = 0; i < t->ndim; i++) {
+        int k = i;
+        for (; k > 0 && t->stride[order[k - 1]] > t->stride[i]; k--)
+            order[k] = order[k - 1];
+        order[k] = i;
+    }
+    for (int i = 0; i < t->ndim; i++) {
+        const int64_t size = t->shape[order[i]], stride = t->stride[order[i]];
+        any |= size > 1 && stride <= reach;
+        reach += (size - 1) * stride;
+    }
+    return any;
 }
 
 cfx__tensor_overlap cfx__tensor_overlap_of(const cfx_tensor *a, const cfx_tensor *b) {

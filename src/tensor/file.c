@@ -1,6 +1,6 @@
 /* Files: mapped whole for reading; for writing made without a name, synced and put in place. */
 #define _GNU_SOURCE /* O_TMPFILE */
-#include "tensor.h"
+#include "packed.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -86,6 +86,17 @@ cfx__file_mapping *cfx__file_map(const char *path) {
     m->size = (size_t)st.st_size;
     m->copied = copy;
     return m;
+}
+
+void cfx__file_unload(const cfx__storage *s) {
+    const cfx_obj *owner = s->release == cfx_drop ? s->owner : NULL;
+    if (!owner || owner->type != &mapping_type || s->version || s->foreign ||
+        ((const cfx__file_mapping *)owner)->copied)
+        return;
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)s->data;
+    const uintptr_t first = (from + page - 1) / page * page, end = (from + s->size) / page * page;
+    if (first < end) /* whole pages of its own: what lies beside it stays */
+        madvise((void *)first, end - first, MADV_DONTNEED);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

@@ -2,6 +2,8 @@
  * a few instructions; forms are counted, so one in use survives being dropped from the list. */
 #include "packed.h"
 
+#include "../base/spare.h"
+
 #include <time.h>
 
 enum { KEPT = 8 };
@@ -148,6 +150,8 @@ cfx__packed *cfx__packed_get(cfx__storage *s, uint64_t key, size_t size, cfx__pa
             f->key = key;
             f->version = place->version;
             cfx__packed_keep(s, f);
+            if (cfx__memory_spares())
+                cfx__file_unload(s);
         }
         take_out(s, place);
     }

@@ -15,6 +15,10 @@ typedef cfx__packed *cfx__packed_fn(void *user);
  * caller owns a count; NULL where it could not be made. */
 cfx__packed *cfx__packed_get(cfx__storage *s, uint64_t key, size_t size, cfx__packed_fn *make,
                              void *user);
+/* Gives back the pages of a storage that lies in a mapped file and was not written to (file.c);
+ * they are read again where somebody asks. Done with what a form was made of where the process
+ * spares memory (base/spare.h). */
+void cfx__file_unload(const cfx__storage *s);
 /* Fills the memory of a tensor. */
 typedef void cfx__packed_fill_fn(void *user, void *to);
 /* A tensor of numbers that are computed of a tensor's alone and of what the hash `by` says, by

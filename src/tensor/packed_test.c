@@ -4,7 +4,10 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "../base/spare.h"
+#include "files.h"
 #include "packed.h"
 #include "test.h"
 
@@ -83,4 +86,52 @@ TEST(forms_that_could_not_be_made_are_tried_again) {
     cfx_add_(t, 1);
     cfx_drop(cfx__packed_get(t->storage, 5, 64, make_slowly, &r));
     CHECK_INT(r.made, 2);
+}
+
+/* Bytes of the pages at `at` that are in memory, by what the system says of this process. */
+static long resident(const void *at) {
+    char line[512];
+    unsigned long from = 0, to = 0;
+    long kib = -1;
+    FILE *f = fopen("/proc/self/smaps", "r");
+    while (f && kib < 0 && fgets(line, sizeof line, f)) {
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+            continue;
+        if ((uintptr_t)at >= from && (uintptr_t)at < to)
+            sscanf(line, "Rss: %ld", &kib);
+    }
+    if (f)
+        fclose(f);
+    return kib * 1024;
+}
+
+static cfx__packed *make_sum(void *user) {
+    const cfx_tensor *t = user;
+    cfx__packed *f = cfx__packed_new(t->storage, 1, sizeof(double));
+    *(double *)f->data = cfx_tensor_get(cfx_sum(t), 0);
+    return f;
+}
+
+/* Ranks give back pages of a file whose numbers they have in another form; not what was written. */
+TEST(mapped_pages_are_given_back) {
+    enum { N = 1 << 18 };
+    const char *path = test_path("mapped.safetensors");
+    cfx_dict *file = cfx_dict_new();
+    cfx_dict_set(file, "a", cfx_tensor_value(cfx_ones(N)));
+    CHECK(cfx_safetensors_write(path, file, NULL));
+    for (int written = 0; written < 2; written++) CFX_SCOPE {
+        cfx_tensor *t = cfx_as_tensor(cfx_dict_get(cfx_safetensors_read(path), "a"));
+        if (written)
+            cfx_add_(t, 1);
+        cfx__memory_spare(true);
+        cfx__packed *f = cfx__packed_get(t->storage, 1, sizeof(double), make_sum, t);
+        cfx__memory_spare(false);
+        const long bytes = resident((const char *)t->data + N);
+        CHECK(written ? bytes >= N * 4 : bytes >= 0 && bytes < N);
+        CHECK(*(double *)f->data == (written ? 2 : 1) * N);
+        CHECK(cfx_tensor_get(cfx_sum(t), 0) == (written ? 2 : 1) * N);
+        cfx_drop(f);
+    }
+    unlink(path);
+    CHECK_OK();
 }

@@ -410,6 +410,7 @@ int64_t cfx_dim_from(cfx_site at, const cfx_tensor *t, int i) {
 
 int64_t cfx_dim(const cfx_tensor *t, int i) { return cfx_dim_from((cfx_site){0}, t, i); }
 
+/* Where element i lies, in elements; i is one of them. */
 static int64_t element_offset(const cfx_tensor *t, int64_t i) {
     int64_t at = 0;
     for (int d = t->ndim - 1; d >= 0; d--) {
@@ -440,9 +441,19 @@ static double element(const cfx_tensor *t, int64_t i) {
     return unlikely(t->quantizer != NULL) ? quantized_element(t, i, v) : v;
 }
 
+static void fail_element(const cfx_tensor *t, int64_t i) {
+    cfx_fail(CFX_INDEX_ERROR, (cfx_site){0},
+             "element %lld of a tensor of %lld elements%s cannot be read", (long long)i,
+             (long long)t->numel, t->data ? "" : " without data");
+}
+
 cfx_value cfx__tensor_get(const cfx_tensor *t, int64_t i) {
-    if (unlikely(!t->data))
+    if (unlikely(!t->data || !t->numel))
         return cfx_float(0);
+    if (unlikely(i < 0 || i >= t->numel)) {
+        fail_element(t, i);
+        return cfx_bad();
+    }
     const char *p = t->data + element_offset(t, i) * cfx_dtype_size(t->dtype);
     if (t->dtype == CFX_BOOL)
         return cfx_bool(*p != 0);
@@ -460,7 +471,7 @@ cfx_value cfx__tensor_get(const cfx_tensor *t, int64_t i) {
 }
 
 void cfx__tensor_set(cfx_tensor *t, int64_t i, cfx_value v) {
-    if (unlikely(!t->data))
+    if (unlikely(!t->data || !t->numel))
         return;
     char *p = t->data + element_offset(t, i) * cfx_dtype_size(t->dtype);
     if (v.tag == CFX_TAG_COMPLEX)
@@ -488,9 +499,7 @@ double cfx__tensor_number(const cfx_tensor *t, int64_t i) {
     if (!t || cfx__obj_is_bad(t))
         return 0;
     if (!t->data || i < 0 || i >= t->numel) {
-        cfx_fail(CFX_INDEX_ERROR, (cfx_site){0},
-                 "element %lld of a tensor of %lld elements%s cannot be read", (long long)i,
-                 (long long)t->numel, t->data ? "" : " without data");
+        fail_element(t, i);
         return 0;
     }
     return element(t, i);

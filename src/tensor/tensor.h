@@ -159,7 +159,8 @@ cfx_tensor *cfx__tensor_contiguous(const cfx_tensor *t);
 cfx_tensor *cfx__tensor_to_dtype(const cfx_tensor *t, cfx_dtype dtype);
 /* The same, and contiguous. */
 cfx_tensor *cfx__tensor_contiguous_as(const cfx_tensor *t, cfx_dtype dtype);
-/* dst[...] = src as it was before, broadcast and converted. Shapes are the caller's business. Here
+/* dst[...] = src as it was before, broadcast and converted. Shapes are the caller's business. Where
+ * elements of dst share memory, the last of what goes there in their order stays. Here
  * and below nothing is done where there is no data: a kernel may go on with what a failed call gave
  * it until it asks whether one did. */
 void cfx__tensor_copy(cfx_tensor *dst, const cfx_tensor *src);
@@ -170,6 +171,9 @@ cfx_value cfx__tensor_get(const cfx_tensor *t, int64_t i);
 void cfx__tensor_set(cfx_tensor *t, int64_t i, cfx_value number);
 /* Whether two tensors overlap partly, or one overlaps itself: writes to such are refused. */
 bool cfx__tensor_overlaps_itself(const cfx_tensor *t);
+/* Whether elements of a tensor share memory, or may: windows by as_strided and unfold. More than
+ * PyTorch looks at, so it is no reason to refuse; who writes while he reads asks. */
+bool cfx__tensor_shares_elements(const cfx_tensor *t);
 typedef enum { CFX__APART, CFX__SAME, CFX__PARTLY } cfx__tensor_overlap;
 cfx__tensor_overlap cfx__tensor_overlap_of(const cfx_tensor *a, const cfx_tensor *b);
 /* Whether the memory from the first element of a to its last has elements of b in it, or may have:
@@ -324,7 +328,8 @@ static inline uint16_t cfx__f16_store(float f) {
 /* Functions whose loops are worth a version for each generation of the machine's vector unit. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
     !defined(CFX_SANITIZE)
-#define CFX__SIMD __attribute__((target_clones("arch=x86-64-v3", "default")))
+#define CFX__SIMD                                                                                  \
+    __attribute__((target_clones("arch=x86-64-v3", "default")))
 #else
 #define CFX__SIMD
 #endif

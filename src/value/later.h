@@ -41,6 +41,10 @@ typedef struct cfx__later {
     bool (*may_read)(cfx_site at, const cfx_tensor *t);
     /* A call that has an argument with a gradient: records it. */
     cfx_value (*autograd)(cfx_site at, cfx_op *op, cfx_value *args);
+    /* A copy of t on a card; the bad tensor, with an error, where there is none. Scope. */
+    cfx_tensor *(*to_card)(cfx_site at, cfx_tensor *t, int card);
+    /* What runs graphs on a card; NULL, with an error, where there is none. */
+    const struct cfx_executor *(*card_executor)(int card);
     /* The executor of GraphModules and programs, unless another is chosen. */
     const struct cfx_executor *executor;
 } cfx__later;
