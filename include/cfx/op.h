@@ -193,6 +193,10 @@ CFX_API cfx_op *cfx_op_at(int i);
 /* Adds an operator of the caller's; the struct must stay. False, with an error, when the schema is
  * malformed or the name is taken. */
 CFX_API bool cfx_op_register(cfx_op *op);
+/* Takes such an operator out again: nobody finds it any more, and another may have its name. What
+ * has it already, as nodes of graphs, goes on with it: the struct must stay as long as they. False,
+ * with an error, when it is not registered. */
+CFX_API bool cfx_op_unregister(cfx_op *op);
 
 /* Targets, for handlers that call something else: an overload, or what a text names, a spelling
  * ("torch.sigmoid") or an overload ("aten.sigmoid.default"). A target is replaced whole: its fields

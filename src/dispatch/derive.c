@@ -198,7 +198,8 @@ void cfx__op_run_inplace(cfx_op_call *c, cfx__op_info *info) {
     }
     if (!castable(c, f.out[0]->dtype, self->dtype) || !apart(c, self, c->nargs, update) || c->fake)
         return;
-    if (f.out[0]->dtype == self->dtype && likely(!reads_written(c, self, update)))
+    if (f.out[0]->dtype == self->dtype &&
+        likely(!reads_written(c, self, update) && !cfx__tensor_shares_elements(self)))
         f.out[0] = self;
     else
         f.out[0] = cfx__tensor_empty(c->at, f.out[0]->dtype, false, self->ndim, self->shape, NULL);

@@ -107,6 +107,18 @@ TEST(in_place_reads_all_before_it_writes) {
     CHECK_OK();
 }
 
+/* The same of a window whose elements share memory: the last that is stored stays, as it does where
+ * the write is decomposed. */
+TEST(in_place_through_a_window_reads_all_before_it_writes) {
+    cfx_tensor *x = cfx_arange(5, CFX_KW(dtype, cfx_f32));
+    cfx_tensor *window = cfx_as_strided(x, cfx_list(3, 2), cfx_list(1, 1), 1);
+    cfx_tensor *by = cfx_reshape(cfx_arange(0, 60, 10, CFX_KW(dtype, cfx_f32)), cfx_list(3, 2));
+    cfx_add_(window, by);
+    CHECK_STR(cfx_str(x), "tensor([ 0.,  1., 22., 43., 54.])");
+    cfx_copy_(window, cfx_t(cfx_reshape(by, cfx_list(2, 3)))); /* in rows, however src lies */
+    CHECK_STR(cfx_str(x), "tensor([ 0.,  0., 10., 20., 50.])");
+}
+
 TEST(out_forms_resize_and_cast) {
     cfx_tensor *x = floats(2, (float[]){1, 2});
     cfx_tensor *out = cfx_tensor_new(CFX_F64, 1, (int64_t[]){0}, NULL);
@@ -252,6 +264,34 @@ TEST(an_operator_of_the_users_is_like_any_other) {
     static cfx_op broken = {.schema = "mine::broken(Tensor"};
     CHECK(!cfx_op_register(&broken));
     cfx_error_clear();
+}
+
+TEST(a_name_is_free_again_once_its_operator_is_unregistered) {
+    static cfx_op first = {.schema = "again::f(Tensor x, Scalar y=1) -> Tensor",
+                           .torch_ = "again.f",
+                           .decompose = plus_decompose};
+    static cfx_op other = {.schema = "again::f.str(Tensor x, str y) -> Tensor",
+                           .torch_ = "again.f",
+                           .decompose = plus_decompose};
+    static cfx_op second = {.schema = "again::f(Tensor x) -> Tensor",
+                            .torch_ = "again.f",
+                            .shape = twice_shape,
+                            .kernel = twice_kernel,
+                            .dtypes = CFX_IN(F32),
+                            .effects = CFX_CONTIGUOUS_ARGS};
+    cfx_tensor *x = cfx_ones(2);
+    CHECK(cfx_op_register(&first) && cfx_op_register(&other));
+    CHECK(cfx_op_unregister(&first));
+    CHECK(!cfx_op_find("again.f.default") && cfx_op_find("again.f.str") == &other);
+    CHECK_INT(cfx_fn_find("again.f")->n, 1);
+    CHECK_STR(cfx_str(cfx_op_do(&first, x)), "tensor([2., 2.])"); /* who has it goes on */
+    CHECK(!cfx_op_unregister(&first));
+    CHECK_ERROR("operator again::f.default is not registered");
+    CHECK(cfx_op_unregister(&other) && !cfx_fn_find("again.f"));
+    CHECK(cfx_op_register(&second));
+    CHECK_STR(cfx_str(cfx_py("again.f", x)), "tensor([2., 2.])");
+    CHECK(cfx_op_unregister(&second) && !cfx_fn_find("again::f"));
+    CHECK_OK();
 }
 
 TEST(names_are_found_in_their_own_namespace) {

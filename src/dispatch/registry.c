@@ -2,13 +2,11 @@
  *
  * The tables come from tools/genops, sorted at build time, so that nothing is done at start-up; a
  * schema is parsed when its operator is first used. In-place and out= forms, and operators of the
- * user's, are made at run time and kept in `extra`, under a lock, until the process ends. */
-#include "../base/given.h"
+ * user's, are made at run time and kept in cfx__op_extra, under a lock, until the process ends. */
 #include "derive.h"
+#include "registry.h"
 
 #include <cfx/ops.h>
-
-#include <pthread.h>
 
 typedef struct {
     const char *name;
@@ -17,11 +15,7 @@ typedef struct {
 
 #include "ops_table.inc"
 
-static struct {
-    pthread_mutex_t lock;
-    cfx__map ops; /* "mine::twice.default" to cfx_op */
-    cfx__map fns; /* "mine::twice" and spellings to cfx_fn */
-} extra = {.lock = PTHREAD_MUTEX_INITIALIZER};
+cfx__extra_ops cfx__op_extra = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- info ------------------------------------------------------------------------------------ */
 
@@ -38,12 +32,10 @@ static int plain_returns(const cfx__schema *s) {
     return s->nrets <= CFX_MAX_OUTS ? s->nrets : 0;
 }
 
-enum { NAME_MAX_LEN = 256 };
-
-static bool join(char *key, const char *ns, const char *base, const char *overload) {
-    int n = snprintf(key, NAME_MAX_LEN, "%s::%s%s%s", ns, base, overload ? "." : "",
+bool cfx__op_join(char *key, const char *ns, const char *base, const char *overload) {
+    int n = snprintf(key, CFX__OP_NAME_MAX, "%s::%s%s%s", ns, base, overload ? "." : "",
                      overload ? overload : "");
-    return n > 0 && n < NAME_MAX_LEN;
+    return n > 0 && n < CFX__OP_NAME_MAX;
 }
 
 /* The place of the operator of this full name among those written down; -1: none. */
@@ -63,9 +55,9 @@ static int find_index(const char *key) {
 
 /* What its file says, or else what its columns do. */
 static cfx__op_family family_of(const cfx_op *op, const cfx__schema *s) {
-    char key[NAME_MAX_LEN];
+    char key[CFX__OP_NAME_MAX];
     const char *overload = *s->overload ? s->overload : "default";
-    int i = join(key, s->ns, s->name, overload) ? find_index(key) : -1;
+    int i = cfx__op_join(key, s->ns, s->name, overload) ? find_index(key) : -1;
     return i >= 0 && all_families[i]     ? all_families[i]
            : op->view                    ? CFX__OP_VIEW
            : op->effects & CFX_RANDOM    ? CFX__OP_RANDOM
@@ -283,14 +275,14 @@ static bool has_inplace(const cfx__op_info *f) {
 
 /* The form kept at *place, made at first use; schema is freed where it is not needed. */
 static cfx_op *derived_once(cfx_op **place, cfx_op *functional, char *schema, cfx__op_form form) {
-    pthread_mutex_lock(&extra.lock);
+    pthread_mutex_lock(&cfx__op_extra.lock);
     cfx_op *made = *place;
     if (made)
         cfx__free(schema);
     else
         made = derived_new(functional, schema, form);
     __atomic_store_n(place, made, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&extra.lock);
+    pthread_mutex_unlock(&cfx__op_extra.lock);
     return made;
 }
 
@@ -330,7 +322,7 @@ typedef struct {
     const char *ns, *base, *overload;
 } full_name;
 
-static cfx_op *find_written(const char *key) {
+cfx_op *cfx__op_written(const char *key) {
     int i = find_index(key);
     return i < 0 ? NULL : all_ops[i];
 }
@@ -355,16 +347,16 @@ static const cfx_fn *find_in(const named_fn *list, int n, const char *name) {
 }
 
 static const cfx_fn *find_extra_fn(const char *name) {
-    pthread_mutex_lock(&extra.lock);
-    const cfx_fn *fn = cfx__map_get(&extra.fns, name);
-    pthread_mutex_unlock(&extra.lock);
+    pthread_mutex_lock(&cfx__op_extra.lock);
+    const cfx_fn *fn = cfx__map_get(&cfx__op_extra.fns, name);
+    pthread_mutex_unlock(&cfx__op_extra.lock);
     return fn;
 }
 
 /* The function called ns::base. */
 static const cfx_fn *find_fn(const char *ns, const char *base) {
-    char key[NAME_MAX_LEN];
-    if (!join(key, ns, base, NULL))
+    char key[CFX__OP_NAME_MAX];
+    if (!cfx__op_join(key, ns, base, NULL))
         return NULL;
     const cfx_fn *fn = find_in(all_fns, COUNT(all_fns), key);
     return fn ? fn : find_extra_fn(key);
@@ -376,7 +368,7 @@ const cfx_fn *cfx__fn_of(cfx_op *op) {
 }
 
 static cfx_op *find_inplace(full_name name) {
-    char base[NAME_MAX_LEN];
+    char base[CFX__OP_NAME_MAX];
     size_t n = strlen(name.base) - 1;
     memcpy(base, name.base, n);
     base[n] = 0;
@@ -392,7 +384,7 @@ static cfx_op *find_inplace(full_name name) {
 
 static cfx_op *find_out(full_name name) {
     const cfx_fn *fn = find_fn(name.ns, name.base);
-    char text[NAME_MAX_LEN];
+    char text[CFX__OP_NAME_MAX];
     for (int k = 0; fn && k < 2 * fn->n; k++) { /* rows that name their form first */
         int i = k % fn->n;
         const cfx__op_info *f = cfx__op_info_of(fn->ops[i]);
@@ -405,15 +397,15 @@ static cfx_op *find_out(full_name name) {
 
 /* The operator of exactly this name: written down, registered, or derived. */
 static cfx_op *find_full(full_name name) {
-    char key[NAME_MAX_LEN];
-    if (!join(key, name.ns, name.base, name.overload))
+    char key[CFX__OP_NAME_MAX];
+    if (!cfx__op_join(key, name.ns, name.base, name.overload))
         return NULL;
-    cfx_op *op = find_written(key);
+    cfx_op *op = cfx__op_written(key);
     if (op)
         return op;
-    pthread_mutex_lock(&extra.lock);
-    op = cfx__map_get(&extra.ops, key);
-    pthread_mutex_unlock(&extra.lock);
+    pthread_mutex_lock(&cfx__op_extra.lock);
+    op = cfx__map_get(&cfx__op_extra.ops, key);
+    pthread_mutex_unlock(&cfx__op_extra.lock);
     if (op)
         return op;
     size_t n = strlen(name.base);
@@ -422,7 +414,7 @@ static cfx_op *find_full(full_name name) {
 }
 
 cfx_op *cfx_op_find(const char *name) {
-    char text[NAME_MAX_LEN];
+    char text[CFX__OP_NAME_MAX];
     size_t n = name ? strlen(name) : 0;
     if (!n || n >= sizeof text)
         return NULL;
@@ -465,7 +457,7 @@ const cfx_fn *cfx_fn_find(const char *name) {
     if (colons)
         return find_in(all_fns, COUNT(all_fns), name);
     if (dot) {
-        char ns[NAME_MAX_LEN];
+        char ns[CFX__OP_NAME_MAX];
         size_t n = (size_t)(dot - name);
         if (n >= sizeof ns)
             return NULL;
@@ -483,7 +475,7 @@ static const char *const builtins[] = {"fft", "linalg", "special"};
 /* "torch.fft.fft" for such a builtin one, "F.relu" in full, and where torch.split is at home; NULL
  * for other names. */
 static const named_fn *find_home(const char *name) {
-    char full[NAME_MAX_LEN];
+    char full[CFX__OP_NAME_MAX];
     bool f = !strncmp(name, "F.", 2), top = !strncmp(name, "torch.", 6) && !strchr(name + 6, '.');
     int n = 0;
     if (f || top)
@@ -540,60 +532,4 @@ const cfx_fn *cfx__fn_named_inplace(const char *name, const char **own) {
     }
     *own = cfx__text_format("%s_", *own);
     return fn;
-}
-
-/* ---- the user's own -------------------------------------------------------------------------- */
-
-/* A function of the user's, and what it was before its last overload came: that may be in use. */
-typedef struct {
-    cfx_fn fn;
-    const cfx_fn *before;
-} own_fn;
-
-/* Adds one more overload to the function called `name`, as a new function. */
-static void add_overload(const char *name, const char *shown, cfx_op *op) {
-    const cfx_fn *before = cfx__map_get(&extra.fns, name);
-    int n = before ? before->n : 0;
-    cfx_op **ops = cfx__alloc((size_t)(n + 1) * sizeof *ops);
-    own_fn *own = cfx__alloc(sizeof *own);
-    if (n)
-        memcpy(ops, before->ops, (size_t)n * sizeof *ops);
-    ops[n] = op;
-    *own = (own_fn){{shown, n + 1, ops}, before};
-    cfx__map_set(&extra.fns, before ? name : cfx__text_copy(name, strlen(name)), &own->fn);
-}
-
-bool cfx_op_register(cfx_op *op) {
-    cfx__op_info *info = cfx__given((cfx_site){0}, op, "operator") ? cfx__op_info_of(op) : NULL;
-    if (!info)
-        return false;
-    cfx__schema *s = info->schema;
-    if (!op->kernel && !op->decompose && !op->view) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-                 "operator %s::%s has neither kernel, view nor decompose", s->ns, s->name);
-        return false;
-    }
-    char key[NAME_MAX_LEN], name[NAME_MAX_LEN];
-    if (!join(key, s->ns, s->name, *s->overload ? s->overload : "default") ||
-        !join(name, s->ns, s->name, NULL)) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "the name of operator %.40s... is too long",
-                 s->name);
-        return false;
-    }
-    pthread_mutex_lock(&extra.lock);
-    bool taken = find_written(key) || cfx__map_get(&extra.ops, key);
-    if (!taken) {
-        cfx__map_set(&extra.ops, cfx__text_copy(key, strlen(key)), op);
-        add_overload(name, s->name, op);
-        for (const char *at = op->torch_; at && *at;) {
-            size_t n = strcspn(at, " ");
-            snprintf(name, sizeof name, "%.*s", (int)n, at);
-            add_overload(name, s->name, op);
-            at += n + (at[n] == ' ');
-        }
-    }
-    pthread_mutex_unlock(&extra.lock);
-    if (taken)
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "operator %s is registered already", key);
-    return !taken;
 }
