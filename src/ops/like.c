@@ -129,3 +129,14 @@ bool is_writable(cfx_op_call *c, const cfx_tensor *t) {
                 "operation.");
     return !op_failed();
 }
+
+void copy_gaps(cfx_tensor *copy, const cfx_tensor *self) {
+    int64_t reach = 1, one = 1;
+    if (likely(cfx__tensor_is_dense(self)) || !self->numel || !self->data || !copy->data ||
+        memcmp(copy->stride, self->stride, (size_t)self->ndim * sizeof *self->stride))
+        return;
+    for (int i = 0; i < self->ndim; i++)
+        reach += (self->shape[i] - 1) * self->stride[i];
+    cfx__tensor_copy(cfx__tensor_alias(copy, 1, &reach, &one, copy->offset),
+                     cfx__tensor_alias(self, 1, &reach, &one, self->offset));
+}

@@ -27,9 +27,18 @@ typedef double _Complex c128_t;
             p3 = NUMBER_##from(T, 3);                                                              \
     (void)p0, (void)p1, (void)p2, (void)p3
 
+/* Vectors of floats are as wide as they get; loops of other types wait for memory. */
+#define LOOP_SIMD_float CFX__SIMD_WIDE
+#define LOOP_SIMD_double CFX__SIMD
+#define LOOP_SIMD_int64_t CFX__SIMD
+#define LOOP_SIMD_uint64_t CFX__SIMD
+#define LOOP_SIMD_uint8_t CFX__SIMD
+#define LOOP_SIMD_c64_t CFX__SIMD
+#define LOOP_SIMD_c128_t CFX__SIMD
+
 /* The loops themselves: results of type R from operands of type T_. */
 #define LOOP1(fn, T_, R, from, ...)                                                                \
-    CFX__SIMD static void fn(void *const *p_, int64_t n_, const void *params) {                    \
+    LOOP_SIMD_##T_ static void fn(void *const *p_, int64_t n_, const void *params) {               \
         typedef T_ T;                                                                              \
         LOOP_PARAMS(T, from);                                                                      \
         R *o_ = p_[0];                                                                             \
@@ -40,7 +49,7 @@ typedef double _Complex c128_t;
         }                                                                                          \
     }
 #define LOOP2(fn, T_, R, from, ...)                                                                \
-    CFX__SIMD static void fn(void *const *p_, int64_t n_, const void *params) {                    \
+    LOOP_SIMD_##T_ static void fn(void *const *p_, int64_t n_, const void *params) {               \
         typedef T_ T;                                                                              \
         LOOP_PARAMS(T, from);                                                                      \
         R *o_ = p_[0];                                                                             \
@@ -51,7 +60,7 @@ typedef double _Complex c128_t;
         }                                                                                          \
     }
 #define LOOP3(fn, T_, R, from, ...)                                                                \
-    CFX__SIMD static void fn(void *const *p_, int64_t n_, const void *params) {                    \
+    LOOP_SIMD_##T_ static void fn(void *const *p_, int64_t n_, const void *params) {               \
         typedef T_ T;                                                                              \
         LOOP_PARAMS(T, from);                                                                      \
         R *o_ = p_[0];                                                                             \

@@ -58,6 +58,8 @@ typedef struct cfx__layer {
                                  contiguous, what is read when it runs is fake and lies as it
                                  will; out[0]: the result, fake, as it will lie */
     int input;                /* the argument that is read when it runs */
+    bool batches;             /* the program is for many batches: the first size of the result is a
+                                 symbol there */
     cfx__epilogue epilogue;
     cfx__integers integers;   /* what epilogue.integers points to, in layers that are kept */
     cfx__narrow narrow;       /* the same of epilogue.narrow */

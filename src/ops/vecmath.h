@@ -2,8 +2,9 @@
  *
  * libmvec has vector forms of the functions of <math.h>, good to 4 units in the last place; the
  * declarations here tell the compiler of them. exp and log of floats are written out: more exact,
- * and as fast for all arguments (libmvec leaves its fast path where a result is subnormal). Write
- * vexp, vlog and vsigmoid for those; everything else by its name in <tgmath.h>. */
+ * and as fast for all arguments (libmvec leaves its fast path where a result is subnormal). So is
+ * erf, which is as good as libmvec's and takes half its time. Write vexp, vlog, verf and vsigmoid
+ * for those; everything else by its name in <tgmath.h>. */
 #ifndef CFX__VECMATH_H
 #define CFX__VECMATH_H
 
@@ -32,6 +33,14 @@ VECTOR1(tanh) VECTOR2(atan2) VECTOR2(hypot) VECTOR2(pow)
 
 #include <tgmath.h>
 #undef I /* complex.h's; the loops name the imaginary unit themselves */
+
+/* CFX__SIMD for functions that compute much for each float: with AVX-512 too. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(CFX_SANITIZE)
+#define CFX__SIMD_WIDE                                                                             \
+    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define CFX__SIMD_WIDE
+#endif
 
 typedef union {
     float f;
@@ -84,11 +93,38 @@ static inline float vlog_f32(float x) {
     return x < 0.f || x != x ? NAN : y;
 }
 
+/* erf x: x P(x^2) / Q(x^2), whose coefficients are all positive, so that nothing cancels; 1 where
+ * that is nearest. Sizes are compared as integers, in which there is an order of NaN too. */
+static inline float verf_f32(float x) {
+    const uint32_t one = 0x3f800000u, enough = 0x407ad445u; /* 3.9192059 */
+    const float_bits given = {x};
+    const uint32_t sign = given.u & 0x80000000u, size = given.u & 0x7fffffffu;
+    const float_bits at = {.u = size < enough ? size : enough};
+    const float s = at.f * at.f;
+    float p = 0x1.129d7p-19f, q = 0x1.3f2ab4p-15f;
+    p = p * s + 0x1.2aacc2p-12f;
+    p = p * s + 0x1.ee7422p-9f;
+    p = p * s + 0x1.b04828p-5f;
+    p = p * s + 0x1.865416p-3f;
+    p = p * s + 0x1.20dd76p+0f;
+    q = q * s + 0x1.311648p-10f;
+    q = q * s + 0x1.eaf56p-7f;
+    q = q * s + 0x1.d3af9ep-4f;
+    q = q * s + 0x1.012574p-1f;
+    q = q * s + 1.f;
+    const float_bits y = {at.f * p / q};
+    const uint32_t most = size < enough && y.u < one ? y.u : one;
+    const float_bits result = {.u = most | sign};
+    return x != x ? x : result.f;
+}
+
 static inline double vexp_f64(double x) { return exp(x); }
 static inline double vlog_f64(double x) { return log(x); }
+static inline double verf_f64(double x) { return erf(x); }
 
 #define vexp(x) _Generic((x), float: vexp_f32, double: vexp_f64)(x)
 #define vlog(x) _Generic((x), float: vlog_f32, double: vlog_f64)(x)
+#define verf(x) _Generic((x), float: verf_f32, double: verf_f64)(x)
 #define vsigmoid(x) (1 / (1 + vexp(-(x))))
 
 #endif

@@ -11,14 +11,6 @@ enum {
     PAD = 16
 };
 
-/* Rows are long enough for the widest vectors. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(CFX_SANITIZE)
-#define WIDEST                                                                                     \
-    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define WIDEST CFX__SIMD
-#endif
-
 typedef struct {
     const flash *f;
     bf16_way way; /* BF16_NONE: in float32 */
@@ -170,7 +162,7 @@ static void pack_heads(void *arg, int64_t begin, int64_t end) {
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* Adds the mask to the scores of one row. */
-WIDEST static void mask_row(const flash *f, const char *mask, float *s, int64_t keys) {
+CFX__SIMD_WIDE static void mask_row(const flash *f, const char *mask, float *s, int64_t keys) {
     const int64_t step = f->ms[3];
     if (f->mask_bool) {
         const uint8_t *m = (const uint8_t *)mask;
@@ -183,7 +175,7 @@ WIDEST static void mask_row(const flash *f, const char *mask, float *s, int64_t 
     }
 }
 
-WIDEST static float largest(const float *s, int64_t n, float most) {
+CFX__SIMD_WIDE static float largest(const float *s, int64_t n, float most) {
 #pragma omp simd reduction(max : most)
     for (int64_t j = 0; j < n; j++)
         most = s[j] > most ? s[j] : most;
@@ -191,7 +183,7 @@ WIDEST static float largest(const float *s, int64_t n, float most) {
 }
 
 /* s = exp(s - most); returns the sum. */
-WIDEST static float exponentials(float *s, int64_t n, float most) {
+CFX__SIMD_WIDE static float exponentials(float *s, int64_t n, float most) {
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < n; j++) {
@@ -201,7 +193,7 @@ WIDEST static float exponentials(float *s, int64_t n, float most) {
     return sum;
 }
 
-WIDEST static void scaled(const float *from, int64_t n, float by, float *to) {
+CFX__SIMD_WIDE static void scaled(const float *from, int64_t n, float by, float *to) {
     for (int64_t i = 0; i < n; i++)
         to[i] = from[i] * by;
 }

@@ -367,6 +367,7 @@ static cfx__ready *make_convolution(const cfx__layer *l) {
     conv v;
     if (!read_layer(l, &v, &o))
         return NULL;
+    v.batches = l->batches;
     return e->integers ? int8_conv_ready(&v, &o, e) : conv_ready(&v, &o, e);
 }
 

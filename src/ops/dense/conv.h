@@ -14,6 +14,7 @@ typedef struct {
     int64_t batch, groups;
     int64_t ic, oc; /* channels of src and dst, of all groups together */
     int64_t in[3], out[3], kernel[3], stride[3], pad[3], dilation[3];
+    int64_t batches; /* of layers: 1 where there will be others of the same weights */
 } conv;
 
 /* What to compute; the other two operands are given. */

@@ -262,10 +262,10 @@ bool conv_onednn(cfx_op_call *c, const conv *v, const conv_operands *o) {
                   .bias = o->bias && o->what == CONV_DST,
                   .last = last,
                   .threads = cfx_get_num_threads()};
-    int before = onednn_begin();
+    const onednn_before before = onednn_begin();
     conv_plan *p = plan_for(&k);
     bool ok = !p->failed && execute(c, p, o);
-    onednn_end(before);
+    onednn_end(&before);
     if (ok && o->bias && o->what == CONV_SRC) {
         const int64_t points = v->in[0] * v->in[1] * v->in[2];
         bias_work w = {v, last, (const float *)o->bias->data, (float *)o->src->data};

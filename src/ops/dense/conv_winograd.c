@@ -66,15 +66,30 @@ static double cost(const conv *v, int64_t rows, int points, bool transforms) {
     return points * ((double)rows * (1 + each) + WEIGHT);
 }
 
+/* What the convolution costs by patches of this side; 0: by none. */
+static double cost_by(const conv *v, int patch) {
+    return patch ? cost(v, tiles_of(v, patch - 2), patch * patch, true)
+                 : cost(v, v->batch * v->out[1] * v->out[2], 9, false);
+}
+
+static int cheapest(const conv *v) {
+    const double direct = cost_by(v, 0), two = cost_by(v, 4), four = cost_by(v, 6);
+    return four <= two && four < direct ? 6 : two < direct ? 4 : 0;
+}
+
+/* Each side has weights of its own, several times the plain ones. So a program for many batches has
+ * those that suit a single image, unless others are far cheaper. */
 int conv_winograd_patch(const conv *v) {
+    const double far = 1.5;
     const int64_t *k = v->kernel, least = tile_width();
     if (v->dims != 2 || v->groups != 1 || k[1] != 3 || k[2] != 3 || v->stride[1] != 1 ||
         v->stride[2] != 1 || v->dilation[1] != 1 || v->dilation[2] != 1 || v->ic < least ||
         v->oc < least)
         return 0;
-    const double direct = cost(v, v->batch * v->out[1] * v->out[2], 9, false);
-    const double four = cost(v, tiles_of(v, 4), 36, true), two = cost(v, tiles_of(v, 2), 16, true);
-    return four <= two && four < direct ? 6 : two < direct ? 4 : 0;
+    conv one = *v;
+    one.batch = 1;
+    const int best = cheapest(v), single = cheapest(&one);
+    return v->batches && cost_by(v, single) < far * cost_by(v, best) ? single : best;
 }
 
 size_t conv_winograd_weights(const conv *v, int patch) {

@@ -134,3 +134,21 @@ TEST(winograd_keeps_what_is_not_finite_in_its_tile) {
     }
     cfx__free(src), cfx__free(w), cfx__free(y);
 }
+
+/* Weights are packed once for the batches of a program that says that it has several. */
+TEST(the_patches_of_a_convolution_of_many_batches_are_those_of_one_image) {
+    static const int64_t layers[][2] = {{64, 56}, {128, 28}, {256, 14}, {512, 7}};
+    for (int i = 0; i < (int)(sizeof layers / sizeof *layers); i++)
+        for (int64_t batch = 2; batch < 9; batch++) {
+            const int64_t c = layers[i][0], size = layers[i][1];
+            const conv one = shape_of(1, c, c, size, size, 1);
+            conv many = shape_of(batch, c, c, size, size, 1);
+            many.batches = true;
+            CHECK_INT(conv_winograd_patch(&many), conv_winograd_patch(&one));
+        }
+    conv most = shape_of(8, 512, 512, 7, 7, 1);
+    CHECK_INT(conv_winograd_patch(&most), 6); /* the only batch there is */
+    most = shape_of(256, 512, 512, 4, 4, 1);
+    most.batches = true;
+    CHECK_INT(conv_winograd_patch(&most), 6); /* far cheaper */
+}

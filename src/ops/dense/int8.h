@@ -50,16 +50,18 @@ bool int8_has_dots(void);
 /* Columns of a panel and the most rows of a tile, on this machine. */
 int int8_columns(void);
 int int8_rows(void);
-/* Packs weights whose element in row i of run r and column j is w[at[r * length + i] + j * col];
- * false, with an error, without memory. On the threads allowed. */
+/* Weights whose element in row i of run r and column j is w[at[r * length + i] + j * col]. */
 typedef struct {
     int64_t runs, length, n;
     const int8_t *w;
     const int64_t *at;
     int64_t col;
 } int8_matrix;
-bool int8_pack(int8_weights *to, const int8_matrix *m);
-void int8_weights_free(int8_weights *w);
+/* The bytes that they take packed, in whole lines; where they are in such memory; and packs them
+ * there, on the threads allowed. */
+size_t int8_weights_size(const int8_matrix *m);
+int8_weights int8_weights_in(const int8_matrix *m, void *memory);
+void int8_pack(const int8_weights *to, const int8_matrix *m);
 /* Computes `rows` rows of a panel, int8_rows() at most. */
 void int8_tile_run(const int8_tile *t, int rows);
 void int8_dots(const int8_tile *t, int rows); /* by the machine's own products, where it has them */
@@ -107,9 +109,10 @@ typedef struct {
     uint8_t zero;
 } int8_lone_work;
 
-/* False, with an error, without memory. */
-bool int8_lone_pack(int8_lone *to, const conv *v, const int8_t *w);
-void int8_lone_free(int8_lone *l);
+/* The same three for these. */
+size_t int8_lone_size(const conv *v);
+int8_lone int8_lone_in(const conv *v, void *memory);
+void int8_lone_pack(const int8_lone *to, const int8_t *w);
 /* Computes on the threads allowed; false, with an error, without memory. */
 bool int8_lone_run(const int8_lone_work *w);
 /* The same by the machine's dot products: bytes of the weights, making them, bytes of room that a

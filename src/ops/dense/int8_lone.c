@@ -8,27 +8,35 @@ enum { BLOCK = 64, TAPS = 64 }; /* channels that are summed in registers; taps a
 
 static int64_t taps_of(const conv *v) { return v->kernel[1] * v->kernel[2]; }
 
-bool int8_lone_pack(int8_lone *to, const conv *v, const int8_t *w) {
+static size_t weights_size(const conv *v) {
+    const size_t size = int8_has_dots() ? int8_lone_dots_size(v)
+                                        : (size_t)(taps_of(v) * v->ic) * sizeof(int16_t);
+    return (size + TILE_LINE - 1) / TILE_LINE * TILE_LINE;
+}
+
+size_t int8_lone_size(const conv *v) {
+    return weights_size(v) + (size_t)v->ic * sizeof(int32_t);
+}
+
+int8_lone int8_lone_in(const conv *v, void *memory) {
+    return (int8_lone){.v = *v,
+                       .weights = memory,
+                       .sums = (int32_t *)((char *)memory + weights_size(v))};
+}
+
+void int8_lone_pack(const int8_lone *to, const int8_t *w) {
+    const conv *v = &to->v;
     const int64_t taps = taps_of(v);
     const bool dots = int8_has_dots();
-    *to = (int8_lone){.v = *v};
-    to->weights = cfx__alloc_aligned(dots ? int8_lone_dots_size(v)
-                                      : (size_t)(taps * v->ic) * sizeof(int16_t));
-    to->sums = to->weights ? cfx__alloc0((size_t)v->ic * sizeof *to->sums) : NULL;
-    for (int64_t c = 0; to->sums && c < v->ic; c++)
+    memset(to->sums, 0, (size_t)v->ic * sizeof *to->sums);
+    for (int64_t c = 0; c < v->ic; c++)
         for (int64_t t = 0; t < taps; t++) {
             to->sums[c] += w[c * taps + t];
             if (!dots)
                 ((int16_t *)to->weights)[t * v->ic + c] = w[c * taps + t];
         }
-    if (to->sums && dots)
+    if (dots)
         int8_lone_dots_pack(v, w, to->weights);
-    return to->sums != NULL;
-}
-
-void int8_lone_free(int8_lone *l) {
-    cfx__free(l->weights);
-    cfx__free(l->sums);
 }
 
 /* ---- the plain way --------------------------------------------------------------------------- */

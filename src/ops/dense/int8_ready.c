@@ -2,6 +2,7 @@
  * bounds and rounding of the result in one go. */
 #include "int8.h"
 
+#include "../../tensor/packed.h"
 #include "../dense.h"
 #include "../ops.h"
 
@@ -9,6 +10,7 @@
 
 typedef struct {
     cfx__ready pub;
+    cfx__packed *packed; /* counted: the memory of the weights, which other kernels share */
     int8_weights *w;    /* of each group */
     int8_lone lone;
     int8_finish finish;
@@ -20,10 +22,8 @@ typedef struct {
 
 static void kernel_free(void *obj) {
     kernel *k = obj;
-    for (int64_t g = 0; k->w && g < k->v.groups; g++)
-        int8_weights_free(&k->w[g]);
+    cfx_drop(k->packed);
     cfx__free(k->w);
-    int8_lone_free(&k->lone);
     cfx__free(k->finish.scale);
     cfx__free(k->finish.bias);
     cfx__free(k->finish.start);
@@ -162,21 +162,75 @@ static void read_columns(kernel *k, const cfx__epilogue *e, const cfx_tensor *bi
     k->dynamic = q->dynamic;
 }
 
+/* ---- weights --------------------------------------------------------------------------------- */
+
+/* Weights that are to be packed: one channel a group, or matrices one after the other. */
+typedef struct {
+    const cfx_tensor *w;
+    const conv *lone;  /* NULL: matrices */
+    int8_matrix first; /* that of the first group, and */
+    int64_t groups, apart; /* elements to the next */
+    uint64_t key;
+    size_t size;
+} packing;
+
+static int8_matrix matrix_of(const packing *p, int64_t g) {
+    int8_matrix m = p->first;
+    m.w += g * p->apart;
+    return m;
+}
+
+static int8_weights weights_of(const packing *p, int64_t g, void *memory) {
+    const size_t each = int8_weights_size(&p->first);
+    return int8_weights_in(&p->first, (char *)memory + (size_t)g * each);
+}
+
+static cfx__packed *make_packed(void *user) {
+    const packing *p = user;
+    cfx__packed *form = cfx__packed_new(p->w->storage, p->key, p->size);
+    if (form && p->lone) {
+        const int8_lone to = int8_lone_in(p->lone, form->data);
+        int8_lone_pack(&to, (const int8_t *)p->w->data);
+    }
+    for (int64_t g = 0; form && !p->lone && g < p->groups; g++) {
+        const int8_matrix m = matrix_of(p, g);
+        const int8_weights to = weights_of(p, g, form->data);
+        int8_pack(&to, &m);
+    }
+    return form;
+}
+
+/* Packs the weights, or finds them packed, with their storage. False, with an error, without
+ * memory. */
+static bool find_packed(kernel *k, packing *p, const int64_t *facts, int n) {
+    p->key = cfx__packed_key(p->lone ? "int8 of channels" : "int8", n, facts);
+    p->size = p->lone ? int8_lone_size(p->lone) : (size_t)p->groups * int8_weights_size(&p->first);
+    k->packed = cfx__packed_get(p->w->storage, p->key, p->size, make_packed, p);
+    if (!k->packed)
+        return false;
+    if (p->lone) {
+        k->lone = int8_lone_in(p->lone, k->packed->data);
+        return true;
+    }
+    k->w = cfx__alloc((size_t)p->groups * sizeof *k->w);
+    for (int64_t g = 0; g < p->groups; g++)
+        k->w[g] = weights_of(p, g, k->packed->data);
+    return true;
+}
+
 /* Weights [oc][ic][taps] of each group, whose rows are taps, then their channels. */
-static bool pack_conv(kernel *k, const int8_t *w) {
+static bool pack_conv(kernel *k, const cfx_tensor *w, bool lone) {
     conv v = k->v; /* of a group */
     v.ic /= v.groups, v.oc /= v.groups;
     const int64_t taps = v.kernel[1] * v.kernel[2], depth = taps * v.ic;
+    const int64_t facts[] = {v.groups, v.ic, v.oc, v.kernel[1], v.kernel[2], w->offset};
     int64_t *at = cfx__alloc((size_t)depth * sizeof *at);
     for (int64_t i = 0; i < depth; i++)
         at[i] = i % v.ic * taps + i / v.ic;
-    k->w = cfx__alloc0((size_t)v.groups * sizeof *k->w);
-    bool fine = true;
-    for (int64_t g = 0; g < v.groups && fine; g++) {
-        const int8_t *from = w + g * v.oc * depth;
-        const int8_matrix m = {int8_runs(&v), int8_run_length(&v), v.oc, from, at, depth};
-        fine = int8_pack(&k->w[g], &m);
-    }
+    packing p = {.w = w, .lone = lone ? &k->v : NULL, .groups = v.groups, .apart = v.oc * depth};
+    p.first = (int8_matrix){int8_runs(&v), int8_run_length(&v), v.oc, (const int8_t *)w->data, at,
+                            depth};
+    const bool fine = find_packed(k, &p, facts, COUNT(facts));
     cfx__free(at);
     return fine;
 }
@@ -208,12 +262,11 @@ bool int8_conv_takes(const conv *v, const conv_operands *o, const cfx__epilogue 
 
 cfx__ready *int8_conv_ready(const conv *v, const conv_operands *o, const cfx__epilogue *e) {
     kernel *k = cfx__obj_make(&kernel_type, sizeof *k);
-    const int8_t *w = (const int8_t *)o->weights->data;
     k->v = *v;
     k->pub.name = is_lone(v)                          ? "int8 depthwise"
                   : v->kernel[1] * v->kernel[2] == 1 ? "int8 points"
                                                       : "int8 convolution";
-    return made(k, is_lone(v) ? int8_lone_pack(&k->lone, v, w) : pack_conv(k, w), e, o->bias);
+    return made(k, pack_conv(k, o->weights, is_lone(v)), e, o->bias);
 }
 
 bool int8_gemm_takes(const product_layer *l, const cfx__epilogue *e) {
@@ -237,9 +290,10 @@ cfx__ready *int8_gemm_ready(const product_layer *l, const cfx__epilogue *e) {
     int64_t *at = cfx__alloc((size_t)depth * sizeof *at);
     for (int64_t i = 0; i < depth; i++)
         at[i] = l->w_transposed ? i : i * n;
-    const int8_matrix m = {1, depth, n, (const int8_t *)w->data, at, l->w_transposed ? depth : 1};
-    k->w = cfx__alloc0(sizeof *k->w);
-    const bool packed = int8_pack(k->w, &m);
+    const int64_t facts[] = {depth, n, l->w_transposed, w->offset};
+    packing p = {.w = w, .groups = 1};
+    p.first = (int8_matrix){1, depth, n, (const int8_t *)w->data, at, l->w_transposed ? depth : 1};
+    const bool packed = find_packed(k, &p, facts, COUNT(facts));
     cfx__free(at);
     k->pub.name = e->integers->dynamic ? "int8 product, rounding" : "int8 product";
     return made(k, packed, e, l->bias);

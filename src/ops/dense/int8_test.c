@@ -66,8 +66,10 @@ TEST(int8_tiles_are_exact) {
     make_columns(&c, false, false);
     for (int i = 0; i < K; i++)
         at[i] = i * N;
-    int8_weights packed;
-    CHECK(int8_pack(&packed, &(int8_matrix){RUNS, LENGTH, N, w, at, 1}));
+    const int8_matrix m = {RUNS, LENGTH, N, w, at, 1};
+    void *memory = cfx__alloc_aligned(int8_weights_size(&m));
+    const int8_weights packed = int8_weights_in(&m, memory);
+    int8_pack(&packed, &m);
     CHECK_INT(packed.groups, 10);
     for (int rows = 1; rows <= int8_rows(); rows++)
         for (int panel = 0; panel * int8_columns() < N; panel++) {
@@ -87,7 +89,7 @@ TEST(int8_tiles_are_exact) {
     for (int i = 0; i < K; i++)
         first += w[i * N];
     CHECK_INT(packed.sums[0], first);
-    int8_weights_free(&packed);
+    cfx__free(memory);
 }
 
 /* ---- convolutions ---------------------------------------------------------------------------- */
@@ -138,8 +140,6 @@ static bool check_conv(bool lone, bool rounds, bool add) {
     char *out = malloc((size_t)(places * v.oc) * sizeof(float));
     int64_t *at = malloc((size_t)depth * sizeof *at);
     columns c;
-    int8_weights packed = {0};
-    int8_lone alone = {0};
     fill_unsigned(x, given * v.ic);
     fill_unsigned(before, places * v.oc);
     fill_signed(w, depth * v.oc);
@@ -148,7 +148,13 @@ static bool check_conv(bool lone, bool rounds, bool add) {
     for (int64_t i = 0; i < depth && !lone; i++)
         at[i] = i % v.ic * taps + i / v.ic;
     const int8_matrix m = {int8_runs(&v), int8_run_length(&v), v.oc, w, at, depth};
-    CHECK(lone ? int8_lone_pack(&alone, &v, w) : int8_pack(&packed, &m));
+    void *memory = cfx__alloc_aligned(lone ? int8_lone_size(&v) : int8_weights_size(&m));
+    const int8_lone alone = int8_lone_in(&v, memory);
+    const int8_weights packed = int8_weights_in(&m, memory);
+    if (lone)
+        int8_lone_pack(&alone, w);
+    else
+        int8_pack(&packed, &m);
     for (int64_t o = 0; o < v.oc; o++)
         c.start[o] = -zero * (lone ? alone.sums : packed.sums)[o];
     CHECK(lone ? int8_lone_run(&(int8_lone_work){&alone, &c.f, x, out, (uint8_t)zero})
@@ -160,8 +166,7 @@ static bool check_conv(bool lone, bool rounds, bool add) {
                                       place % v.out[2], i % v.oc);
         right = is_right(&c, i % v.oc, sum, before[i], out, i);
     }
-    int8_weights_free(&packed);
-    int8_lone_free(&alone);
+    cfx__free(memory);
     free(x), free(before), free(w), free(out), free(at);
     return right;
 }

@@ -23,7 +23,7 @@ int int8_rows(void) { return int8_has_dots() ? INT8_ROWS : PLAIN_ROWS; }
 /* ---- weights --------------------------------------------------------------------------------- */
 
 typedef struct {
-    int8_weights *to;
+    const int8_weights *to;
     const int8_matrix *m;
 } packing;
 
@@ -68,22 +68,39 @@ static void pack_panels(void *arg, int64_t begin, int64_t end) {
         pack_panel(arg, i);
 }
 
-bool int8_pack(int8_weights *to, const int8_matrix *m) {
-    const int64_t columns = int8_columns(), panels = (m->n + columns - 1) / columns;
-    const int64_t groups = (m->length + INT8_GROUP - 1) / INT8_GROUP;
-    *to = (int8_weights){.runs = m->runs, .groups = groups, .n = m->n, .padded = panels * columns};
-    const size_t size = (size_t)(to->padded * m->runs * groups * INT8_GROUP);
-    to->panels = cfx__alloc_aligned(size * (int8_has_dots() ? 1 : 2));
-    to->sums = to->panels ? cfx__alloc0((size_t)to->padded * sizeof *to->sums) : NULL;
-    packing p = {to, m};
-    if (to->sums)
-        cfx__parallel(panels, 1 + 65536 / (m->runs * m->length * columns + 1), pack_panels, &p);
-    return to->sums != NULL;
+/* Columns in whole panels, and bytes of the panels in whole lines. */
+static int64_t padded_of(const int8_matrix *m) {
+    const int64_t columns = int8_columns();
+    return (m->n + columns - 1) / columns * columns;
 }
 
-void int8_weights_free(int8_weights *w) {
-    cfx__free(w->panels);
-    cfx__free(w->sums);
+static int64_t groups_of(const int8_matrix *m) { return (m->length + INT8_GROUP - 1) / INT8_GROUP; }
+
+static size_t panels_size(const int8_matrix *m) {
+    const int64_t size = padded_of(m) * m->runs * groups_of(m) * INT8_GROUP;
+    return (size_t)((size * (int8_has_dots() ? 1 : 2) + TILE_LINE - 1) / TILE_LINE * TILE_LINE);
+}
+
+size_t int8_weights_size(const int8_matrix *m) {
+    const size_t sums = (size_t)padded_of(m) * sizeof(int32_t);
+    return panels_size(m) + (sums + TILE_LINE - 1) / TILE_LINE * TILE_LINE;
+}
+
+int8_weights int8_weights_in(const int8_matrix *m, void *memory) {
+    return (int8_weights){.runs = m->runs,
+                          .groups = groups_of(m),
+                          .n = m->n,
+                          .padded = padded_of(m),
+                          .panels = memory,
+                          .sums = (int32_t *)((char *)memory + panels_size(m))};
+}
+
+void int8_pack(const int8_weights *to, const int8_matrix *m) {
+    packing p = {to, m};
+    memset(to->sums, 0, (size_t)to->padded * sizeof *to->sums);
+    const int64_t columns = int8_columns();
+    cfx__parallel(to->padded / columns, 1 + 65536 / (m->runs * m->length * columns + 1),
+                  pack_panels, &p);
 }
 
 /* ---- the plain way --------------------------------------------------------------------------- */

@@ -2,8 +2,10 @@
 #include "numbers.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 
 static cfx_tensor *matrix(cfx_dtype dtype, int64_t rows, int64_t cols) {
     return test_numbers(dtype, 2, (int64_t[]){rows, cols});
@@ -317,4 +319,19 @@ TEST(matrices_whose_rows_lie_far_apart) {
                                 cfx_mm(b, cfx_contiguous(a)))));
     CHECK_OK();
     munmap(pages, (size_t)k * 16);
+}
+
+static void look_away(int signal) { (void)signal; }
+
+TEST(products_are_right_while_signals_come) {
+    struct sigaction before, now = {.sa_handler = look_away, .sa_flags = SA_RESTART};
+    const struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
+    cfx_tensor *x = cfx_eye(160);
+    sigaction(SIGALRM, &now, &before);
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (int i = 0; i < 300; i++)
+        CFX_SCOPE CHECK(same(cfx_matmul(x, x), x));
+    setitimer(ITIMER_REAL, &never, NULL);
+    sigaction(SIGALRM, &before, NULL);
+    CHECK_OK();
 }

@@ -6,20 +6,29 @@
 
 #include "../../tensor/packed.h"
 
+#include <pthread.h>
+
 /* ---- threads --------------------------------------------------------------------------------- */
 
-int onednn_begin(void) {
+onednn_before onednn_begin(void) {
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
     const onednn_library *l = library_onednn();
-    const int before = l->threads ? l->threads() : 1;
-    if (before != 1)
+    onednn_before before = {.threads = l->threads ? l->threads() : 1};
+    sigset_t all;
+    sigfillset(&all);
+    for (int i = 0; i < COUNT(own); i++) /* what goes wrong here is told here */
+        sigdelset(&all, own[i]);
+    pthread_sigmask(SIG_BLOCK, &all, &before.signals);
+    if (before.threads != 1)
         l->set_threads(1);
     return before;
 }
 
-void onednn_end(int before) {
+void onednn_end(const onednn_before *before) {
     const onednn_library *l = library_onednn();
-    if (l->threads && l->threads() != before)
-        l->set_threads(before);
+    if (l->threads && l->threads() != before->threads)
+        l->set_threads(before->threads);
+    pthread_sigmask(SIG_SETMASK, &before->signals, NULL);
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -44,10 +53,10 @@ bool gemm_onednn(int64_t m, int64_t n, int64_t k, const float *a, const matrices
     if ((double)m * (double)n * (double)k < LARGE || !lies_in_lines(as, m, k, &ta, &lda) ||
         !lies_in_lines(bs, k, n, &tb, &ldb) || !library_onednn())
         return false;
-    const int before = onednn_begin();
+    const onednn_before before = onednn_begin();
     const dnnl_status_t status =
         DNN(sgemm)(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, m == 1 ? n : ldc);
-    onednn_end(before);
+    onednn_end(&before);
     return status == dnnl_success;
 }
 

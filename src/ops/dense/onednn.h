@@ -8,14 +8,21 @@
 
 #include "../libraries.h"
 
+#include <signal.h>
+
 /* A function of oneDNN, once library_onednn() has said that it is there. */
 #define DNN(name) (library_onednn()->name)
 
 /* The calls of oneDNN between these two run on this thread alone: its own threads wait actively for
  * each other, which stops everything where the cores have other work. What is to be done by many
- * threads is cut by the caller, for our own pool. */
-int onednn_begin(void);
-void onednn_end(int before);
+ * threads is cut by the caller, for our own pool. Signals wait until the end: products of oneDNN
+ * (2.6) keep addresses below the top of the stack, where a handler's frame would be. */
+typedef struct onednn_before {
+    int threads;
+    sigset_t signals;
+} onednn_before;
+onednn_before onednn_begin(void);
+void onednn_end(const onednn_before *before);
 
 /* This thread's engine and stream; NULL when oneDNN cannot start. */
 dnnl_engine_t onednn_engine(void);

@@ -167,6 +167,17 @@ void tile_panels_make(const tile_matrix *m, void *to) {
 
 /* ---- epilogues ------------------------------------------------------------------------------- */
 
+/* Numbers between the second and the third argument, either of which may be None. */
+static post bounds_of(const cfx_value *args, float *low, float *high) {
+    *low = -INFINITY, *high = INFINITY;
+    for (int i = 1; i < 3; i++)
+        if (cfx_is_number(args[i]))
+            *(i > 1 ? high : low) = (float)cfx_number(args[i]);
+        else if (!cfx_is_none(args[i]))
+            return POSTS;
+    return *low <= *high ? BOUNDS : POSTS;
+}
+
 /* What an operator is on its second and third argument; POSTS: none of these. */
 static post post_of(cfx_op *op, const cfx_value *args, float *low, float *high) {
     const struct {
@@ -185,10 +196,8 @@ static post post_of(cfx_op *op, const cfx_value *args, float *low, float *high) 
         }
     if (op == &cfx_op_gelu)
         return strcmp(cfx_text(args[1]) ? cfx_text(args[1]) : "", "tanh") ? GELU : GELU_TANH;
-    if (op == &cfx_op_hardtanh && cfx_is_number(args[1]) && cfx_is_number(args[2])) {
-        *low = (float)cfx_number(args[1]), *high = (float)cfx_number(args[2]);
-        return *low <= *high ? BOUNDS : POSTS;
-    }
+    if (op == &cfx_op_hardtanh || op == &cfx_op_clamp)
+        return bounds_of(args, low, high);
     if (op == &cfx_op_leaky_relu && cfx_is_number(args[1])) {
         *low = (float)cfx_number(args[1]);
         return LEAKY;

@@ -103,7 +103,7 @@ CFX_OP(celu) = {"aten::celu(Tensor self, Scalar alpha=1.) -> Tensor",
 
 /* ---- smooth ones ----------------------------------------------------------------------------- */
 
-ONLY_FLOAT_AS(1, gelu, "GeluKernelImpl", 6, (T)0.5 * x * (1 + erf(x * (T)M_SQRT1_2)))
+ONLY_FLOAT_AS(1, gelu, "GeluKernelImpl", 6, (T)0.5 * x * (1 + verf(x * (T)M_SQRT1_2)))
 #define CUBIC(x) ((T)(M_SQRT2 * M_2_SQRTPI * 0.5) * (x + (T)0.044715 * x * x * x))
 ONLY_FLOAT_AS(1, gelu_tanh, "GeluKernelImpl", 6, (T)0.5 * x * (1 + tanh(CUBIC(x))))
 FLOATS(1, silu, x / (1 + vexp(-x)))

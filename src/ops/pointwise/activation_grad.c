@@ -117,7 +117,7 @@ CFX_OP(log_sigmoid_backward) = {
 #define BETA ((T)(M_SQRT2 * M_2_SQRTPI * 0.5))
 #define KAPPA ((T)0.044715)
 ONLY_FLOAT_AS(2, gelu_backward, "GeluBackwardKernelImpl", 8, ({
-                const T below = (T)0.5 * (1 + erf(y * (T)M_SQRT1_2));
+                const T below = (T)0.5 * (1 + verf(y * (T)M_SQRT1_2));
                 const T density = (T)(M_2_SQRTPI * M_SQRT1_2 * 0.5) * vexp((T)-0.5 * y * y);
                 x *(below + y * density);
             }))

@@ -30,6 +30,40 @@ TEST(expressions_are_kept_as_they_are_written) {
     CHECK_STR(((const pointwise_row *)cfx_op_lt_Tensor.row)->float_expr, "x < y");
 }
 
+/* The most units in the last place by which a function of floats is off, from 2^-30 to `most` and
+ * below zero too. */
+static double units_off(cfx_tensor *(*f)(cfx_tensor *), double (*exact)(double), float most) {
+    enum { N = 4096 };
+    float x[2 * N];
+    for (int i = 0; i < N; i++) {
+        x[i] = most * exp2f(-30.f * (float)i / N);
+        x[N + i] = -x[i];
+    }
+    cfx_tensor *y = f(cfx_tensor_borrow(CFX_F32, 1, (const int64_t[]){2 * N}, x, NULL, NULL));
+    double worst = 0;
+    for (int i = 0; i < 2 * N; i++) {
+        const double r = exact((double)x[i]);
+        const float near = fabsf((float)r);
+        const double off = fabs((double)((const float *)y->data)[i] - r) /
+                           (double)(nextafterf(near, INFINITY) - near);
+        worst = off > worst ? off : worst;
+    }
+    return worst;
+}
+
+static cfx_tensor *exp_of(cfx_tensor *x) { return cfx_exp(x); }
+static cfx_tensor *erf_of(cfx_tensor *x) { return cfx_erf(x); }
+
+TEST(functions_that_are_written_out_are_exact_to_some_units_in_the_last_place) {
+    CHECK(units_off(exp_of, exp, 87) < 1.5);
+    CHECK(units_off(erf_of, erf, 9) < 5);
+    float odd[] = {NAN, -NAN, INFINITY, -INFINITY, -0.f, 3.925f, 3.9f};
+    cfx_tensor *x = cfx_tensor_borrow(CFX_F32, 1, (const int64_t[]){7}, odd, NULL, NULL);
+    const float *y = (const float *)cfx_erf(x)->data;
+    CHECK(isnan(y[0]) && isnan(y[1]));
+    CHECK(y[2] == 1 && y[3] == -1 && y[4] == 0 && signbit(y[4]) && y[5] == 1 && y[6] <= 1);
+}
+
 /* As the kernels of PyTorch have it: what does not fit into a dtype is refused, fake or not. */
 TEST(numbers_of_rows_fit_the_dtype_that_is_computed_in) {
     cfx_tensor *x = cfx_ones(cfx_list(2)), *fake = cfx_tensor_fake(CFX_F32, 1, x->shape, NULL);

@@ -138,7 +138,7 @@ static inline float inverse_erf_f32(float y) { return (float)inverse_erf_f64(y);
 #define inverse_erf(x) _Generic((x), float: inverse_erf_f32, double: inverse_erf_f64)(x)
 
 #define LOGIT(x) vlog((x) / (1 - (x)))
-FLOAT_AS(1, erf, "erf_vml_cpu", 4, erf(x))
+FLOAT_AS(1, erf, "erf_vml_cpu", 4, verf(x))
 FLOAT_AS(1, erfc, "erfc_vml_cpu", 5, erfc(x))
 FLOAT_AS(1, erfinv, "erfinv_vml_cpu", 60, inverse_erf(x))
 FLOAT1(logit, 5, LOGIT(x))

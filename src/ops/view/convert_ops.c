@@ -1,6 +1,7 @@
 /* Copies and conversions: clone, to, copy_, fill_, and storage given to a tensor. */
 #include <cfx/ops.h>
 
+#include "../../value/later.h"
 #include "../views.h"
 
 CFX_FAMILY(VIEW);
@@ -77,6 +78,10 @@ static void convert_to(cfx_op_call *c, cfx_value dtype, cfx_value layout, cfx_va
     if (same_dtype && same_device && !copy &&
         (f == CFX_PRESERVE || cfx__tensor_suggest_format(t) == f))
         c->out[0] = t;
+    else if (device.tag == CFX_TAG_DEVICE && cfx_as_device(device).type == CFX_CUDA && t->data)
+        c->out[0] = cfx__later_rooms.to_card(
+            c->at, same_dtype ? t : cfx__tensor_to_dtype(t, (cfx_dtype)cfx_integer(dtype)),
+            cfx_as_device(device).index);
     else
         c->out[0] = call_bound(c, &cfx_op__to_copy,
                                (cfx_value[]){cfx_tensor_value(t), dtype, layout, device, CFX_NONE,
@@ -225,7 +230,10 @@ static void shape_copy(cfx_op_call *c) {
         out_strided(c, 0, self->dtype, self->ndim, self->shape, self->stride);
 }
 
-static void kernel_copy(cfx_op_call *c) { cfx__tensor_copy(c->out[0], arg_tensor(c, 1)); }
+static void kernel_copy(cfx_op_call *c) {
+    copy_gaps(c->out[0], arg_tensor(c, 0));
+    cfx__tensor_copy(c->out[0], arg_tensor(c, 1));
+}
 
 static void kernel_copy_(cfx_op_call *c) {
     cfx_tensor *self = arg_tensor(c, 0), *src = arg_tensor(c, 1);

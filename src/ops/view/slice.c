@@ -12,7 +12,7 @@ cfx_tensor *sliced(const cfx_tensor *t, int dim, int64_t start, int64_t length, 
     memcpy(stride, t->stride, (size_t)t->ndim * sizeof *stride);
     shape[dim] = length;
     /* a step past the end is never taken: its stride need not be a number there is */
-    if (!__builtin_mul_overflow(stride[dim], step, &wide) && (length > 1 || step <= t->shape[dim]))
+    if (!__builtin_mul_overflow(stride[dim], step, &wide))
         stride[dim] = wide;
     return cfx__tensor_alias(t, t->ndim, shape, stride, t->offset + start * t->stride[dim]);
 }

@@ -52,6 +52,9 @@ CFX_OP(alias_copy) = {"aten::alias_copy(Tensor self) -> Tensor", "torch.alias_co
                       COPY_OF(alias), GRAD(same, 0), .core = core_alias_copy};
 CFX_OP(detach_copy) = {"aten::detach_copy(Tensor self) -> Tensor", "torch.detach_copy",
                        COPY_OF(detach), NO_GRAD};
+CFX_OP(_reshape_alias_copy) = {
+    "aten::_reshape_alias_copy(Tensor self, SymInt[] size, SymInt[] stride) -> Tensor",
+    "torch._reshape_alias_copy", COPY_OF(_reshape_alias), GRAD(reshape, 0)};
 /* What is no view is copied to one first. */
 static void kernel_reshape_copy(cfx_op_call *c) {
     cfx_tensor *t = cfx_reshape(c->args[0], c->args[1]);
@@ -156,6 +159,7 @@ static void scatter_to(cfx_op_call *c, bool whole) {
     }
     if (!out->data || !self->data || !src->data)
         return;
+    copy_gaps(out, self);
     cfx__tensor_copy(out, self);
     cfx__tensor_copy(v.out[0], src);
 }

@@ -364,7 +364,7 @@ static void view_unfold(cfx_op_call *c) {
         shape[d] = (room - size) / step + 1;
         /* a step past the end is taken once: its stride need not be a number there is */
         bool fits = !__builtin_mul_overflow(step, t->stride[d], &wide);
-        stride[d] = fits && (shape[d] > 1 || step <= room) ? wide : t->stride[d];
+        stride[d] = fits ? wide : t->stride[d];
     }
     out_view(c, 0, t, n + 1, shape, stride, t->offset);
 }
