@@ -77,6 +77,16 @@ TEST(onnx_models_are_saved_as_onnx) {
     test_folder_done();
 }
 
+/* The weights of recurrent layers are put in another order once, not in each run. */
+TEST(onnx_recurrent_layers_are_planned) {
+    cfx_program *p = cfx_open("tests/data/onnx/rnn/model.onnx");
+    cfx_value in = samples("rnn", "input");
+    const char *plan = cfx_program_plan_from(
+        (cfx_site){0}, p, (cfx_args){(int)cfx_as_list(in)->len, cfx_as_list(in)->items, NULL});
+    CHECK_OK();
+    CHECK(strstr(plan, "aten.lstm.input") && !strstr(plan, "aten.split"));
+}
+
 /* How often a loop goes round is a number of the caller's. */
 TEST(onnx_loop_that_data_ends_runs_and_has_no_form_in_aten) {
     made g = {0}, body = {0};

@@ -231,15 +231,22 @@ static void count_parts(const cfx__onnx_node *n, const cfx__schema *schema, cfx_
         cfx_dict_set(kwargs, "num_outputs", cfx_int((int64_t)n->noutputs));
 }
 
-/* Numbers are quantized to the type of their zero point, also where that has few bits. */
+/* Numbers are quantized to the type of their zero point and cast to that of another tensor, also
+ * where that has few bits. */
 static void note_bits(const cfx__schema *schema, const cfx_list *args, cfx_dict *kwargs) {
-    if (strcmp(schema->name, "QuantizeLinear") || args->len < 3 ||
-        args->items[2].tag != CFX_TAG_NODE ||
-        !cfx_is_none(cfx_dict_get(kwargs, "output_dtype")))
-        return;
-    cfx_value type = cfx_node_get_meta(cfx_as_node(args->items[2]), "onnx_type");
-    if (!cfx_is_none(type))
-        cfx_dict_set(kwargs, "output_dtype", type);
+    static const struct {
+        const char *op, *keyword;
+        int like;
+    } rows[] = {{"QuantizeLinear", "output_dtype", 2}, {"CastLike", "to", 1}};
+    for (int i = 0; i < COUNT(rows); i++) {
+        if (strcmp(schema->name, rows[i].op) || args->len <= rows[i].like ||
+            args->items[rows[i].like].tag != CFX_TAG_NODE ||
+            !cfx_is_none(cfx_dict_get(kwargs, rows[i].keyword)))
+            continue;
+        cfx_value type = cfx_node_get_meta(cfx_as_node(args->items[rows[i].like]), "onnx_type");
+        if (!cfx_is_none(type))
+            cfx_dict_set(kwargs, rows[i].keyword, type);
+    }
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
@@ -347,15 +354,64 @@ static bool make_node(cfx__onnx_scope *s, const cfx__onnx_node *n) {
     return cfx__onnx_control(s, n, &made) && (made || make_call(s, n));
 }
 
+/* Where the order of nodes is found: files of tools that change models have nodes behind those that
+ * use them. */
+typedef struct {
+    const cfx__onnx_node *nodes;
+    size_t nstack;
+    cfx__map givers;      /* value to the node that gives it, counted from 1 */
+    unsigned char *state; /* of each node: 0 not met, 1 waits for others, 2 made */
+    size_t *stack;        /* nodes that wait, each for the one above it */
+} ordering;
+
+/* A node that n waits for; NULL: none. */
+static const cfx__onnx_node *missing(const ordering *o, const cfx__onnx_node *n) {
+    for (size_t i = 0; i < n->ninputs; i++) {
+        size_t at = (size_t)(uintptr_t)cfx__map_get(&o->givers, n->inputs[i]);
+        if (at && o->state[at - 1] == 0)
+            return &o->nodes[at - 1];
+    }
+    return NULL;
+}
+
+/* Makes node i, before it those that it waits for. A circle is told by the value that is
+ * missing. */
+static bool make_in_order(cfx__onnx_scope *s, ordering *o, size_t i) {
+    bool fine = true;
+    o->stack[o->nstack++] = i;
+    while (o->nstack && fine) {
+        size_t at = o->stack[o->nstack - 1];
+        o->state[at] = o->state[at] ? o->state[at] : 1;
+        const cfx__onnx_node *first = missing(o, &o->nodes[at]);
+        if (first) {
+            o->stack[o->nstack++] = (size_t)(first - o->nodes);
+            continue;
+        }
+        size_t mark = cfx_scope_open();
+        s->r->node = &o->nodes[at];
+        fine = make_node(s, &o->nodes[at]);
+        cfx_scope_close(mark);
+        o->state[at] = 2;
+        o->nstack--;
+    }
+    return fine;
+}
+
 bool cfx__onnx_nodes(cfx__onnx_scope *s, const cfx__onnx_node *nodes, size_t n) {
     const cfx__onnx_node *around = s->r->node;
+    ordering o = {.nodes = nodes};
     bool fine = true;
-    for (size_t i = 0; i < n && fine; i++) {
-        size_t mark = cfx_scope_open();
-        s->r->node = &nodes[i];
-        fine = make_node(s, &nodes[i]);
-        cfx_scope_close(mark);
-    }
+    o.state = cfx__alloc0(n + 1);
+    o.stack = cfx__alloc((n + 1) * sizeof *o.stack);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < nodes[i].noutputs; k++)
+            if (*nodes[i].outputs[k])
+                cfx__map_set(&o.givers, nodes[i].outputs[k], (void *)(uintptr_t)(i + 1));
+    for (size_t i = 0; i < n && fine; i++)
+        fine = o.state[i] == 2 || make_in_order(s, &o, i);
+    cfx__map_release(&o.givers);
+    cfx__free(o.stack);
+    cfx__free(o.state);
     s->r->node = around;
     return fine;
 }

@@ -85,6 +85,26 @@ TEST(onnx_shapes_that_are_data_run) {
     CHECK_OK();
 }
 
+/* Tools that change models put nodes behind those that use them. */
+TEST(onnx_nodes_may_stand_in_any_order) {
+    made g = {0};
+    put_value(&g, 11, "x", CFX_F32, "2");
+    put_node(&g, "Relu", "c", "y", NULL);
+    put_node(&g, "Neg", "b", "c", NULL);
+    put_node(&g, "Abs", "x", "b", NULL);
+    put_value(&g, 12, "y", CFX_F32, "2");
+    cfx_program *p = opened(&g, 18);
+    CHECK_OK();
+    CHECK_STR(RUN(p, cfx_full(cfx_list(2), -1.0)), "tensor([0., 0.])");
+    g = (made){0};
+    put_value(&g, 11, "x", CFX_F32, "2");
+    put_node(&g, "Add", "x,c", "b", NULL);
+    put_node(&g, "Neg", "b", "c", NULL);
+    put_value(&g, 12, "c", CFX_F32, "2");
+    opened(&g, 18);
+    CHECK_ERROR("it uses the value 'b', which nothing before it gives");
+}
+
 TEST(onnx_versions_choose_the_form_of_an_operator) {
     struct {
         int64_t version;

@@ -74,6 +74,11 @@ cfx_value cfx__onnx_attr_value(cfx__onnx_scope *s, const cfx__onnx_attr *a,
     case CFX__ONNX_TENSOR:
     case CFX__ONNX_SPARSE_TENSOR:
         return tensor_value(s, a);
+    case CFX__ONNX_GRAPH:
+    case CFX__ONNX_GRAPHS:
+        cfx__onnx_lacks(r, "attribute '%s' is a graph, and no such operator with one is known",
+                        a->name);
+        return cfx_bad();
     default:
         cfx__onnx_bad(r, "attribute '%s' is of a kind that is not known", a->name);
         return cfx_bad();

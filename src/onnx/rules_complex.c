@@ -60,6 +60,8 @@ RULE(polar) {
 RULE(conjugate) {
     cfx_value a[2];
     (void)op;
+    if (!is_complex(cfx__export_given(x, 0)))
+        return PUT(Identity, cfx__export_in(x, 0));
     read_parts(x, 0, a);
     return paired(x, a[0], PUT(Neg, a[1]));
 }

@@ -67,11 +67,19 @@ RULE(index_select) {
     return PUT(Gather, cfx__export_in(x, 0), at, CFX_KW(axis, dim_of(x, 1, ndim)));
 }
 
+/* A tensor without dimensions stands for one of a single element, on both sides. */
 RULE(gather) {
     int ndim = cfx__export_given(x, 0).ndim;
+    cfx_result index = cfx__export_given(x, 2);
+    cfx_value first = cfx__export_one(x, 0);
     (void)op;
     if (!ndim)
-        return PUT(Identity, cfx__export_in(x, 0));
+        return PUT(Expand, cfx__export_in(x, 0),
+                   cfx__export_shape(x, cfx__export_in(x, 2), &index));
+    if (!index.ndim)
+        return PUT(Squeeze,
+                   PUT(GatherElements, cfx__export_in(x, 0), PUT(Unsqueeze, index_in(x, 2), first)),
+                   first);
     return PUT(GatherElements, cfx__export_in(x, 0), index_in(x, 2),
                CFX_KW(axis, dim_of(x, 1, ndim)));
 }

@@ -172,9 +172,21 @@ RULE(rsub) {
     return PUT(Sub, cfx__export_as(x, 1, d), a);
 }
 
-/* The largest integer not above a / b. */
+/* What is left of a with the sign of b: exactly, as a quotient would not be. */
+static cfx_value left_over(cfx__onnx_export *x, cfx_value a, cfx_value b, cfx_dtype d) {
+    if (!is_float(d))
+        return PUT(Mod, a, b);
+    cfx_value zero = NUMBER(0, d), left = PUT(Mod, a, b, CFX_KW(fmod, 1));
+    cfx_value turned = PUT(Xor, PUT(Less, left, zero), PUT(Less, b, zero));
+    turned = PUT(And, turned, PUT(Not, PUT(Equal, left, zero)));
+    return PUT(Where, turned, PUT(Add, left, b), left);
+}
+
+/* The largest integer not above a / b: that of 1 and 0.1 is 9, though they divide to 10. */
 static cfx_value floored(cfx__onnx_export *x, cfx_value a, cfx_value b, cfx_dtype d) {
-    return is_float(d) ? PUT(Floor, PUT(Div, a, b)) : PUT(Div, PUT(Sub, a, PUT(Mod, a, b)), b);
+    cfx_value whole = PUT(Div, PUT(Sub, a, left_over(x, a, b, d)), b);
+    return is_float(d) ? PUT(Where, PUT(Equal, b, NUMBER(0, d)), PUT(Div, a, b), PUT(Round, whole))
+                       : whole;
 }
 
 RULE(floor_divide) {
@@ -223,7 +235,7 @@ RULE(remainder_) {
     cfx_dtype d = dtype(x);
     cfx_value a = cfx__export_as(x, 0, d), b = cfx__export_as(x, 1, d);
     (void)op;
-    return is_float(d) ? PUT(Sub, a, PUT(Mul, b, floored(x, a, b, d))) : PUT(Mod, a, b);
+    return left_over(x, a, b, d);
 }
 
 RULE(fmod_) {

@@ -35,10 +35,12 @@ static cfx_value folded(cfx__onnx_export *x, cfx_op *op, cfx_value v) {
 RULE(fold) { return folded(x, op, cfx__export_as(x, 0, cfx__export_result(x).dtype)); }
 
 /* Whether some, or all, are true: the largest, or the smallest, of ones and zeros. */
+/* By comparing: the largest of no elements is the least of all numbers, and no truth. */
 RULE(truths) {
     cfx_value v = cfx__export_as(x, 0, CFX_BOOL);
     v = folded(x, op, cfx__export_cast(x, v, CFX_BOOL, CFX_I32));
-    return cfx__export_cast(x, v, CFX_I32, cfx__export_result(x).dtype);
+    v = PUT(Greater, v, cfx__export_number(x, cfx_int(0), CFX_I32));
+    return cfx__export_cast(x, v, CFX_BOOL, cfx__export_result(x).dtype);
 }
 
 /* Without a dimension, the place among all elements. */
@@ -83,7 +85,8 @@ RULE(norm) {
     return cfx__export_lacks("norms of order %g are none of ONNX's", ord);
 }
 
-/* How many elements are folded to one, less the correction; as a number of a dtype. */
+/* How many elements are folded to one, less the correction, and 0 at least; as a number of a dtype.
+ */
 static cfx_value count(cfx__onnx_export *x, double less, cfx_dtype d) {
     cfx_result r = cfx__export_given(x, 0);
     int64_t dims[CFX_MAX_DIMS];
@@ -97,11 +100,14 @@ static cfx_value count(cfx__onnx_export *x, double less, cfx_dtype d) {
         product *= varies ? 1 : (double)cfx_integer(size);
     }
     if (n < 0 || !varies)
-        return n < 0 ? cfx_bad() : cfx__export_number(x, cfx_float(product - less), d);
+        return n < 0 ? cfx_bad() : cfx__export_number(x, cfx_float(fmax(product - less, 0)), d);
     cfx_value sizes = PUT(Gather, PUT(Shape, cfx__export_in(x, 0)), cfx__export_i64(x, all, dims));
     cfx_value found = PUT(ReduceProd, sizes, cfx__export_one(x, 0), CFX_KW(keepdims, 0));
-    return PUT(Sub, cfx__export_cast(x, found, CFX_I64, d),
-               cfx__export_number(x, cfx_float(less), d));
+    cfx_value left = PUT(Sub, cfx__export_cast(x, found, CFX_I64, d),
+                         cfx__export_number(x, cfx_float(less), d));
+    return cfx_is_bad(left)
+               ? left
+               : PUT(Max, cfx_list(left, cfx__export_number(x, cfx_float(0), d)));
 }
 
 static cfx_value variance(cfx__onnx_export *x) {

@@ -199,6 +199,21 @@ RULE(pad) {
                cfx__export_as(x, 2, d));
 }
 
+/* Whether a value has all elements of the memory that it lies in. */
+static bool is_whole(const cfx_node *n) {
+    const cfx_result own = cfx_node_result(n);
+    while (n->op == CFX_CALL_FUNCTION && n->target.op && n->target.op->view &&
+           cfx_at(n->args, 0).tag == CFX_TAG_NODE)
+        n = cfx_as_node(cfx_at(n->args, 0));
+    const cfx_result base = cfx_node_result(n);
+    int64_t elements = 1, all = 1;
+    for (int i = 0; own.shape && i < own.ndim; i++)
+        elements *= own.shape[i];
+    for (int i = 0; base.shape && i < base.ndim; i++)
+        all *= base.shape[i];
+    return own.shape && base.shape && elements == all;
+}
+
 /* What a view of any strides sees of a tensor in one piece: its elements by number. */
 RULE(as_strided) {
     cfx_result from = cfx__export_given(x, 0), to = cfx__export_result(x);
@@ -211,6 +226,8 @@ RULE(as_strided) {
     for (int i = from.ndim - 1, step = 1; i >= 0; step *= (int)from.shape[i--])
         if (from.shape[i] != 1 && from.stride[i] != step)
             return cfx__export_lacks("what it looks into is not in one piece");
+    if (x->args[0].tag == CFX_TAG_NODE && !is_whole(cfx_as_node(x->args[0])))
+        return cfx__export_lacks("it looks into memory beside the view that it is given");
     cfx_tensor *index = cfx_tensor_new(CFX_I64, n, sizes, NULL);
     for (int64_t i = 0; i < index->numel && cfx_ok(); i++) {
         int64_t e = offset.tag == CFX_TAG_INT ? cfx_integer(offset) : 0;

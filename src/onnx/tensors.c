@@ -137,9 +137,7 @@ static void settle_bools(cfx_tensor *t) {
 }
 
 static cfx_tensor *from_bytes(const proto *p, const char *data, cfx__file_mapping *map) {
-    uintptr_t align = p->type->dtype == CFX_C64    ? sizeof(float)
-                      : p->type->dtype == CFX_C128 ? sizeof(double)
-                                                   : (uintptr_t)cfx_dtype_size(p->type->dtype);
+    const uintptr_t align = sizeof(int64_t); /* of the widest elements that they may be viewed as */
     bool plain = !p->type->bits && p->type->dtype != CFX_BOOL && p->numel;
     if (map && plain && (uintptr_t)data % align == 0)
         return cfx_tensor_borrow(p->type->dtype, p->ndim, p->shape, (void *)(uintptr_t)data,

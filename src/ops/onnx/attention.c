@@ -36,13 +36,24 @@ typedef struct {
 
 static int64_t heads_of(cfx_op_call *c, int i) { return arg_is_none(c, i) ? 0 : arg_int(c, i); }
 
-/* What a query may see: a bool tensor [queries, keys], or NULL where it may see everything. */
+/* The places of the queries among the keys, [queries, 1]: behind the past or, where sequences have
+ * ends of their own, the last before each, [batch, 1, queries, 1]. */
+static cfx_tensor *places(cfx_op_call *c, int64_t queries, int64_t past) {
+    cfx_value i64 = cfx_dtype_value(CFX_I64);
+    cfx_tensor *row = cfx_unsqueeze(cfx_arange(queries, CFX_KW(dtype, i64)), 1);
+    if (!T(6) || T(4))
+        return cfx_add(row, past);
+    return cfx_add(row, cfx_sub(cfx_reshape(T(6), cfx_list(-1, 1, 1, 1)), queries));
+}
+
+/* What a query may see: a bool tensor [queries, keys], or of four dimensions, or NULL where it may
+ * see everything. */
 static cfx_tensor *seen(cfx_op_call *c, const attending *a, int64_t past) {
     int64_t queries = onnx_size(a->q, 2), keys = onnx_size(a->k, 2);
     int64_t left = arg_int(c, 9), right = arg_int(c, 12);
     cfx_tensor *mask = NULL;
     cfx_value i64 = cfx_dtype_value(CFX_I64);
-    cfx_tensor *row = cfx_add(cfx_unsqueeze(cfx_arange(queries, CFX_KW(dtype, i64)), 1), past);
+    cfx_tensor *row = places(c, queries, past);
     cfx_tensor *column = cfx_arange(keys, CFX_KW(dtype, i64));
     if (a->causal)
         mask = cfx_le(column, row);
@@ -81,7 +92,8 @@ static cfx_tensor *joined(cfx_tensor *mask, cfx_tensor *sees) {
                                    : cfx_where(sees, mask, -INFINITY);
 }
 
-static bool read(cfx_op_call *c, attending *a) {
+/* `spell`: it will be written out, with a mask for what a query may not see. */
+static bool read(cfx_op_call *c, attending *a, bool spell) {
     int64_t past = T(4) ? onnx_size(T(4), 2) : 0;
     a->q = in_heads(c, T(0), heads_of(c, 10));
     a->k = in_heads(c, T(1), heads_of(c, 8));
@@ -97,7 +109,7 @@ static bool read(cfx_op_call *c, attending *a) {
     a->scale = arg_is_none(c, 13) ? 1 / sqrt((double)onnx_size(a->q, 3)) : arg_float(c, 13);
     cfx_tensor *mask = given_mask(c, a);
     bool simple = a->causal && !mask && !past && !T(6) && arg_int(c, 9) < 0 &&
-                  arg_int(c, 12) < 0 && onnx_size(a->q, 2) == onnx_size(a->k, 2) && a->cap == 0;
+                  arg_int(c, 12) < 0 && onnx_size(a->q, 2) == onnx_size(a->k, 2) && !spell;
     if (!simple) {
         a->mask = joined(mask, seen(c, a, past));
         a->causal = false;
@@ -111,19 +123,23 @@ static cfx_tensor *repeated(const attending *a, cfx_tensor *x) {
     return times > 1 ? cfx_repeat_interleave(x, times, 1) : x;
 }
 
+static cfx_tensor *safe_softmax(cfx_tensor *x) {
+    return cfx_as_tensor(cfx_op_do(&cfx_op__safe_softmax, x, -1));
+}
+
 /* Written out: products are capped, or are a result themselves. What mode says is given: products,
- * with the mask, capped, or shares. */
+ * capped, with the mask, or shares. Who sees nothing has no shares. */
 static cfx_tensor *spelled(const attending *a, int64_t mode, cfx_tensor **products) {
     cfx_tensor *k = repeated(a, a->k);
     cfx_tensor *p = cfx_mul(cfx_matmul(a->q, cfx_transpose(k, 2, 3)), a->scale);
     *products = p;
     if (a->cap > 0)
         p = cfx_mul(cfx_tanh(cfx_div(p, a->cap)), a->cap);
-    *products = mode == 2 ? p : *products;
+    *products = mode == 1 ? p : *products;
     if (a->mask)
         p = a->mask->dtype == CFX_BOOL ? cfx_where(a->mask, p, -INFINITY) : cfx_add(p, a->mask);
-    *products = mode == 1 ? p : *products;
-    p = cfx_softmax(p, -1);
+    *products = mode == 2 ? p : *products;
+    p = a->mask ? safe_softmax(p) : cfx_softmax(p, -1);
     *products = mode == 3 ? p : *products;
     return cfx_matmul(p, repeated(a, a->v));
 }
@@ -131,13 +147,14 @@ static cfx_tensor *spelled(const attending *a, int64_t mode, cfx_tensor **produc
 static void attend(cfx_op_call *c, bool all) {
     attending a = {0};
     cfx_tensor *products = NULL, *y;
-    if (!read(c, &a))
+    bool spell = all || arg_float(c, 14) > 0;
+    if (!read(c, &a, spell))
         return;
     bool shared = onnx_size(a.k, 1) != onnx_size(a.q, 1);
-    y = all || a.cap > 0 ? spelled(&a, arg_int(c, 11), &products)
-                         : cfx_scaled_dot_product_attention(a.q, a.k, a.v, a.mask, 0., a.causal,
-                                                            CFX_KW(scale, a.scale),
-                                                            CFX_KW(enable_gqa, shared));
+    y = spell ? spelled(&a, arg_int(c, 11), &products)
+              : cfx_scaled_dot_product_attention(a.q, a.k, a.v, a.mask, 0., a.causal,
+                                                 CFX_KW(scale, a.scale),
+                                                 CFX_KW(enable_gqa, shared));
     OUT(0) = T(0)->ndim == 3 ? out_of_heads(y) : y;
     if (!all)
         return;

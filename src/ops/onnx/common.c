@@ -55,6 +55,14 @@ bool onnx_int(cfx_op_call *c, int i, int64_t other, int64_t *out) {
     return fine;
 }
 
+bool onnx_count(cfx_op_call *c, int i, int64_t other, int64_t *out) {
+    cfx_value v = cfx_int(other);
+    bool fine = arg_is_none(c, i) || one_number(c, i, &v);
+    *out = cfx_integer(v) < CFX__MOST_ELEMENTS ? cfx_integer(v) : CFX__MOST_ELEMENTS;
+    *out = *out < 0 ? 0 : *out;
+    return fine;
+}
+
 bool onnx_float(cfx_op_call *c, int i, double other, double *out) {
     cfx_value v = cfx_float(other);
     bool fine = arg_is_none(c, i) || one_number(c, i, &v);
@@ -188,6 +196,15 @@ const cfx__onnx_type *onnx_type_named(cfx_op_call *c, const char *name) {
     return NULL;
 }
 
+const char *onnx_type_name(cfx_op_call *c, const cfx_tensor *t) {
+    const cfx__onnx_type *type = cfx__onnx_type_of((cfx_dtype)t->dtype);
+    if (type)
+        return type->name;
+    op_fail_as(NOT_IMPLEMENTED, c, "%s: ONNX has no tensors of %s", op_title(c),
+               cfx_dtype_name((cfx_dtype)t->dtype));
+    return "";
+}
+
 /* The largest finite number of a float of 8 bits. */
 static double largest(cfx_dtype d) {
     switch (d) {
@@ -195,24 +212,49 @@ static double largest(cfx_dtype d) {
         return 448;
     case CFX_F8E4M3FNUZ:
         return 240;
-    case CFX_F8E8M0FNU:
-        return 0x1p127;
     default:
         return 57344;
     }
 }
 
-cfx_tensor *onnx_cast(cfx_op_call *c, cfx_tensor *x, const cfx__onnx_type *to, bool saturate) {
-    (void)c;
+/* Numbers as integers of few bits: what is behind the point is cut off, and of the rest the lowest
+ * bits are kept, as casts between integers do. */
+static cfx_tensor *to_few_bits(cfx_tensor *x, const cfx__onnx_type *to) {
+    const int64_t half = (int64_t)1 << (to->bits - 1);
+    bool with_sign = to->dtype == CFX_I8;
+    x = onnx_to(onnx_wide(x), CFX_I64);
+    x = with_sign ? cfx_add(x, half) : x;
+    x = cfx_bitwise_and(x, 2 * half - 1);
+    return onnx_to(with_sign ? cfx_sub(x, half) : x, to->dtype);
+}
+
+/* Powers of 2 near to x, which is not negative: the next that is not below it ("up"), not above it
+ * ("down"), or the nearest one. */
+static cfx_tensor *to_powers(cfx_tensor *x, const char *way) {
+    x = onnx_to(x, CFX_F32);
+    cfx_value parts = cfx_frexp(x); /* a number from 1 / 2 up to 1, and a power */
+    if (cfx_is_bad(parts))
+        return &cfx__tensor_bad;
+    double most = !strcmp(way, "up") ? 0.5 : !strcmp(way, "down") ? 1 : 0.75;
+    cfx_tensor *above = cfx_gt(cfx_at(parts, 0), most);
+    cfx_tensor *power = cfx_sub(cfx_add(cfx_at(parts, 1), onnx_to(above, CFX_I32)), 1);
+    x = cfx_exp2(onnx_to(cfx_clamp(cfx_where(cfx_eq(x, 0), -127, power), -127, 127), CFX_F32));
+    return onnx_to(x, CFX_F8E8M0FNU);
+}
+
+cfx_tensor *onnx_cast(cfx_op_call *c, cfx_tensor *x, const cfx__onnx_type *to, bool saturate,
+                      const char *way) {
     if (!to)
         return &cfx__tensor_bad;
-    if (to->bits) {
-        bool with_sign = to->dtype == CFX_I8;
-        x = cfx__dtype_is_floating((cfx_dtype)x->dtype) ? cfx_round(onnx_wide(x)) : onnx_wide(x);
-        x = cfx_clamp(onnx_to(x, x->dtype == CFX_BOOL ? CFX_U8 : (cfx_dtype)x->dtype),
-                      with_sign ? -(1 << (to->bits - 1)) : 0,
-                      (1 << (with_sign ? to->bits - 1 : to->bits)) - 1);
-    } else if (cfx__dtype_is_float8(to->dtype) && saturate && x->dtype != to->dtype) {
+    if (strcmp(way, "up") && strcmp(way, "down") && strcmp(way, "nearest")) {
+        op_fail(c, "%s: the round_mode '%s' is not known", op_title(c), way);
+        return &cfx__tensor_bad;
+    }
+    if (to->bits)
+        return to_few_bits(x, to);
+    if (to->dtype == CFX_F8E8M0FNU && x->dtype != to->dtype)
+        return to_powers(x, way);
+    if (cfx__dtype_is_float8(to->dtype) && saturate && x->dtype != to->dtype) {
         x = onnx_wide(x);
         if (cfx__dtype_is_float((cfx_dtype)x->dtype))
             x = cfx_clamp(x, -largest(to->dtype), largest(to->dtype));

@@ -334,7 +334,7 @@ ONNX_OP(NonMaxSuppression) { /* boxes, scores, most, iou_threshold, score_thresh
                 "boxes]");
         return;
     }
-    if (!onnx_int(c, 2, 0, &most) || !onnx_float(c, 3, 0, &overlap) ||
+    if (!onnx_count(c, 2, 0, &most) || !onnx_float(c, 3, 0, &overlap) ||
         !onnx_float(c, 4, 0, &least))
         return;
     cfx_value all = cfx_list_value(0, NULL);

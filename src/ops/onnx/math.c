@@ -64,15 +64,18 @@ CFX_OP(onnx_Tan) = {"onnx::Tan(Tensor input) -> Tensor", ONNX(Tan, 7)};
 /* ---- casts ----------------------------------------------------------------------------------- */
 
 ONNX_OP(Cast) {
-    OUT(0) = onnx_cast(c, T(0), onnx_type_named(c, arg_text(c, 1)), arg_bool(c, 2));
+    OUT(0) = onnx_cast(c, T(0), onnx_type_named(c, arg_text(c, 1)), arg_bool(c, 2), arg_text(c, 3));
 }
 
-/* A cast to the type of another: that one's numbers need not be known. */
+/* A cast to the type of another: that one's numbers need not be known. Where they have few bits
+ * `to` says so, which files do not have: a tensor's dtype does not tell. */
 ONNX_OP(CastLike) {
-    const cfx__onnx_type *to = cfx__onnx_type_of((cfx_dtype)T(1)->dtype);
+    const char *name = arg_is_none(c, 4) ? onnx_type_name(c, T(1)) : arg_text(c, 4);
+    if (!cfx_ok())
+        return;
     cfx_value v = cfx_op_do_from(c->at, &cfx_op_onnx_Cast,
-                                 CFX_ARGS(T(0), CFX_KW(to, to->name),
-                                          CFX_KW(saturate, c->args[2])));
+                                 CFX_ARGS(T(0), CFX_KW(to, name), CFX_KW(saturate, c->args[2]),
+                                          CFX_KW(round_mode, c->args[3])));
     if (!cfx_is_bad(v))
         OUT(0) = cfx_as_tensor(v);
 }
@@ -94,8 +97,8 @@ CFX_OP(onnx_Cast) = {
     "onnx::Cast(Tensor input, *, str to, int saturate=1, str round_mode=\"up\") -> Tensor",
     ONNX(Cast, 1)};
 CFX_OP(onnx_CastLike) = {
-    "onnx::CastLike(Tensor input, Tensor target_type, *, int saturate=1, str round_mode=\"up\") "
-    "-> Tensor",
+    "onnx::CastLike(Tensor input, Tensor target_type, *, int saturate=1, str round_mode=\"up\", "
+    "str? to=None) -> Tensor",
     ONNX(CastLike, 15)};
 CFX_OP(onnx_BitCast) = {"onnx::BitCast(Tensor input, *, str to) -> Tensor", ONNX(BitCast, 26)};
 
@@ -166,9 +169,17 @@ ONNX_OP(Pow) {
     OUT(0) = onnx_to(cfx_pow(a, exponent), (cfx_dtype)T(0)->dtype);
 }
 
+/* A remainder has the sign of what it is divided by, also where it is 0. */
 ONNX_OP(Mod) {
     pair p = operands(c);
-    give(c, &p, arg_bool(c, 2) ? cfx_fmod(p.a, p.b) : cfx_remainder(p.a, p.b));
+    if (arg_bool(c, 2)) {
+        give(c, &p, cfx_fmod(p.a, p.b));
+        return;
+    }
+    cfx_tensor *r = cfx_remainder(p.a, p.b);
+    if (cfx__dtype_is_float(p.dtype))
+        r = cfx_where(cfx_eq(r, 0), cfx_copysign(r, p.b), r);
+    give(c, &p, r);
 }
 
 /* The sign bit of uint64 is shifted like the others. */

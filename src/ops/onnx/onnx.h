@@ -47,6 +47,8 @@ bool onnx_ints(cfx_op_call *c, int i, int64_t *out, int *n);
  * tensor may have elements, so that sums with it do not overflow. */
 bool onnx_int(cfx_op_call *c, int i, int64_t other, int64_t *out);
 bool onnx_float(cfx_op_call *c, int i, double other, double *out);
+/* How many at most: any number, of which there are no more than elements. */
+bool onnx_count(cfx_op_call *c, int i, int64_t other, int64_t *out);
 /* An operand as a number, where it is one number that is known and its partner has as many
  * dimensions; else the tensor. */
 cfx_value onnx_operand(const cfx_tensor *t, const cfx_tensor *partner);
@@ -63,9 +65,12 @@ int onnx_axes(cfx_op_call *c, int i, int ndim, int64_t *out);
 
 /* The type that a text names; NULL, with an error, where ATen has nothing for it (strings). */
 const cfx__onnx_type *onnx_type_named(cfx_op_call *c, const char *name);
-/* x in another type, as ONNX casts: too large floats of 8 bits, and integers of 4, are the largest
- * where `saturate`. */
-cfx_tensor *onnx_cast(cfx_op_call *c, cfx_tensor *x, const cfx__onnx_type *to, bool saturate);
+/* What ONNX calls the type of a tensor; "", with an error, where it has none (complex32). */
+const char *onnx_type_name(cfx_op_call *c, const cfx_tensor *t);
+/* x in another type, as ONNX casts: too large floats of 8 bits are the largest where `saturate`;
+ * powers of 2 are rounded `way`: "up", "down" or "nearest". */
+cfx_tensor *onnx_cast(cfx_op_call *c, cfx_tensor *x, const cfx__onnx_type *to, bool saturate,
+                      const char *way);
 /* x.to(dtype), or x itself. */
 static inline cfx_tensor *onnx_to(cfx_tensor *x, cfx_dtype dtype) {
     return x->dtype == dtype ? x : cfx_to(x, cfx_dtype_value(dtype));

@@ -22,6 +22,7 @@ static cfx_tensor *number(int64_t v) { return cfx__tensor_scalar(cfx_int(v), CFX
 TEST(onnx_arithmetic_of_integers) {
     CHECK_STR(OP("Div", T(-7, 7, 5), T(2, -2, 3)), "tensor([-3, -3,  1])");
     CHECK_STR(OP("Mod", T(-4, 7, 5), T(2, -3, 8)), "tensor([ 0, -2,  5])");
+    CHECK_STR(OP("Mod", T(4.0, -4.0), T(-2.0, 2.0)), "tensor([-0., 0.])");
     CHECK_STR(OP("Mod", T(-4, 7, 5), T(3, -3, 8), CFX_KW(fmod, 1)), "tensor([-1,  1,  5])");
     CHECK_STR(OP("Pow", T(1, 2, 3), T(4.0, 5.0, 0.5)), "tensor([ 1, 32,  1])");
     CHECK_STR(OP("BitShift", as(T(16, 4, 1), CFX_U8), as(T(1, 2, 3), CFX_U8),
@@ -42,9 +43,20 @@ TEST(onnx_casts) {
     CHECK_STR(OP("Cast", T(1.5, 500.0, -1e9), CFX_KW(to, "float8e4m3fn")),
               "tensor([   1.5000,  448.0000, -448.0000], dtype=torch.float8_e4m3fn)");
     CHECK_STR(OP("Cast", T(-9.0, 2.5, 3.5, 99.0), CFX_KW(to, "int4")),
-              "tensor([-8,  2,  4,  7], dtype=torch.int8)");
+              "tensor([7, 2, 3, 3], dtype=torch.int8)");
     CHECK_STR(OP("Cast", T(-1.0, 20.0), CFX_KW(to, "uint4")),
-              "tensor([ 0, 15], dtype=torch.uint8)");
+              "tensor([15,  4], dtype=torch.uint8)");
+    CHECK_STR(OP("CastLike", T(-9.0), as(T(1), CFX_I8), CFX_KW(to, "int4")),
+              "tensor([7], dtype=torch.int8)");
+    CHECK_STR(OP("Cast", T(0.0, 1.1, 1.5, 3e38), CFX_KW(to, "float8e8m0")),
+              OP("Cast", T(0.0, 2.0, 2.0, 3e38), CFX_KW(to, "float8e8m0"),
+                 CFX_KW(round_mode, "down")));
+    CHECK_STR(OP("Cast", T(1.0, 1.4, 1.6, 4.0), CFX_KW(to, "float8e8m0"),
+                 CFX_KW(round_mode, "nearest")),
+              OP("Cast", T(1.0, 1.0, 2.0, 4.0), CFX_KW(to, "float8e8m0")));
+    CHECK_OK();
+    OP("Cast", T(1.0), CFX_KW(to, "float8e8m0"), CFX_KW(round_mode, "away"));
+    CHECK_ERROR("Cast: the round_mode 'away' is not known");
     OP("Cast", T(1.0), CFX_KW(to, "string"));
     CHECK_ERROR("Cast: there are no tensors of the type 'string' here");
 }
@@ -233,6 +245,10 @@ TEST(onnx_quantized_numbers) {
     CHECK_STR(OP("DequantizeLinear", as(T(L(1, 2, 3, 4)), CFX_I8), T(L(1., 10.)), NULL,
                  CFX_KW(block_size, 2)),
               "tensor([[ 1.,  2., 30., 40.]])");
+    OP("DequantizeLinear", as(T(1, 2), CFX_U8), scalar(2), as(cfx_zeros(L(0, 2)), CFX_U8));
+    CHECK_ERROR("0 zero points for 1 scales");
+    OP("CastLike", T(1., 2.), as(T(1., 2.), CFX_C32));
+    CHECK_ERROR("ONNX has no tensors of complex32");
     CHECK_STR(OP("DynamicQuantizeLinear", T(0., 2., -3., -2.5, 1.34, 0.5)),
               "(tensor([153, 255,   0,  26, 221, 179], dtype=torch.uint8), tensor(0.0196), "
               "tensor(153, dtype=torch.uint8))");

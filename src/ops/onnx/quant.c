@@ -39,8 +39,15 @@ static cfx_tensor *along(cfx_tensor *t, const cfx_tensor *x, int axis, int64_t b
     return t;
 }
 
-/* Where x is quantized along an axis: its number, or -1 with an error; 0 where it is as a whole. */
-static int scale_axis(cfx_op_call *c, const cfx_tensor *x, const cfx_tensor *scale, int64_t axis) {
+/* Where x is quantized along an axis: its number, or -1 with an error, also where there are not as
+ * many zero points as scales; 0 where it is as a whole. */
+static int scale_axis(cfx_op_call *c, const cfx_tensor *x, const cfx_tensor *scale,
+                      const cfx_tensor *zero, int64_t axis) {
+    if (zero && zero->numel != scale->numel) {
+        op_fail(c, "%s: %lld zero points for %lld scales", op_title(c), (long long)zero->numel,
+                (long long)scale->numel);
+        return -1;
+    }
     bool whole = scale->numel == 1 && scale->ndim < 2;
     return whole ? 0 : onnx_axis(c, axis, x->ndim);
 }
@@ -49,7 +56,7 @@ static int scale_axis(cfx_op_call *c, const cfx_tensor *x, const cfx_tensor *sca
 
 static cfx_tensor *quantized(cfx_op_call *c, cfx_tensor *x, cfx_tensor *scale, cfx_tensor *zero,
                              int64_t axis, int64_t block, reach r) {
-    int at = scale_axis(c, x, scale, axis);
+    int at = scale_axis(c, x, scale, zero, axis);
     if (at < 0)
         return &cfx__tensor_bad;
     cfx_dtype d = (cfx_dtype)scale->dtype;
@@ -82,10 +89,10 @@ ONNX_OP(QuantizeLinear) {
         return;
     cfx_dtype d = type ? type->dtype : zero ? (cfx_dtype)zero->dtype : CFX_U8;
     if (cfx__dtype_is_float8(d)) {
-        int at = scale_axis(c, x, scale, arg_int(c, 3));
+        int at = scale_axis(c, x, scale, NULL, arg_int(c, 3));
         if (at >= 0)
             OUT(0) = onnx_cast(c, cfx_div(x, along(scale, x, at, arg_int(c, 4))),
-                               cfx__onnx_type_of(d), arg_bool(c, 7));
+                               cfx__onnx_type_of(d), arg_bool(c, 7), "up");
         return;
     }
     if (reach_of(c, d, type ? type->bits : 0, &r))
@@ -119,7 +126,7 @@ CFX_OP(onnx_DynamicQuantizeLinear) = {
  * it. */
 static cfx_tensor *dequantized(cfx_op_call *c, cfx_tensor *x, cfx_tensor *scale, cfx_tensor *zero,
                                int64_t axis, int64_t block, cfx_dtype to) {
-    int at = scale_axis(c, x, scale, axis);
+    int at = scale_axis(c, x, scale, zero, axis);
     cfx_dtype d = (cfx_dtype)x->dtype;
     if (at < 0)
         return &cfx__tensor_bad;

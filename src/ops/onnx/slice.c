@@ -12,11 +12,14 @@ CFX_OP(onnx_Concat_v1) = {
     "onnx::Concat.v1(Tensor[] inputs, *, int axis=1) -> Tensor",
     ONNX(Concat, 1)};
 
+/* More results than any node has: of nothing there are as many parts as one likes. */
+enum { MOST_PARTS = 1 << 16 };
+
 /* n equal parts, of which the last may be smaller. */
 static void split_evenly(cfx_op_call *c, int axis, int64_t n) {
     cfx_tensor *x = T(0);
     int64_t size = x->shape[axis], part = n > 0 ? (size + n - 1) / n : 0;
-    if (n <= 0 || n > INT32_MAX || part * (n - 1) > size) {
+    if (n <= 0 || n > MOST_PARTS || part * (n - 1) > size) {
         op_fail(c, "Split: %lld elements cannot be split into %lld parts", (long long)size,
                 (long long)n);
         return;
