@@ -182,9 +182,34 @@ static void note_dims(cfx__dims *d, const char *source, const cfx_tensor *x, cfx
     }
 }
 
+/* The strides of a tensor as expressions of its sizes: each is a size times a smaller stride, as it
+ * is in the example, so that what lies by columns does so at other sizes; else it is a number. */
+static cfx_value strides_with_symbols(const cfx_tensor *x, cfx_value shape) {
+    cfx_value stride[CFX_MAX_DIMS];
+    int order[CFX_MAX_DIMS];
+    for (int i = 0; i < x->ndim; i++) { /* the smallest first, of equal ones the last */
+        const int d = x->ndim - 1 - i;
+        int k = i;
+        for (; k > 0 && x->stride[order[k - 1]] > x->stride[d]; k--)
+            order[k] = order[k - 1];
+        order[k] = d;
+    }
+    for (int i = 0; i < x->ndim; i++) {
+        const int d = order[i];
+        stride[d] = cfx_int(x->stride[d]);
+        for (int k = i; x->stride[d] > 1 && k-- > 0;)
+            if (x->shape[order[k]] * x->stride[order[k]] == x->stride[d]) {
+                stride[d] = cfx__sym_binary(CFX__SYM_MUL, stride[order[k]],
+                                            cfx_as_list(shape)->items[order[k]]);
+                break;
+            }
+    }
+    return cfx_tuple_value(x->ndim, stride);
+}
+
 /* The tensor as metadata has it: with expressions for sizes. None where none varies. */
 static cfx_value with_symbols(const cfx__export *e, const char *source, const cfx_tensor *x) {
-    cfx_value shape = cfx_tuple_value(0, NULL), stride[CFX_MAX_DIMS], step = cfx_int(1);
+    cfx_value shape = cfx_tuple_value(0, NULL);
     bool varies = false;
     for (int i = 0; i < x->ndim; i++) {
         cfx_value size = cfx__dims_find(e->dims, source, i);
@@ -193,14 +218,10 @@ static cfx_value with_symbols(const cfx__export *e, const char *source, const cf
     }
     if (!varies)
         return cfx_none();
-    for (int i = x->ndim; i-- > 0;) {
-        stride[i] = step;
-        step = cfx__sym_binary(CFX__SYM_MUL, step, cfx_as_list(shape)->items[i]);
-    }
     cfx_dict *d = cfx_dict_new();
     cfx_dict_set(d, "shape", shape);
     cfx_dict_set(d, "dtype", cfx_dtype_value((cfx_dtype)x->dtype));
-    cfx_dict_set(d, "stride", cfx_tuple_value(x->ndim, stride));
+    cfx_dict_set(d, "stride", strides_with_symbols(x, shape));
     cfx_dict_set(d, "device", cfx_device_value(x->device));
     return cfx_dict_value(d);
 }

@@ -11,6 +11,22 @@ static void forget(cfx__request *r, int k) {
     r->other[k - 1] = (cfx__export){0};
 }
 
+/* Records the trial, but no more nodes than one like `like` has by far: unbind(x) of a million rows
+ * is another program long before it ends. */
+static bool record_trial(cfx__request *r, const cfx_graph *like) {
+    enum { MORE = 4096 };
+    const int64_t most = 2 * (int64_t)like->len + MORE, before = cfx_set_node_limit(most);
+    if (before && before < most)
+        cfx_set_node_limit(before);
+    bool recorded = cfx__export_record(&r->other[CFX__TRIAL - 1], r, CFX__TRIAL);
+    cfx_set_node_limit(before);
+    if (!cfx_ok() && cfx_error_last()->kind == CFX_LIMIT_ERROR) {
+        cfx_error_clear();
+        cfx__limit_time(); /* the caller's, which is told */
+    }
+    return recorded;
+}
+
 /* Whether forward does at the sizes of world CFX__TRIAL what its program says; where there is none
  * yet, whether it calls what it calls at those of the example. */
 static cfx__trial_end trial(void *user) {
@@ -19,7 +35,7 @@ static cfx__trial_end trial(void *user) {
     cfx__export *e = &r->other[CFX__TRIAL - 1];
     const cfx_graph *like = r->merged ? r->other[0].recorder.graph : r->first->recorder.graph;
     size_t mark = cfx_scope_open();
-    bool recorded = cfx__export_record(e, r, CFX__TRIAL);
+    bool recorded = record_trial(r, like);
     r->alike = recorded && cfx__worlds_same(like, e->recorder.graph, &where);
     bool same = r->alike &&
                 (!r->merged || cfx__worlds_agree(&r->dims.worlds, CFX__TRIAL,
@@ -51,11 +67,14 @@ static const int64_t steps[] = {1, -1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32, 60, 64};
 /* The first ways. 0: any sizes. 1: in the step that is asked for, if one is. */
 enum { ANY, STEPPED, RISING, FALLING, FIRST_STEPS };
 
-/* Sizes are chosen as usual again, with all that was granted. */
+/* Sizes are chosen as usual again, with all that was granted. What two branches give may be the
+ * same now. */
 static void begin_again(cfx__request *r) {
     r->dims.worlds.step = r->dims.worlds.held = r->way = r->first_way = 0;
     r->stuck = false;
     r->unexplained = NULL;
+    r->joints.apart.len = 0;
+    cfx__worlds_forget_unknown(&r->dims.worlds);
     cfx__worlds_forget_extra(&r->dims.worlds, true);
 }
 

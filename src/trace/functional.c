@@ -312,7 +312,8 @@ static cfx_value call_writing(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_val
         return v;
     }
     cfx_op *f = functional_form(info, inplace);
-    if (f && inplace && f->effects & CFX_UPDATE && cfx__memory_overlaps(cfx_as_tensor(args[0]))) {
+    if (f && inplace && f->effects & CFX_UPDATE &&
+        cfx__tensor_shares_elements(cfx_as_tensor(args[0]))) {
         cfx__refuse_overlap(at, s->name);
         return cfx_bad();
     }

@@ -42,8 +42,7 @@ bool cfx__memory_order_is(const cfx_tensor *a, const cfx_tensor *b);
  * storage. */
 cfx_tensor *cfx__in_memory_order(cfx__recorder *r, cfx_site at, const cfx_tensor *like,
                                  cfx_tensor *t);
-/* Whether elements of a tensor may share memory; PyTorch's words for that where it is written. */
-bool cfx__memory_overlaps(const cfx_tensor *t);
+/* PyTorch's words where a tensor whose elements share memory is written. */
 void cfx__refuse_overlap(cfx_site at, const char *name);
 
 #endif

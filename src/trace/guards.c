@@ -233,6 +233,60 @@ static bool condition(const asking *a, const cfx__finding *f) {
     return false;
 }
 
+/* Whether it goes with the sizes that move all larger by as much. */
+static bool go_together(asking *a, const bool *moves, int64_t by) {
+    size_t n = cfx__probe_count(a);
+    int64_t *sizes = cfx__alloc0((n + 1) * sizeof *sizes);
+    cfx__probe_hints(a, sizes);
+    for (size_t k = 0; k < n; k++)
+        sizes[k] += moves[k] ? by : 0;
+    bool fine = cfx__probe_at(a, sizes);
+    cfx__free(sizes);
+    return fine;
+}
+
+static const char *dimension(const name_t *n) {
+    const char *source = source_of(n), *last = strrchr(source, '[');
+    return last ? last : source;
+}
+
+/* Of the sizes that move with size i, one that it does not go without; SIZE_MAX where it goes
+ * alone, or not at all. */
+static size_t needed(asking *a, size_t i, bool *moves) {
+    size_t found = SIZE_MAX;
+    if (!go_together(a, moves, 3) || !go_together(a, moves, 5))
+        return SIZE_MAX;
+    for (size_t k = 0; k < cfx__probe_count(a); k++) {
+        if (k == i || !moves[k])
+            continue;
+        moves[k] = false;
+        if (go_together(a, moves, 3))
+            continue;
+        moves[k] = true;
+        found = found == SIZE_MAX ? k : found;
+    }
+    return found;
+}
+
+/* One of several sizes that can only move with size i, all together: x + y + z. They are looked for
+ * among those that are as large and of the same dimension, then as large, then of the dimension,
+ * then among all that do not move alone. SIZE_MAX where there is none. */
+static size_t companion(asking *a, size_t i) {
+    const cfx__symbol *s = a->dims->worlds.symbols.data;
+    size_t n = cfx__probe_count(a), found = SIZE_MAX;
+    bool *pinned = cfx__alloc0((2 * n + 1) * sizeof *pinned), *moves = pinned + n;
+    for (size_t k = 0; k < n; k++)
+        pinned[k] = k == i || (name_of(a, k) && !goes_at(a, k, s[k].hint + 3));
+    for (int way = 0; way < 4 && found == SIZE_MAX; way++) {
+        for (size_t k = 0; k < n; k++)
+            moves[k] = pinned[k] && (way > 1 || s[k].hint == s[i].hint) &&
+                       (way % 2 || !strcmp(dimension(name_of(a, k)), dimension(name_of(a, i))));
+        found = needed(a, i, moves);
+    }
+    cfx__free(pinned);
+    return found;
+}
+
 static bool relation_or_constant(asking *a, size_t i) {
     const cfx__symbol *s = a->dims->worlds.symbols.data;
     for (size_t j = 0; j < a->dims->worlds.symbols.len; j++) {
@@ -245,6 +299,9 @@ static bool relation_or_constant(asking *a, size_t i) {
         if (scale > 1 && goes(a, i, scale * (other + 3), j, other + 3))
             return related(a, i, j, scale, 0);
     }
+    size_t j = a->dims->worlds.symbols.len > 2 ? companion(a, i) : SIZE_MAX;
+    if (j < SIZE_MAX)
+        return related(a, i, j, 1, s[i].hint - s[j].hint);
     cfx__finding f = cfx__probe_pinned(a, i);
     return f.kind == CFX__FOUND_CONSTANT ? constant(a, i) : condition(a, &f);
 }

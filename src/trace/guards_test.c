@@ -43,6 +43,42 @@ TEST(guards_two_sizes_are_equal) {
                 "equal.\nSuggested fixes:\n  C = B");
 }
 
+static cfx_value three_forward(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tensor_value(cfx_add(cfx_add(a.v[0], a.v[1]), a.v[2]));
+}
+
+static cfx_program *export_three(const int64_t size[2], const char *rows, const char *columns) {
+    cfx_module *m = cfx_module_new("M", three_forward, "x, y, z");
+    cfx_value x = cfx_tensor_value(cfx_ones(size[0], size[1]));
+    cfx_dict *all = cfx_dict_new();
+    const char *names[] = {"x", "y", "z"};
+    for (int i = 0; i < 3; i++) {
+        cfx_dict *own = cfx_dict_new();
+        cfx_dict_put(own, cfx_int(0), cfx_string_value(rows));
+        if (columns)
+            cfx_dict_put(own, cfx_int(1), cfx_string_value(columns));
+        cfx_dict_set(all, names[i], cfx_dict_value(own));
+    }
+    return cfx_export(m, cfx_tuple(x, x, x), CFX_NONE, cfx_dict_value(all));
+}
+
+TEST(guards_three_sizes_are_equal) {
+    static const int64_t sizes[][2] = {{6, 3}, {5, 5}};
+    for (int i = 0; i < 2; i++) {
+        cfx_program *p = export_three(sizes[i], "Dim.AUTO", "Dim.AUTO");
+        CHECK_INT(p->ranges->len, 2);
+        CHECK(cfx_program_run(p, cfx_ones(4, 9), cfx_ones(4, 9), cfx_ones(4, 9)).tag ==
+              CFX_TAG_TENSOR);
+        CHECK_OK();
+        cfx_program_run(p, cfx_ones(4, 9), cfx_ones(4, 9), cfx_ones(5, 9));
+        CHECK(!cfx_ok());
+        cfx_error_clear();
+    }
+    CHECK_INT(export_three(sizes[0], "Dim.AUTO", NULL)->ranges->len, 1);
+    CHECK_OK();
+}
+
 TEST(guards_a_size_is_constant) {
     cfx_module *m = cfx_module_new("M", equal_forward, "x, y");
     cfx_value in = cfx_tuple(cfx_ones(6), cfx_ones(6));

@@ -172,6 +172,22 @@ TEST(probe_grants_what_is_asked_of_several_sizes_or_automatic_ones) {
         }
 }
 
+static cfx_value split_forward(cfx_module *self, cfx_args a) {
+    (void)self;
+    cfx_value parts = cfx_split(a.v[0], 1);
+    return cfx_tuple(cfx_add(cfx_at(parts, 0), 1), cfx_mul(cfx_at(parts, -1), 2));
+}
+
+/* A trial that has become far longer than the program is not recorded to its end, and its limit is
+ * nobody's error. */
+TEST(probe_gives_up_trials_that_grow_without_end) {
+    cfx_program *p = cfx_export(cfx_module_new("M", split_forward, "x"),
+                                cfx_tuple(cfx_ones(3, 4)), CFX_NONE, sizes_of("Dim.AUTO", NULL));
+    CHECK_OK();
+    CHECK_STR(cfx_repr(cfx_dict_value(p->ranges)), "{}");
+    CHECK_INT(cfx_set_node_limit(0), 0);
+}
+
 static bool never(int64_t n, int64_t m) { return n < 0 && m < 0; }
 
 TEST(probe_notes_which_sizes_were_tried) {

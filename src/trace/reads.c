@@ -135,15 +135,16 @@ static void assert_checks(cfx__merging *g, cfx_value name) {
     }
 }
 
-/* Where a number that depends on data first appears, its range is asserted. */
+/* Where a number that depends on data first appears, its range is asserted, but for what follows
+ * from a comparison that the program asserts itself. */
 static void assert_range(cfx__merging *g, cfx_value name) {
     cfx_value size = cfx__reify(g, name, false);
     const cfx__symbol *s = cfx__worlds_find(g->m->worlds, cfx_as_sym(name)->name);
     if (size.tag != CFX_TAG_NODE || !s)
         return;
-    if (s->least > INT64_MIN + 1)
+    if (s->least > INT64_MIN + 1 && !s->least_follows)
         assert_bound(g, name, size, true, s->least);
-    if (s->most < INT64_MAX - 1)
+    if (s->most < INT64_MAX - 1 && !s->most_follows)
         assert_bound(g, name, size, false, s->most);
     assert_totals(g, name);
     assert_checks(g, name);

@@ -344,12 +344,18 @@ void cfx__relation_narrow(cfx__worlds *w, const cfx__relation *r) {
     const cfx_sym *e = r->a.tag == CFX_TAG_SYM ? cfx_as_sym(r->a) : NULL;
     cfx__symbol *s = e && e->op == CFX__SYM_NAME ? cfx__worlds_find(w, e->name) : NULL;
     range other = range_in(w, r->b);
+    bool follows = r->b.tag != CFX_TAG_INT;
     bool less = r->op == CFX__LT || r->op == CFX__LE || r->op == CFX__EQ;
     bool more = r->op == CFX__GT || r->op == CFX__GE || r->op == CFX__EQ;
-    if (s && less)
+    if (!s)
+        return;
+    const int64_t least = s->least, most = s->most;
+    if (less)
         bound(s, s->least, other.high - (r->op == CFX__LT));
-    if (s && more)
+    if (more)
         bound(s, other.low + (r->op == CFX__GT), s->most);
+    s->most_follows = s->most < most ? follows : s->most_follows;
+    s->least_follows = s->least > least ? follows : s->least_follows;
 }
 
 void cfx__relation_assume(cfx__worlds *w, const cfx__relation *r) {

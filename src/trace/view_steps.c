@@ -221,19 +221,6 @@ cfx_tensor *cfx__in_memory_order(cfx__recorder *r, cfx_site at, const cfx_tensor
     return permute_back(r, t, dims);
 }
 
-/* Whether elements of a tensor may share memory. */
-bool cfx__memory_overlaps(const cfx_tensor *t) {
-    int64_t order[CFX_MAX_DIMS], reach = 0;
-    bool any = false;
-    by_stride(t, order);
-    for (int i = t->ndim; t->numel && i-- > 0;) {
-        const int64_t size = t->shape[order[i]], stride = t->stride[order[i]];
-        any |= size > 1 && stride <= reach;
-        reach += (size - 1) * stride;
-    }
-    return any;
-}
-
 /* ---- all steps ------------------------------------------------------------------------------- */
 
 cfx_tensor *cfx__steps_forward(cfx__recorder *r, cfx_site at, const cfx__functional_step *s,
@@ -265,7 +252,7 @@ bool cfx__steps_read_storage(const cfx__functional_step *s) {
  * is refused by itself. */
 static bool overlap_on_the_way(cfx__recorder *r, const cfx__functional_step *s, cfx_tensor *base) {
     for (; s; s = s->before)
-        if (s->op != &cfx_op_unfold && cfx__memory_overlaps(cfx__steps_place(r, s, base)))
+        if (s->op != &cfx_op_unfold && cfx__tensor_shares_elements(cfx__steps_place(r, s, base)))
             return true;
     return false;
 }

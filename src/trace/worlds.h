@@ -35,6 +35,7 @@ typedef struct cfx__symbol {
     bool any;     /* a number that a loop carries: negative as well, the hint being the first */
     bool joined;  /* of two branches: its range follows from what they give */
     bool apart;   /* of a truth or a float: no expression of sizes has it */
+    bool least_follows, most_follows; /* the bound is that of a size it is compared with */
     cfx__seen size;
 } cfx__symbol;
 
