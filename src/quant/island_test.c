@@ -270,3 +270,40 @@ TEST(plan_leaves_odd_scales_to_floats) {
     CHECK(apart(q->program, x) < 1e-5);
     CHECK_OK();
 }
+
+/* ---- packed weights -------------------------------------------------------------------------- */
+
+/* How many forms weights of bytes have, all together; *n: how many weights have some. */
+static int forms_in(const cfx_dict *tensors, int *n) {
+    int forms = 0;
+    for (int64_t i = 0; i < tensors->len; i++) {
+        const cfx_value v = tensors->entries[i].value;
+        if (v.tag != CFX_TAG_TENSOR || cfx_as_tensor(v)->dtype != CFX_I8)
+            continue;
+        const cfx__packed *first = cfx_as_tensor(v)->storage->packed;
+        *n += first != NULL;
+        for (const cfx__packed *f = first; f; f = f->next)
+            forms++;
+    }
+    return forms;
+}
+
+/* Plans for other numbers of threads pack nothing anew. */
+TEST(plans_share_packed_weights_of_bytes) {
+    cfx_program *p = residual_program(16);
+    cfx_tensor *x = cfx_randn(cfx_list(2, 16, 7, 7));
+    cfx_quantized *q = cfx_quantize(p, cfx_list(cfx_tuple(x)), (cfx_quantize_options){0});
+    const int before = cfx_get_num_threads();
+    if (!CHECK(q != NULL))
+        return;
+    for (int threads = 1; threads < 4; threads++) {
+        cfx_set_num_threads(threads);
+        CHECK(apart(q->program, x) < 1e-2);
+    }
+    cfx_set_num_threads(before);
+    int weights = 0, forms = forms_in(q->program->state, &weights);
+    forms += forms_in(q->program->constants, &weights);
+    CHECK_INT(weights, 4);
+    CHECK_INT(forms, 4);
+    CHECK_OK();
+}

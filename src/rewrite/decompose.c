@@ -219,6 +219,22 @@ static bool record(decomposing *d, int k) {
     return cfx_ok();
 }
 
+/* Whether two recordings call the same, and so do the branches in them. */
+static bool are_same(const cfx_graph *a, const cfx_module *in_a, const cfx_graph *b,
+                     const cfx_module *in_b, const cfx_node **where) {
+    bool same = cfx__worlds_same(a, b, where);
+    cfx_each_node((cfx_graph *)(uintptr_t)a, n) {
+        cfx_module *below_a = NULL, *below_b = NULL;
+        const cfx_graph *of_a = same && n->op == CFX_GET_ATTR
+                                    ? cfx__branch_graph(a, in_a, n->target.name, &below_a)
+                                    : NULL;
+        const cfx_graph *of_b =
+            of_a ? cfx__branch_graph(b, in_b, n->target.name, &below_b) : NULL;
+        same = same && (!of_a || (of_b && are_same(of_a, below_a, of_b, below_b, where)));
+    }
+    return same;
+}
+
 /* Records world k: at other sizes where those first chosen do not fit the program, or lead it
  * another way. The first error stays, as *why where it is not yet set. */
 static bool record_fitting(decomposing *d, int k, const char **why) {
@@ -227,8 +243,9 @@ static bool record_fitting(decomposing *d, int k, const char **why) {
         const cfx_node *where = NULL;
         cfx__worlds_choose(&d->worlds, k, attempt);
         bool fine = record(d, k);
-        if (fine && (!k || cfx__worlds_same(d->world[0].run.recorder.graph,
-                                            d->world[k].run.recorder.graph, &where)))
+        const cfx__rerun *first = &d->world[0].run, *now = &d->world[k].run;
+        if (fine && (!k || are_same(first->recorder.graph, first->to, now->recorder.graph, now->to,
+                                    &where)))
             return true;
         if (!*why)
             *why = !fine   ? cfx__text_format("%s", cfx_error_last()->message)

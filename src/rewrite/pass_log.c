@@ -12,21 +12,34 @@ static cfx_node *print(cfx_node *at, cfx_value args) {
     return made;
 }
 
-/* Whether the least and the largest of a result can be told: there are some, and they have an
- * order. */
-static bool has_order(const cfx_result *r) {
-    for (int i = 0; r->shape && i < r->ndim; i++)
-        if (!r->shape[i])
+/* The least that a symbol may be; none is told of one that data decide. */
+static bool least_of(const struct cfx_sym *name, void *ranges, int64_t *out) {
+    const cfx_value range = cfx_dict_get(ranges, name->name);
+    const bool told = range.tag == CFX_TAG_TUPLE && cfx_at(range, 0).tag == CFX_TAG_INT;
+    *out = told ? cfx_integer(cfx_at(range, 0)) : 0;
+    return told;
+}
+
+/* Whether the least and the largest of a result can be told: there are some, at the least sizes
+ * too, and they have an order. */
+static bool has_order(const cfx_program *p, const cfx_result *r) {
+    for (int i = 0; i < r->ndim; i++) {
+        const cfx_value size = cfx_result_size(r, i);
+        int64_t n = 0;
+        if (size.tag == CFX_TAG_SYM && !cfx__sym_eval(cfx_as_sym(size), least_of, p->ranges, &n))
             return false;
+        if ((size.tag == CFX_TAG_SYM ? n : cfx_integer(size)) <= 0)
+            return false;
+    }
     return !cfx__dtype_is_complex(r->dtype);
 }
 
 /* A line with name, shape and dtype, and the numbers: all of them, or what range they have. */
-static void log_node(cfx_node *n, bool whole) {
+static void log_node(const cfx_program *p, cfx_node *n, bool whole) {
     cfx_node *at = cfx_node_after(n);
     cfx_result r = cfx_node_result(n);
     const char *text = cfx__text_format("%s %s", n->name, cfx_result_text(&r));
-    if (whole || !has_order(&r)) {
+    if (whole || !has_order(p, &r)) {
         print(at, cfx_tuple(cfx__text_format("%s {}", text), n));
         return;
     }
@@ -44,7 +57,7 @@ static int run_log(cfx_program *p, const cfx_dict *options) {
     bool whole = !strcmp(cfx__pass_text(options, "values"), "yes");
     const cfx_list *chosen = cfx_as_list(cfx__pass_nodes(p, options, false));
     for (int64_t i = 0; i < chosen->len && cfx_ok(); i++)
-        CFX_SCOPE log_node(cfx_as_node(chosen->items[i]), whole);
+        CFX_SCOPE log_node(p, cfx_as_node(chosen->items[i]), whole);
     return (int)chosen->len;
 }
 

@@ -48,6 +48,21 @@ TEST(pass_logs_what_nodes_give) {
     CHECK(cfx_graph_equal(p->module->graph, was->module->graph));
 }
 
+/* What may have no elements when it runs has no least. */
+TEST(pass_logs_what_data_count) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, x: \"f32[4]\"):\n"
+             "        nonzero: \"i64[u0, 1]\" = torch.ops.aten.nonzero.default(x)\n"
+             "        return (nonzero,)\n");
+    code_after("log", p, 1);
+    cfx__text lines = {0};
+    cfx_set_log(collect, &lines);
+    cfx_program_run(p, cfx_zeros(4));
+    cfx_set_log(NULL, NULL);
+    CHECK_STR(cfx__text_take(&lines),
+              "nonzero i64[u0, 1] tensor([], size=(0, 1), dtype=torch.int64)\n");
+}
+
 TEST(pass_logs_values) {
     cfx_program *p = program_of(body);
     cfx_dict *options = option("nodes", "op:relu");

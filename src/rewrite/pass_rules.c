@@ -1,5 +1,5 @@
 /* simplify and recognize: passes that are tables of rules. The first does less, the second finds
- * the operators that were written out: activations, norms, softmax, attention. */
+ * the operators that were written out: activations, norms, softmax, pools, attention. */
 #include "pass.h"
 
 /* ---- conditions ------------------------------------------------------------------------------ */
@@ -64,6 +64,24 @@ static bool is_turned(const cfx_found *f, void *user) {
            cfx_equal_values(cfx_result_size(&row, 2), cfx_result_size(&y, -2));
 }
 
+/* Whether d are the two dims of the pictures of x. */
+static bool is_global(const cfx_found *f, void *user) {
+    cfx_result x = result_of(f, "x");
+    cfx_value dims = cfx_found_get(f, "d");
+    bool pictures = x.kind == CFX_RESULT_TENSOR && x.ndim == 4 && dims.tag == CFX_TAG_LIST &&
+                    cfx_as_list(dims)->len == 2;
+    int64_t sum = 0;
+    (void)user;
+    for (int i = 0; pictures && i < 2; i++) {
+        cfx_value d = cfx_at(dims, i);
+        int64_t at = d.tag == CFX_TAG_INT ? cfx_integer(d) : 0;
+        pictures = ((at >= 2 && at < 4) || (at >= -2 && at < 0)) &&
+                   !cfx_equal_values(cfx_result_size(&x, (int)at), cfx_int(0));
+        sum += at < 0 ? at + 4 : at;
+    }
+    return pictures && sum == 5;
+}
+
 /* ---- results --------------------------------------------------------------------------------- */
 
 static cfx_value call(cfx_graph *g, const char *op, cfx_value args, cfx_value kwargs) {
@@ -108,8 +126,25 @@ static cfx_value turned(const cfx_found *f, cfx_graph *g, void *user) {
     return call(g, "aten.transpose.int", cfx_tuple(from, -2, -1), cfx_none());
 }
 
-/* The result in one piece, as the product of matrices that it replaces gives it. Queries and keys
- * may have a scale each. */
+static bool is_one_of(const cfx_node *n, const char *const *names) {
+    while (*names && !cfx_node_is(n, *names))
+        names++;
+    return *names != NULL;
+}
+
+/* Whether nobody can tell how n lies: it is moved, if at all, and then read by what copes with any
+ * strides. */
+static bool lies_unseen(const cfx_node *n) {
+    static const char *const moving[] = {"permute", "transpose", "aten.reshape", NULL};
+    static const char *const reading[] = {"linear", "matmul", "mm", "addmm", "contiguous", NULL};
+    bool unseen = n->users != NULL;
+    cfx_each_user(n, u) unseen &= is_one_of(u->user, reading) ||
+                                  (is_one_of(u->user, moving) && lies_unseen(u->user));
+    return unseen;
+}
+
+/* The result in one piece, as the product of matrices that it replaces gives it, where somebody can
+ * tell. Queries and keys may have a scale each. */
 static cfx_value attention(const cfx_found *f, cfx_graph *g, void *user) {
     cfx_value scale = cfx_found_get(f, "s"), other = cfx_found_get(f, "s2");
     cfx_value mask = cfx_found_get(f, "m");
@@ -121,7 +156,8 @@ static cfx_value attention(const cfx_found *f, cfx_graph *g, void *user) {
     cfx_value q = cfx_found_get(f, "q"), k = cfx_found_get(f, "k"), v = cfx_found_get(f, "v");
     cfx_value args = cfx_is_none(mask) ? cfx_tuple(q, k, v) : cfx_tuple(q, k, v, mask);
     cfx_value made = call(g, "aten.scaled_dot_product_attention.default", args, cfx_dict_value(kw));
-    return call(g, "aten.contiguous.default", cfx_tuple(made), cfx_none());
+    return lies_unseen(f->anchor) ? made
+                                  : call(g, "aten.contiguous.default", cfx_tuple(made), cfx_none());
 }
 
 /* ---- the tables ------------------------------------------------------------------------------ */
@@ -183,6 +219,8 @@ static const cfx_rule recognizing[] = {
     {.name = "softmax",
      .pattern = "(e := exp(x - amax(x, [d], True))) / sum(e, [d], True)",
      .replacement = "softmax(x, d)", .where = FLOATS("x")},
+    {.name = "pool_global", .pattern = "mean(x, d, True)",
+     .replacement = "adaptive_avg_pool2d(x, [1, 1])", .where = FLOATS("x"), .when = is_global},
     {.name = "rms_norm", .pattern = "x * rsqrt(mean(x ** 2, [-1], True) + eps) * w",
      .where = "number(eps) and dtype(x) == f32", .when = is_norm, .then = rms_norm},
     {.name = "rms_norm_square", .pattern = "x * rsqrt(mean(x * x, [-1], True) + eps) * w",
@@ -277,7 +315,7 @@ const cfx_pass cfx__pass_simplify = {
 
 const cfx_pass cfx__pass_recognize = {
     .name = "recognize",
-    .summary = "finds silu, gelu, hardswish, softmax, norms and attention that were written out",
+    .summary = "finds silu, gelu, softmax, norms, pools and attention that were written out",
     .after = "simplify",
     .promise = CFX_PASS_ROUNDED,
     .run = run_recognize,

@@ -350,31 +350,6 @@ TEST(nothing_is_near_infinity) {
     code_after("simplify", p, 0);
 }
 
-TEST(pass_recognizes) {
-    static const char body[] =
-        HEAD "    def forward(self, p_w: \"f32[8]\", x: \"f32[1, 2, 4, 8]\"):\n"
-             "        transpose: \"f32[1, 2, 8, 4]\" = torch.ops.aten.transpose.int(x, -2, -1)\n"
-             "        matmul: \"f32[1, 2, 4, 4]\" = torch.ops.aten.matmul.default(x, transpose)\n"
-             "        div: \"f32[1, 2, 4, 4]\" = torch.ops.aten.div.Tensor(matmul, 2.0)\n"
-             "        softmax: \"f32[1, 2, 4, 4]\" = torch.ops.aten.softmax.int(div, -1)\n"
-             "        matmul_1: \"f32[1, 2, 4, 8]\" = torch.ops.aten.matmul.default(softmax, x)\n"
-             "        pow_1: \"f32[1, 2, 4, 8]\" = torch.ops.aten.pow.Tensor_Scalar(matmul_1, 2)\n"
-             "        mean: \"f32[1, 2, 4, 1]\" = torch.ops.aten.mean.dim(pow_1, [-1], True)\n"
-             "        add: \"f32[1, 2, 4, 1]\" = torch.ops.aten.add.Tensor(mean, 1e-05)\n"
-             "        rsqrt: \"f32[1, 2, 4, 1]\" = torch.ops.aten.rsqrt.default(add)\n"
-             "        mul: \"f32[1, 2, 4, 8]\" = torch.ops.aten.mul.Tensor(matmul_1, rsqrt)\n"
-             "        mul_1: \"f32[1, 2, 4, 8]\" = torch.ops.aten.mul.Tensor(mul, p_w)\n"
-             "        sigmoid: \"f32[1, 2, 4, 8]\" = torch.ops.aten.sigmoid.default(mul_1)\n"
-             "        mul_2: \"f32[1, 2, 4, 8]\" = torch.ops.aten.mul.Tensor(mul_1, sigmoid)\n"
-             "        return (mul_2,)\n";
-    cfx_program *p = program_of(body), *was = cfx_program_copy(p);
-    const char *code = code_after("recognize", p, 3);
-    HAS(code, "torch.ops.aten.scaled_dot_product_attention.default(x, x, x, scale = 0.5)");
-    HAS(code, "torch.ops.aten.rms_norm.default(contiguous, [8], p_w, 1e-05)");
-    HAS(code, "silu = torch.ops.aten.silu.default(rms_norm)");
-    CHECK_NEAR(difference(was, p, cfx_randn(1, 2, 4, 8)), 0, 1e-5);
-}
-
 /* ---- the manager ----------------------------------------------------------------------------- */
 
 static int break_graph(cfx_program *p, const cfx_dict *options) {

@@ -136,6 +136,37 @@ static void note_source(const cfx__rule *r, const cfx__splice *s, cfx_value name
                           cfx_dict_value(from));
 }
 
+static cfx_value val_of(cfx_node *n, void *user) {
+    cfx_value val = cfx_node_get_meta(n, "val");
+    *(bool *)user &= val.tag == CFX_TAG_TENSOR;
+    return cfx_value_keep(val);
+}
+
+/* What a call computes of what its arguments are, where these are tensors of known sizes; scope.
+ * None: that is not known. */
+static cfx_value computed(const cfx_node *n) {
+    cfx_value bound[CFX_MAX_ARGS];
+    cfx_op *op = cfx__call_aten(n, bound);
+    int count = op ? cfx__op_info_of(op)->schema->nargs : 0;
+    bool known = op != NULL;
+    for (int i = 0; i < count; i++)
+        bound[i] = cfx__value_scope_own(cfx__node_map(bound[i], val_of, &known));
+    cfx_value out = known ? cfx_op_do_from((cfx_site){0}, op, (cfx_args){count, bound, NULL})
+                          : cfx_none();
+    return cfx_ok() ? out : cfx_bad();
+}
+
+/* Results of new nodes inside of a replacement, which later rules ask for. A program's are
+ * inferred, with the sizes that vary. */
+static void note_results(const cfx__splice *s) {
+    for (int64_t i = 0; i < cfx_as_list(s->made)->len && cfx_ok(); i++) {
+        cfx_node *n = cfx_as_node(cfx_as_list(s->made)->items[i]);
+        cfx_value val = cfx_is_none(cfx_node_get_meta(n, "val")) ? computed(n) : cfx_none();
+        if (val.tag == CFX_TAG_TENSOR)
+            cfx_node_set_meta(n, "val", val);
+    }
+}
+
 static bool splice(applying *a, const cfx__rule *r, cfx__matcher *m) {
     cfx_value inputs = cfx_list_value(0, NULL), names = cfx_list_value(0, NULL);
     cfx_value *vals = cfx__alloc0((size_t)r->pattern->nreturned * sizeof *vals);
@@ -164,6 +195,8 @@ static bool splice(applying *a, const cfx__rule *r, cfx__matcher *m) {
     if (done) {
         note_source(r, &s, names);
         expect(a, r, &s, vals);
+        if (!a->program)
+            note_results(&s);
         a->unsorted |= s.unsorted;
     } else if (c.declined) {
         cfx__error_forgive();

@@ -216,6 +216,19 @@ TEST(rules_on_a_module) {
                                                       "    return sigmoid\n    ");
 }
 
+/* What a replacement has inside is known to the rules that follow. */
+TEST(rules_on_a_module_know_what_others_made) {
+    cfx_module *gm = cfx_module_parse("def forward(self, x):\n"
+                                      "    relu = torch.ops.aten.relu.default(x)\n"
+                                      "    return relu\n", "module");
+    cfx_shape_prop(gm, cfx_randn(2, 3));
+    cfx_rules *r = cfx_rules_parse("a: relu(x) -> tanh(sum(x, [0]))\n"
+                                   "b: tanh(y) -> sigmoid(y) where rank(y) == 1", "");
+    CHECK_INT(cfx_rules_apply(r, gm), 2);
+    CHECK(strstr(cfx_module_code(gm), "sigmoid") != NULL);
+    CHECK_OK();
+}
+
 /* ---- mistakes -------------------------------------------------------------------------------- */
 
 static void check_bad(const char *rules, const char *error) {

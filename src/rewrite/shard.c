@@ -57,17 +57,63 @@ static uint32_t find(const cfx__shard *s, uint32_t id) {
 
 void cfx__shard_join(cfx__shard *s, uint32_t a, uint32_t b) { s->joined[find(s, a)] = find(s, b); }
 
+static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
+
+int64_t cfx__shard_begin(const cfx__shard *s, const cfx__piece *p, int64_t size, int rank) {
+    const int64_t units = p->units ? p->units : s->ranks;
+    return size / units * (units * rank / s->ranks);
+}
+
+int64_t cfx__shard_part(const cfx__shard *s, const cfx__piece *p, int64_t size) {
+    return cfx__shard_begin(s, p, size, s->rank + 1) - cfx__shard_begin(s, p, size, s->rank);
+}
+
+const char *cfx__shard_divides(const cfx__shard *s, int64_t size, int64_t least, int64_t *units) {
+    *units = size % s->ranks ? size : 0;
+    return size / s->ranks >= least ? NULL
+                                    : cfx__text_format("its %lld results do not go into %d ranks",
+                                                       (long long)size, s->ranks);
+}
+
+bool cfx__shard_ask_units(cfx__shard *s, const cfx__piece *p, int64_t units) {
+    const uint32_t set = find(s, p->by);
+    bool news = false;
+    for (uint32_t i = 0; i < s->whole->module->graph->made.len; i++) {
+        if (!s->cut[i] || find(s, i) != set)
+            continue;
+        int64_t *had = &s->layout[i].units, both = gcd(units, *had);
+        if (both < s->ranks)
+            return false;
+        news |= both != *had;
+        *had = both;
+    }
+    s->again |= news;
+    s->asked |= news;
+    return news;
+}
+
+bool cfx__shard_agree(cfx__shard *s, const cfx__piece *a, const cfx__piece *b) {
+    const bool first = a->units && (!b->units || a->units < b->units);
+    return cfx__shard_ask_units(s, first ? b : a, first ? a->units : b->units);
+}
+
 bool cfx__shard_ask(cfx__shard *s, const cfx__piece *p, int n, const int64_t *segments) {
     int layers = 0;
-    bool fits = n <= CFX__SEGMENTS && !s->layout[p->by].nsegments;
-    for (int i = 0; fits && i < n; i++)
-        fits = segments[i] > 0 && segments[i] % s->ranks == 0;
+    bool fits = n <= CFX__SEGMENTS && !s->layout[p->by].nsegments, even = true;
+    int64_t units = 0;
+    for (int i = 0; fits && i < n; i++) {
+        fits = segments[i] >= s->ranks;
+        even = even && segments[i] % s->ranks == 0;
+        units = gcd(segments[i], units);
+    }
+    fits = fits && (even || units >= s->ranks);
     for (uint32_t i = 0; fits && i < s->whole->module->graph->made.len; i++)
         layers += s->cut[i] && find(s, i) == find(s, p->by);
     if (!fits || layers != 1)
         return false;
     cfx__piece *l = &s->layout[p->by];
     l->nsegments = n;
+    l->units = even ? l->units : gcd(units, l->units);
     memcpy(l->segments, segments, (size_t)n * sizeof *segments);
     s->again = s->asked = true;
     return true;
@@ -104,11 +150,12 @@ static int dim_before(const cfx__shard *s, const cfx_node *n, int dim) {
     return (int)(from < 0 ? from + r.ndim : from);
 }
 
-static cfx_node *cut_stretch(cfx__shard *s, cfx_node *at, cfx_node *n, int dim, int64_t from,
-                             int64_t size) {
-    int64_t own = size / s->ranks, start = from + own * s->rank;
+static cfx_node *cut_stretch(cfx__shard *s, cfx_node *at, cfx_node *n, const cfx__piece *as,
+                             int64_t from, int64_t size) {
+    int64_t start = from + cfx__shard_begin(s, as, size, s->rank);
     return call(at, n, "aten.slice.Tensor",
-                cfx_tuple(n, cfx_int(dim), cfx_int(start), cfx_int(start + own)));
+                cfx_tuple(n, cfx_int(as->dim), cfx_int(start),
+                          cfx_int(start + cfx__shard_part(s, as, size))));
 }
 
 cfx_node *cfx__shard_cut(cfx__shard *s, cfx_node *at, cfx_node *n, const cfx__piece *as) {
@@ -125,10 +172,10 @@ cfx_node *cfx__shard_cut(cfx__shard *s, cfx_node *at, cfx_node *n, const cfx__pi
         int64_t from = 0;
         for (int i = 0; i < as->nsegments; from += as->segments[i++])
             cfx_list_append(cfx_as_list(parts), cfx_node_value(cut_stretch(
-                                                    s, at, n, as->dim, from, as->segments[i])));
+                                                    s, at, n, as, from, as->segments[i])));
         made = call(at, n, "aten.cat.default", cfx_tuple(parts, cfx_int(as->dim)));
     } else {
-        made = cut_stretch(s, at, n, as->dim, 0, cfx__shard_size(s, n, as->dim));
+        made = cut_stretch(s, at, n, as, 0, cfx__shard_size(s, n, as->dim));
     }
     set_whole(s, made, whole_of(s, n));
     cfx__shard_set(s, made, *as);
@@ -140,36 +187,70 @@ static cfx_node *waited(cfx_node *at, cfx_node *n, const char *op, cfx_value arg
     return call(at, n, "_c10d_functional.wait_tensor.default", cfx_tuple(sent));
 }
 
+/* What a rank has of all stretches, elements along the dimension. */
+static int64_t total_of(const cfx__shard *s, const cfx__piece *p, const int64_t *sizes, int n,
+                        int rank) {
+    int64_t sum = 0;
+    for (int k = 0; k < n; k++)
+        sum += cfx__shard_begin(s, p, sizes[k], rank + 1) - cfx__shard_begin(s, p, sizes[k], rank);
+    return sum;
+}
+
+/* Zeros behind a piece that is smaller than others: all that is gathered has one size. */
+static cfx_node *padded(cfx_node *at, cfx_node *n, int dim, int ndim, int64_t missing) {
+    cfx_value pad = cfx_list_value(0, NULL);
+    for (int i = ndim - 1; i >= dim; i--) {
+        cfx_list_append(cfx_as_list(pad), cfx_int(0));
+        cfx_list_append(cfx_as_list(pad), cfx_int(i == dim ? missing : 0));
+    }
+    return missing ? call(at, n, "aten.constant_pad_nd.default", cfx_tuple(n, pad)) : n;
+}
+
+static cfx_node *item_of(cfx_node *at, cfx_node *several, int i) {
+    cfx_node *item = NULL;
+    CFX_INSERT_BEFORE(at->graph, at)
+        item = cfx_graph_call_function(at->graph, "operator.getitem", cfx_tuple(several, i),
+                                       cfx_none());
+    return item;
+}
+
 /* All of a value that each rank has a piece of. */
 static cfx_node *gather(cfx__shard *s, cfx_node *at, cfx_node *n) {
-    cfx__piece p = *cfx__shard_piece(s, n);
-    cfx_node *all = waited(at, n, "_c10d_functional.all_gather_into_tensor.default",
-                           cfx_tuple(n, cfx_int(s->ranks), "0"));
-    if (p.dim > 0 || p.nsegments > 1) { /* ranks lie one behind the other in dimension 0 */
+    const cfx__piece p = *cfx__shard_piece(s, n);
+    const cfx_result whole = cfx__shard_whole(s, n);
+    const int64_t size = cfx__shard_size(s, n, p.dim);
+    const int64_t *sizes = p.nsegments > 1 ? p.segments : &size;
+    const int stretches = p.nsegments > 1 ? p.nsegments : 1;
+    int64_t own = total_of(s, &p, sizes, stretches, s->rank), most = own;
+    for (int i = 0; p.units && i < s->ranks; i++) {
+        const int64_t other = total_of(s, &p, sizes, stretches, i);
+        most = other > most ? other : most;
+    }
+    cfx_node *sent = p.units ? padded(at, n, p.dim, whole.ndim, most - own) : n;
+    cfx_node *all = waited(at, sent, "_c10d_functional.all_gather_into_tensor.default",
+                           cfx_tuple(sent, cfx_int(s->ranks), "0"));
+    if (p.dim > 0 || stretches > 1 || p.units) { /* ranks lie one behind the other in dimension 0 */
         cfx_node *parts = call(at, n, "aten.chunk.default", cfx_tuple(all, cfx_int(s->ranks)));
         cfx_value list = cfx_list_value(0, NULL);
+        VEC(int64_t) from = {0}; /* by rank: where the next stretch begins in what it sent */
+        VEC(cfx_node *) of = {0};
         for (int i = 0; i < s->ranks; i++) {
-            cfx_node *item = NULL;
-            CFX_INSERT_BEFORE(at->graph, at)
-                item = cfx_graph_call_function(at->graph, "operator.getitem", cfx_tuple(parts, i),
-                                               cfx_none());
-            cfx_list_append(cfx_as_list(list), cfx_node_value(item));
+            VEC_PUSH(from, 0);
+            VEC_PUSH(of, item_of(at, parts, i));
         }
-        if (p.nsegments > 1) { /* and each has a part of every stretch */
-            cfx_value sorted = cfx_list_value(0, NULL);
-            int64_t from = 0;
-            for (int k = 0; k < p.nsegments; k++) {
-                int64_t own = p.segments[k] / s->ranks;
-                for (int i = 0; i < s->ranks; i++)
-                    cfx_list_append(cfx_as_list(sorted),
-                                    cfx_node_value(call(at, n, "aten.slice.Tensor",
-                                                        cfx_tuple(cfx_as_list(list)->items[i],
-                                                                  cfx_int(p.dim), cfx_int(from),
-                                                                  cfx_int(from + own)))));
-                from += own;
+        for (int k = 0; k < stretches; k++)
+            for (int i = 0; i < s->ranks; i++) {
+                const int64_t start = from.data[i];
+                cfx_node *part = of.data[i];
+                from.data[i] += total_of(s, &p, &sizes[k], 1, i);
+                if (stretches > 1 || p.units)
+                    part = call(at, n, "aten.slice.Tensor",
+                                cfx_tuple(part, cfx_int(p.dim), cfx_int(start),
+                                          cfx_int(from.data[i])));
+                cfx_list_append(cfx_as_list(list), cfx_node_value(part));
             }
-            list = sorted;
-        }
+        VEC_FREE(from);
+        VEC_FREE(of);
         all = call(at, n, "aten.cat.default", cfx_tuple(list, cfx_int(p.dim)));
     }
     set_whole(s, all, whole_of(s, n));

@@ -16,6 +16,9 @@ typedef struct cfx__piece {
     int dim;       /* along which it is cut; -1: not at all */
     int nsegments; /* the dimension is so many stretches in a row, each of which is cut */
     int64_t segments[CFX__SEGMENTS];
+    int64_t units; /* the dimension, or each stretch, is so many equal units (heads, say), of which
+                      a rank has whole ones, some ranks one more than others; 0: all have equal
+                      parts */
     uint32_t by;   /* the layer that cut it, by the id of its node in the whole */
 } cfx__piece;
 
@@ -43,6 +46,10 @@ const cfx__piece *cfx__shard_piece(const cfx__shard *s, const cfx_node *n);
 /* The result of n in the whole program; and a size of it at the example, -1: not known. */
 cfx_result cfx__shard_whole(const cfx__shard *s, const cfx_node *n);
 int64_t cfx__shard_size(const cfx__shard *s, const cfx_node *n, int dim);
+/* Where the part of a rank begins in a stretch of `size` elements that is cut as a piece says. */
+int64_t cfx__shard_begin(const cfx__shard *s, const cfx__piece *p, int64_t size, int rank);
+/* How much of it this rank has. */
+int64_t cfx__shard_part(const cfx__shard *s, const cfx__piece *p, int64_t size);
 /* The rank's piece of a value that it has all of, before `at`. */
 cfx_node *cfx__shard_cut(cfx__shard *s, cfx_node *at, cfx_node *n, const cfx__piece *as);
 /* The sum over all ranks, put behind n in its place; bias (or NULL) is added to it. */
@@ -51,6 +58,14 @@ void cfx__shard_set(cfx__shard *s, const cfx_node *n, cfx__piece piece);
 /* The stretches of the dimension along which a piece is cut have to be these; false where that
  * cannot be asked for. */
 bool cfx__shard_ask(cfx__shard *s, const cfx__piece *p, int n, const int64_t *segments);
+/* The units have to be so many, or a divisor of that where another asks too; false where that would
+ * be too few. */
+bool cfx__shard_ask_units(cfx__shard *s, const cfx__piece *p, int64_t units);
+/* Of two pieces whose units differ the finer is asked for those of the other. */
+bool cfx__shard_agree(cfx__shard *s, const cfx__piece *a, const cfx__piece *b);
+/* What is in the way of a dimension of so many elements being cut; NULL: nothing. *units is set to
+ * what a piece of it says. */
+const char *cfx__shard_divides(const cfx__shard *s, int64_t size, int64_t least, int64_t *units);
 /* Pieces of two layers meet. */
 void cfx__shard_join(cfx__shard *s, uint32_t a, uint32_t b);
 /* Replaces an input of a node. */

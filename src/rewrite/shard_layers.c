@@ -16,26 +16,24 @@ static bool is_weight(const cfx__shard *s, const cfx_node *n) {
 
 enum { LEAST = 4 }; /* results that a rank computes of a layer */
 
-/* Whether a layer of so many results, the node of which is n, is to be cut by them. */
-static bool may_cut(cfx__shard *s, const cfx_node *n, int64_t results) {
+/* Whether a layer of so many results, the node of which is n, is to be cut by them, of which each
+ * rank has `least` at least; *p is the piece along `dim` then. */
+static bool may_cut(cfx__shard *s, const cfx_node *n, int64_t results, int64_t least, int dim,
+                    cfx__piece *p) {
     uint32_t id = id_of(cfx_graph_find(s->whole->module->graph, n->name));
     if (s->whole_because[id])
         return false;
-    if (results % s->ranks || results / s->ranks < LEAST) {
-        s->whole_because[id] = cfx__text_format("its %lld results do not go into %d ranks",
-                                                (long long)results, s->ranks);
-        return false;
-    }
-    s->cut[id] = true;
-    return true;
-}
-
-static cfx__piece piece_by(const cfx__shard *s, const cfx_node *n, int dim) {
-    uint32_t id = id_of(cfx_graph_find(s->whole->module->graph, n->name));
-    cfx__piece p = s->layout[id];
-    p.by = id;
-    p.dim = dim;
-    return p;
+    *p = s->layout[id];
+    p->by = id;
+    p->dim = dim;
+    int64_t units = 0, asked = p->units;
+    s->whole_because[id] = cfx__shard_divides(s, results, least, &units);
+    if (asked && results % asked)
+        s->whole_because[id] = cfx__text_format("its %lld results are not %lld parts",
+                                                (long long)results, (long long)asked);
+    p->units = asked ? asked % s->ranks ? asked : 0 : p->nsegments ? 0 : units;
+    s->cut[id] = !s->whole_because[id];
+    return s->cut[id];
 }
 
 /* Gives n the piece of an argument along a dimension. */
@@ -54,9 +52,9 @@ static bool layer(cfx__shard *s, cfx_node *n, cfx_node *x, cfx_node *w, cfx_node
         return false;
     if (!is_piece(s, x)) {
         int64_t results = cfx__shard_size(s, w, out);
-        if (!is_weight(s, w) || !may_cut(s, n, results))
+        cfx__piece p;
+        if (!is_weight(s, w) || !may_cut(s, n, results, LEAST, ndim - 1, &p))
             return true;
-        cfx__piece p = piece_by(s, n, ndim - 1);
         cut_arg(s, n, w, p, out);
         if (bias && cfx__shard_size(s, bias, -1) == results)
             cut_arg(s, n, bias, p, ndim_of(s, bias) - 1);
@@ -102,10 +100,9 @@ bool cfx__shard_matmul(cfx__shard *s, cfx_node *n) {
         return layer(s, n, a, b, NULL, 0, 1);
     if (!cfx__shard_first(s, n)) {
         int64_t experts = nb == 3 ? cfx__shard_size(s, b, 0) : 0;
-        if (na != 3 || !is_weight(s, b) || experts % s->ranks || experts < s->ranks ||
-            !may_cut(s, n, experts * LEAST))
+        cfx__piece p;
+        if (na != 3 || !is_weight(s, b) || !may_cut(s, n, experts, 1, 0, &p))
             return true;
-        cfx__piece p = piece_by(s, n, 0);
         cut_arg(s, n, a, p, 0);
         cut_arg(s, n, b, p, 0);
         cfx__shard_set(s, n, p);
@@ -141,7 +138,7 @@ bool cfx__shard_attention(cfx__shard *s, cfx_node *n) {
     if (!is_piece(s, q) || ndim_of(s, q) - cfx__shard_piece(s, q)->dim != 3)
         return false;
     const cfx__piece p = *cfx__shard_piece(s, q);
-    int64_t heads = cfx__shard_size(s, q, -3), own = heads / s->ranks;
+    int64_t heads = cfx__shard_size(s, q, -3), own = cfx__shard_part(s, &p, heads);
     for (int i = 0; i < 3; i++) {
         cfx_node *x = all[i];
         int ndim = x ? ndim_of(s, x) : 0;
@@ -150,12 +147,14 @@ bool cfx__shard_attention(cfx__shard *s, cfx_node *n) {
         if (x && had.dim >= 0) {
             if (ndim - had.dim != 3)
                 return false;
+            if (had.units != p.units)
+                return cfx__shard_agree(s, &p, &had) && false;
             cfx__shard_join(s, p.by, had.by);
-        } else if (count > 1 && count % s->ranks == 0) {
+        } else if (count > 1 && (p.units ? count % p.units : count % s->ranks) == 0) {
             cut_arg(s, n, x, p, ndim - 3);
         } else if (count > 1) { /* fewer heads than ranks: those that are shared */
             int64_t shared = heads / count, from = s->rank * own / shared;
-            if (own > shared || shared % own)
+            if (p.units || own > shared || shared % own)
                 return false;
             cfx__shard_give(n, x, cfx__call_new(n, x, "aten.slice.Tensor",
                                                 cfx_tuple(x, cfx_int(ndim - 3), cfx_int(from),
@@ -172,20 +171,37 @@ static cfx_node *before(cfx_node *n, const char *op, cfx_value args) {
     return cfx__call_new(n, n, op, args, cfx_dict_value(cfx_dict_new()));
 }
 
+/* Whether indices are what the caller gives, or a view of it: words, not positions that are counted
+ * here. */
+static bool is_given(const cfx__shard *s, const cfx_node *ids) {
+    static const char *const views[] = {"view", "reshape", "unsqueeze", "squeeze", "flatten",
+                                        "expand", "slice", "to", "contiguous", "alias", "clone"};
+    bool view = true;
+    while (ids && ids->op == CFX_CALL_FUNCTION && view) {
+        view = false;
+        for (int i = 0; i < COUNT(views); i++)
+            view = view || cfx__call_is(ids, views[i]);
+        ids = ids->inputs ? ids->inputs->node : NULL;
+    }
+    const cfx_input_spec *in = view && ids && ids->op == CFX_PLACEHOLDER
+                                   ? cfx_program_input(s->program, ids) : NULL;
+    return in && in->kind == CFX_IN_USER;
+}
+
 /* By vocabulary: a rank looks up the words that it has, zeros stand for others, and the sum over
  * ranks is what was asked for. */
 bool cfx__shard_embedding(cfx__shard *s, cfx_node *n) {
     cfx_node *w = arg(n, "weight"), *ids = arg(n, "indices");
     if (cfx__shard_first(s, n))
         return false;
-    int64_t words = cfx__shard_size(s, w, 0), own = words / s->ranks;
-    bool input = ids && ids->op == CFX_PLACEHOLDER;
-    const cfx_input_spec *in = input ? cfx_program_input(s->program, ids) : NULL;
-    if (!is_weight(s, w) || !in || in->kind != CFX_IN_USER || own < 2 * LEAST ||
-        !may_cut(s, n, words))
+    int64_t words = cfx__shard_size(s, w, 0);
+    cfx__piece p;
+    if (!is_weight(s, w) || !is_given(s, ids) || !may_cut(s, n, words, 2 * LEAST, 0, &p))
         return true;
-    cut_arg(s, n, w, (cfx__piece){.dim = 0}, 0);
-    cfx_node *local = before(n, "aten.sub.Tensor", cfx_tuple(ids, cfx_int(s->rank * own)));
+    cut_arg(s, n, w, p, 0);
+    const int64_t from = cfx__shard_begin(s, &p, words, s->rank);
+    const int64_t own = cfx__shard_part(s, &p, words);
+    cfx_node *local = before(n, "aten.sub.Tensor", cfx_tuple(ids, cfx_int(from)));
     cfx_node *above = before(n, "aten.ge.Scalar", cfx_tuple(local, cfx_int(0)));
     cfx_node *below = before(n, "aten.lt.Scalar", cfx_tuple(local, cfx_int(own)));
     cfx_node *known = before(n, "aten.logical_and.default", cfx_tuple(above, below));

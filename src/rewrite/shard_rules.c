@@ -16,6 +16,8 @@ bool cfx__shard_align(cfx__shard *s, cfx_node *n, cfx_node *lead) {
         int ndim = ndim_of(s, x);
         if (q.dim >= 0 && ndim - q.dim == right && are_alike(&p, &q)) {
             cfx__shard_join(s, p.by, q.by);
+        } else if (q.dim >= 0 && ndim - q.dim == right && p.units != q.units) {
+            return cfx__shard_agree(s, &p, &q) && false;
         } else if (q.dim >= 0) {
             return false;
         } else if (ndim >= right && cfx__shard_size(s, x, ndim - right) == size) {
@@ -79,15 +81,20 @@ static bool squeeze(cfx__shard *s, cfx_node *n) {
     return follow(s, n, x, dim - (at < dim && ndim_of(s, n) < ndim_of(s, x)));
 }
 
-/* Divides a size in a list of them; false where it is not told in numbers. */
-static bool divide(cfx__shard *s, cfx_node *n, const char *name, int at) {
+/* Whether a dimension of so many elements can be cut as a piece says. */
+static bool goes_into(const cfx__shard *s, const cfx__piece *p, int64_t size) {
+    return size % (p->units ? p->units : s->ranks) == 0;
+}
+
+/* Divides a size in a list of them as a piece is cut; false where it is not told in numbers. */
+static bool divide(cfx__shard *s, cfx_node *n, const cfx__piece *p, const char *name, int at) {
     cfx_value old = cfx__call_arg(n, name), sizes = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < cfx_as_list(old)->len; i++) {
         cfx_value v = cfx_as_list(old)->items[i];
         if (i == at && v.tag == CFX_TAG_INT && cfx_integer(v) > 0) {
-            if (cfx_integer(v) % s->ranks)
+            if (!goes_into(s, p, cfx_integer(v)))
                 return false;
-            v = cfx_int(cfx_integer(v) / s->ranks);
+            v = cfx_int(cfx__shard_part(s, p, cfx_integer(v)));
         } else if (i == at && v.tag != CFX_TAG_INT) {
             return false;
         }
@@ -99,7 +106,7 @@ static bool divide(cfx__shard *s, cfx_node *n, const char *name, int at) {
 static bool expand(cfx__shard *s, cfx_node *n) {
     cfx_node *x = self_of(n);
     int at = ndim_of(s, n) - ndim_of(s, x) + cfx__shard_piece(s, x)->dim;
-    return divide(s, n, "size", at) && follow(s, n, x, at);
+    return divide(s, n, cfx__shard_piece(s, x), "size", at) && follow(s, n, x, at);
 }
 
 static bool select_one(cfx__shard *s, cfx_node *n) {
@@ -122,15 +129,18 @@ static bool slice(cfx__shard *s, cfx_node *n) {
         return follow(s, n, x, p.dim);
     if (!cfx_equal_values(cfx__call_arg(n, "step"), cfx_int(1)))
         return false;
-    int64_t at = 0;
-    for (int i = 0; i < p.nsegments; at += p.segments[i++])
+    int64_t at = 0, here = 0; /* in the whole, and in this rank's piece */
+    for (int i = 0; i < p.nsegments; at += p.segments[i++]) {
+        const int64_t part_size = cfx__shard_part(s, &p, p.segments[i]);
         if (at == from && p.segments[i] == own) {
-            cfx__call_set(n, "start", cfx_int(at / s->ranks));
-            cfx__call_set(n, "end", cfx_int((at + own) / s->ranks));
-            cfx__piece part = {.dim = p.dim, .by = p.by};
+            cfx__call_set(n, "start", cfx_int(here));
+            cfx__call_set(n, "end", cfx_int(here + part_size));
+            cfx__piece part = {.dim = p.dim, .by = p.by, .units = p.units};
             cfx__shard_set(s, n, part);
             return true;
         }
+        here += part_size;
+    }
     int64_t parts[CFX__SEGMENTS];
     int k = 0;
     for (at = 0; size % own == 0 && k < CFX__SEGMENTS && at < size; at += own)
@@ -159,17 +169,18 @@ static bool split(cfx__shard *s, cfx_node *n) {
     if (dim_arg(n, "dim", ndim_of(s, x)) != p.dim)
         return follow(s, n, x, p.dim);
     int k = parts_of(s, n, p.dim, sizes);
-    cfx__piece parts = {.nsegments = k};
+    cfx__piece parts = {.nsegments = k, .units = p.units};
     memcpy(parts.segments, sizes, (size_t)k * sizeof *sizes);
     if (!k || p.nsegments != k || !are_alike(&p, &parts))
         return k && !p.nsegments && cfx__shard_ask(s, &p, k, sizes) && false;
     cfx_value size = cfx__call_arg(n, "split_size");
-    if (size.tag == CFX_TAG_INT && !cfx__call_set(n, "split_size", cfx_int(sizes[0] / s->ranks)))
+    if (size.tag == CFX_TAG_INT &&
+        !cfx__call_set(n, "split_size", cfx_int(cfx__shard_part(s, &p, sizes[0]))))
         return false;
     for (int i = 0; cfx__call_is(n, "split_with_sizes") && i < k; i++)
-        if (!divide(s, n, "split_sizes", i))
+        if (!divide(s, n, &p, "split_sizes", i))
             return false;
-    cfx__piece part = {.dim = p.dim, .by = p.by};
+    cfx__piece part = {.dim = p.dim, .by = p.by, .units = p.units};
     cfx__shard_set(s, n, part);
     return true;
 }
@@ -178,6 +189,21 @@ static bool unbind(cfx__shard *s, cfx_node *n) {
     cfx_node *x = self_of(n);
     int dim = cfx__shard_piece(s, x)->dim, at = dim_arg(n, "dim", ndim_of(s, x));
     return at != dim && follow(s, n, x, dim - (at < dim));
+}
+
+/* A view that makes dimensions to..end - 1 of n of the one along which x is cut, the first of which
+ * does not go into the ranks as it is cut now: (3 * heads * size) to (3, heads, size) wants every
+ * stretch cut, (heads * size) to (heads, size) whole heads. */
+static bool ask_for(cfx__shard *s, const cfx_node *n, const cfx_node *x, int to, int end) {
+    const cfx__piece p = *cfx__shard_piece(s, x);
+    int64_t outer = cfx__shard_size(s, n, to), parts[CFX__SEGMENTS];
+    if (to + 2 < end && !p.nsegments && outer <= CFX__SEGMENTS) {
+        for (int64_t m = 0; m < outer; m++)
+            parts[m] = cfx__shard_size(s, x, p.dim) / outer;
+        if (cfx__shard_ask(s, &p, (int)outer, parts))
+            return true;
+    }
+    return cfx__shard_ask_units(s, &p, outer);
 }
 
 /* Dimensions that become others: stretches of both shapes that have the same product belong
@@ -219,19 +245,14 @@ static bool reshape(cfx__shard *s, cfx_node *n) {
         else if (p.nsegments > 1 && to + 1 < k)
             return false;
         outer = cfx__shard_size(s, n, to);
-        if (outer % s->ranks) {
-            int64_t parts[CFX__SEGMENTS];
-            for (int m = 0; m < CFX__SEGMENTS && m < outer; m++)
-                parts[m] = cfx__shard_size(s, x, p.dim) / outer;
-            return !p.nsegments && to + 1 < k && cfx__shard_size(s, n, to + 1) % s->ranks == 0 &&
-                   outer <= CFX__SEGMENTS && cfx__shard_ask(s, &p, (int)outer, parts) && false;
-        }
+        if (!goes_into(s, &p, outer))
+            return ask_for(s, n, x, to, k) && false;
         bool sized = listed && (!inner || (to >= first && to <= first + ny - nx));
-        if (sized && !divide(s, n, name, to - first))
+        if (sized && !divide(s, n, &p, name, to - first))
             return false;
         follow(s, n, x, to);
         if (equal)
-            cfx__shard_set(s, n, (cfx__piece){.dim = to, .by = p.by});
+            cfx__shard_set(s, n, (cfx__piece){.dim = to, .by = p.by, .units = p.units});
         return true;
     }
     return false;

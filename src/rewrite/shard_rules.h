@@ -33,6 +33,8 @@ static inline bool follow(cfx__shard *s, cfx_node *n, const cfx_node *x, int dim
 
 /* Whether two pieces, dimensions aside, are cut alike. */
 static inline bool are_alike(const cfx__piece *a, const cfx__piece *b) {
+    if (a->units != b->units)
+        return false;
     if (a->nsegments <= 1 && b->nsegments <= 1)
         return true;
     return a->nsegments == b->nsegments &&

@@ -9,7 +9,7 @@
 
 #define BERT CFX_TEST_DATA "/../../examples/data/distilbert"
 
-enum { MOST_RANKS = 4 };
+enum { MOST_RANKS = 5 };
 
 typedef struct ranks {
     int n;
@@ -108,13 +108,77 @@ TEST(shard_bert_in_core_aten) {
     CHECK_INT(cut_of(report), 13);
 }
 
-/* Heads that do not go into so many ranks stay whole, and that is told. */
+/* Four heads on three ranks: one has two of them. Sizes that do not divide are cut unevenly. */
 TEST(shard_heads_that_do_not_divide) {
     cfx_program *p = cfx_open(BERT "/model.pt2");
     cfx_dict *report = check_ranks(p, 3, bert_inputs());
-    cfx_value whole = cfx_dict_get(report, "whole");
-    CHECK(cfx_as_dict(whole)->len > 0);
-    CHECK(strstr(cfx_text(cfx_dict_get(cfx_as_dict(whole), "linear")), "do not go into 3 ranks"));
+    CHECK_INT(cut_of(report), 13);
+    cfx_program *first = cfx_tensor_parallel(p, 0, 3, NULL);
+    cfx_program *last = cfx_tensor_parallel(p, 2, 3, NULL);
+    CHECK(bytes_of(first) < bytes_of(last));
+    CHECK_OK();
+}
+
+/* More ranks than heads: attention stays whole, and that is told. */
+TEST(shard_fewer_heads_than_ranks) {
+    cfx_program *p = cfx_open(BERT "/model.pt2");
+    cfx_dict *report = check_ranks(p, 5, bert_inputs());
+    cfx_value why = cfx_dict_get(cfx_as_dict(cfx_dict_get(report, "whole")), "linear");
+    CHECK(why.tag == CFX_TAG_STR && strstr(cfx_text(why), "takes no piece of it"));
+    CHECK_OK();
+}
+
+enum { SIZE = 4, WIDTH = 12, WORDS = 5 };
+
+static cfx_tensor *by_heads(cfx_tensor *x) {
+    return cfx_transpose(cfx_reshape(x, cfx_list(1, WORDS, -1, SIZE)), 1, 2);
+}
+
+/* Heads of keys, each as often as heads of queries share it: what Hugging Face calls repeat_kv. */
+static cfx_tensor *repeated(cfx_tensor *x, int64_t heads) {
+    const int64_t own = x->shape[1];
+    cfx_tensor *each = cfx_expand(cfx_unsqueeze(x, 2), cfx_list(1, own, heads / own, WORDS, SIZE));
+    return cfx_reshape(each, cfx_list(1, heads, WORDS, SIZE));
+}
+
+static cfx_tensor *attend(cfx_module *self, cfx_tensor *ids) {
+    cfx_tensor *x = cfx_call(self, "table", cfx_reshape(ids, cfx_list(1, WORDS)));
+    cfx_tensor *q = by_heads(cfx_call(self, "q", x)), *k = by_heads(cfx_call(self, "k", x));
+    cfx_tensor *v = by_heads(cfx_call(self, "v", x));
+    cfx_tensor *y = cfx_scaled_dot_product_attention(q, repeated(k, q->shape[1]),
+                                                     repeated(v, q->shape[1]));
+    y = cfx_reshape(cfx_transpose(y, 1, 2), cfx_list(1, WORDS, -1));
+    return cfx_call(self, "head", cfx_add(x, cfx_call(self, "o", y)));
+}
+
+/* Attention whose heads share those of keys, between an embedding and a head. */
+static cfx_program *grouped(int heads, int shared, int vocabulary, cfx_tensor *ids) {
+    cfx_manual_seed(3);
+    cfx_module *m = cfx_module_new("Grouped", attend, "ids");
+    cfx_nn_add(m, "table", cfx_nn_embedding(vocabulary, WIDTH));
+    cfx_nn_add(m, "q", cfx_nn_linear(WIDTH, heads * SIZE));
+    cfx_nn_add(m, "k", cfx_nn_linear(WIDTH, shared * SIZE));
+    cfx_nn_add(m, "v", cfx_nn_linear(WIDTH, shared * SIZE));
+    cfx_nn_add(m, "o", cfx_nn_linear(heads * SIZE, WIDTH));
+    cfx_nn_add(m, "head", cfx_nn_linear(WIDTH, vocabulary));
+    return cfx_export(m, cfx_tuple(ids), CFX_NONE, CFX_NONE);
+}
+
+/* Groups of heads stay together, also where a rank has one more than another; embedding and head
+ * are cut by vocabulary, of which ranks have parts that are not equal. */
+TEST(shard_grouped_queries) {
+    static const int cases[][4] = {{4, 2, 40, 2}, {9, 3, 41, 2}, {6, 3, 50, 2}, {10, 5, 43, 4}};
+    for (int i = 0; i < COUNT(cases); i++) CFX_SCOPE {
+        cfx_tensor *ids = cfx_tensor_new(CFX_I64, 1, (int64_t[]){WORDS},
+                                         (int64_t[]){0, 39, 7, 20, 21});
+        cfx_program *p = grouped(cases[i][0], cases[i][1], cases[i][2], ids);
+        cfx_value inputs = cfx_list_value(1, (cfx_value[]){cfx_tensor_value(ids)});
+        cfx_dict *report = check_ranks(p, cases[i][3], inputs);
+        CHECK_INT(cut_of(report), 6);
+        cfx_program *own = cfx_tensor_parallel(p, 0, cases[i][3], NULL);
+        CHECK_INT(count(own, "_c10d_functional.all_reduce.default"), 2);
+        CHECK_INT(count(own, "_c10d_functional.all_gather_into_tensor.default"), 1);
+    }
     CHECK_OK();
 }
 

@@ -94,8 +94,8 @@ static double least_most(const balance *b) {
 /* ---- what crosses ---------------------------------------------------------------------------- */
 
 /* The fewest bytes that cross in just so many stages of at most so many seconds; the places go to
- * `first`. False where there is no way. */
-static bool least_crossing(const balance *b, double most, int *first) {
+ * `first`. Infinite where there is no way. */
+static double least_crossing(const balance *b, double most, int *first) {
     size_t n = (size_t)b->n, stages = (size_t)b->stages;
     double *bytes = cfx__alloc(2 * n * sizeof *bytes), *now = bytes, *before = bytes + n;
     int *from = cfx__alloc(n * (stages + 1) * sizeof *from);
@@ -116,16 +116,27 @@ static bool least_crossing(const balance *b, double most, int *first) {
                 }
         }
     }
-    bool found = now[n - 1] < INFINITY;
+    const double least = now[n - 1];
     int at = b->n - 1;
-    for (size_t k = stages; found && k > 0; k--) {
+    for (size_t k = stages; least < INFINITY && k > 0; k--) {
         first[k] = b->at[at];
         at = from[k * n + (size_t)at];
     }
     first[0] = 0;
     cfx__free(bytes);
     cfx__free(from);
-    return found;
+    return least;
+}
+
+/* Of all ways by which so few bytes cross the one whose slowest stage is fastest, up to a
+ * thousandth. */
+static void even_out(const balance *b, double high, double bytes, int *first) {
+    double low = high / (slack * slack);
+    while (high - low > 1e-3 * high) {
+        double middle = (low + high) / 2;
+        *(least_crossing(b, middle, first) <= bytes ? &high : &low) = middle;
+    }
+    least_crossing(b, high, first);
 }
 
 /* ---- the choice ------------------------------------------------------------------------------ */
@@ -174,14 +185,15 @@ bool cfx__cuts_choose(const cfx__cuts *c, const cfx_stage_options *o, int *first
     balance b = {.cuts = c, .stages = o->n, .machine = cfx_machine_usual(o->machine),
                  .memory = o->memory > 0 ? (double)o->memory : INFINITY};
     find_candidates(&b);
-    bool found = false;
-    double most = b.stages < b.n ? least_most(&b) : INFINITY;
-    double end = 2 * (most + seconds_at(&b, b.n - 1) + 1);
+    double least = b.stages < b.n ? fmax(least_most(&b), 1e-9 / slack) : INFINITY;
+    double bytes = INFINITY, end = 2 * (least + seconds_at(&b, b.n - 1) + 1), most = least;
     /* just so many stages, not fewer: where that takes longer, it may */
-    for (most = fmax(slack * most, 1e-9); !found && most < end; most *= slack)
-        found = least_crossing(&b, most, first);
-    if (!found)
+    while (bytes == INFINITY && (most *= slack) < end)
+        bytes = least_crossing(&b, most, first);
+    if (bytes < INFINITY)
+        even_out(&b, most, bytes, first);
+    else
         refuse(&b);
     cfx__free(b.at);
-    return found;
+    return bytes < INFINITY;
 }

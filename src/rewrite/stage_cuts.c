@@ -1,4 +1,5 @@
 /* Where a program may be cut into stages and what crosses there. Start at cfx__cuts_open. */
+#include "pass.h"
 #include "stages.h"
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
@@ -191,13 +192,27 @@ static double bytes_of(const cfx__cuts *c, const cfx_node *n) {
     return number ? sizeof(int64_t) : (double)cfx__result_bytes(&r, c->sizes);
 }
 
+/* What takes rows of a table reads no more of it than it gives. */
+static bool is_lookup(const cfx_node *n) {
+    static const char *const names[] = {"embedding", "index_select", "gather", "index", "select",
+                                        "slice", "narrow"};
+    for (int i = 0; i < COUNT(names); i++)
+        if (cfx__call_is(n, names[i]))
+            return true;
+    return false;
+}
+
 /* Seconds of one call: as long as its operations take, or its memory. */
 static double estimate(const cfx__cuts *c, const cfx_machine *m, const cfx_node_cost *cost) {
     cfx_node *n = cost->node;
     double bytes = 0;
     if (cost->bytes > 0) { /* views move nothing */
-        bytes = (double)cost->bytes;
-        cfx_each_input(n, u) bytes += bytes_of(c, u->node);
+        const double given = bytes = (double)cost->bytes;
+        const bool lookup = is_lookup(n);
+        cfx_each_input(n, u) {
+            const double read = bytes_of(c, u->node);
+            bytes += lookup && read > given ? given : read;
+        }
     }
     double work = (double)cost->flops / m->flops, moved = bytes / m->bandwidth;
     return m->call + (work > moved ? work : moved);

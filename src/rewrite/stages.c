@@ -313,8 +313,32 @@ static cfx_stages *make(const cfx__cuts *cuts, const int *first, int n) {
     return fine ? s : (cfx_stages *)&bad_stages;
 }
 
+/* What x.transpose_(0, 1) leaves in x is not what the node of x says: a stage would be told the
+ * wrong shape. False, with an error, where there is such a call. */
+static bool keeps_shapes(const cfx_program *p) {
+    cfx_each_node(p->module->graph, n) {
+        const cfx__schema *s = n->op == CFX_CALL_FUNCTION && n->target.op
+                                   ? cfx__op_info_of(n->target.op)->schema
+                                   : NULL;
+        const cfx_value self =
+            s && s->nargs && s->args[0].writes ? cfx_at(n->args, 0) : cfx_none();
+        if (self.tag != CFX_TAG_NODE)
+            continue;
+        cfx_result was = cfx_node_result(cfx_as_node(self)), is = cfx_node_result(n);
+        if (is.kind != CFX_RESULT_TENSOR || cfx_result_equal(&was, &is))
+            continue;
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "%s gives %s another shape in place, which no other stage can know; decompose the "
+                 "program first",
+                 n->name, cfx_as_node(self)->name);
+        return false;
+    }
+    return true;
+}
+
 cfx_stages *cfx_program_stages(const cfx_program *p, cfx_stage_options o) {
-    if (!cfx_ok() || !cfx__program_whole((cfx_site){0}, p) || !cfx_program_infer(p))
+    if (!cfx_ok() || !cfx__program_whole((cfx_site){0}, p) || !cfx_program_infer(p) ||
+        !keeps_shapes(p))
         return (cfx_stages *)&bad_stages;
     if (o.n < 1) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%d stages: there has to be one at least", o.n);

@@ -189,6 +189,14 @@ TEST(stages_refuse) {
     CHECK_ERROR("0 stages: there has to be one at least");
     cfx_program_stages(opened(BERT), (cfx_stage_options){.n = 2, .memory = 1000});
     CHECK_ERROR("no 2 stages of the program are within 1000 bytes of tensors each");
+    p = parsed("class GraphModule(torch.nn.Module):\n"
+               "    def forward(self, x: \"f32[4, 2]\"):\n"
+               "        a: \"f32[4, 2]\" = torch.ops.aten.exp.default(x)\n"
+               "        t: \"f32[2, 4]\" = torch.ops.aten.transpose_.default(a, 0, 1)\n"
+               "        r: \"f32[2, 4]\" = torch.ops.aten.relu.default(a)\n"
+               "        return (r,)\n");
+    cfx_program_stages(p, (cfx_stage_options){.n = 2});
+    CHECK_ERROR("t gives a another shape in place, which no other stage can know");
 }
 
 /* With a limit of memory no stage has more, though the time is less even then. */

@@ -281,10 +281,20 @@ static cfx_module *new_dispatcher(cfx_value modules) {
     for (int64_t i = 0; i < first->buffers->len; i++)
         cfx__module_adopt(m, cfx_text(first->buffers->entries[i].key), first,
                           cfx_text(first->buffers->entries[i].key));
+    for (int64_t i = 0; i < first->attrs->len; i++) { /* constants that others read by its path */
+        const char *name = cfx_text(first->attrs->entries[i].key);
+        if (*name != '_')
+            cfx_module_set_attr(m, name, first->attrs->entries[i].value);
+    }
     cfx_module_set_attr(m, "_ty", cfx_module_attr(first, "_ty"));
     cfx_module_set_attr(m, "_call_modules", modules);
     cfx_module_set_attr(m, "_num_calls", cfx_int(0));
     return m;
+}
+
+/* What the graph of its parent calls a module, without the number of the call. */
+static const char *plain_name(const cfx__outlined *c) {
+    return cfx__string_new(c->name, base_length(c->name))->text;
 }
 
 /* The calls of a preserved module become one module that counts. */
@@ -300,16 +310,16 @@ static void count_calls(const cfx__unflat *u, const char *path) {
     }
     if (cfx_as_list(modules)->len < 2)
         return;
-    const char *plain = cfx__string_new(first->name, base_length(first->name))->text;
     for (size_t i = 0; i < u->calls.len; i++) {
         const cfx__outlined *c = &u->calls.data[i];
         if (strcmp(c->path, path))
             continue;
         if (strchr(c->name, '@'))
             cfx_module_remove(c->parent, c->name);
-        cfx_node_set_target(c->call, (cfx_target){.name = plain});
+        cfx_node_set_target(c->call, (cfx_target){.name = plain_name(c)});
     }
-    cfx_module_set_attr(first->parent, plain, cfx_module_value(new_dispatcher(modules)));
+    cfx_module_set_attr(first->parent, plain_name(first),
+                        cfx_module_value(new_dispatcher(modules)));
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */

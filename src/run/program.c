@@ -2,6 +2,7 @@
  * becomes what a caller wants. Start at cfx_program_run_from; check.c has the rules for inputs. */
 #include <cfx/ops.h>
 
+#include "../value/later.h"
 #include "run.h"
 
 /* ---- from the caller's arguments to flat ones ------------------------------------------------ */
@@ -256,12 +257,19 @@ cfx_execution cfx__program_execution(cfx_site at, const cfx_program *p, const cf
         .becomes = b->becomes};
 }
 
+/* What runs the program where no executor is named (cfx_program_to). NULL: as the thread does. */
+static const cfx_executor *own_executor(const cfx_program *p) {
+    const cfx_value v = cfx_module_attr(p->module, "run_device");
+    const bool card = v.tag == CFX_TAG_DEVICE && cfx_as_device(v).type == CFX_CUDA;
+    return card ? cfx__later_rooms.card_executor(cfx_as_device(v).index) : NULL;
+}
+
 cfx_value cfx__program_execute(cfx_site at, cfx_program *p, const cfx_executor *x, cfx_watcher *w,
                                cfx_value inputs) {
     cfx__bound *b = cfx__program_weights(p);
     cfx_execution e = cfx__program_execution(at, p, b, inputs);
     e.watcher = w;
-    cfx_value raw = cfx_executor_run(x, &e);
+    cfx_value raw = cfx_executor_run(x ? x : own_executor(p), &e);
     cfx_drop(b);
     return raw;
 }

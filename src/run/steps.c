@@ -82,6 +82,13 @@ cfx_value cfx__run_fill(const cfx__run *r, cfx_value v) {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
+/* Programs that were exported on a card run wherever they are run: a device that they name is where
+ * that is. */
+static cfx_value anywhere(cfx_value v) {
+    const bool card = v.tag == CFX_TAG_DEVICE && cfx_as_device(v).type == CFX_CUDA;
+    return card ? cfx_device_value((cfx_device){CFX_CPU, -1}) : v;
+}
+
 /* A call of one overload can be bound now: whatever a node turns out to be, it goes where it goes.
  */
 static cfx_op *bindable(const cfx_node *n) {
@@ -109,7 +116,7 @@ static bool bind_step(maker *p, cfx__run_step *s) {
     s->bound = cfx__arena_alloc(&p->steps->arena, (size_t)s->nbound * sizeof *s->bound);
     s->nested = cfx__arena_alloc(&p->steps->arena, (size_t)s->nbound);
     for (int i = 0; i < s->nbound; i++) {
-        s->bound[i] = templated(p, bound[i]);
+        s->bound[i] = templated(p, anywhere(bound[i]));
         s->nested[i] = s->bound[i].tag != CFX_TAG_NODE && cfx__node_within(s->bound[i]);
         cfx_list_append(p->steps->kept, s->bound[i]);
     }
