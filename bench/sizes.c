@@ -1,4 +1,4 @@
-/* One program at many sizes: a transformer's encoder whose length is a symbol, and a network of
+/* One program at many sizes: transformers' encoders whose length is a symbol, and a network of
  * convolutions whose batch is one. Twelve sizes in turn beside each of them over and over, a first
  * run of a new size beside the next one, and the memory held beside that of the largest alone. */
 #include "bench.h"
@@ -76,6 +76,7 @@ static cfx_value varying(const char *input, int dim) {
 }
 
 static cfx_tensor *sentence(int n) { return cfx_randn(1, 16 + 8 * n, 256); }
+static cfx_tensor *words(int n) { return cfx_randn(1, 4 + 5 * n, 32); }
 static cfx_tensor *images(int n) { return cfx_randn(2 + n, 32, 28, 28); }
 
 static cfx_module *convolutions(void) {
@@ -91,17 +92,25 @@ static cfx_module *convolutions(void) {
     return m;
 }
 
+static cfx_module *encoder(int64_t channels, int layers) {
+    cfx_module *layer = cfx_nn_transformer_encoder_layer(
+        channels, 4, .dim_feedforward = 4 * channels, .batch_first = true);
+    return cfx_nn_transformer_encoder(layer, layers);
+}
+
 BENCH(sizes) {
     cfx_manual_seed(1);
     cfx_set_grad_mode(CFX_INFERENCE);
-    cfx_module *layer = cfx_nn_transformer_encoder_layer(256, 4, .dim_feedforward = 1024,
-                                                         .batch_first = true);
-    cfx_module *encoder = cfx_nn_transformer_encoder(layer, 4), *conv = convolutions();
-    cfx_module_train(encoder, false);
+    cfx_module *large = encoder(256, 4), *small = encoder(32, 2), *conv = convolutions();
+    cfx_module_train(large, false);
+    cfx_module_train(small, false);
     cfx_module_train(conv, false);
-    model m[] = {{"encoder of 4 layers", NULL, sentence}, {"4 convolutions", NULL, images}};
-    m[0].p = cfx_export(encoder, cfx_tuple(sentence(1)), CFX_NONE, varying("src", 1));
-    m[1].p = cfx_export(conv, cfx_tuple(images(1)), CFX_NONE, varying("input", 0));
-    for (int i = 0; i < 2 && cfx_ok(); i++)
+    model m[] = {{"encoder of 4 layers", NULL, sentence},
+                 {"encoder of 32 channels", NULL, words},
+                 {"4 convolutions", NULL, images}};
+    m[0].p = cfx_export(large, cfx_tuple(sentence(1)), CFX_NONE, varying("src", 1));
+    m[1].p = cfx_export(small, cfx_tuple(words(1)), CFX_NONE, varying("src", 1));
+    m[2].p = cfx_export(conv, cfx_tuple(images(1)), CFX_NONE, varying("input", 0));
+    for (int i = 0; i < 3 && cfx_ok(); i++)
         measure(&m[i]);
 }

@@ -67,49 +67,52 @@ static const cfx__run_step *maker_of(const cfx__lowering *l, cfx_value v) {
     return s && !cfx__plan_wants(l->e, s->node) ? s : NULL;
 }
 
-static const cfx_tensor *tensor_of(const cfx__lowering *l, cfx_value v, int ndim) {
-    const cfx_tensor *t = v.tag == CFX_TAG_NODE ? cfx__plan_tensor(l, (int)v.spare) : NULL;
-    return t && t->ndim == ndim ? t : NULL;
+/* Whether the sizes are those of heads that are repeated, each so many times in a row. */
+bool cfx__plan_is_repeated(const cfx__lowering *l, cfx__plan_repeat r) {
+    const cfx_tensor *x = cfx__plan_tensor(l, r.x), *e = cfx__plan_tensor(l, r.wide);
+    const cfx_tensor *all = cfx__plan_tensor(l, r.heads);
+    return x && e && all && x->ndim == 4 && e->ndim == 5 && all->ndim == 4 &&
+           e->shape[0] == x->shape[0] && e->shape[1] == x->shape[1] &&
+           e->shape[3] == x->shape[2] && e->shape[4] == x->shape[3] &&
+           all->shape[0] == x->shape[0] && all->shape[1] == e->shape[1] * e->shape[2] &&
+           all->shape[2] == x->shape[2] && all->shape[3] == x->shape[3] && x->stride[3] == 1;
 }
 
-/* What heads are repeated of: reshape(expand(unsqueeze(x, 2))), each so many times in a row. None
- * where they are not. */
-static cfx_value shared_by(const cfx__lowering *l, cfx_value heads) {
+/* What heads are repeated of: reshape(expand(unsqueeze(x, 2))). False where they are not. */
+static bool shared_by(const cfx__lowering *l, cfx_value heads, cfx__plan_repeat *r) {
     const cfx__run_step *s = maker_of(l, heads);
-    const cfx_tensor *all = tensor_of(l, heads, 4);
-    if (!s || !all || (s->op != &cfx_op_reshape && s->op != &cfx_op_view &&
-                       s->op != &cfx_op__unsafe_view))
-        return cfx_none();
+    if (!s || !cfx__plan_reshapes(s->op))
+        return false;
     cfx_value wide = s->bound[0];
     s = maker_of(l, wide);
     if (s && (s->op == &cfx_op_clone || s->op == &cfx_op_contiguous)) {
         wide = s->bound[0];
         s = maker_of(l, wide);
     }
-    const cfx_tensor *e = tensor_of(l, wide, 5);
     s = s && s->op == &cfx_op_expand ? maker_of(l, s->bound[0]) : NULL;
-    if (!e || !s || s->op != &cfx_op_unsqueeze || cfx_integer(s->bound[1]) != 2)
-        return cfx_none();
-    const cfx_tensor *x = tensor_of(l, s->bound[0], 4);
-    const bool fits = x && e->shape[0] == x->shape[0] && e->shape[1] == x->shape[1] &&
-                      e->shape[3] == x->shape[2] && e->shape[4] == x->shape[3] &&
-                      all->shape[0] == x->shape[0] && all->shape[1] == e->shape[1] * e->shape[2] &&
-                      all->shape[2] == x->shape[2] && all->shape[3] == x->shape[3] &&
-                      x->stride[3] == 1;
-    return fits ? s->bound[0] : cfx_none();
+    if (!s || s->op != &cfx_op_unsqueeze || s->bound[0].tag != CFX_TAG_NODE ||
+        cfx_integer(s->bound[1]) != 2)
+        return false;
+    *r = (cfx__plan_repeat){(int)s->bound[0].spare, (int)wide.spare, (int)heads.spare};
+    return cfx__plan_is_repeated(l, *r);
 }
 
 bool cfx__plan_share_heads(cfx__lowering *l) {
     for (int k = 0; k < l->plan->n; k++) {
         cfx__run_step *s = &l->plan->steps->steps[k];
-        if (s->op != &cfx_op_scaled_dot_product_attention || cfx_integer(s->bound[7]) ||
-            !tensor_of(l, s->bound[0], 4))
+        const cfx_tensor *q = s->op == &cfx_op_scaled_dot_product_attention &&
+                                      s->bound[0].tag == CFX_TAG_NODE
+                                  ? cfx__plan_tensor(l, (int)s->bound[0].spare)
+                                  : NULL;
+        if (!q || q->ndim != 4 || cfx_integer(s->bound[7]))
             continue;
-        const cfx_value keys = shared_by(l, s->bound[1]), values = shared_by(l, s->bound[2]);
-        if (cfx_is_none(keys) || cfx_is_none(values))
+        cfx__plan_repeat keys, values;
+        if (!shared_by(l, s->bound[1], &keys) || !shared_by(l, s->bound[2], &values))
             continue;
-        s->bound[1] = keys;
-        s->bound[2] = values;
+        VEC_PUSH(l->plan->repeats, keys);
+        VEC_PUSH(l->plan->repeats, values);
+        s->bound[1].spare = (uint32_t)keys.x;
+        s->bound[2].spare = (uint32_t)values.x;
         s->bound[7] = cfx_bool(true);
     }
     return cfx_ok();
@@ -119,9 +122,7 @@ bool cfx__plan_share_heads(cfx__lowering *l) {
 bool cfx__plan_leave_unread(cfx__lowering *l) {
     for (int k = l->plan->n - 1; k >= 0; k--) {
         const cfx__run_step *s = &l->plan->steps->steps[k];
-        bool unread = s->op && !cfx__plan_wants(l->e, s->node) &&
-                      (s->op->view || s->op == &cfx_op_reshape || s->op == &cfx_op_clone ||
-                       s->op == &cfx_op_contiguous);
+        bool unread = cfx__plan_moves(s->op) && !cfx__plan_wants(l->e, s->node);
         for (int r = l->first[k]; unread && r < l->first[k + 1]; r++)
             unread = l->taken[l->readers[r]];
         if (unread)

@@ -46,7 +46,7 @@ static bool bind(cfx__lowering *l) {
         if (k->kind != CFX__PLAN_LAYER)
             continue;
         size_t mark = cfx_scope_open();
-        k->ready = k->layer->call.op->make(k->layer);
+        k->ready = cfx__plan_ready(p, k);
         cfx_scope_close(mark);
         if (!k->ready) /* there was no memory for it */
             return false;
@@ -59,6 +59,18 @@ static bool bind(cfx__lowering *l) {
             p->scratch = k->ready->scratch;
     }
     return cfx_ok();
+}
+
+cfx__ready *cfx__plan_ready(const cfx__plan *p, const cfx__plan_kernel *k) {
+    cfx__ready *own = k->layer->call.op->make(k->layer);
+    if (k->first < 0 || !own)
+        return own;
+    const cfx__layer *before = p->kernels[k->first].layer;
+    cfx__ready *first = own->behind ? before->call.op->make(before) : NULL;
+    cfx__ready *both = first ? own->behind(first, own) : NULL;
+    cfx_drop(first);
+    cfx_drop(own);
+    return both;
 }
 
 const cfx__plan_target cfx__plan_cpu = {

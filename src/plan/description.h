@@ -91,31 +91,11 @@ typedef struct cfx__plan_weight {
     uint32_t version;
 } cfx__plan_weight;
 
-/* A plan's tensors in a block: the results of layers and loops, and views of them. */
-typedef struct cfx__plan_room {
-    cfx_obj head;
-    const struct cfx__plan *plan; /* borrowed: it takes its rooms with it */
-    cfx_tensor *memory;           /* the block's */
-    int n;
-    cfx_value *values;  /* by slot: a tensor in the memory, or views of such; counted; bad: none */
-    struct cfx__plan_room *next;
-} cfx__plan_room;
-
-/* Memory of a run, and of the next run of any plan of the graph. */
-typedef struct cfx__plan_block {
-    cfx_obj head;
-    cfx_tensor *memory;    /* counted */
-    bool busy;             /* a run has it */
-    cfx__plan_room *rooms; /* of plans that were here; counted */
-    struct cfx__plan_block *next;
-} cfx__plan_block;
-
-/* The blocks of a graph, which all plans of it share. */
-typedef struct cfx__plan_blocks {
-    cfx_obj head;
-    bool lock; /* of the list, and of the lists of rooms */
-    cfx__plan_block *first; /* counted */
-} cfx__plan_blocks;
+/* Heads of keys or values that are repeated for the queries that share them; attention reads those
+ * that are repeated. Slots. */
+typedef struct cfx__plan_repeat {
+    int x, wide, heads; /* what is repeated, expanded, and put together */
+} cfx__plan_repeat;
 
 typedef struct cfx__plan {
     cfx_obj head;
@@ -130,6 +110,7 @@ typedef struct cfx__plan {
     cfx_value *given;          /* by slot, counted: what the plan gives, fake; the offset of a view
                                   is from the first element of its root */
     VEC(cfx__plan_weight) weights;
+    VEC(cfx__plan_repeat) repeats; /* that are left out; they hold at the sizes of the plan */
     int ninputs;
     cfx_value *inputs;         /* what they were, fake, counted; bad where it is a weight */
     int *sharing;              /* by input: the memory that it was found to lie in, where the plan
@@ -143,7 +124,8 @@ typedef struct cfx__plan {
     int64_t room_bytes;        /* of those results */
     int *home;                 /* by slot: the JOIN whose part it is; -1: none's */
     int64_t *home_at;          /* by slot: where along the dimension that part begins */
-    cfx__plan_blocks *blocks;  /* counted */
+    struct cfx__plan_blocks *blocks; /* memory of runs on the CPU; counted */
+    struct cfx__plan_again *again;   /* what is known of it for other sizes; NULL: not asked yet */
     cfx__arena arena;
 } cfx__plan;
 

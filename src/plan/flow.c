@@ -34,6 +34,15 @@ void cfx__plan_each_read(const cfx__run_step *s, cfx__plan_slot_fn *fn, void *us
 
 /* ---- what can be planned --------------------------------------------------------------------- */
 
+bool cfx__plan_reshapes(const cfx_op *op) {
+    return op == &cfx_op_view || op == &cfx_op_reshape || op == &cfx_op__unsafe_view;
+}
+
+bool cfx__plan_moves(const cfx_op *op) {
+    return op && (op->view || cfx__plan_reshapes(op) || op == &cfx_op_clone ||
+                  op == &cfx_op_contiguous || op == &cfx_op_flatten_using_ints);
+}
+
 bool cfx__plan_makes_own(cfx_op *op) {
     const cfx__schema *s = cfx__op_info_of(op)->schema;
     for (int i = 0; i < s->nrets; i++)

@@ -185,7 +185,7 @@ bool cfx__plan_is_activation(const cfx__lowering *l, int k, int slot) {
 static bool shows_rows(const cfx__lowering *l, int k, int slot, const cfx_tensor *like) {
     const cfx__run_step *s = &l->plan->steps->steps[k];
     const cfx_tensor *t = cfx__plan_tensor(l, k);
-    return (s->op == &cfx_op_view || s->op == &cfx_op_reshape || s->op == &cfx_op__unsafe_view) &&
+    return cfx__plan_reshapes(s->op) &&
            place_of(s, slot) == 0 && t && t->ndim && like->ndim && cfx__tensor_is_contiguous(t) &&
            cfx__tensor_is_contiguous(like) &&
            t->shape[t->ndim - 1] == like->shape[like->ndim - 1];
@@ -282,6 +282,13 @@ static int put(cfx__lowering *l, int slot, const cfx__layer *layer, const chain 
     return end;
 }
 
+/* Whether the program says that the first size of a node's result varies. */
+static bool has_batches(const cfx_node *n) {
+    const cfx_result r = cfx_node_result(n);
+    const cfx_value size = r.kind == CFX_RESULT_TENSOR ? cfx_result_size(&r, 0) : cfx_none();
+    return size.tag != CFX_TAG_NONE && size.tag != CFX_TAG_INT;
+}
+
 int cfx__plan_fuse(cfx__lowering *l, int slot) {
     const cfx__run_step *s = l->plan->kernels[slot].step;
     cfx_op *op = cfx__plan_op(s);
@@ -306,7 +313,8 @@ int cfx__plan_fuse(cfx__lowering *l, int slot) {
         return -1;
     cfx__layer layer = {.call = {.op = op, .nargs = s->nbound, .args = args, .nout = 1,
                                  .fake = true},
-                        .input = op->layer.input};
+                        .input = op->layer.input,
+                        .batches = has_batches(s->node)};
     const cfx_value x = s->bound[layer.input];
     if (x.tag != CFX_TAG_NODE || cfx_as_tensor(args[layer.input])->data)
         return -1;

@@ -185,7 +185,7 @@ static int new_group(cfx__lowering *l, int k) {
 bool cfx__plan_group_step(cfx__lowering *l, int k, cfx_op *op) {
     cfx_tensor *like = cfx__plan_tensor(l, k);
     const cfx__run_step *s = &l->plan->steps->steps[k];
-    if (!like || !like->numel || like->ndim > 16 ||
+    if (!like || !like->numel || like->ndim > CFX__LOOP_DIMS ||
         (!is_conversion(s) && (!(op->effects & CFX_LOOPS) || !op->kernel)))
         return false;
     cfx__plan_member *m = l->members[k] = member_of(l, k, op, like);
@@ -193,7 +193,8 @@ bool cfx__plan_group_step(cfx__lowering *l, int k, cfx_op *op) {
         return false;
     const bool rows = m->note.kind == CFX__LOOP_ROW || m->note.kind == CFX__LOOP_FOLD;
     const cfx_tensor *x = m->note.in[0].t;
-    if (rows && (!x->numel || row_length(x->ndim, x->shape, m->note.row) > l->target->row_most))
+    if (rows && (!x->numel || x->ndim > CFX__LOOP_DIMS ||
+                 row_length(x->ndim, x->shape, m->note.row) > l->target->row_most))
         return false;
     int group = -1;
     m->narrow = m->note.kind == CFX__LOOP_FOLD;
@@ -252,8 +253,8 @@ static bool is_seen(const making *m, int k) {
     return k == m->g->members.data[m->g->members.len - 1]; /* the kernel's own value */
 }
 
-/* Fills the loop; false where it would have too much. */
-static bool fill(making *m, int *value) {
+/* Fills the loop, which stores the n members at `writes`; false where it would have too much. */
+static bool fill(making *m, int *value, int n, const int *writes) {
     cfx__lowering *l = m->l;
     for (size_t i = 0; i < m->g->members.len; i++) {
         const int k = m->g->members.data[i];
@@ -273,11 +274,8 @@ static bool fill(making *m, int *value) {
         }
         value[k] = cfx__loop_step_add(m->loop, &a->note, in, (cfx_dtype)like->dtype, a->narrow);
     }
-    for (size_t i = 0; i < m->g->members.len; i++) {
-        const int k = m->g->members.data[i];
-        if (is_seen(m, k))
-            cfx__loop_write(m->loop, value[k], cfx__plan_tensor(l, k));
-    }
+    for (int i = 0; i < n; i++)
+        cfx__loop_write(m->loop, value[writes[i]], cfx__plan_tensor(l, writes[i]));
     return !m->loop->full && (!l->target->schedule || l->target->schedule(m->loop));
 }
 
@@ -295,8 +293,12 @@ static void make(cfx__lowering *l, int group, int *value, const bool *read) {
         return;
     qsort(g->members.data, (size_t)n, sizeof *g->members.data, by_slot);
     making m = {.l = l, .g = g, .group = group, .read = read};
+    int writes[MOST] = {0}, nwrites = 0;
+    for (int i = 0; i < n; i++)
+        if (is_seen(&m, g->members.data[i]))
+            writes[nwrites++] = g->members.data[i];
     m.loop = cfx__loop_new(g->ndim, g->shape, g->row);
-    if (!fill(&m, value)) { /* each by itself */
+    if (!fill(&m, value, nwrites, writes)) { /* each by itself */
         cfx_drop(m.loop);
         for (int i = 0; i < n; i++)
             cfx__plan_call(l, g->members.data[i]);
@@ -312,13 +314,10 @@ static void make(cfx__lowering *l, int group, int *value, const bool *read) {
         k->read_like[i] = cfx_keep(cfx__plan_tensor(l, m.reads[i]));
     k->nchain = n;
     k->chain = ints(l, g->members.data, n);
-    int writes[MOST];
-    for (int i = 0; i < n; i++)
-        if (is_seen(&m, g->members.data[i])) {
-            writes[k->nwrites++] = g->members.data[i];
-            l->plan->kernels[g->members.data[i]].stored = true;
-        }
-    k->writes = ints(l, writes, k->nwrites);
+    for (int i = 0; i < nwrites; i++)
+        l->plan->kernels[writes[i]].stored = true;
+    k->nwrites = nwrites;
+    k->writes = ints(l, writes, nwrites);
 }
 
 bool cfx__plan_make_loops(cfx__lowering *l) {
@@ -329,4 +328,76 @@ bool cfx__plan_make_loops(cfx__lowering *l) {
     cfx__free(read);
     cfx__free(value);
     return cfx_ok();
+}
+
+/* ---- the same loop at other sizes ------------------------------------------------------------ */
+
+/* The shape of the loop: that of a member, or of what it folds. */
+static bool shape_of(const cfx__lowering *l, cfx__plan_group *g) {
+    for (size_t i = 0; i < g->members.len; i++) {
+        const int k = g->members.data[i];
+        const bool fold = l->members[k]->note.kind == CFX__LOOP_FOLD;
+        const cfx_tensor *t = fold ? l->members[k]->note.in[0].t : cfx__plan_tensor(l, k);
+        if (l->members[k]->narrow && !fold)
+            continue;
+        memcpy(g->shape, t->shape, (size_t)g->ndim * sizeof *g->shape);
+        return t->ndim == g->ndim;
+    }
+    return false;
+}
+
+/* Whether a member does what it did, and on the elements of the group. */
+static bool fits_group(const cfx__lowering *l, const cfx__plan_group *g, int group, int k) {
+    const cfx__plan_member *m = l->members[k];
+    const cfx_tensor *like = cfx__plan_tensor(l, k);
+    const bool rows = m->note.kind == CFX__LOOP_ROW || m->note.kind == CFX__LOOP_FOLD;
+    if (rows ? m->note.row != g->row || !is_wide(g, m->note.in[0].t)
+             : !(m->narrow ? is_narrow(g, like) : is_wide(g, like)))
+        return false;
+    return reads_fit(l, g, group, k, m->narrow && !rows);
+}
+
+static bool same_steps(const cfx__loop *a, const cfx__loop *b) {
+    bool same = a->nsteps == b->nsteps && a->nvalues == b->nvalues && a->nlanes == b->nlanes;
+    for (int i = 0; same && i < a->nsteps; i++)
+        same = a->steps[i].kind == b->steps[i].kind && a->steps[i].out == b->steps[i].out;
+    for (int i = 0; same && i < a->nlanes; i++)
+        same = a->lanes[i].breadth == b->lanes[i].breadth && a->lanes[i].value == b->lanes[i].value;
+    return same;
+}
+
+/* Whether a member had one element a row in the plan that has the loop already. */
+static bool was_narrow(const cfx__plan *of, const cfx__plan_group *before, int k, bool fold) {
+    return fold || !is_wide(before, cfx_as_tensor(of->given[k]));
+}
+
+cfx__loop *cfx__plan_loop_again(cfx__lowering *l, const cfx__plan *of, const cfx__plan_kernel *k,
+                                int *value) {
+    cfx__plan_group g = {.ndim = k->loop->ndim, .row = k->loop->row};
+    memcpy(g.shape, k->loop->shape, sizeof k->loop->shape);
+    const cfx__plan_group before = g;
+    const int group = (int)(k - l->plan->kernels);
+    bool fits = true;
+    g.members.data = k->chain;
+    g.members.len = (size_t)k->nchain;
+    for (int i = 0; i < k->nchain && fits; i++) {
+        const int slot = k->chain[i];
+        cfx__plan_member *m =
+            member_of(l, slot, l->plan->kernels[slot].op, cfx__plan_tensor(l, slot));
+        l->members[slot] = m;
+        l->group[slot] = group;
+        fits = m != NULL;
+        if (fits)
+            m->narrow = was_narrow(of, &before, slot, m->note.kind == CFX__LOOP_FOLD);
+    }
+    fits = fits && shape_of(l, &g);
+    for (int i = 0; i < k->nchain && fits; i++)
+        fits = fits_group(l, &g, group, k->chain[i]);
+    making m = {.l = l, .g = &g, .group = group};
+    m.loop = fits ? cfx__loop_new(g.ndim, g.shape, g.row) : NULL;
+    fits = fits && fill(&m, value, k->nwrites, k->writes) && same_steps(m.loop, k->loop);
+    if (fits && m.nreads == k->nreads && !memcmp(m.reads, k->reads, sizeof(int) * (size_t)m.nreads))
+        return cfx__loop_shared(m.loop, k->loop);
+    cfx_drop(m.loop);
+    return NULL;
 }

@@ -268,8 +268,7 @@ static void find_layer(cfx__lowering *l, int slot) {
 
 /* The largest of some numbers is one of them: rounding does not change which. */
 static bool moves_numbers(const cfx_op *op) {
-    return op && (op->view || op == &cfx_op_flatten_using_ints || op == &cfx_op_reshape ||
-                  op == &cfx_op_contiguous || op == &cfx_op_max_pool2d);
+    return cfx__plan_moves(op) || op == &cfx_op_max_pool2d;
 }
 
 /* A call between bytes and the same bytes: done to the bytes, at the step that rounds again. */

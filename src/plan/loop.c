@@ -1,11 +1,14 @@
 /* Loops as descriptions: see loop.h. */
 #include "loop.h"
 
+enum { FIRST = 512 }; /* bytes of the first piece of the arena */
+
 static void loop_free(void *obj) {
     cfx__loop *l = obj;
     for (int i = 0; i < l->nlanes; i++)
         cfx_drop(l->lanes[i].like);
     cfx__loop_schedule_free(l);
+    cfx_drop(l->of);
     cfx__arena_release(&l->arena);
 }
 
@@ -15,6 +18,7 @@ cfx__loop *cfx__loop_new(int ndim, const int64_t *shape, int row) {
     cfx__loop *l = cfx__obj_make(&loop_type, sizeof *l);
     l->ndim = ndim;
     l->row = row;
+    l->arena.size = FIRST / 2; /* the first piece is twice that: most loops are short */
     memcpy(l->shape, shape, (size_t)ndim * sizeof *shape);
     return l;
 }
@@ -49,6 +53,7 @@ static int add_lane(cfx__loop *l, cfx_tensor *t, cfx__loop_breadth b) {
         l->full = true;
         return 0;
     }
+    l->lanes = grown(l, l->lanes, l->nlanes, sizeof *l->lanes);
     l->lanes[l->nlanes] = (cfx__loop_lane){.like = cfx_keep(t), .breadth = b};
     return l->nlanes++;
 }
@@ -132,4 +137,47 @@ void cfx__loop_write(cfx__loop *l, int v, cfx_tensor *t) {
                                                 : CFX__LOOP_NARROW_GONE);
     l->lanes[k].write = true;
     l->lanes[k].value = v;
+}
+
+/* ---- at another shape ------------------------------------------------------------------------ */
+
+static bool same_value(const cfx__loop_value *a, const cfx__loop_value *b) {
+    return a->dtype == b->dtype && a->narrow == b->narrow && a->lane == b->lane &&
+           a->made == b->made && a->last == b->last && !a->number == !b->number &&
+           (!a->number || !memcmp(a->number, b->number, sizeof((cfx__loop_operand *)0)->number));
+}
+
+static bool same_step(const cfx__loop_step *a, const cfx__loop_step *b) {
+    return a->kind == b->kind && a->out == b->out && a->n == b->n && a->narrow == b->narrow &&
+           a->loop == b->loop && !memcmp(a->in, b->in, sizeof a->in) &&
+           !memcmp(&a->says, &b->says, sizeof a->says) && !a->params == !b->params &&
+           (!a->params || !memcmp(a->params, b->params, sizeof((cfx__loop_note *)0)->params));
+}
+
+static bool same_program(const cfx__loop *a, const cfx__loop *b) {
+    bool same = a->nvalues == b->nvalues && a->nsteps == b->nsteps && a->nlanes == b->nlanes;
+    for (int i = 0; i < a->nvalues && same; i++)
+        same = same_value(&a->values[i], &b->values[i]);
+    for (int i = 0; i < a->nsteps && same; i++)
+        same = same_step(&a->steps[i], &b->steps[i]);
+    return same;
+}
+
+cfx__loop *cfx__loop_shared(cfx__loop *l, cfx__loop *with) {
+    const size_t lanes = (size_t)l->nlanes * sizeof *l->lanes;
+    if (!same_program(l, with))
+        return l;
+    cfx__loop *own = cfx__obj_make(&loop_type, sizeof *own + lanes);
+    const cfx_obj head = own->head;
+    *own = *l;
+    own->head = head;
+    own->arena = (cfx__arena){0};
+    own->lanes = memcpy(own + 1, l->lanes, lanes);
+    own->of = cfx_keep(with->of ? with->of : with);
+    own->values = own->of->values;
+    own->steps = own->of->steps;
+    l->nlanes = 0; /* their tensors and the schedule went over */
+    l->schedule = NULL;
+    cfx_drop(l);
+    return own;
 }

@@ -15,6 +15,7 @@
 #include "../ops/loop.h"
 
 enum {
+    CFX__LOOP_DIMS = 16,      /* dimensions of the shape, at most */
     CFX__LOOP_LANES = 24,     /* reads and writes, at most */
     CFX__LOOP_VALUES = 128,   /* values, and steps, at most */
     CFX__LOOP_ROW_MOST = 8192 /* elements of a row that the CPU's schedule takes */
@@ -63,15 +64,16 @@ typedef struct cfx__loop_step {
 typedef struct cfx__loop {
     cfx_obj head;
     int ndim;
-    int64_t shape[CFX_MAX_DIMS];
+    int64_t shape[CFX__LOOP_DIMS];
     int row;            /* how many of the last dims are a row; 0: none */
     int nlanes, nvalues, nsteps;
-    cfx__loop_lane lanes[CFX__LOOP_LANES];
-    cfx__loop_value *values; /* these two in the arena: most loops are short */
+    cfx__loop_lane *lanes;   /* these three in the arena: most loops are short */
+    cfx__loop_value *values;
     cfx__loop_step *steps;
     int64_t cost;       /* of an element, see cfx__iter_pointwise */
     bool full;          /* more was asked for than there is room for */
     struct cfx__loop_schedule *schedule; /* the CPU's; NULL: none was made */
+    struct cfx__loop *of; /* the loop whose values and steps these are; counted; NULL: its own */
     cfx__arena arena;
 } cfx__loop;
 
@@ -85,6 +87,10 @@ int cfx__loop_step_add(cfx__loop *l, const cfx__loop_note *note, const int *in, 
                        bool narrow);
 /* Stores a value in memory that lies like t. */
 void cfx__loop_write(cfx__loop *l, int value, cfx_tensor *t);
+/* A loop that is made, which shares values and steps with another that has the same at another
+ * shape. Takes the caller's count of `l` and gives one of the result, which is `l` itself where
+ * they differ. */
+cfx__loop *cfx__loop_shared(cfx__loop *l, cfx__loop *with);
 /* Elements of a row; 1 where there are no rows. */
 int64_t cfx__loop_row_length(const cfx__loop *l);
 

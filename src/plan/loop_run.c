@@ -1,5 +1,21 @@
 /* How the CPU runs a loop: block by block, by the functions of its steps. Start at
- * cfx__loop_schedule and cfx__loop_run. */
+ * cfx__loop_schedule and cfx__loop_run.
+ *
+ * Steps are functions that were compiled long before, one for each operator and dtype, so a loop of
+ * ten steps is ten calls for a block; fusing saves no instruction. What it saves is memory: values
+ * between the steps stay in the first-level cache. All that matters is therefore how large a block
+ * is: so small that all values that live at once (registers, by their lifetimes) fit the cache, so
+ * large that a call is nothing beside its elements.
+ *
+ * Memory that lies in the order of the walk is used where it is, as an operand or as the place of
+ * a result. Other memory is moved to a register first; what repeats within a block (a bias, a row
+ * that is broadcast) is moved once. The walk goes in the order of what is written, with
+ * neighbouring dimensions joined, so that nearly all loops are one long line. A row that is folded
+ * or normalised is never parted: blocks are whole rows, and values of which there is one a row are
+ * narrow.
+ *
+ * The schedule depends on sizes and strides and is made anew for other ones; steps are shared
+ * (cfx__loop_shared). Pieces for threads are whole units, so that no two threads write one row. */
 #include "loop.h"
 
 enum {
@@ -27,56 +43,95 @@ typedef struct {
 } block_of;
 
 typedef struct cfx__loop_schedule {
-    cfx__iter_dims dims;
-    int64_t (*stride)[CFX_MAX_DIMS]; /* by lane; behind the struct, as are */
-    block_of *values;                /* by value */
-    int row_dims;        /* of dims: the innermost are a row */
+    int ndim, row_dims;  /* dimensions of the walk, the first is the innermost; those of a row */
     int64_t row, total;  /* elements of a row (1: no rows), of all */
     int64_t unit, block; /* elements that are not parted, elements of a block */
     int64_t memory;      /* bytes of registers */
-    lane lanes[LANES];
+    int64_t *shape;      /* of the walk; behind the struct, as are */
+    int64_t *stride;     /* ndim of each lane, in bytes */
+    lane *lanes;
+    block_of *values;    /* by value */
 } schedule;
 
 void cfx__loop_schedule_free(cfx__loop *l) { cfx__free(l->schedule); }
 
-static void set_strides(schedule *s, const cfx__loop *l, int k) {
-    const cfx__loop_lane *from = &l->lanes[k];
+static const int64_t *stride_of(const schedule *s, int k) { return s->stride + k * s->ndim; }
+
+/* ---- the walk -------------------------------------------------------------------------------- */
+
+/* Dimensions as they are looked for: in any order, later joined. */
+typedef struct {
+    cfx__iter_dims dims;
+    int row_dims;
+    int64_t stride[LANES][CFX_MAX_DIMS];
+} walk;
+
+static void set_strides(walk *w, const cfx__loop_lane *from, int64_t *stride) {
     const cfx_tensor *t = from->like;
-    s->lanes[k] = (lane){.dtype = (cfx_dtype)t->dtype,
-                         .size = cfx_dtype_size((cfx_dtype)t->dtype),
-                         .narrow = from->breadth != CFX__LOOP_WIDE};
     if (from->breadth == CFX__LOOP_WIDE) {
-        cfx__iter_strides(&s->dims, t, s->stride[k]);
+        cfx__iter_strides(&w->dims, t, stride);
         return;
     }
-    cfx__iter_dims outer = {.ndim = s->dims.ndim - s->row_dims};
-    memcpy(outer.shape, s->dims.shape + s->row_dims, (size_t)outer.ndim * sizeof *outer.shape);
+    cfx__iter_dims outer = {.ndim = w->dims.ndim - w->row_dims};
+    memcpy(outer.shape, w->dims.shape + w->row_dims, (size_t)outer.ndim * sizeof *outer.shape);
     cfx_tensor with = *t;
     if (from->breadth == CFX__LOOP_NARROW_KEPT)
-        with.ndim -= t->ndim < s->row_dims ? t->ndim : s->row_dims;
-    cfx__iter_strides(&outer, &with, s->stride[k] + s->row_dims);
+        with.ndim -= t->ndim < w->row_dims ? t->ndim : w->row_dims;
+    memset(stride, 0, (size_t)w->row_dims * sizeof *stride);
+    cfx__iter_strides(&outer, &with, stride + w->row_dims);
+}
+
+/* Brings the dimensions in the order of what is written. */
+static void find_order(walk *w, const cfx__loop *l) {
+    cfx__iter_dims order = w->dims;
+    int64_t sorted[LANES][CFX_MAX_DIMS];
+    const size_t size = (size_t)w->dims.ndim * sizeof **sorted;
+    int n = 0, index[LANES];
+    for (int write = 1; write >= 0; write--)
+        for (int i = 0; i < l->nlanes; i++)
+            if (l->lanes[i].write == (write == 1)) {
+                memcpy(sorted[n], w->stride[i], size);
+                index[n++] = i;
+            }
+    order.stride = sorted;
+    cfx__iter_order(&order);
+    for (int i = 0; i < n; i++)
+        memcpy(w->stride[index[i]], sorted[i], size);
+    memcpy(w->dims.shape, order.shape, size);
+}
+
+static void find_walk(walk *w, const cfx__loop *l) {
+    cfx__iter_dims_of(&w->dims, l->ndim, l->shape);
+    w->dims.stride = w->stride;
+    w->dims.n = l->nlanes;
+    w->row_dims = l->row;
+    for (int k = 0; k < l->nlanes; k++)
+        set_strides(w, &l->lanes[k], w->stride[k]);
+    if (!l->row)
+        find_order(w, l);
+    cfx__iter_join(&w->dims, &w->row_dims);
 }
 
 /* ---- where blocks stand ---------------------------------------------------------------------- */
 
 /* How many of the innermost elements a lane repeats; `total` where it does not. */
 static int64_t period_of(const schedule *s, int k) {
-    int d = s->dims.ndim;
-    while (d > 0 && !s->stride[k][d - 1])
+    int d = s->ndim;
+    while (d > 0 && !stride_of(s, k)[d - 1])
         d--;
     int64_t n = 1;
     for (int i = 0; i < d; i++)
-        n *= s->dims.shape[i];
+        n *= s->shape[i];
     return n;
 }
 
 /* Whether a lane lies in the order of the walk. */
 static bool is_linear(const schedule *s, int k) {
     int64_t bytes = s->lanes[k].size;
-    for (int d = s->lanes[k].narrow ? s->row_dims : 0; d < s->dims.ndim; d++) {
-        if (s->dims.shape[d] != 1 && s->stride[k][d] != bytes)
+    for (int d = s->lanes[k].narrow ? s->row_dims : 0; d < s->ndim; d++) {
+        if (s->shape[d] != 1 && stride_of(s, k)[d] != bytes)
             return false;
-        bytes *= s->dims.shape[d];
+        bytes *= s->shape[d];
     }
     return true;
 }
@@ -164,48 +219,41 @@ static bool place_registers(schedule *s, const cfx__loop *l) {
     return narrow_at <= MEMORY;
 }
 
-/* Brings the dimensions in the order of what is written. */
-static void find_order(schedule *s, const cfx__loop *l) {
-    cfx__iter_dims order = s->dims;
-    int64_t(*sorted)[CFX_MAX_DIMS] = cfx__alloc((size_t)l->nlanes * sizeof *sorted);
-    int n = 0, index[LANES];
-    for (int write = 1; write >= 0; write--)
-        for (int i = 0; i < l->nlanes; i++)
-            if (l->lanes[i].write == (write == 1)) {
-                memcpy(sorted[n], s->stride[i], sizeof *sorted);
-                index[n++] = i;
-            }
-    order.stride = sorted;
-    cfx__iter_order(&order);
-    for (int i = 0; i < n; i++)
-        memcpy(s->stride[index[i]], sorted[i], sizeof *sorted);
-    memcpy(s->dims.shape, order.shape, sizeof order.shape);
-    cfx__free(sorted);
+/* A schedule with the walk in it, in one piece of memory. */
+static schedule *schedule_new(const cfx__loop *l, const walk *w) {
+    const int ndim = w->dims.ndim;
+    const size_t dims = (size_t)ndim * sizeof(int64_t), lanes = (size_t)l->nlanes;
+    schedule *s = cfx__alloc0(sizeof *s + dims * (1 + lanes) + lanes * sizeof *s->lanes +
+                              (size_t)l->nvalues * sizeof *s->values);
+    s->ndim = ndim;
+    s->row_dims = w->row_dims;
+    s->shape = (int64_t *)(s + 1);
+    s->stride = s->shape + ndim;
+    s->values = (block_of *)(s->stride + l->nlanes * ndim);
+    s->lanes = (lane *)(s->values + l->nvalues);
+    memcpy(s->shape, w->dims.shape, dims);
+    for (int k = 0; k < l->nlanes; k++) {
+        const cfx_dtype dtype = (cfx_dtype)l->lanes[k].like->dtype;
+        memcpy(s->stride + k * ndim, w->stride[k], dims);
+        s->lanes[k] = (lane){.dtype = dtype,
+                             .size = cfx_dtype_size(dtype),
+                             .narrow = l->lanes[k].breadth != CFX__LOOP_WIDE};
+    }
+    return s;
 }
 
 bool cfx__loop_schedule(cfx__loop *l) {
     if (l->full || cfx__loop_row_length(l) > CFX__LOOP_ROW_MOST)
         return false;
-    const size_t strides = (size_t)l->nlanes * sizeof *l->schedule->stride;
-    schedule *s = cfx__alloc0(sizeof *s + strides + (size_t)l->nvalues * sizeof *s->values);
-    l->schedule = s;
-    s->stride = (int64_t(*)[CFX_MAX_DIMS])(s + 1);
-    s->values = (block_of *)((char *)(s + 1) + strides);
-    cfx__iter_dims_of(&s->dims, l->ndim, l->shape);
-    s->dims.stride = s->stride;
-    s->dims.n = l->nlanes;
-    s->row_dims = l->row;
+    walk w;
+    find_walk(&w, l);
+    schedule *s = l->schedule = schedule_new(l, &w);
     s->row = cfx__loop_row_length(l);
     s->total = 1;
-    for (int i = 0; i < s->dims.ndim; i++)
-        s->total *= s->dims.shape[i];
+    for (int i = 0; i < s->ndim; i++)
+        s->total *= s->shape[i];
     if (!s->total)
         return false;
-    for (int k = 0; k < l->nlanes; k++)
-        set_strides(s, l, k);
-    if (!l->row)
-        find_order(s, l);
-    cfx__iter_join(&s->dims, &s->row_dims);
     s->unit = s->row;
     for (int v = 0; v < l->nvalues; v++)
         s->values[v].lane = l->values[v].lane;
@@ -281,9 +329,9 @@ static void run_step(const frame *f, const cfx__loop_step *s) {
 static void set_cursor(const schedule *s, int k, cfx__iter_cursor *c, char *data, int64_t at) {
     static const int64_t one = 1;
     const int skip = s->lanes[k].narrow ? s->row_dims : 0;
-    c->ndim = s->dims.ndim - skip;
-    c->shape = c->ndim ? s->dims.shape + skip : &one;
-    c->stride = s->stride[k] + skip;
+    c->ndim = s->ndim - skip;
+    c->shape = c->ndim ? s->shape + skip : &one;
+    c->stride = stride_of(s, k) + skip;
     c->ndim = c->ndim ? c->ndim : 1;
     cfx__iter_cursor_set(c, data, s->lanes[k].narrow ? at / s->row : at);
 }

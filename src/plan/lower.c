@@ -180,7 +180,7 @@ static cfx_value called(const cfx__plan *p, const cfx__run_step *s, cfx_op *op) 
     return cfx_bad();
 }
 
-static bool lower_call(cfx__lowering *l, int k) {
+bool cfx__plan_lower_call(cfx__lowering *l, int k) {
     cfx__plan *p = l->plan;
     cfx__plan_kernel *kernel = &p->kernels[k];
     const cfx__run_step *s = kernel->step;
@@ -263,11 +263,11 @@ static bool lower_step(cfx__lowering *l, int k) {
         return true;
     }
     if (cfx__plan_is_ordered(l, k))
-        return lower_call(l, k) && cfx_ok();
+        return cfx__plan_lower_call(l, k) && cfx_ok();
     size_t mark = cfx_scope_open();
     bool fused = gives_floats(p, k) && cfx__plan_fuse(l, k) >= 0;
     cfx_scope_close(mark);
-    if (fused || !cfx_ok() || !lower_call(l, k))
+    if (fused || !cfx_ok() || !cfx__plan_lower_call(l, k))
         return cfx_ok() && fused;
     mark = cfx_scope_open();
     if (!kernel->reorder && cfx__plan_group_step(l, k, kernel->op))

@@ -32,6 +32,8 @@ typedef struct {
     int slot; /* the step that is looked at */
     const cfx__run_step *step;
     int *now; /* by object: the slot that has it as it is now */
+    bool *number; /* by slot: it is a number, or several, known when sizes are */
+    bool tensors; /* the step reads something else */
 } memory;
 
 /* ---- classes --------------------------------------------------------------------------------- */
@@ -102,29 +104,48 @@ static void unite_outside(memory *m) {
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
-/* Whether a step computes with sizes, as Python does: its result is known when those are. */
-static bool is_of_sizes(const cfx__run_step *s) {
-    static const char *const names[] = {
-        "add",     "sub",      "mul",     "floordiv",  "truediv", "mod",     "pow",
-        "neg",     "abs",      "ge",      "gt",        "le",      "lt",      "eq",
-        "ne",      "sym_max",  "sym_min", "sym_float", "sym_int", "sym_not", "sym_sum",
-        "sym_ite", "sym_sqrt", "trunc",   "ceil",      "floor",   "sqrt",    "round"};
+static void note_tensor(void *user, int slot) {
+    memory *m = user;
+    m->tensors |= !m->number[slot];
+}
+
+/* Whether a step computes with sizes, as Python does: a function of Python's of numbers that are
+ * known when sizes are, and so is its result. */
+static bool is_of_sizes(memory *m) {
+    static const char *const rooms[] = {"operator.", "_operator.", "math.", "torch.sym_"};
+    const cfx__run_step *s = m->step;
     const char *name = s->node->target.name ? s->node->target.name : "";
-    const char *last = strrchr(name, '.');
-    if (s->node->op != CFX_CALL_FUNCTION || s->op || s->item || !last || s->node->target.object)
+    bool python = false;
+    if (s->node->op != CFX_CALL_FUNCTION || s->op || s->item || s->node->target.object)
         return false;
-    const bool python = !strncmp(name, "operator.", 9) || !strncmp(name, "_operator.", 10) ||
-                        !strncmp(name, "math.", 5) || !strncmp(name, "torch.sym_", 10);
-    for (int i = 0; python && i < COUNT(names); i++)
-        if (!strcmp(last + 1, names[i]))
-            return true;
-    return false;
+    for (int i = 0; i < COUNT(rooms); i++)
+        python |= !strncmp(name, rooms[i], strlen(rooms[i]));
+    m->tensors = false;
+    cfx__plan_each_read(s, note_tensor, m);
+    return python && !m->tensors;
 }
 
 /* Whether sizes or numbers that steps are bound to come from the data of a tensor. */
 static bool reads_data(cfx_op *op) {
     const cfx__schema *s = cfx__op_info_of(op)->schema;
     return op->effects & CFX_DATA_SHAPE || (s->nrets == 1 && s->rets[0].type == CFX__T_SCALAR);
+}
+
+/* Whether a step gives a number, or several, known when sizes are. */
+static bool gives_number(memory *m) {
+    const cfx__run_step *s = m->step;
+    if (s->op) {
+        const cfx__schema *schema = cfx__op_info_of(s->op)->schema;
+        if (schema->nrets != 1 || reads_data(s->op))
+            return false;
+        return schema->rets[0].type == CFX__T_INT || schema->rets[0].type == CFX__T_FLOAT ||
+               schema->rets[0].type == CFX__T_BOOL;
+    }
+    if (s->item)
+        return m->number[cfx_as_list(s->args)->items[0].spare];
+    if (s->node->op == CFX_PLACEHOLDER)
+        return s->input && cfx_is_number(m->l->e->inputs.v[m->l->plan->kernels[m->slot].input]);
+    return is_of_sizes(m);
 }
 
 /* Whether the planner knows what a step does. */
@@ -136,7 +157,7 @@ static bool is_planned(const memory *m) {
     case CFX_CALL_MODULE: return false;
     case CFX_CALL_FUNCTION:
         return s->op ? cfx__plan_passes(m->l, m->slot) || !reads_data(s->op)
-                     : s->item || is_of_sizes(s) || cfx__plan_is_higher(m->l, s);
+                     : s->item || m->number[m->slot] || cfx__plan_is_higher(m->l, s);
     default: return true;
     }
 }
@@ -146,7 +167,7 @@ static void find_class(memory *m) {
     const cfx__run_step *s = m->step;
     const int own = m->slot;
     if (!s->op) {
-        if (s->node->op == CFX_CALL_FUNCTION && !is_of_sizes(s))
+        if (s->node->op == CFX_CALL_FUNCTION && !m->number[own])
             cfx__plan_each_read(s, unite_with_step, m);
     } else {
         for (int i = 0; i < s->nbound; i++)
@@ -209,6 +230,7 @@ bool cfx__plan_find_memory(cfx__lowering *l) {
     memory m = {.l = l, .parent = cfx__alloc(n * sizeof *m.parent)};
     m.classes = cfx__alloc0(n * sizeof *m.classes);
     m.now = cfx__alloc0(n * sizeof *m.now);
+    m.number = cfx__alloc0(n * sizeof *m.number);
     for (size_t k = 0; k < n; k++)
         m.parent[k] = (int)k;
     unite_outside(&m);
@@ -216,6 +238,7 @@ bool cfx__plan_find_memory(cfx__lowering *l) {
     for (int k = 0; k < steps->nsteps && fine; k++) {
         m.step = &steps->steps[m.slot = k];
         cfx__plan_renew(l->object, m.now, &steps->steps[k]);
+        m.number[k] = gives_number(&m);
         fine = is_planned(&m);
         find_object(&m);
         find_writes(&m);
@@ -232,5 +255,6 @@ bool cfx__plan_find_memory(cfx__lowering *l) {
     cfx__free(m.parent);
     cfx__free(m.classes);
     cfx__free(m.now);
+    cfx__free(m.number);
     return fine;
 }

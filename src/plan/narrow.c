@@ -74,7 +74,7 @@ static int bytes_under(const cfx__lowering *l, int slot, origin *o) {
         (slot = step_of(l, s->bound[0], o)) < 0)
         return -1;
     s = cfx__plan_step(l, slot);
-    if ((s->op != &cfx_op_view && s->op != &cfx_op_reshape) ||
+    if (!cfx__plan_reshapes(s->op) ||
         (slot = step_of(l, s->bound[0], o)) < 0)
         return -1;
     s = cfx__plan_step(l, slot);

@@ -80,9 +80,10 @@ static void plan_free(void *obj) {
     for (size_t i = 0; i < p->weights.len; i++)
         cfx_drop(p->weights.data[i].tensor);
     VEC_FREE(p->weights);
+    VEC_FREE(p->repeats);
     cfx_drop(p->lowered);
-    cfx__plan_rooms_leave(p);
     cfx_drop(p->blocks);
+    cfx__plan_again_free(p->again);
     cfx_drop(p->steps);
     cfx__arena_release(&p->arena);
 }
@@ -155,6 +156,7 @@ static void lowering_free(cfx__lowering *l) {
 typedef struct {
     const pass *last; /* NULL: all of them */
     cfx__text text;
+    bool lowered;     /* foreign operators are opened: each plan does more than the interpreter */
 } until;
 
 /* Kernels that do more than one call of the dispatcher's does. */
@@ -176,7 +178,8 @@ static bool lower(cfx__lowering *l, until *u) {
             return true;
         }
     }
-    return count_fused(l->plan) >= l->target->least; /* else the interpreter does as well */
+    /* else the interpreter does as well */
+    return u->lowered || count_fused(l->plan) >= l->target->least;
 }
 
 static cfx__plan *make(const cfx__plan_target *target, const cfx_execution *e, until *u) {
@@ -208,6 +211,7 @@ static cfx__plan *make_foreign(const cfx__plan_target *target, const cfx_executi
         cfx_execution inside = *e;
         inside.module = lowered;
         inside.graph = lowered->graph;
+        u->lowered = true;
         p = make(target, &inside, u);
     }
     if (p) {

@@ -13,10 +13,11 @@ const cfx_tensor *cfx__plan_made(const cfx__plan *p, int slot) {
 /* ---- lifetimes ------------------------------------------------------------------------------- */
 
 typedef struct {
-    cfx__lowering *l;
-    int *last;     /* by slot: the kernel that reads it last, through whichever view */
-    int *root;     /* by slot: whose memory it is; -1: not known */
-    bool *escapes; /* by slot: the caller gets it */
+    const cfx__lowering *l;
+    const cfx__plan *plan;
+    int *last;     /* these three are cfx__plan_lives */
+    int *root;
+    bool *escapes;
     bool *given;   /* by slot: its place went to a result that is written over it */
     int now;
 } placing;
@@ -50,7 +51,7 @@ static void hand_down(void *user, int slot) {
 static void note_escape(void *user, int slot) { ((placing *)user)->escapes[slot] = true; }
 
 static void find_lives(placing *p) {
-    const cfx__plan *plan = p->l->plan;
+    const cfx__plan *plan = p->plan;
     for (p->now = 0; p->now < plan->n; p->now++) {
         const cfx__plan_kernel *k = &plan->kernels[p->now];
         p->last[p->now] = p->root[p->now] = p->now;
@@ -152,7 +153,7 @@ static void give(block *b, int64_t at, int64_t size) {
 /* Whether the place of slot s can be given to what kernel `now` writes: nothing looks there later,
  * and the kernel reads it nowhere else. */
 static bool is_spare(const placing *p, int s) {
-    const cfx__plan *plan = p->l->plan;
+    const cfx__plan *plan = p->plan;
     const cfx__plan_kernel *k = &plan->kernels[p->now];
     if (plan->offset[s] < 0 || p->last[s] != p->now || p->given[s])
         return false;
@@ -166,7 +167,7 @@ static bool is_spare(const placing *p, int s) {
 
 /* A slot whose place the result number i of kernel `now` can have, or -1. */
 static int spare_for(const placing *p, int i, int64_t bytes) {
-    const cfx__plan *plan = p->l->plan;
+    const cfx__plan *plan = p->plan;
     const cfx__plan_kernel *k = &plan->kernels[p->now];
     if (k->kind != CFX__PLAN_LOOP)
         return k->add >= 0 && is_spare(p, k->add) &&
@@ -183,7 +184,7 @@ static int spare_for(const placing *p, int i, int64_t bytes) {
 
 /* Whether a result is made where its home is. */
 static bool is_at_home(const placing *p, int slot) {
-    const cfx__plan *plan = p->l->plan;
+    const cfx__plan *plan = p->plan;
     const int home = plan->home[slot];
     if (home < 0 || p->escapes[home] || plan->kernels[home].kind != CFX__PLAN_JOIN)
         return false;
@@ -215,11 +216,11 @@ static void place_result(placing *p, block *b, int i, int slot) {
 
 /* Whether the target writes the result of a call where the plan says: one tensor, made anew. */
 static bool is_placed_call(const placing *p) {
-    const cfx__plan *plan = p->l->plan;
+    const cfx__plan *plan = p->plan;
     const cfx__plan_kernel *k = &plan->kernels[p->now];
     return k->kind == CFX__PLAN_CALL && plan->target->places && !p->l->ordered[p->now] &&
-           plan->given[p->now].tag == CFX_TAG_TENSOR && cfx__op_is_pure(k->op, k->step->bound) &&
-           plan->target->places(k);
+           plan->given[p->now].tag == CFX_TAG_TENSOR &&
+           !cfx__op_call_writes(k->op, k->step->bound) && plan->target->places(k);
 }
 
 static void place_all(placing *p) {
@@ -250,14 +251,28 @@ static void place_all(placing *p) {
     cfx__free(dying);
 }
 
-bool cfx__plan_place(cfx__lowering *l) {
-    const size_t n = (size_t)l->plan->n;
-    int *ints = cfx__alloc(2 * n * sizeof *ints);
-    bool *flags = cfx__alloc0(2 * n);
-    placing p = {.l = l, .last = ints, .root = ints + n, .escapes = flags, .given = flags + n};
-    find_lives(&p);
+cfx__plan_lives *cfx__plan_lives_of(const cfx__plan *p) {
+    const size_t n = (size_t)p->n;
+    cfx__plan_lives *v = cfx__alloc0(sizeof *v + 2 * n * sizeof(int) + n * sizeof(bool));
+    v->last = (int *)(v + 1);
+    v->root = v->last + n;
+    v->escapes = (bool *)(v->root + n);
+    placing at = {.plan = p, .last = v->last, .root = v->root, .escapes = v->escapes};
+    find_lives(&at);
+    return v;
+}
+
+bool cfx__plan_place_by(cfx__lowering *l, const cfx__plan_lives *v) {
+    placing p = {.l = l, .plan = l->plan, .last = v->last, .root = v->root, .escapes = v->escapes};
+    p.given = cfx__alloc0((size_t)l->plan->n + 1);
     place_all(&p);
-    cfx__free(ints);
-    cfx__free(flags);
+    cfx__free(p.given);
     return l->plan->room_bytes <= most_bytes;
+}
+
+bool cfx__plan_place(cfx__lowering *l) {
+    cfx__plan_lives *v = cfx__plan_lives_of(l->plan);
+    const bool fine = cfx__plan_place_by(l, v);
+    cfx__free(v);
+    return fine;
 }

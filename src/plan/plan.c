@@ -1,8 +1,23 @@
-/* The planned executor: runs the kernels of a plan. Start at run. */
+/* The planned executor: runs the kernels of a plan, by the form of it that has the sizes of these
+ * inputs. Start at run.
+ *
+ * A plan is a promise about values that others may break: a watcher replaces one, a sub-graph gives
+ * another size. So no kernel trusts its operands. Each is compared with what was planned (dtype,
+ * shape, strides), which costs nanoseconds, brought to the planned strides where it lies otherwise,
+ * and refused where it is another kind of tensor; views whose root is not what was planned are made
+ * by their operator again.
+ *
+ * Results lie in a block of memory that the run has for itself (room.c). Two kinds do not: what the
+ * caller gets, which must outlive the run, and everything where somebody looks on, who may keep
+ * what is seen. Constants are the plan's; a caller that would get one gets a copy, since who owns a
+ * result may write to it.
+ *
+ * Which form is used is found by `fits`, a comparison of inputs that runs through the forms of the
+ * graph for each run: inputs whose sizes vary come last and are compared first. Weights are the
+ * same tensors at the same version: writing to a parameter makes another plan. */
 #include <cfx/ops.h>
 
-#include "plan.h"
-
+#include "form.h"
 
 /* ---- does a plan fit ------------------------------------------------------------------------- */
 
@@ -59,27 +74,36 @@ static bool same_sharing(const cfx__plan *p, const cfx_execution *e) {
     return true;
 }
 
-static bool fits(const void *form, const cfx_execution *e) {
-    const cfx__plan *p = form;
+bool cfx__plan_serves(const cfx__plan *p, const cfx_execution *e) {
     if (e->inputs.n != p->ninputs || p->threads != cfx_get_num_threads() ||
         p->precision != cfx_get_precision())
         return false;
     if (p->nbecomes && (e->nbecomes != p->nbecomes ||
                         memcmp(e->becomes, p->becomes, (size_t)p->nbecomes * sizeof(int))))
         return false;
-    for (int i = p->ninputs - 1; i >= 0; i--) /* weights come first, sizes that vary last */
-        if (!cfx_is_bad(p->inputs[i]) && !same_input(p->inputs[i], e->inputs.v[i]))
-            return false;
     for (size_t i = 0; i < p->weights.len; i++)
         if (!same_weight(&p->weights.data[i], e))
             return false;
     return same_sharing(p, e) && shows(p, e);
 }
 
+bool cfx__plan_fits(const cfx__plan *p, const cfx_value *inputs, const cfx_execution *e) {
+    bool same = e->inputs.n == p->ninputs;
+    for (int i = p->ninputs - 1; i >= 0 && same; i--) /* weights come first, sizes that vary last */
+        same = cfx_is_bad(inputs[i]) || same_input(inputs[i], e->inputs.v[i]);
+    return same && cfx__plan_serves(p, e);
+}
+
+static bool fits(const void *form, const cfx_execution *e) {
+    const cfx__plan_form *f = form;
+    return cfx__plan_fits(f->plan, f->inputs, e);
+}
+
 /* ---- a run ----------------------------------------------------------------------------------- */
 
 typedef struct {
     const cfx__plan *plan;
+    const cfx__plan_form *form;
     const cfx_execution *e;
     cfx__plan_room *room; /* NULL: every result has memory of its own */
     bool headers;         /* views are headers, no calls */
@@ -140,9 +164,8 @@ static cfx_value reordered(cfx_value v, cfx_value wanted) {
 
 /* The values that a template reads, in the strides that the interpreter would give them. */
 static void reorder(frame *f, cfx_value v) {
-    const cfx__plan *p = f->plan;
     if (v.tag == CFX_TAG_NODE) {
-        cfx_value now = f->values[v.spare], other = reordered(now, p->wanted[v.spare]);
+        cfx_value now = f->values[v.spare], other = reordered(now, f->form->wanted[v.spare]);
         if (other.tag == CFX_TAG_TENSOR ? cfx_as_tensor(other) != cfx_as_tensor(now)
                                         : cfx__value_object(other) != cfx__value_object(now))
             store(f, (int)v.spare, other);
@@ -158,7 +181,7 @@ static void reorder(frame *f, cfx_value v) {
 /* What was folded belongs to the plan: a caller gets a copy. A view of a weight is the weight's. */
 static void own_constant(void *user, int slot) {
     frame *f = user;
-    cfx_value known = f->plan->constants[slot];
+    cfx_value known = f->form->constants[slot];
     cfx_op *op = f->plan->kernels[slot].step->op;
     if (known.tag == CFX_TAG_TENSOR && op && cfx__plan_makes_own(op))
         store(f, slot, cfx_tensor_value(cfx_clone(known)));
@@ -203,17 +226,18 @@ static cfx_tensor *operand(frame *f, int slot, const cfx_tensor *like) {
 
 /* The place of a slot's result: in the room, or memory of its own. */
 static cfx_tensor *place_of(frame *f, int slot) {
-    if (f->room && f->plan->offset[slot] >= 0)
+    if (f->room && f->form->offset[slot] >= 0)
         return cfx_as_tensor(f->room->values[slot]);
-    const cfx_tensor *like = cfx__plan_made(f->plan, slot);
+    const cfx_tensor *like = cfx__plan_form_made(f->form, slot);
     return cfx__tensor_empty(f->e->at, (cfx_dtype)like->dtype, false, like->ndim, like->shape,
                              like->stride);
 }
 
 /* Where a layer is written; what it adds to is there already. */
 static cfx_tensor *result_of(frame *f, const cfx__plan_kernel *k) {
-    cfx_tensor *to = place_of(f, (int)(k - f->plan->kernels));
-    const cfx_tensor *t = k->add >= 0 ? operand(f, k->add, cfx__layer_out(k->layer)) : NULL;
+    const int slot = (int)(k - f->plan->kernels);
+    cfx_tensor *to = place_of(f, slot);
+    const cfx_tensor *t = k->add >= 0 ? operand(f, k->add, f->form->bound[slot]->out) : NULL;
     if (cfx__obj_is_bad(to) || (k->add >= 0 && !t))
         return NULL;
     if (t && t->data != to->data)
@@ -222,11 +246,12 @@ static cfx_tensor *result_of(frame *f, const cfx__plan_kernel *k) {
 }
 
 static cfx_value run_layer(frame *f, const cfx__plan_kernel *k) {
-    cfx_tensor *x = operand(f, k->x, cfx__plan_read(f->plan, k));
+    const cfx__plan_bound *b = f->form->bound[k - f->plan->kernels];
+    cfx_tensor *x = operand(f, k->x, b->x);
     cfx_tensor *out = x ? result_of(f, k) : NULL;
     if (!out)
         return cfx_bad();
-    return k->ready->run(k->ready, x->data, out->data, f->scratch) ? cfx_tensor_value(out)
+    return b->ready->run(b->ready, x->data, out->data, f->scratch) ? cfx_tensor_value(out)
                                                                     : cfx_bad();
 }
 
@@ -235,7 +260,7 @@ static cfx_value run_layer(frame *f, const cfx__plan_kernel *k) {
 static const cfx_tensor *part_of(const frame *f, int slot) {
     const cfx_value v = f->values[slot];
     if (v.tag == CFX_TAG_TENSOR && (cfx_as_tensor(v)->data || !cfx_as_tensor(v)->numel) &&
-        cfx__tensor_same_shape(cfx_as_tensor(v), cfx_as_tensor(f->plan->given[slot])))
+        cfx__tensor_same_shape(cfx_as_tensor(v), cfx_as_tensor(f->form->given[slot])))
         return cfx_as_tensor(v);
     cfx_fail(CFX_RUNTIME_ERROR, f->e->at, "%s has another shape than was planned",
              f->plan->kernels[slot].step->node->name);
@@ -244,11 +269,10 @@ static const cfx_tensor *part_of(const frame *f, int slot) {
 
 /* A concatenation: parts that their kernels did not write there go to their places. */
 static cfx_value run_join(frame *f, const cfx__plan_kernel *k) {
-    const cfx__plan *p = f->plan;
-    const int slot = (int)(k - p->kernels);
+    const int slot = (int)(k - f->plan->kernels);
     const cfx_list *parts = cfx_as_list(k->step->bound[0]);
-    if (!f->room || p->offset[slot] < 0)
-        return reordered(run_call(f, k), p->given[slot]);
+    if (!f->room || f->form->offset[slot] < 0)
+        return reordered(run_call(f, k), f->form->given[slot]);
     cfx_tensor *whole = place_of(f, slot);
     int64_t at = 0;
     for (int64_t i = 0; i < parts->len; i++) {
@@ -289,8 +313,9 @@ static cfx_value seen(frame *f, const cfx_node *n, cfx_value v) {
 static cfx_value run_loop(frame *f, const cfx__plan_kernel *k) {
     char *data[CFX__LOOP_LANES];
     cfx_value made[CFX__LOOP_LANES], own = cfx_none();
+    const cfx__loop *loop = f->form->bound[k - f->plan->kernels]->loop;
     for (int i = 0; i < k->nreads; i++) {
-        const cfx_tensor *t = operand(f, k->reads[i], k->read_like[i]);
+        const cfx_tensor *t = operand(f, k->reads[i], loop->lanes[i].like);
         if (!t)
             return cfx_bad();
         data[i] = t->data;
@@ -302,7 +327,7 @@ static cfx_value run_loop(frame *f, const cfx__plan_kernel *k) {
         data[k->nreads + i] = t->data;
         made[i] = cfx_tensor_value(t);
     }
-    cfx__loop_run(k->loop, data);
+    cfx__loop_run(loop, data);
     for (int i = 0; i < k->nwrites; i++) {
         const cfx__plan_kernel *at = &f->plan->kernels[k->writes[i]];
         if (at == k)
@@ -318,13 +343,13 @@ static cfx_value run_loop(frame *f, const cfx__plan_kernel *k) {
 static cfx_value run_view(frame *f, const cfx__plan_kernel *k) {
     const int slot = (int)(k - f->plan->kernels);
     const cfx_value at = f->values[k->x];
-    const cfx_tensor *from = cfx_as_tensor(f->plan->given[k->x]);
+    const cfx_tensor *from = cfx_as_tensor(f->form->given[k->x]);
     if (f->room && !cfx_is_bad(f->room->values[slot]))
         return f->room->values[slot];
     if (f->headers && at.tag == CFX_TAG_TENSOR && cfx_as_tensor(at)->dtype == from->dtype &&
         cfx__tensor_same_shape(cfx_as_tensor(at), from) &&
         cfx__plan_lies_like(cfx_as_tensor(at), from))
-        return k->same ? at : cfx__plan_view(f->plan->given[slot], from, cfx_as_tensor(at));
+        return k->same ? at : cfx__plan_view(f->form->given[slot], from, cfx_as_tensor(at));
     if (k->list < 0)
         return run_call(f, k);
     return cfx_at(f->have[k->list] ? f->values[k->list] : run_call(f, &f->plan->kernels[k->list]),
@@ -363,9 +388,12 @@ static cfx_value run_kernel(frame *f, const cfx__plan_kernel *k) {
 
 /* ---- the executor ---------------------------------------------------------------------------- */
 
+/* Weights are there before a run begins, as all constants are. */
 static bool is_idle(const frame *f, int slot) {
-    return f->plan->kernels[slot].kind == CFX__PLAN_NONE &&
-           (!is_watched(f->e) || cfx_is_bad(f->plan->constants[slot]));
+    const cfx__plan_kind kind = f->plan->kernels[slot].kind;
+    const bool known = !cfx_is_bad(f->form->constants[slot]);
+    return kind == CFX__PLAN_NONE ? !known || !is_watched(f->e)
+                                  : kind == CFX__PLAN_INPUT && known && !is_watched(f->e);
 }
 
 static void run_slot(frame *f, int slot) {
@@ -393,7 +421,7 @@ static void time_slot(frame *f, int slot) {
     const double start = now();
     run_slot(f, slot);
     cfx_ran r = {cfx__plan_kernel_name(f->plan, k), k->nchain ? k->nchain : 1, NULL,
-                 f->have[slot] ? f->values[slot] : f->plan->given[slot], now() - start};
+                 f->have[slot] ? f->values[slot] : f->form->given[slot], now() - start};
     const cfx_node **nodes = cfx__alloc((size_t)r.nnodes * sizeof *nodes);
     nodes[0] = source_of(f->plan, k->step->node);
     for (int i = 0; i < k->nchain; i++)
@@ -405,16 +433,18 @@ static void time_slot(frame *f, int slot) {
 }
 
 static cfx_value run(void *form, const cfx_execution *e) {
-    cfx__plan *p = form;
+    const cfx__plan_form *of = form;
+    const cfx__plan *p = of->plan;
     const size_t n = (size_t)p->n;
     size_t mark = cfx_scope_open();
-    frame f = {.plan = p, .e = e, .values = cfx__alloc(n * (sizeof *f.values + sizeof *f.have))};
+    frame f = {.plan = p, .form = of, .e = e};
+    f.values = cfx__alloc(n * (sizeof *f.values + sizeof *f.have));
     f.have = (bool *)(f.values + n);
-    memcpy(f.values, p->constants, n * sizeof *f.values);
+    memcpy(f.values, of->constants, n * sizeof *f.values);
     memset(f.have, 0, n * sizeof *f.have);
     cfx__plan_room *room;
-    cfx__plan_block *block = cfx__plan_room_take(p, e->at, &room);
-    f.scratch = room ? room->memory->data + p->room_bytes : NULL;
+    cfx__plan_block *block = cfx__plan_room_take(of, e->at, &room);
+    f.scratch = room ? room->memory->data + of->room_bytes : NULL;
     const bool limited = cfx__ctx()->memory_limit != 0; /* as a call looks at it */
     f.room = is_watched(e) ? NULL : room; /* what is seen may be kept */
     f.headers = !is_watched(e) && !limited && cfx_get_grad_mode() == CFX_INFERENCE;
@@ -441,31 +471,53 @@ static cfx_value run(void *form, const cfx_execution *e) {
         release(&f, k);
     cfx__free(f.values);
     if (block)
-        cfx__plan_room_give(p, block);
+        cfx__plan_room_give(of, block);
     cfx_scope_close(mark);
     return cfx__value_scope_own(result);
 }
 
-/* Another plan of the same graph; the caller owns a count. NULL: there is none. */
-static cfx__prepared *sibling(cfx_graph *g) {
+/* ---- preparing ------------------------------------------------------------------------------- */
+
+enum { TRIED = 4 }; /* plans of the graph that are asked whether they serve other sizes */
+
+/* Plans that the graph has, the last used first; how many. The caller owns a count of each. */
+static int plans_of(cfx_graph *g, cfx__plan **plans) {
+    int n = 0;
     cfx__lock(&g->prepared_lock);
-    cfx__prepared *q = g->prepared;
-    while (q && (q->by->run != run || !q->form))
-        q = q->next;
-    cfx_keep(q);
+    for (const cfx__prepared *q = g->prepared; q && n < TRIED; q = q->next) {
+        const cfx__plan_form *f = q->by->run == run && q->version == g->version ? q->form : NULL;
+        bool known = !f;
+        for (int i = 0; i < n && !known; i++)
+            known = plans[i] == f->plan;
+        if (!known)
+            plans[n++] = cfx_keep(f->plan);
+    }
     cfx__unlock(&g->prepared_lock);
-    return q;
+    return n;
+}
+
+/* A plan for these inputs, which shares memory with another of the graph where there is one. */
+static cfx__plan_form *lowered(const cfx_execution *e, const cfx__plan *other) {
+    cfx__plan *p = cfx__plan_make(&cfx__plan_cpu, e);
+    if (p && other) { /* it has not run yet, so it has no rooms */
+        cfx_drop(p->blocks);
+        p->blocks = cfx_keep(other->blocks);
+    }
+    cfx__plan_form *f = p ? cfx__plan_form_new(p, p) : NULL;
+    cfx_drop(p);
+    return f;
 }
 
 static void *prepare(const cfx_execution *e) {
-    cfx__plan *p = cfx__plan_make(&cfx__plan_cpu, e);
-    cfx__prepared *other = p ? sibling(e->graph) : NULL;
-    if (other) { /* it has not run yet, so it has no rooms */
-        cfx_drop(p->blocks);
-        p->blocks = cfx_keep(((const cfx__plan *)other->form)->blocks);
-    }
-    cfx_drop(other);
-    return p;
+    cfx__plan *plans[TRIED];
+    cfx__plan_form *f = NULL;
+    const int n = plans_of(e->graph, plans);
+    for (int i = 0; i < n && !f && cfx_ok(); i++)
+        f = cfx__plan_resized(plans[i], e);
+    f = f || !cfx_ok() ? f : lowered(e, n ? plans[0] : NULL);
+    for (int i = 0; i < n; i++)
+        cfx_drop(plans[i]);
+    return f;
 }
 
 const cfx_executor cfx_planner = {"planner", prepare, fits, run, cfx_drop};

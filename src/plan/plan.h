@@ -71,6 +71,10 @@ cfx_value cfx__plan_filled(const cfx__plan *p, cfx_value v);
 /* Whether a kernel can be given v for argument i as it is: the dispatcher makes tensors of numbers,
  * a plan does not. */
 bool cfx__plan_takes(const cfx__run_step *s, int i, cfx_value v);
+/* Whether the operator gives the elements of its first argument in their order, in another shape;
+ * and whether it gives those elements as they are, all or some, in whichever order and memory. */
+bool cfx__plan_reshapes(const cfx_op *op);
+bool cfx__plan_moves(const cfx_op *op);
 /* Whether the operator gives memory of its own, never that of an argument. */
 bool cfx__plan_makes_own(cfx_op *op);
 /* By slot, whether a kernel that is made already reads it (to be freed); and, with that, whether
@@ -108,6 +112,12 @@ bool cfx__plan_find_readers(cfx__lowering *l);
 int cfx__plan_fuse(cfx__lowering *l, int slot);
 /* Makes views of calls whose result lies in the memory of an argument. */
 bool cfx__plan_find_views(cfx__lowering *l);
+/* Finds again where the view at a slot lies, in a copy of the plan that has the kernel `was`; false
+ * where it is none, or of another slot. */
+bool cfx__plan_view_again(cfx__plan *p, const cfx__plan_kernel *was, int slot);
+/* The CPU's kernel for a layer, with the one before it where they are one; the caller owns a count.
+ * NULL, with an error, without memory; without one, where they are not one any more. */
+cfx__ready *cfx__plan_ready(const cfx__plan *p, const cfx__plan_kernel *k);
 /* Notes a layer, which is copied: it reads slot x, adds slot `add` (-1: none) and computes n slots,
  * in order, of which the last has the result. */
 void cfx__plan_put_layer(cfx__lowering *l, const cfx__layer *layer, int x, int add, int n,
@@ -117,6 +127,10 @@ void cfx__plan_put_layer(cfx__lowering *l, const cfx__layer *layer, int x, int a
 bool cfx__plan_group_step(cfx__lowering *l, int k, cfx_op *op);
 /* Makes the kernels of all groups. */
 bool cfx__plan_make_loops(cfx__lowering *l);
+/* The loop of a kernel at the sizes of l->plan, a copy of the plan `of` that has the old one;
+ * value: one for each slot, to be used. NULL where its steps do not fit those sizes. */
+cfx__loop *cfx__plan_loop_again(cfx__lowering *l, const cfx__plan *of, const cfx__plan_kernel *k,
+                                int *value);
 /* Makes kernels in integers of layers that stand between bytes. */
 bool cfx__plan_find_islands(cfx__lowering *l);
 /* Lets steps that give what an input becomes write to it. */
@@ -124,6 +138,7 @@ bool cfx__plan_update_in_place(cfx__lowering *l);
 /* Lets attention read heads that are shared as they are, before they are repeated; then, when it is
  * known what reads what, leaves out what nothing reads and only moves numbers. */
 bool cfx__plan_share_heads(cfx__lowering *l);
+bool cfx__plan_is_repeated(const cfx__lowering *l, cfx__plan_repeat r);
 bool cfx__plan_leave_unread(cfx__lowering *l);
 /* Finds constants that are dequantized weights, which need not be computed: l->put_off. */
 bool cfx__plan_put_off(cfx__lowering *l);
@@ -135,6 +150,9 @@ bool cfx__plan_narrow(const cfx__lowering *l, int slot, cfx__narrow *to);
 /* Whether sums of integers times such scales, a contiguous tensor, are sums of the floats: none is
  * so large or small that products overflow earlier or later. */
 bool cfx__plan_are_scales(const cfx_tensor *t);
+/* Makes step k, whose result is known, a call, or one whose arguments are brought in order first;
+ * given[k] then says how the result lies. */
+bool cfx__plan_lower_call(cfx__lowering *l, int k);
 /* Leaves step k, whose result is known, to the dispatcher. */
 void cfx__plan_call(cfx__lowering *l, int k);
 
@@ -142,15 +160,17 @@ void cfx__plan_call(cfx__lowering *l, int k);
 bool cfx__plan_find_homes(cfx__lowering *l);
 /* How a result that has a home lies there; NULL where it has none. Scope. */
 cfx_tensor *cfx__plan_home_like(const cfx__lowering *l, int slot);
-/* Finds places for the results of layers and loops; false where they are too large. */
+/* What places depend on beside sizes. By slot. */
+typedef struct cfx__plan_lives {
+    int *last;     /* the kernel that reads it last, through whichever view */
+    int *root;     /* whose memory it is; -1: not known */
+    bool *escapes; /* the caller gets it */
+} cfx__plan_lives;
+cfx__plan_lives *cfx__plan_lives_of(const cfx__plan *p); /* to be freed */
+/* Finds places for the results of layers and loops, by those; false where they are too large. */
+bool cfx__plan_place_by(cfx__lowering *l, const cfx__plan_lives *v);
 bool cfx__plan_place(cfx__lowering *l);
-/* A block that no other run has, with the plan's room there, and back. NULL, with an error, when
- * out of memory. */
-cfx__plan_block *cfx__plan_room_take(const cfx__plan *p, cfx_site at, cfx__plan_room **room);
-void cfx__plan_room_give(const cfx__plan *p, cfx__plan_block *b);
-/* Takes the plan's tensors out of all blocks: it is freed. */
-void cfx__plan_rooms_leave(const cfx__plan *p);
-cfx__plan_blocks *cfx__plan_blocks_new(void); /* none yet; the caller owns a count */
+struct cfx__plan_blocks *cfx__plan_blocks_new(void); /* none yet; the caller owns a count */
 /* Runs the graph on fake inputs: sizes of everything, and the values of what is constant. Then
  * notes the weights, and the numbers that follow from sizes. */
 bool cfx__plan_run_fake(cfx__lowering *l);
@@ -160,6 +180,12 @@ bool cfx__plan_find_weights(cfx__lowering *l);
 bool cfx__plan_lower_steps(cfx__lowering *l);
 /* Finds which kernel frees which slot. */
 bool cfx__plan_find_lifetimes(cfx__lowering *l);
+
+/* Frees what resize.c knows of a plan. */
+void cfx__plan_again_free(struct cfx__plan_again *a);
+
+/* Whether a run may use a plan whose inputs are like these, as p->inputs has them. */
+bool cfx__plan_fits(const cfx__plan *p, const cfx_value *inputs, const cfx_execution *e);
 
 /* Writes a plan as text, with what lowering knows of each slot while it goes on (l; NULL: it is
  * done). */

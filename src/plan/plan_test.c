@@ -95,6 +95,28 @@ TEST(an_epilogue_does_not_hide_what_is_not_finite) {
     CHECK(cfx_integer(cfx_allclose(cfx_at(a, 0), cfx_at(b, 0), 1e-4, 1e-4, true)));
 }
 
+TEST(clamps_end_a_layer_as_activations_do) {
+    static const char *const names[] = {"w"};
+    cfx_tensor *t[] = {cfx_randn(8, 8, 3, 3)};
+    cfx_program *p = program_of(
+        HEAD "p_w, x):\n"
+             "        c1 = " ATEN "conv2d.default(x, p_w, None, [1, 1], [1, 1])\n"
+             "        l1 = " ATEN "clamp.default(c1, 0, 6)\n"
+             "        c2 = " ATEN "conv2d.default(l1, p_w, None, [1, 1], [1, 1])\n"
+             "        l2 = " ATEN "clamp.default(c2, None, 0.5)\n"
+             "        c3 = " ATEN "conv2d.default(l2, p_w, None, [1, 1], [1, 1])\n"
+             "        l3 = " ATEN "clamp.default(c3, 2.0, 1.0)\n"
+             "        return (l1, l2, l3)\n",
+        tensors_of(COUNT(names), names, t));
+    cfx_value x = image();
+    const char *plan = cfx_program_plan(p, x);
+    CHECK_OK();
+    CHECK(strstr(plan, " then clamp(0, 6)\n"));
+    CHECK(strstr(plan, " then clamp(None, 0.5)\n"));
+    CHECK(!strstr(plan, " then clamp(2")); /* all are 1 then */
+    CHECK(agree(p, x));
+}
+
 /* The interpreter computes them in tiles, which is what they are held against. */
 TEST(convolutions_by_three_points_run_after_winograd) {
     static const char *const names[] = {"w", "v"};

@@ -3,9 +3,9 @@
  * Blocks of memory belong to all plans of a graph together (cfx__plan_blocks): plans for other
  * sizes run one after the other in the same block, which is as large as the largest of them needs,
  * so that many sizes take the memory of one. A run has a block for itself. The tensors over a block
- * are a plan's own; they are made when the plan first gets that block and stay with it. What says
+ * are a form's own; they are made when the form first gets that block and stay with it. What says
  * where they are is the block, so that one that is too small can go with all that look into it. */
-#include "plan.h"
+#include "form.h"
 
 enum { LINE = 64, IDLE_MOST = 4 }; /* bytes; blocks that are kept though no run has them */
 
@@ -47,27 +47,28 @@ static cfx_tensor *tensor_at(const cfx__plan_room *r, int64_t offset, const cfx_
 }
 
 /* A view of memory in the room; bad where it is of other memory. Scope. */
-static cfx_value view_at(const cfx__plan *p, const cfx__plan_room *r, int slot) {
-    const int root = cfx__plan_root(p, slot);
-    return p->offset[root] < 0 ? cfx_bad()
-                               : cfx__plan_view(p->given[slot], cfx__plan_made(p, root),
+static cfx_value view_at(const cfx__plan_form *f, const cfx__plan_room *r, int slot) {
+    const int root = cfx__plan_root(f->plan, slot);
+    return f->offset[root] < 0 ? cfx_bad()
+                               : cfx__plan_view(f->given[slot], cfx__plan_form_made(f, root),
                                                 cfx_as_tensor(r->values[root]));
 }
 
 /* Tensors for all results that lie in the block; NULL, with an error, when out of memory. */
-static cfx__plan_room *room_new(const cfx__plan *p, cfx__plan_block *b) {
+static cfx__plan_room *room_new(const cfx__plan_form *f, cfx__plan_block *b) {
+    const cfx__plan *p = f->plan;
     size_t mark = cfx_scope_open();
     cfx__plan_room *r = cfx__obj_make(&room_type, sizeof *r);
-    r->plan = p;
+    r->form = f;
     r->memory = b->memory;
     r->n = p->n;
     r->values = cfx__alloc((size_t)p->n * sizeof *r->values);
     for (int k = 0; k < p->n; k++) {
         r->values[k] = cfx_bad();
-        if (p->offset[k] >= 0)
-            r->values[k] = cfx_tensor_value(tensor_at(r, p->offset[k], cfx__plan_made(p, k)));
+        if (f->offset[k] >= 0)
+            r->values[k] = cfx_tensor_value(tensor_at(r, f->offset[k], cfx__plan_form_made(f, k)));
         else if (p->kernels[k].kind == CFX__PLAN_VIEW)
-            r->values[k] = view_at(p, r, k);
+            r->values[k] = view_at(f, r, k);
         cfx_value_keep(r->values[k]);
     }
     if (!cfx_ok()) {
@@ -93,10 +94,10 @@ static cfx__plan_block *block_new(int64_t bytes, cfx_site at) {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* The plan's room in a block; NULL: it was not there yet. Called locked. */
-static cfx__plan_room *room_in(const cfx__plan_block *b, const cfx__plan *p) {
+/* The form's room in a block; NULL: it was not there yet. Called locked. */
+static cfx__plan_room *room_in(const cfx__plan_block *b, const cfx__plan_form *f) {
     cfx__plan_room *r = b->rooms;
-    while (r && r->plan != p)
+    while (r && r->form != f)
         r = r->next;
     return r;
 }
@@ -108,18 +109,18 @@ static cfx__plan_block *take_out(cfx__plan_block **at) {
     return b;
 }
 
-/* The idle block that suits a plan best: one where it has been, or else the smallest that is large
+/* The idle block that suits a form best: one where it has been, or else the smallest that is large
  * enough. NULL: none is, and the largest of those goes to `old`, to make way for a larger one. */
-static cfx__plan_block *find_block(const cfx__plan *p, int64_t bytes, cfx__plan_block **old,
+static cfx__plan_block *find_block(const cfx__plan_form *f, int64_t bytes, cfx__plan_block **old,
                                    cfx__plan_room **room) {
-    cfx__plan_blocks *of = p->blocks;
+    cfx__plan_blocks *of = f->plan->blocks;
     cfx__plan_block *best = NULL, **most = NULL;
     cfx__lock(&of->lock);
     for (cfx__plan_block **at = &of->first, *b; (b = *at) && !*room; at = &b->next) {
         const int64_t size = b->memory->numel;
         if (b->busy)
             continue;
-        *room = room_in(b, p);
+        *room = room_in(b, f);
         if (*room || (size >= bytes && (!best || size < best->memory->numel)))
             best = b;
         if (!most || size > (*most)->memory->numel)
@@ -148,29 +149,29 @@ static void add_room(cfx__plan_blocks *of, cfx__plan_block *b, cfx__plan_room *r
     cfx__unlock(&of->lock);
 }
 
-cfx__plan_block *cfx__plan_room_take(const cfx__plan *p, cfx_site at, cfx__plan_room **room) {
-    const int64_t bytes = p->room_bytes + p->scratch + LINE;
+cfx__plan_block *cfx__plan_room_take(const cfx__plan_form *f, cfx_site at, cfx__plan_room **room) {
+    const int64_t bytes = f->room_bytes + f->scratch + LINE;
     *room = NULL;
-    cfx__plan_block *old = NULL, *b = find_block(p, bytes, &old, room);
+    cfx__plan_block *old = NULL, *b = find_block(f, bytes, &old, room);
     cfx_drop(old);
     if (!b) {
         b = block_new(bytes, at);
         if (b)
-            add_block(p->blocks, b);
+            add_block(f->plan->blocks, b);
     }
     if (!b || *room)
         return b;
-    *room = room_new(p, b);
+    *room = room_new(f, b);
     if (*room) {
-        add_room(p->blocks, b, *room);
+        add_room(f->plan->blocks, b, *room);
         return b;
     }
-    cfx__plan_room_give(p, b);
+    cfx__plan_room_give(f, b);
     return NULL;
 }
 
-void cfx__plan_room_give(const cfx__plan *p, cfx__plan_block *b) {
-    cfx__plan_blocks *of = p->blocks;
+void cfx__plan_room_give(const cfx__plan_form *f, cfx__plan_block *b) {
+    cfx__plan_blocks *of = f->plan->blocks;
     cfx__plan_block *old = NULL, **last = NULL;
     int idle = 0;
     cfx__lock(&of->lock);
@@ -186,12 +187,12 @@ void cfx__plan_room_give(const cfx__plan *p, cfx__plan_block *b) {
     cfx_drop(old);
 }
 
-void cfx__plan_rooms_leave(const cfx__plan *p) {
+void cfx__plan_rooms_leave(const cfx__plan_form *f) {
     cfx__plan_room *left = NULL;
-    cfx__lock(&p->blocks->lock);
-    for (cfx__plan_block *b = p->blocks->first; b; b = b->next)
+    cfx__lock(&f->plan->blocks->lock);
+    for (cfx__plan_block *b = f->plan->blocks->first; b; b = b->next)
         for (cfx__plan_room **at = &b->rooms, *r; (r = *at);) {
-            if (r->plan != p) {
+            if (r->form != f) {
                 at = &r->next;
                 continue;
             }
@@ -199,6 +200,6 @@ void cfx__plan_rooms_leave(const cfx__plan *p) {
             r->next = left;
             left = r;
         }
-    cfx__unlock(&p->blocks->lock);
+    cfx__unlock(&f->plan->blocks->lock);
     cfx_drop(left);
 }

@@ -262,11 +262,11 @@ static const char *plan_text(const cfx__plan *p) {
 static const char *text_of(const cfx_execution *e, const char *after) {
     if (after)
         return cfx__plan_after(&cfx__plan_cpu, e, after);
-    cfx__prepared *form = cfx__prepared_for(&cfx_planner, e);
-    const char *text = form && form->form ? plan_text(form->form) : "";
-    if (!form)
+    cfx__plan *p = cfx__plan_make(&cfx__plan_cpu, e);
+    const char *text = p ? plan_text(p) : "";
+    if (!p)
         cfx_error_clear(); /* as when it runs: the interpreter does, and says what is wrong */
-    cfx_drop(form);
+    cfx_drop(p);
     return text;
 }
 

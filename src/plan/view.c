@@ -15,6 +15,17 @@ int cfx__plan_root(const cfx__plan *p, int slot) {
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
+typedef struct {
+    const cfx__plan *plan;
+    bool any;
+} unknown;
+
+/* Whether a list has more than numbers that are known, as where a size is a symbol. */
+static void note_unknown(void *user, int slot) {
+    unknown *u = user;
+    u->any |= cfx_is_bad(u->plan->constants[slot]);
+}
+
 /* The only slot among the arguments that is not constant, where a result may lie in its memory;
  * -1: there is none, or several. */
 static int looked_into(const cfx__plan *p, const cfx__plan_kernel *k) {
@@ -24,7 +35,10 @@ static int looked_into(const cfx__plan *p, const cfx__plan_kernel *k) {
         !cfx__op_is_pure(k->op, s->bound) || k->op->effects & CFX_STORAGE)
         return -1;
     for (int i = 0; i < s->nbound; i++) {
+        unknown seen = {p, false};
         if (s->nested[i])
+            cfx__plan_each_slot(s->bound[i], note_unknown, &seen);
+        if (seen.any)
             return -1;
         if (s->bound[i].tag != CFX_TAG_NODE || !cfx_is_bad(p->constants[s->bound[i].spare]))
             continue;
@@ -123,6 +137,27 @@ bool cfx__plan_find_views(cfx__lowering *l) {
     }
     leave_lists(l);
     return cfx_ok();
+}
+
+/* Several views that are only asked for one by one have no kernel any more; they were found again
+ * before their items are. */
+bool cfx__plan_view_again(cfx__plan *p, const cfx__plan_kernel *was, int slot) {
+    cfx__plan_kernel *k = &p->kernels[slot];
+    if (was->x < 0)
+        return false;
+    const cfx_value v = p->given[slot], root = p->given[was->x];
+    const int list = was->list;
+    k->kind = CFX__PLAN_CALL;
+    k->x = -1;
+    if (list >= 0)
+        put_view(p, k, p->kernels[list].x, cfx_as_list(p->given[list])->items[was->index]);
+    else if (root.tag == CFX_TAG_TENSOR && lies_in(cfx_as_tensor(root)->storage, v, v))
+        put_view(p, k, was->x, v); /* its shape rule was given the root itself */
+    else
+        find_call(p, k);
+    const bool found = k->kind == CFX__PLAN_VIEW && k->x == was->x && k->same == was->same;
+    k->kind = was->kind;
+    return found;
 }
 
 /* ---- headers --------------------------------------------------------------------------------- */
