@@ -20,9 +20,15 @@ typedef struct cfx_compile_options {
     bool test;        /* adds NAME_test: the sample inputs, and results to compare */
     bool main;        /* adds main: a raw file for each input, raw results to stdout */
     bool threads;     /* loops are split by OpenMP */
-    cfx_value inputs; /* the caller's inputs in flattened order, a list: the sizes that
-                         the code is for, and the samples of `test`. None: the samples
-                         of the program, or zeros */
+    bool bf16;        /* weights of products are kept in bfloat16; sums are of floats */
+    bool library;     /* adds what `cfx run model.so` calls: the file is built as a shared object */
+    const char *taps; /* selectors of nodes, a line each, whose values are results too, behind the
+                         program's (cfx/select.h); NULL: none */
+    const char *sizes; /* of sizes that vary, with blanks between them: "s0=8" makes one that
+                          number, "s1=2:64" gives a range. NULL: those of the program; one
+                          without an upper end gets four times the sample's, 64 at least */
+    cfx_value inputs;  /* the caller's inputs in flattened order, a list: the sample of
+                          `test`. None: the samples of the program, or zeros */
 } cfx_compile_options;
 
 /* Writes a program as C to `path` ("model.c"), and what callers include beside it ("model.h"; for

@@ -1,11 +1,20 @@
 /* cfx compile: a program as C. */
 #include "look.h"
 
+#include <errno.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cfx/compile.h>
 
+extern char **environ;
+
 static const char help[] =
-    "usage: cfx compile MODEL -o OUT.c [--name NAME] [--weights inline|file] [--inputs F]\n"
-    "                   [--test] [--main] [--threads]\n"
+    "usage: cfx compile MODEL -o OUT.c [--name NAME] [--weights inline|file] [--size S=N]...\n"
+    "                   [--inputs F] [--bf16] [--tap SELECTOR]... [--test] [--main]\n"
+    "                   [--threads] [--library]\n"
     "\n"
     "Writes a program as C11 that computes it with no runtime, no heap and no library but libm:\n"
     "OUT.c, and OUT.h for its callers. What it is given is an arena of a size that the header\n"
@@ -13,11 +22,19 @@ static const char help[] =
     "  --name NAME      what every symbol begins with; the name of OUT otherwise\n"
     "  --weights inline weights are arrays of OUT.c; the default up to 1 MB\n"
     "  --weights file   they lie in OUT.bin, to be read, mapped or flashed; the default for more\n"
-    "  --inputs F       inputs whose sizes the code is for, instead of the program's samples\n"
+    "  --size s0=8      a size that varies becomes that number; s0=2:64 gives it a range. Those\n"
+    "                   that vary are parameters of NAME_run, checked; the arena has room for the\n"
+    "                   largest. One that has no end gets four times the sample's, at least 64\n"
+    "  --bf16           weights of products are kept in bfloat16: half the bytes\n"
+    "  --inputs F       inputs of the sample, instead of the program's own\n"
     "  --test           adds NAME_test: runs the sample inputs and compares the results\n"
     "  --main           adds main: takes one raw file for each input, in order, and writes the\n"
     "                   raw results, in order, to stdout\n"
+    "  --tap SELECTOR   the values of nodes are results too, behind the program's: as cfx run\n"
+    "                   --tap names them; may be given more than once\n"
     "  --threads        loops are split by OpenMP (compile with -fopenmp)\n"
+    "  --library        also builds OUT.so, with the cc on the path; 'cfx run OUT.so --inputs F'\n"
+    "                   runs it\n"
     "\n"
     "A program with nodes that have no form in C is refused, each with the reason, before\n"
     "anything is written.\n"
@@ -39,15 +56,53 @@ static bool read_weights(const char *word, cfx_compile_weights *to) {
     return *to == CFX_WEIGHTS_INLINE || !strcmp(word, "file");
 }
 
+/* Builds the shared object beside a C file; false, with an error. What the compiler says goes where
+ * words do. */
+static bool build(const char *source, bool threads) {
+    const char *to = cfx__text_format("%.*s.so", (int)strlen(source) - 2, source);
+    const char *from = source[0] == '-' ? cfx__text_format("./%s", source) : source;
+    const char *words[] = {"cc",
+                           "-O3",
+                           "-march=native",
+                           "-shared",
+                           "-fPIC",
+                           "-o",
+                           to,
+                           from,
+                           "-lm",
+                           threads ? "-fopenmp" : NULL,
+                           NULL};
+    pid_t child;
+    int status = 0;
+    const int failed = posix_spawnp(&child, "cc", NULL, NULL, (char *const *)words, environ);
+    if (failed) {
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "cc cannot be started: %s", strerror(failed));
+        return false;
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "cc did not build '%s'", to);
+        return false;
+    }
+    return true;
+}
+
 static int run(int argc, char **argv) {
     const char *model = NULL, *out = NULL, *weights = NULL, *inputs = NULL;
     cfx_compile_options o = {.inputs = cfx_none()};
+    const char *size = NULL, *tap = NULL;
     cli_words w = {argc, argv, .command = &cli_compile};
     while (cli_more(&w))
-        if (!cli_value(&w, "-o", &out) && !cli_value(&w, "--name", &o.name) &&
-            !cli_value(&w, "--weights", &weights) && !cli_tensors(&w, "--inputs", &inputs) &&
-            !cli_flag(&w, "--test", &o.test) && !cli_flag(&w, "--main", &o.main) &&
-            !cli_flag(&w, "--threads", &o.threads))
+        if (cli_value(&w, "--size", &size))
+            o.sizes = o.sizes ? cfx__text_format("%s %s", o.sizes, size) : size;
+        else if (cli_value(&w, "--tap", &tap))
+            o.taps = o.taps ? cfx__text_format("%s\n%s", o.taps, tap) : tap;
+        else if (!cli_value(&w, "-o", &out) && !cli_value(&w, "--name", &o.name) &&
+                 !cli_value(&w, "--weights", &weights) && !cli_tensors(&w, "--inputs", &inputs) &&
+                 !cli_flag(&w, "--library", &o.library) && !cli_flag(&w, "--bf16", &o.bf16) &&
+                 !cli_flag(&w, "--test", &o.test) && !cli_flag(&w, "--main", &o.main) &&
+                 !cli_flag(&w, "--threads", &o.threads))
             cli_rest(&w, &model);
     if (w.wrong)
         return CLI_TROUBLE;
@@ -61,7 +116,12 @@ static int run(int argc, char **argv) {
     cfx_value flat = cfx_list_value(0, NULL);
     if (cfx_ok() && cli_choose_inputs(p, inputs, cfx_as_list(flat)))
         o.inputs = flat;
-    return cfx_ok() && cfx_compile_c(p, &o, out) ? CLI_DONE : cli_trouble();
+    const size_t len = strlen(out);
+    if (o.library && len > 3 && !strcmp(out + len - 3, ".so"))
+        out = cfx__text_format("%.*s.c", (int)len - 3, out);
+    return cfx_ok() && cfx_compile_c(p, &o, out) && (!o.library || build(out, o.threads))
+               ? CLI_DONE
+               : cli_trouble();
 }
 
 const cli_command cli_compile = {"compile", run, "write a program as C, which needs nothing else",

@@ -59,6 +59,29 @@ static void put_copy(cfx__c_unit *u, const cfx__plan_kernel *k) {
         cfx__c_refuse(u, "%s is no copy", cfx_op_name(k->op));
 }
 
+/* A look that is no kernel of the plan's, as into a constant: where it looks, over the memory of x,
+ * is copied. Several looks, and those that are copies, have other ways. */
+static bool put_look(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    const cfx__c_ref *x = cfx__c_arg(u, k->step->bound[0]), *out = cfx__c_slot(u, u->slot)->refs;
+    cfx_value args[CFX_MAX_ARGS];
+    if (!x || cfx__c_slot(u, u->slot)->n != 1)
+        return false;
+    cfx_tensor *over = cfx_tensor_fake(x->dtype, x->ndim, x->shape, x->stride);
+    args[0] = cfx_tensor_value(over);
+    for (int i = 1; i < k->step->nbound; i++)
+        args[i] = cfx__c_filled(u, k->step->bound[i]);
+    const cfx_value v = cfx__op_call_bound((cfx_site){0}, k->op, args);
+    const cfx_tensor *t = cfx_ok() && v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
+    if (!cfx_ok())
+        cfx__error_forgive();
+    if (!t || t->storage != over->storage || t->dtype != over->dtype)
+        return false;
+    cfx__c_ref *from = cfx__c_ref_like(u->c, x, t->ndim, t->shape, t->stride);
+    from->at += t->offset;
+    cfx__c_copy(u->c, out, from);
+    return true;
+}
+
 /* ---- arguments ------------------------------------------------------------------------------- */
 
 int cfx__c_ints(cfx_value v, int64_t *out) {
@@ -307,6 +330,12 @@ static const struct {
     {&cfx_op_grouped_mm_fallback, cfx__c_call_grouped},
     {&cfx_op__embedding_bag, cfx__c_call_bag},
     {&cfx_op__fft_c2c, cfx__c_call_fft},
+    {&cfx_op_scaled_dot_product_attention, cfx__c_call_attention},
+    {&cfx_op__scaled_dot_product_flash_attention_for_cpu, cfx__c_call_attention},
+    {&cfx_op_lstm_input, cfx__c_call_recurrent},
+    {&cfx_op_gru_input, cfx__c_call_recurrent},
+    {&cfx_op_rnn_tanh_input, cfx__c_call_recurrent},
+    {&cfx_op_rnn_relu_input, cfx__c_call_recurrent},
 };
 
 static int find(const cfx_op *op) {
@@ -317,6 +346,11 @@ static int find(const cfx_op *op) {
 }
 
 bool cfx__c_call_known(const cfx_op *op) { return find(op) >= 0; }
+
+bool cfx__c_call_is_product(const cfx_op *op) {
+    const int i = find(op);
+    return i >= 0 && table[i].put == cfx__c_call_product;
+}
 
 void cfx__c_call(cfx__c_unit *u, const cfx__plan_kernel *kernel) {
     const int i = find(kernel->op);
@@ -339,9 +373,10 @@ void cfx__c_call(cfx__c_unit *u, const cfx__plan_kernel *kernel) {
         cfx__c_refuse(u, "%s has no form in C for complex numbers", cfx_op_name(k->op));
     else if (i >= 0)
         table[i].put(u, k);
-    else if (k->op->view)
-        put_copy(u, k);
-    else if (k->op->effects & CFX_LOOPS)
+    else if (k->op->view) {
+        if (!put_look(u, k))
+            put_copy(u, k);
+    } else if (k->op->effects & CFX_LOOPS)
         cfx__c_call_noted(u, k);
     else
         cfx__c_refuse(u, "%s has no form in C", cfx_op_name(k->op));

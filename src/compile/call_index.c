@@ -14,8 +14,7 @@ static const char index_text[] =
     "    return 0;\n"
     "}\n";
 
-/* "model_index((int64_t)index[i], 16, c->bad)" */
-static const char *checked(cfx__c *c, const char *pointer, const char *at, cfx_dtype d,
+const char *cfx__c_checked(cfx__c *c, const char *pointer, const char *at, cfx_dtype d,
                            int64_t size) {
     const char *cast = d == CFX_I64 ? "" : "(int64_t)";
     return cfx__text_format("%s(%s%s[%s], %lld, c->bad)", cfx__c_helper(c, "index", index_text),
@@ -41,6 +40,22 @@ static const char *or_zero(cfx__text *t) { return t->len ? cfx__text_take(t) : "
 static void open_dim(cfx__c *c, int i, int64_t size) {
     const char *v = cfx__c_var(i);
     cfx__c_open(c, "for (int64_t %s = 0; %s < %lld; %s++)", v, v, (long long)size, v);
+}
+
+/* On a card the loops over all these dims are one walk, a thread for each element; whether. */
+static bool open_whole(cfx__c *c, int ndim, const int64_t *shape) {
+    const cfx__c_walk w = cfx__c_walk_over(ndim, shape);
+    if (c->card)
+        cfx__c_walk_open(c, &w);
+    return c->card != NULL;
+}
+
+static void close_dims(cfx__c *c, int n) {
+    const cfx__c_walk w = {0};
+    if (c->card)
+        cfx__c_walk_close(c, &w);
+    for (int i = 0; i < n && !c->card; i++)
+        cfx__c_close(c);
 }
 
 /* ---- index, index_put ------------------------------------------------------------------------ */
@@ -81,10 +96,10 @@ static bool read_picks(cfx__c_unit *u, cfx_value list, const cfx__c_ref *x, pick
 /* Opens loops over the dims of the part that is picked, whose sizes are `shape`, and gives where
  * that is in x. */
 static const char *open_picks(cfx__c *c, const picks *p, const cfx__c_ref *x, int ndim,
-                              const int64_t *shape) {
+                              const int64_t *shape, bool whole) {
     const int after = p->first + p->nindex;
     cfx__text at = {0};
-    for (int i = 0; i < after; i++)
+    for (int i = 0; i < after && !whole; i++)
         open_dim(c, i, shape[i]);
     for (int d = 0; d < x->ndim; d++) {
         if (!p->of[d])
@@ -93,11 +108,11 @@ static const char *open_picks(cfx__c *c, const picks *p, const cfx__c_ref *x, in
         const cfx__c_ref *r = p->of[d];
         for (int i = 0; i < r->ndim; i++)
             put_term(&where, cfx__c_var(after - r->ndim + i), r->shape[i] == 1 ? 0 : r->stride[i]);
-        cfx__c_line(
-            c, "const int64_t a%d = %s;", d,
-            checked(c, cfx__text_format("index%d", d), or_zero(&where), r->dtype, x->shape[d]));
+        cfx__c_line(c, "const int64_t a%d = %s;", d,
+                    cfx__c_checked(c, cfx__text_format("index%d", d), or_zero(&where), r->dtype,
+                                   x->shape[d]));
     }
-    for (int i = after; i < ndim; i++)
+    for (int i = after; i < ndim && !whole; i++)
         open_dim(c, i, shape[i]);
     for (int d = 0, i = 0; d < x->ndim; d++) {
         if (p->of[d]) {
@@ -134,10 +149,10 @@ void cfx__c_call_index(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c_pointer(c, x, "x", false);
     point_picks(c, &p);
     cfx__c_pointer(c, out, "out", true);
-    const char *at = open_picks(c, &p, x, out->ndim, out->shape);
+    const bool whole = open_whole(c, out->ndim, out->shape);
+    const char *at = open_picks(c, &p, x, out->ndim, out->shape, whole);
     cfx__c_line(c, "out[%s] = x[%s];", own_at(out, out->ndim), at);
-    for (int i = 0; i < out->ndim; i++)
-        cfx__c_close(c);
+    close_dims(c, out->ndim);
 }
 
 /* index_put(self, indices, values, accumulate) */
@@ -168,12 +183,12 @@ void cfx__c_call_index_put(cfx__c_unit *u, const cfx__plan_kernel *k) {
             shape[n++] = x->shape[d];
         }
     n = n <= p.first ? p.first + p.nindex : n;
-    if (out->where != x->where || out->at != x->at)
+    if (!cfx__c_is_there(out, x))
         cfx__c_copy(c, out, x);
     cfx__c_pointer(c, values, "values", false);
     point_picks(c, &p);
     cfx__c_pointer(c, out, "out", true);
-    const char *at = open_picks(c, &p, out, n, shape), *from = own_at(values, n);
+    const char *at = open_picks(c, &p, out, n, shape, false), *from = own_at(values, n);
     if (adds) {
         const cfx_dtype d = out->dtype;
         const char *sum = cfx__text_format("%s + %s", cfx__c_load(c, "out", at, d),
@@ -202,17 +217,18 @@ void cfx__c_call_embedding(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c_pointer(c, x, "weight", false);
     cfx__c_pointer(c, index, "index", false);
     cfx__c_pointer(c, out, "out", true);
-    for (int i = 0; i < index->ndim; i++)
+    const bool whole = open_whole(c, out->ndim, out->shape);
+    for (int i = 0; i < index->ndim && !whole; i++)
         open_dim(c, i, index->shape[i]);
     cfx__c_line(c, "const int64_t row = %s;",
-                checked(c, "index", own_at(index, index->ndim), index->dtype, x->shape[0]));
-    open_dim(c, index->ndim, x->shape[1]);
+                cfx__c_checked(c, "index", own_at(index, index->ndim), index->dtype, x->shape[0]));
+    if (!whole)
+        open_dim(c, index->ndim, x->shape[1]);
     cfx__text at = {0};
     put_term(&at, "row", x->stride[0]);
     put_term(&at, cfx__c_var(index->ndim), x->stride[1]);
     cfx__c_line(c, "out[%s] = weight[%s];", own_at(out, out->ndim), or_zero(&at));
-    for (int i = 0; i <= index->ndim; i++)
-        cfx__c_close(c);
+    close_dims(c, index->ndim + 1);
 }
 
 /* index_select(self, dim, index) */
@@ -230,16 +246,16 @@ void cfx__c_call_index_select(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c_pointer(c, index, "index", false);
     cfx__c_pointer(c, out, "out", true);
     cfx__text at = {0}, where = {0};
-    for (int i = 0; i < out->ndim; i++)
+    const bool whole = open_whole(c, out->ndim, out->shape);
+    for (int i = 0; i < out->ndim && !whole; i++)
         open_dim(c, i, out->shape[i]);
     put_term(&where, cfx__c_var(dim), index->ndim ? index->stride[0] : 0);
     for (int i = 0; i < x->ndim; i++)
         put_term(&at, i == dim ? "at" : cfx__c_var(i), x->stride[i]);
     cfx__c_line(c, "const int64_t at = %s;",
-                checked(c, "index", or_zero(&where), index->dtype, x->shape[dim]));
+                cfx__c_checked(c, "index", or_zero(&where), index->dtype, x->shape[dim]));
     cfx__c_line(c, "out[%s] = x[%s];", own_at(out, out->ndim), or_zero(&at));
-    for (int i = 0; i < out->ndim; i++)
-        cfx__c_close(c);
+    close_dims(c, out->ndim);
 }
 
 /* gather(self, dim, index) */
@@ -257,18 +273,19 @@ void cfx__c_call_gather(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c_pointer(c, index, "index", false);
     cfx__c_pointer(c, out, "out", true);
     cfx__text at = {0};
+    const bool whole = open_whole(c, out->ndim, out->shape);
     for (int i = 0; i < out->ndim; i++) {
-        open_dim(c, i, out->shape[i]);
+        if (!whole)
+            open_dim(c, i, out->shape[i]);
         put_term(&at, i == dim ? "at" : cfx__c_var(i), x->stride[i]);
     }
-    if (!out->ndim)
+    if (!out->ndim && !whole)
         cfx__c_block(c);
-    cfx__c_line(
-        c, "const int64_t at = %s;",
-        checked(c, "index", own_at(index, index->ndim), index->dtype, x->ndim ? x->shape[dim] : 1));
+    cfx__c_line(c, "const int64_t at = %s;",
+                cfx__c_checked(c, "index", own_at(index, index->ndim), index->dtype,
+                               x->ndim ? x->shape[dim] : 1));
     cfx__c_line(c, "out[%s] = x[%s];", own_at(out, out->ndim), x->ndim ? or_zero(&at) : "at");
-    for (int i = 0; i < (out->ndim ? out->ndim : 1); i++)
-        cfx__c_close(c);
+    close_dims(c, out->ndim ? out->ndim : 1);
 }
 
 /* How scattered numbers meet what is there: scatter, scatter_add, scatter_reduce. */
@@ -303,7 +320,7 @@ void cfx__c_call_scatter(cfx__c_unit *u, const cfx__plan_kernel *k) {
     }
     const int dim = cfx__c_dim(a[1], x->ndim);
     const cfx_dtype d = out->dtype;
-    if (out->where != x->where || out->at != x->at)
+    if (!cfx__c_is_there(out, x))
         cfx__c_copy(c, out, x);
     if (src)
         cfx__c_pointer(c, src, "src", false);
@@ -315,8 +332,9 @@ void cfx__c_call_scatter(cfx__c_unit *u, const cfx__plan_kernel *k) {
         put_term(&at, i == dim ? "at" : cfx__c_var(i), out->stride[i]);
     }
     const char *to = or_zero(&at), *type = cfx__c_value_type(d);
-    cfx__c_line(c, "const int64_t at = %s;",
-                checked(c, "index", own_at(index, index->ndim), index->dtype, x->shape[dim]));
+    cfx__c_line(
+        c, "const int64_t at = %s;",
+        cfx__c_checked(c, "index", own_at(index, index->ndim), index->dtype, x->shape[dim]));
     cfx__c_line(c, "const %s given = %s;", type,
                 src ? cfx__c_load(c, "src", own_at(src, index->ndim), d)
                     : cfx__c_number(d, cfx_number(a[3]), cfx__int64_of(cfx_number(a[3]))));

@@ -206,6 +206,17 @@ void cfx__c_call_fold(cfx__c_unit *u, const cfx__plan_kernel *k) {
     end(&m);
 }
 
+void cfx__c_put_mean(cfx__c_unit *u, const cfx__c_ref *x, const cfx__c_ref *out, int nd) {
+    bool fold[CFX_MAX_DIMS];
+    for (int i = 0; i < x->ndim; i++)
+        fold[i] = i >= x->ndim - nd;
+    const cfx_dtype d = computed_in(out->dtype);
+    maker m;
+    const int mean = folded(&m, CFX__FOLD_MEAN, begin_rows(&m, u, x, fold, d), d, d);
+    writes(&m, as_dtype(&m, mean, out->dtype, true), squeezed(u->c, out, fold, x->ndim));
+    end(&m);
+}
+
 /* ---- moments and norms ----------------------------------------------------------------------- */
 
 static double row_of(const maker *m) { return (double)cfx__loop_row_length(m->l); }

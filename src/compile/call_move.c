@@ -16,7 +16,7 @@ static cfx__c_ref *part_of(cfx__c *c, const cfx__c_ref *r, int dim, int64_t at, 
     shape[dim] = size;
     stride[dim] *= step;
     part = cfx__c_ref_like(c, r, r->ndim, shape, stride);
-    part->at += skip * (r->where == CFX__C_ARENA ? cfx_dtype_size(r->dtype) : 1);
+    part->at += skip;
     return part;
 }
 
@@ -181,7 +181,7 @@ void cfx__c_call_put_part(cfx__c_unit *u, const cfx__plan_kernel *k) {
         cfx__c_refuse(u, "%s of what has no place", cfx_op_name(k->op));
         return;
     }
-    if (out->where != x->where || out->at != x->at)
+    if (!cfx__c_is_there(out, x))
         cfx__c_copy(u->c, out, x);
     if (k->op == &cfx_op_select_scatter) {
         const int64_t at = cfx_integer(a[3]) + (cfx_integer(a[3]) < 0 ? size : 0);

@@ -158,6 +158,13 @@ void cfx__c_call_adaptive(cfx__c_unit *u, const cfx__plan_kernel *k) {
     const cfx__c_ref *x = cfx__c_arg(u, k->step->bound[0]), *out = cfx__c_slot(u, u->slot)->refs;
     const int nd = strstr(cfx__op_info_of(k->op)->schema->name, "3d") ? 3 : 2;
     const int lead = x->ndim - nd;
+    bool whole = c->card != NULL; /* where threads share a window that is all of an image */
+    for (int i = 0; i < nd; i++)
+        whole &= out->shape[lead + i] == 1;
+    if (whole) {
+        cfx__c_put_mean(u, x, out, nd);
+        return;
+    }
     cfx__c_walk w;
     const char *base = open_images(c, x, out, nd, &w);
     const char *type = x->dtype == CFX_F64 ? "double" : "float";

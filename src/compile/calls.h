@@ -22,6 +22,8 @@ typedef void cfx__c_form(cfx__c_unit *u, const cfx__plan_kernel *k);
 cfx__c_form cfx__c_call_noted, cfx__c_call_fold, cfx__c_call_var, cfx__c_call_norm,
     cfx__c_call_softmax, cfx__c_call_batch_norm, cfx__c_call_group_norm, cfx__c_call_division,
     cfx__c_call_clamp;
+/* The mean over the last nd dims, which the result has as ones. */
+void cfx__c_put_mean(cfx__c_unit *u, const cfx__c_ref *x, const cfx__c_ref *out, int nd);
 /* call_index.c */
 cfx__c_form cfx__c_call_embedding, cfx__c_call_index, cfx__c_call_index_put, cfx__c_call_gather,
     cfx__c_call_scatter, cfx__c_call_index_select;
@@ -34,6 +36,11 @@ cfx__c_form cfx__c_call_pool, cfx__c_call_adaptive, cfx__c_call_nearest, cfx__c_
 /* call_more.c */
 cfx__c_form cfx__c_call_arange, cfx__c_call_repeat, cfx__c_call_grouped, cfx__c_call_bag,
     cfx__c_call_fft;
+/* "model_index((int64_t)index[i], 16, c->bad)": an index that is checked; scope (call_index.c). */
+const char *cfx__c_checked(cfx__c *c, const char *pointer, const char *at, cfx_dtype d,
+                           int64_t size);
+/* attention.c */
+cfx__c_form cfx__c_call_attention, cfx__c_call_recurrent;
 /* call_order.c */
 cfx__c_form cfx__c_call_scan, cfx__c_call_best, cfx__c_call_sort, cfx__c_call_top,
     cfx__c_call_histc;

@@ -29,8 +29,9 @@ typedef enum cfx__c_where {
 /* A tensor in the text: in which memory, from where on, with which strides. */
 typedef struct cfx__c_ref {
     cfx__c_where where;
-    int number; /* of the input, result, weight or state */
-    int64_t at; /* ARENA: bytes; else elements, from the first */
+    int number;   /* of the input, result, weight or state */
+    int64_t base; /* ARENA: where its memory begins, bytes */
+    int64_t at;   /* elements from there on, or from the first */
     cfx_dtype dtype;
     int ndim;
     const int64_t *shape, *stride;
@@ -61,9 +62,10 @@ typedef struct cfx__c_port {
     int ndim;
     const int64_t *shape;
     int64_t count;
-    const char *first; /* of a state: the weight that it begins as */
-    cfx_value sample;  /* the input of the sample, or the state at first; of a result, what the
-                          interpreter gives for it; bad: none */
+    const char **sizes; /* where some vary: each as an expression, then the count; else NULL */
+    const char *first;  /* of a state: the weight that it begins as */
+    cfx_value sample;   /* the input of the sample, or the state at first; of a result, what the
+                           interpreter gives for it; bad: none */
 } cfx__c_port;
 
 typedef struct cfx__c_ports {
@@ -71,17 +73,66 @@ typedef struct cfx__c_ports {
     cfx__c_port *of;
 } cfx__c_ports;
 
+enum { CFX__C_SIZES = 8, CFX__C_TAKES = 12 };
+
+/* A size of the inputs that is a symbol of the program's. */
+typedef struct cfx__c_size {
+    const char *symbol;
+    const char *name; /* in the text; NULL: it is one number */
+    int64_t low, high, sample;
+    bool chosen; /* the program has no upper end for it */
+} cfx__c_size;
+
+/* What is written at a point: a value for each size. */
+typedef struct cfx__c_take {
+    int64_t at[CFX__C_SIZES];
+    const char *text, *helpers;
+    const int64_t *ports; /* sizes of inputs and results, of each its count behind them */
+    int nrooms;
+    const int64_t *rooms; /* bytes of what has a place, in order */
+    uint64_t weights;     /* a number that those of others differ from */
+} cfx__c_take;
+
+struct cfx__c;
+struct cfx__c_walk;
+
+/* Where the text is not a file of C but kernels of a card, each of which is a walk that stands in
+ * no other: what differs is written by these. Lines outside of a kernel are a mistake there, which
+ * the card notes (`loose`): such a call has no form on it. */
+typedef struct cfx__c_card {
+    bool inside; /* a kernel is being written */
+    bool loose;  /* something stood outside of one */
+    void (*pointer)(struct cfx__c *c, const cfx__c_ref *r, const char *name);
+    /* A kernel begins: a thread for each element of the walk, or some for each row of `rows`, whose
+     * elements go from `by` to the next in steps of so many; its end. */
+    void (*open)(struct cfx__c *c, const struct cfx__c_walk *w);
+    void (*open_rows)(struct cfx__c *c, const struct cfx__c_walk *rows,
+                      const struct cfx__c_walk *row, bool along);
+    void (*close)(struct cfx__c *c);
+    /* The elements of a row, shared among its threads; "sum1" of all of those becomes one; what one
+     * thread of a row does. */
+    void (*open_row)(struct cfx__c *c, const struct cfx__c_walk *row);
+    void (*fold)(struct cfx__c *c, cfx__loop_fold how, const char *name);
+    void (*open_once)(struct cfx__c *c);
+} cfx__c_card;
+
 typedef struct cfx__c {
     cfx_compile_options o;
-    cfx_program *program; /* made ready */
+    cfx__c_card *card;    /* NULL: a file of C */
+    cfx_program *program; /* made ready; NULL: a plan alone */
     const char *name;     /* what symbols begin with; "MODEL" in macros */
     const char *upper;
     cfx__text out;     /* functions of the model */
     cfx__text helpers; /* functions that those share */
     cfx__arena memory; /* of refs */
     int indent;
-    cfx__map names;  /* taken: keys are of the scope */
-    cfx__map helped; /* helper texts that are written, to their names */
+    cfx__map names;    /* taken: keys are of the scope */
+    cfx__map helped;   /* helper texts that are written, to their names */
+    int nsizes, nvary; /* sizes that vary come first */
+    cfx__c_size sizes[CFX__C_SIZES];
+    VEC(int64_t) rooms;     /* bytes of what has a place in the arena, and of scratch, in order */
+    VEC(const char *) taps; /* names of results that are taps, the last ones */
+    VEC(void *) blocks;     /* weights that were packed */
     VEC(cfx__c_weight) weights;
     cfx__c_ports inputs, outputs, states;
     int64_t arena;               /* bytes, results and scratch */
@@ -139,6 +190,8 @@ void cfx__c_refuse(cfx__c_unit *u, const char *fmt, ...) CFX_PRINTF(2, 3);
 
 /* Finds the places of everything: fills u->refs. */
 void cfx__c_place(cfx__c_unit *u);
+/* Memory behind the plan's, for what that has no place for: where it begins. */
+int64_t cfx__c_room(cfx__c_unit *u, int64_t bytes);
 /* What a slot gives; a constant is noted as a weight now. */
 const cfx__c_refs *cfx__c_slot(cfx__c_unit *u, int slot);
 /* The tensor that an argument is: of a slot, or a constant. NULL where it is none. */
@@ -155,6 +208,8 @@ cfx__c_ref *cfx__c_ref_like(cfx__c *c, const cfx__c_ref *of, int ndim, const int
 /* Shape and strides of a tensor, which is nowhere yet. */
 const cfx__c_ref *cfx__c_shape_ref(cfx__c *c, const cfx_tensor *t);
 bool cfx__c_is_contiguous(const cfx__c_ref *r);
+/* Whether two refs begin at the same element. */
+bool cfx__c_is_there(const cfx__c_ref *a, const cfx__c_ref *b);
 int64_t cfx__c_count(const cfx__c_ref *r);
 
 /* ---- walks (walk.c) -------------------------------------------------------------------------- */
@@ -179,6 +234,7 @@ void cfx__c_walk_settle(cfx__c_walk *w, int by);
 /* Writes the heads of the loops; their ends. */
 void cfx__c_walk_open(cfx__c *c, const cfx__c_walk *w);
 void cfx__c_walk_close(cfx__c *c, const cfx__c_walk *w);
+int64_t cfx__c_walk_count(const cfx__c_walk *w); /* rounds, all in all */
 /* "i * 64 + j": where tensor number k is; scope. */
 const char *cfx__c_at(const cfx__c_walk *w, int k);
 /* The name of loop variable number i; scope. */
@@ -217,35 +273,86 @@ void cfx__c_call_product(cfx__c_unit *u, const cfx__plan_kernel *k);
 bool cfx__c_post(const cfx__post *post, cfx__loop_note *note);
 /* Whether a call has a form in C, whatever its arguments; and it. call.c has the table. */
 bool cfx__c_call_known(const cfx_op *op);
+bool cfx__c_call_is_product(const cfx_op *op); /* or a convolution */
 /* Why calls of an operator can have no form: random numbers, data; NULL: they may. */
 const char *cfx__c_reason(cfx_op *op);
 void cfx__c_call(cfx__c_unit *u, const cfx__plan_kernel *k);
+/* Whether the form of a node's operator takes the node; else it is taken apart (attention.c). */
+bool cfx__c_takes(const cfx_program *p, const cfx_node *n);
 void cfx__c_higher(cfx__c_unit *u, const cfx__plan_kernel *k); /* higher.c */
 /* Copies a tensor to another of its shape. */
 void cfx__c_copy(cfx__c *c, const cfx__c_ref *to, const cfx__c_ref *from);
 /* The path of the module that a node is of; "" for the outermost. Scope. */
 const char *cfx__c_module_of(const cfx_node *n);
-/* Writes the kernels of a plan. */
+/* Writes the kernels of a plan; that of one slot, which computes something. */
 void cfx__c_unit_put(cfx__c_unit *u);
+void cfx__c_unit_kernel(cfx__c_unit *u, int slot);
 
 /* ---- weights (weights.c) --------------------------------------------------------------------- */
 
 /* The number of a weight: the same for the same numbers. data is kept until all is written. */
 int cfx__c_weight_add(cfx__c *c, const char *name, cfx_dtype d, int64_t count, const void *data,
                       const char *note);
+/* Memory for a weight that is packed, until all is written. */
+void *cfx__c_block_of(cfx__c *c, int64_t bytes);
 void cfx__c_weights_struct(cfx__c *c, cfx__text *header);
 void cfx__c_weights_inline(cfx__c *c, cfx__text *source);
 void cfx__c_weights_loader(cfx__c *c, cfx__text *source);
 bool cfx__c_weights_file(const cfx__c *c, const char *path);
 int64_t cfx__c_weights_bytes(const cfx__c *c);
 
+uint64_t cfx__c_weights_number(const cfx__c *c); /* of all bytes; others have another */
+
+/* ---- sizes that vary (sizes.c, merge.c) ------------------------------------------------------ */
+
+/* Finds sizes and their ranges. The sample: `given` (NULL: none) where its sizes are in range, else
+ * zeros; NULL, with an error. */
+cfx_list *cfx__c_sizes_find(cfx__c *c, const cfx_program *p, const cfx_list *given);
+/* The value of a size at a point; false where it has none. */
+bool cfx__c_size_at(const cfx__c *c, const int64_t *at, cfx_value v, int64_t *out);
+/* The caller's inputs at a point, in flattened order: zeros, or fakes; scope. */
+cfx_list *cfx__c_inputs_at(const cfx__c *c, const cfx_program *p, const int64_t *at, bool fake);
+/* Point number n: 0 is all at their largest. */
+void cfx__c_point(const cfx__c *c, int n, int64_t *at);
+/* Where two texts differ in more than numbers: the node; NULL: nowhere. Scope. */
+const char *cfx__c_apart(const char *a, const char *b);
+/* Makes c->out and the ports those of all sizes, from what is written at several points, the first
+ * of which is c's own. False, with problems. */
+bool cfx__c_merge(cfx__c *c, int n, const cfx__c_take *const *takes);
+
 /* ---- whole programs -------------------------------------------------------------------------- */
 
 extern const cfx__plan_target cfx__plan_c; /* target.c */
-/* The program that is written out; scope. Bad, with an error (ready.c). */
-cfx_program *cfx__c_ready(const cfx_program *p);
+/* The program that is written out; integers: what rounds to bytes, and back, stays for layers in
+ * integers, and has no form elsewhere. Scope. Bad, with an error (ready.c). */
+cfx_program *cfx__c_ready(const cfx_program *p, bool integers);
+bool cfx__c_rounds(cfx_op *op); /* to integers, or back */
+/* A program that is being written. */
+typedef struct cfx__c_job {
+    cfx__c c;
+    const cfx_program *source; /* as it was given */
+    cfx_value inputs;          /* of all placeholders, a tuple */
+    bool *kept;                /* by input: a buffer or weight that the program writes to */
+    int *state;                /* by input: its number among the states; -1: none */
+    const cfx__plan *plan;
+    cfx__c_unit unit;
+} cfx__c_job;
+
+/* Fills c.out for inputs in flattened order, be they fakes; false, with an error (write.c). */
+bool cfx__c_write(cfx__c_job *w, const cfx_list *flat);
+/* The inputs of the sample, and what the interpreter gives for them. */
+bool cfx__c_samples(cfx__c_job *w, const cfx_list *sample);
+/* Fails with the problems that were noted. */
+void cfx__c_fail(const cfx__c *c);
+void cfx__c_job_end(cfx__c_job *w);
 /* Header and source of what is in c (file.c). */
 void cfx__c_header(cfx__c *c, cfx__text *header);
 void cfx__c_source(cfx__c *c, cfx__text *source, const char *header_name, const char *bin_name);
+const char *cfx__c_upper(const char *name);
+/* What a shared object tells of itself (library.c). */
+void cfx__c_library(const cfx__c *c, cfx__text *source);
+/* NAME_test and main (main.c). */
+void cfx__c_test(const cfx__c *c, cfx__text *source);
+void cfx__c_main(const cfx__c *c, cfx__text *source, const char *bin_name);
 
 #endif

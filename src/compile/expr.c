@@ -56,7 +56,7 @@ static const struct {
     int n;
 } functions[] = {{"vexp", "exp", 1},    {"exp", "exp", 1},     {"vlog", "log", 1},
                  {"log", "log", 1},     {"sqrt", "sqrt", 1},   {"fabs", "fabs", 1},
-                 {"erf", "erf", 1},     {"erfc", "erfc", 1},   {"tanh", "tanh", 1},
+                 {"verf", "erf", 1},    {"erfc", "erfc", 1},   {"tanh", "tanh", 1},
                  {"sin", "sin", 1},     {"cos", "cos", 1},     {"tan", "tan", 1},
                  {"asin", "asin", 1},   {"acos", "acos", 1},   {"atan", "atan", 1},
                  {"sinh", "sinh", 1},   {"cosh", "cosh", 1},   {"asinh", "asinh", 1},

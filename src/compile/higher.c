@@ -103,7 +103,7 @@ static int put_graph(const call *h, cfx_module *m, const operands *o, const cfx_
 static void put_results(const call *h, const cfx__c_ref *const *from, int n) {
     const cfx__c_refs *to = cfx__c_slot(h->u, h->u->slot);
     for (int i = 0; i < n && i < to->n; i++)
-        if (to->refs[i].where != from[i]->where || to->refs[i].at != from[i]->at)
+        if (!cfx__c_is_there(&to->refs[i], from[i]))
             cfx__c_copy(h->c, &to->refs[i], from[i]);
 }
 
@@ -141,19 +141,18 @@ static void put_carried(const call *h, const cfx__c_refs *to, const cfx__c_ref *
     for (int i = 0; i < n; i++)
         for (int k = 0; k < n; k++)
             if (i != k && from[i]->where == to->refs[k].where && from[i]->where == CFX__C_ARENA &&
-                from[i]->at >= to->refs[k].at &&
-                from[i]->at < to->refs[k].at +
-                                  cfx__c_count(&to->refs[k]) * cfx_dtype_size(to->refs[k].dtype)) {
+                from[i]->base == to->refs[k].base) {
                 cfx__c_ref *own = cfx__c_ref_like(h->c, &to->refs[i], to->refs[i].ndim,
                                                   to->refs[i].shape, to->refs[i].stride);
-                own->at = h->c->arena;
+                own->base = h->c->arena;
+                own->at = 0;
                 h->c->arena += (cfx__c_count(own) * cfx_dtype_size(own->dtype) + 63) / 64 * 64;
                 cfx__c_copy(h->c, own, from[i]);
                 from[i] = own;
                 break;
             }
     for (int i = 0; i < n; i++)
-        if (from[i]->at != to->refs[i].at || from[i]->where != to->refs[i].where)
+        if (!cfx__c_is_there(from[i], &to->refs[i]))
             cfx__c_copy(h->c, &to->refs[i], from[i]);
 }
 

@@ -70,8 +70,8 @@ static bool agrees(const drawn *d, way kernel) {
                                                                : cfx__pack_conv_floats(s)) *
                                    sizeof *panels);
         float *scratch = cfx__alloc((size_t)(kernel == WINOGRAD
-                                                 ? cfx__pack_winograd_scratch(s, size)
-                                                 : cfx__pack_conv_scratch(s)));
+                                                 ? cfx__pack_winograd_scratch(s, size, false)
+                                                 : cfx__pack_conv_scratch(s, false)));
         float *y = cfx__alloc((size_t)(points * s->y_row) * sizeof *y);
         for (int64_t i = 0; i < points * s->y_row; i++)
             y[i] = 1;

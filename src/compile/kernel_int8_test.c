@@ -29,7 +29,7 @@ static bool agrees(const cfx__pack_conv_shape *s, bool rounds, bool add) {
     const int64_t taps = s->kernel[1] * s->kernel[2], count = n * (s->ic / s->groups) * taps;
     const bool lone = s->groups == s->ic && s->ic == s->oc && s->groups > 1;
     uint8_t *x = cfx__alloc((size_t)given);
-    uint8_t *scratch = cfx__alloc((size_t)cfx__pack_int8_scratch(s));
+    uint8_t *scratch = cfx__alloc((size_t)cfx__pack_int8_scratch(s, false));
     int8_t *w = cfx__alloc((size_t)count), *panels = cfx__alloc((size_t)cfx__pack_int8_bytes(s));
     int32_t *sums = cfx__alloc((size_t)n * 4), *start = cfx__alloc((size_t)n * 4);
     float *scale = cfx__alloc((size_t)n * 4), *bias = cfx__alloc((size_t)n * 4);

@@ -32,9 +32,10 @@ static bool knows_posts(const cfx__epilogue *e) {
 
 bool cfx__c_layer_known(const cfx__layer *l) {
     const cfx_op *op = l->call.op;
-    if (!op->layer.weight || l->epilogue.integers || l->epilogue.narrow ||
-        cfx__layer_x(l)->dtype != CFX_F32 || l->call.out[0]->dtype != CFX_F32 ||
-        !cfx__c_call_known(op))
+    if (l->epilogue.integers || l->epilogue.narrow)
+        return l->epilogue.integers ? cfx__c_integers_known(l) : cfx__c_narrow_known(l);
+    if (!op->layer.weight || cfx__layer_x(l)->dtype != CFX_F32 ||
+        l->call.out[0]->dtype != CFX_F32 || !cfx__c_call_known(op))
         return false;
     const cfx_value w = l->call.args[op->layer.weight];
     const cfx_value b = op->layer.bias >= 0 ? l->call.args[op->layer.bias] : cfx_none();
@@ -46,8 +47,7 @@ bool cfx__c_layer_known(const cfx__layer *l) {
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/* The value `v`, of the dtype that is summed in, after what follows; stored. */
-static void put_result(cfx__c_work *k, const cfx__c_walk *w, int out, int add, cfx_dtype d) {
+void cfx__c_put_result(cfx__c_work *k, const cfx__c_walk *w, int out, int add, cfx_dtype d) {
     const char *v = "sum";
     for (int i = 0; k->epilogue && i < k->epilogue->n; i++) {
         cfx__loop_note note;
@@ -115,6 +115,8 @@ static void put_product(cfx__c_work *k, const int64_t *x_stride, const int64_t *
     const int bias = k->bias ? cfx__c_walk_strides(&w, nd, k->out->shape, bias_stride) : -1;
     const int add = k->add ? cfx__c_walk_add(&w, k->add) : -1;
     put_pointers(k);
+    if (cfx__c_matmul(k, x_stride, w_stride, bias_stride, length, x_row, w_row))
+        return;
     cfx__c_walk_settle(&w, out);
     cfx__c_walk_open(c, &w);
     const char *type = cfx__c_value_type(d), *zero = cfx__c_number(d, 0, 0);
@@ -133,7 +135,7 @@ static void put_product(cfx__c_work *k, const int64_t *x_stride, const int64_t *
             cfx__c_line(c, "sum += %s * %s;", cfx__c_number(d, k->beta, (int64_t)k->beta),
                         element(k, "bias", cfx__c_at(&w, bias), k->bias->dtype));
     }
-    put_result(k, &w, out, add, d);
+    cfx__c_put_result(k, &w, out, add, d);
     cfx__c_walk_close(c, &w);
 }
 
@@ -266,12 +268,11 @@ static void put_conv(cfx__c_work *k, const cfx__c_window *win) {
                 element(k, "weight", cfx__text_take(&w_at), w->dtype));
     for (int i = 0; i <= nd; i++)
         cfx__c_close(c);
-    put_result(k, &walk, o, add, d);
+    cfx__c_put_result(k, &walk, o, add, d);
     cfx__c_walk_close(c, &walk);
 }
 
-/* What the arguments of a convolution say. */
-static cfx__c_window window_of(const cfx__c_work *k, const cfx_op *op) {
+cfx__c_window cfx__c_window_of(const cfx__c_work *k, const cfx_op *op) {
     const cfx_value *a = k->args;
     cfx__c_window w = {.nd = k->w->ndim - 2, .stride = a[3], .padding = a[4], .dilation = a[5]};
     const bool turned = op == &cfx_op_conv_transpose1d || op == &cfx_op_conv_transpose2d_input ||
@@ -306,7 +307,7 @@ static void put_work(cfx__c_work *k, const cfx_op *op) {
     else if (op == &cfx_op_bmm || op == &cfx_op_baddbmm)
         put_batches(k);
     else {
-        const cfx__c_window w = window_of(k, op);
+        const cfx__c_window w = cfx__c_window_of(k, op);
         if (!cfx__c_packed_conv(k, &w))
             put_conv(k, &w);
     }
@@ -319,43 +320,73 @@ static const char *layer_name(const cfx__c_unit *u, const cfx__plan_kernel *kern
     return *path ? path : n->name;
 }
 
-void cfx__c_layer(cfx__c_unit *u, const cfx__plan_kernel *kernel) {
+static const cfx_op *layer_work(cfx__c_unit *u, const cfx__plan_kernel *kernel, cfx__c_work *k) {
     const cfx__layer *l = kernel->layer;
     const cfx_op *op = l->call.op;
     const char *stem = layer_name(u, kernel);
     const cfx_value bias = op->layer.bias >= 0 ? l->call.args[op->layer.bias] : cfx_none();
-    cfx__c_work k = {
+    *k = (cfx__c_work){
         .u = u, .c = u->c, .epilogue = &l->epilogue, .args = l->call.args, .alpha = 1, .beta = 1};
-    k.x = cfx__c_slot(u, kernel->x)->refs;
-    cfx_tensor *weight = cfx__tensor_contiguous(cfx_as_tensor(l->call.args[op->layer.weight]));
-    k.packs = weight->data ? weight : NULL;
-    k.stem = stem;
-    k.w = cfx__c_shape_ref(u->c, weight);
-    if (bias.tag == CFX_TAG_TENSOR)
-        k.bias = cfx__c_constant(u->c, cfx_as_tensor(bias), cfx__text_format("%s_bias", stem));
-    k.add = kernel->add >= 0 ? cfx__c_slot(u, kernel->add)->refs : NULL;
-    k.out = cfx__c_slot(u, u->slot)->refs;
-    put_work(&k, op);
+    k->x = cfx__c_slot(u, kernel->x)->refs;
+    k->stem = stem;
+    k->add = kernel->add >= 0 ? cfx__c_slot(u, kernel->add)->refs : NULL;
+    k->out = cfx__c_slot(u, u->slot)->refs;
+    const cfx_value given = l->call.args[op->layer.weight];
+    if (given.tag == CFX_TAG_TENSOR && cfx_as_tensor(given)->data && !l->epilogue.narrow) {
+        k->packs = cfx__tensor_contiguous(cfx_as_tensor(given));
+        k->w = cfx__c_shape_ref(u->c, k->packs);
+    }
+    if (bias.tag == CFX_TAG_TENSOR && !l->epilogue.integers) /* which has it in other numbers */
+        k->bias = cfx__c_constant(u->c, cfx_as_tensor(bias), cfx__text_format("%s_bias", stem));
+    return op;
 }
 
-/* The same as a call: linear, mm, addmm, bmm, baddbmm, convolutions of whatever dtype. */
-void cfx__c_call_product(cfx__c_unit *u, const cfx__plan_kernel *kernel) {
+/* The same of a call: linear, mm, addmm, bmm, baddbmm, convolutions of whatever dtype. */
+static const cfx_op *call_work(cfx__c_unit *u, const cfx__plan_kernel *kernel, cfx__c_work *k) {
     const cfx_op *op = kernel->op;
     const cfx_value *a = kernel->step->bound;
     const bool biased = op == &cfx_op_addmm || op == &cfx_op_baddbmm;
-    cfx__c_work k = {.u = u, .c = u->c, .args = a, .alpha = 1, .beta = 1};
-    k.x = cfx__c_arg(u, a[biased]);
-    k.w = cfx__c_arg(u, a[biased + 1]);
+    *k = (cfx__c_work){.u = u, .c = u->c, .args = a, .alpha = 1, .beta = 1};
+    k->x = cfx__c_arg(u, a[biased]);
+    k->w = cfx__c_arg(u, a[biased + 1]);
     if (biased) {
-        k.beta = cfx_number(a[3]);
-        k.alpha = cfx_number(a[4]);
-        k.bias = k.beta != 0 ? cfx__c_arg(u, a[0]) : NULL;
+        k->beta = cfx_number(a[3]);
+        k->alpha = cfx_number(a[4]);
+        k->bias = k->beta != 0 ? cfx__c_arg(u, a[0]) : NULL;
     } else if (op != &cfx_op_mm && op != &cfx_op_bmm) {
-        k.bias = cfx__c_arg(u, a[2]);
+        k->bias = cfx__c_arg(u, a[2]);
     }
-    k.out = cfx__c_slot(u, u->slot)->refs;
-    if (!k.x || !k.w)
-        cfx__c_refuse(u, "reads a value that has no place");
+    k->out = cfx__c_slot(u, u->slot)->refs;
+    return k->x && k->w ? op : NULL;
+}
+
+const cfx_op *cfx__c_work_of(cfx__c_unit *u, int slot, cfx__c_work *k) {
+    const cfx__plan_kernel *kernel = &u->plan->kernels[slot];
+    u->slot = slot;
+    if (kernel->kind == CFX__PLAN_LAYER)
+        return layer_work(u, kernel, k);
+    return kernel->kind == CFX__PLAN_CALL && cfx__c_call_is_product(kernel->op) &&
+                   cfx__c_slot(u, slot)->n == 1
+               ? call_work(u, kernel, k)
+               : NULL;
+}
+
+void cfx__c_layer(cfx__c_unit *u, const cfx__plan_kernel *kernel) {
+    cfx__c_work k;
+    const cfx_op *op = layer_work(u, kernel, &k);
+    if (k.epilogue->integers)
+        cfx__c_integers(&k, kernel->layer);
+    else if (k.epilogue->narrow)
+        cfx__c_narrow(&k, kernel->layer);
     else
         put_work(&k, op);
+}
+
+void cfx__c_call_product(cfx__c_unit *u, const cfx__plan_kernel *kernel) {
+    cfx__c_work k;
+    const cfx_op *op = call_work(u, kernel, &k);
+    if (op)
+        put_work(&k, op);
+    else
+        cfx__c_refuse(u, "reads a value that has no place");
 }

@@ -268,7 +268,7 @@ static void begin_fold(writer *w, int i) {
         type = is_whole(d) ? "int64_t" : "double";
         start = v->fold == CFX__FOLD_PROD ? "1" : "0";
     }
-    cfx__c_line(w->c, "%s s%d = %s;", type, i, start);
+    cfx__c_line(w->c, "%s sum%d = %s;", type, i, start);
 }
 
 static void go_on_fold(writer *w, int i) {
@@ -278,38 +278,40 @@ static void go_on_fold(writer *w, int i) {
     const char op = v->fold == CFX__FOLD_PROD ? '*' : '+';
     switch (v->fold) {
     case CFX__FOLD_COUNT:
-        cfx__c_line(w->c, "s%d += %s != 0;", i, x);
+        cfx__c_line(w->c, "sum%d += %s != 0;", i, x);
         break;
     case CFX__FOLD_ANY:
-        cfx__c_line(w->c, "s%d |= %s != 0;", i, x);
+        cfx__c_line(w->c, "sum%d |= %s != 0;", i, x);
         break;
     case CFX__FOLD_ALL:
-        cfx__c_line(w->c, "s%d &= %s != 0;", i, x);
+        cfx__c_line(w->c, "sum%d &= %s != 0;", i, x);
         break;
     case CFX__FOLD_MAX:
     case CFX__FOLD_MIN:
-        cfx__c_line(w->c, "s%d = %s %c s%d%s ? %s : s%d;", i, x,
+        cfx__c_line(w->c, "sum%d = %s %c sum%d%s ? %s : sum%d;", i, x,
                     v->fold == CFX__FOLD_MAX ? '>' : '<', i,
                     whole ? "" : cfx__text_format(" || %s != %s", x, x), x, i);
         break;
     case CFX__FOLD_NANSUM:
-        cfx__c_line(w->c, "s%d += %s != %s ? 0.0 : (double)%s;", i, x, x, x);
+        cfx__c_line(w->c, "sum%d += %s != %s ? 0.0 : (double)%s;", i, x, x, x);
         break;
     default:
         if (whole)
-            cfx__c_line(w->c, "s%d = (int64_t)((uint64_t)s%d %c (uint64_t)%s);", i, i, op, x);
+            cfx__c_line(w->c, "sum%d = (int64_t)((uint64_t)sum%d %c (uint64_t)%s);", i, i, op, x);
         else
-            cfx__c_line(w->c, "s%d %c= (double)%s;", i, op, x);
+            cfx__c_line(w->c, "sum%d %c= (double)%s;", i, op, x);
     }
 }
 
 /* The narrow value of a fold that a pass has ended. */
 static void end_fold(writer *w, int i) {
     value *v = &w->v[i];
+    if (w->c->card)
+        w->c->card->fold(w->c, v->fold, cfx__text_format("sum%d", i));
     const char *type = cfx__c_value_type(v->dtype);
-    const char *sum = cfx__text_format("s%d", i);
+    const char *sum = cfx__text_format("sum%d", i);
     if (v->fold == CFX__FOLD_MEAN)
-        sum = cfx__text_format("(s%d / %lld.0)", i, (long long)cfx__loop_row_length(w->l));
+        sum = cfx__text_format("(sum%d / %lld.0)", i, (long long)cfx__loop_row_length(w->l));
     v->name = cfx__text_format("v%d", i);
     const char *made = cfx__text_format("(%s)%s", type, sum);
     if (cfx__dtype_is_half(v->dtype))
@@ -322,7 +324,7 @@ static void end_fold(writer *w, int i) {
 /* Whether a value can be had again as cheaply as it could be kept. */
 static bool is_cheap(const writer *w, int i) {
     const value *v = &w->v[i];
-    return v->narrow || v->kind == LOAD || v->kind == NUMBER ||
+    return v->narrow || v->kind == LOAD || v->kind == NUMBER || w->c->card ||
            (v->kind == CONVERT && is_cheap(w, v->in[0])) ||
            (v->kind == TEXT && v->n <= 2 && !strchr(v->text, '(') && is_cheap(w, v->in[0]) &&
             (v->n < 2 || is_cheap(w, v->in[1])));
@@ -378,7 +380,10 @@ static void put_pass(writer *w, int pass) {
     for (int i = 0; i < w->n; i++)
         if (w->v[i].kind == FOLD && w->v[i].level == pass + 1)
             begin_fold(w, i);
-    cfx__c_walk_open(w->c, &w->inner);
+    if (w->c->card && w->l->row)
+        w->c->card->open_row(w->c, &w->inner);
+    else
+        cfx__c_walk_open(w->c, &w->inner);
     forget(w, false);
     for (int i = 0; i < w->n; i++) {
         const value *v = &w->v[i];
@@ -399,7 +404,10 @@ static void put_pass(writer *w, int pass) {
     for (int i = 0; i < l->nlanes && last; i++)
         if (l->lanes[i].write && l->lanes[i].breadth == CFX__LOOP_WIDE)
             store(w, i);
-    cfx__c_walk_close(w->c, &w->inner);
+    if (w->c->card && w->l->row)
+        cfx__c_close(w->c);
+    else
+        cfx__c_walk_close(w->c, &w->inner);
     forget(w, false);
     for (int i = 0; i < w->n; i++)
         if (w->v[i].kind == FOLD && w->v[i].level == pass + 1)
@@ -420,9 +428,14 @@ static void put_body(writer *w) {
         put_pass(w, pass);
     }
     make_narrow(w, w->passes);
+    const bool shared = w->c->card && w->l->row;
+    if (shared)
+        w->c->card->open_once(w->c);
     for (int i = 0; i < w->l->nlanes; i++)
         if (w->l->lanes[i].write && w->l->lanes[i].breadth != CFX__LOOP_WIDE)
             store(w, i);
+    if (shared)
+        cfx__c_close(w->c);
 }
 
 /* ---- walks ----------------------------------------------------------------------------------- */
@@ -465,7 +478,8 @@ static void find_walks(writer *w) {
 static void name_pointers(writer *w) {
     cfx__map taken = {0};
     for (int i = 0; i < w->l->nlanes; i++) {
-        w->pointers[i] = cfx__c_unique(&taken, "", w->lanes[i]->name);
+        w->pointers[i] = w->c->card ? cfx__text_format("m%d", i) /* the same for many kernels */
+                                    : cfx__c_unique(&taken, "", w->lanes[i]->name);
         for (int k = 0; k < i; k++) /* read twice, as when an input has two uses */
             if (!w->l->lanes[i].write && !w->l->lanes[k].write && w->lanes[i] == w->lanes[k])
                 w->pointers[i] = w->pointers[k];
@@ -493,6 +507,18 @@ static void put_buffers(writer *w) {
     cfx__c_scratch(w->c, w->scratch);
 }
 
+/* Whether elements of a row lie next to each other, or else those of one row beside the next's. */
+static bool lies_along(const writer *w) {
+    for (int i = 0; i < w->l->nlanes; i++) {
+        if (w->l->lanes[i].breadth != CFX__LOOP_WIDE || !w->inner.ndim || !w->outer.ndim)
+            continue;
+        const int64_t in = w->inner.stride[w->in_inner[i]][w->inner.ndim - 1];
+        const int64_t out = w->outer.stride[w->in_outer[i]][w->outer.ndim - 1];
+        return !out || (in && in <= out);
+    }
+    return true;
+}
+
 void cfx__c_loop_put(cfx__c_unit *u, const cfx__loop *l, const cfx__c_ref *const *lanes,
                      const char *const *numbers) {
     writer *w = cfx__arena_alloc(&u->c->memory, sizeof *w);
@@ -506,10 +532,14 @@ void cfx__c_loop_put(cfx__c_unit *u, const cfx__loop *l, const cfx__c_ref *const
     find_walks(w);
     name_pointers(w);
     put_buffers(w);
-    if (w->outer.ndim)
+    if (w->c->card && l->row)
+        w->c->card->open_rows(w->c, &w->outer, &w->inner, lies_along(w));
+    else if (w->outer.ndim)
         cfx__c_walk_open(w->c, &w->outer);
     put_body(w);
-    if (w->outer.ndim)
+    if (w->c->card && l->row)
+        w->c->card->close(w->c);
+    else if (w->outer.ndim)
         cfx__c_walk_close(w->c, &w->outer);
     if (w->wrong)
         cfx__c_refuse(u, "has a step without a form in C");

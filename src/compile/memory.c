@@ -33,6 +33,10 @@ const cfx__c_ref *cfx__c_shape_ref(cfx__c *c, const cfx_tensor *t) {
     return copied(c, &r, sizeof r);
 }
 
+bool cfx__c_is_there(const cfx__c_ref *a, const cfx__c_ref *b) {
+    return a->where == b->where && a->number == b->number && a->base == b->base && a->at == b->at;
+}
+
 bool cfx__c_is_contiguous(const cfx__c_ref *r) {
     int64_t want = 1;
     for (int i = r->ndim - 1; i >= 0; i--) {
@@ -78,7 +82,8 @@ const cfx__c_ref *cfx__c_constant(cfx__c *c, cfx_tensor *t, const char *name) {
 
 /* The name of the tensor that a node stands for: a parameter's own, else the node's. */
 static const char *constant_name(const cfx__c_unit *u, const cfx_node *n) {
-    if (n->op == CFX_PLACEHOLDER && n->graph == u->c->program->module->graph) {
+    if (u->c->program && n->op == CFX_PLACEHOLDER &&
+        n->graph == u->c->program->module->graph) {
         const cfx_input_spec *s = cfx_program_input(u->c->program, n);
         if (s && s->target)
             return s->target;
@@ -132,10 +137,10 @@ static const char *slot_name(const cfx__c_unit *u, int slot) {
     return cfx__c_identifier(u->plan->kernels[slot].step->node->name);
 }
 
-/* Memory behind the room, for what the plan has no place for. */
-static int64_t more_room(cfx__c_unit *u, int64_t bytes) {
+int64_t cfx__c_room(cfx__c_unit *u, int64_t bytes) {
     const int64_t at = u->c->arena;
-    u->c->arena += bytes;
+    u->c->arena += (bytes + 63) / 64 * 64;
+    VEC_PUSH(u->c->rooms, bytes);
     return at;
 }
 
@@ -143,6 +148,19 @@ static bool makes(const cfx__plan_kernel *k) {
     return k->kind == CFX__PLAN_CALL || k->kind == CFX__PLAN_LAYER || k->kind == CFX__PLAN_LOOP ||
            k->kind == CFX__PLAN_JOIN || k->kind == CFX__PLAN_HIGHER ||
            (k->kind == CFX__PLAN_NONE && k->stored);
+}
+
+/* The plan's place of a slot; -1: it has none. A part that is made in its home has that one's. */
+static void place_at(cfx__c_unit *u, int slot, cfx__c_ref *r, int64_t offset, int64_t bytes) {
+    const cfx__plan *p = u->plan;
+    const int home = offset >= 0 ? p->home[slot] : -1;
+    if (home >= 0 && p->offset[home] + cfx__plan_home_offset(p, slot) == offset) {
+        r->at = cfx__plan_home_offset(p, slot) / cfx_dtype_size(r->dtype);
+        offset = p->offset[home];
+    }
+    if (offset >= 0)
+        VEC_PUSH(u->c->rooms, bytes);
+    r->base = offset >= 0 ? u->base + offset : cfx__c_room(u, bytes);
 }
 
 static void place_made(cfx__c_unit *u, int slot) {
@@ -162,8 +180,7 @@ static void place_made(cfx__c_unit *u, int slot) {
         refs[i] = ref_to(u->c, t);
         refs[i].where = CFX__C_ARENA;
         refs[i].name = slot_name(u, slot);
-        refs[i].at =
-            !several && p->offset[slot] >= 0 ? u->base + p->offset[slot] : more_room(u, reach(t));
+        place_at(u, slot, &refs[i], several ? -1 : p->offset[slot], reach(t));
     }
     u->refs[slot] = (cfx__c_refs){n, refs};
 }
@@ -175,8 +192,8 @@ static cfx__c_ref look(cfx__c_unit *u, const cfx__c_ref *root, const cfx_tensor 
     r.moves = root->moves;
     r.number = root->number;
     r.name = slot_name(u, slot);
-    r.at = root->at +
-           t->offset * (root->where == CFX__C_ARENA ? cfx_dtype_size((cfx_dtype)t->dtype) : 1);
+    r.base = root->base;
+    r.at = root->at * cfx_dtype_size(root->dtype) / cfx_dtype_size(r.dtype) + t->offset;
     return r;
 }
 
@@ -233,6 +250,10 @@ void cfx__c_place(cfx__c_unit *u) {
 /* ---- pointers -------------------------------------------------------------------------------- */
 
 void cfx__c_pointer(cfx__c *c, const cfx__c_ref *r, const char *name, bool written) {
+    if (c->card) {
+        c->card->pointer(c, r, name);
+        return;
+    }
     const char *type = cfx__c_type(r->dtype);
     const char *constant = written ? "" : "const ";
     const char *more = r->at ? cfx__text_format(" + %lld", (long long)r->at) : "";
@@ -240,8 +261,8 @@ void cfx__c_pointer(cfx__c *c, const cfx__c_ref *r, const char *name, bool writt
     const char *from = "", *moves = r->moves ? cfx__text_format(" + %s", r->moves) : "";
     switch (r->where) {
     case CFX__C_ARENA:
-        cfx__c_line(c, "%s%s *%s = (%s%s *)(c->arena + %lld)%s;", constant, type, name, constant,
-                    type, (long long)r->at, moves);
+        cfx__c_line(c, "%s%s *%s = (%s%s *)(c->arena + %lld)%s%s;", constant, type, name, constant,
+                    type, (long long)r->base, more, moves);
         return;
     case CFX__C_INPUT:
         whole = c->inputs.of[r->number].dtype;
@@ -276,7 +297,7 @@ void cfx__c_copy(cfx__c *c, const cfx__c_ref *to, const cfx__c_ref *from) {
     cfx__c_walk_settle(&w, 0);
     const bool same = to->dtype == from->dtype;
     const char *a = cfx__c_at(&w, 0), *b = cfx__c_at(&w, 1);
-    if (same && w.ndim == 1 && w.stride[0][0] == 1 && w.stride[1][0] == 1) {
+    if (same && !c->card && w.ndim == 1 && w.stride[0][0] == 1 && w.stride[1][0] == 1) {
         cfx__c_line(c, "memcpy(to, from, %lld * sizeof *to);", (long long)w.shape[0]);
     } else {
         cfx__c_walk_open(c, &w);

@@ -48,7 +48,17 @@ static const char *const reserved[] = {"auto",      "break",     "case",     "ch
                                        "int16_t",   "int8_t",    "uint8_t",  "uint16_t",
                                        "uint32_t",  "uint64_t"};
 
+/* Names of sizes that vary are like that: "s27". */
+static bool is_size(const char *name) {
+    size_t n = name[0] == 's' ? 1 : 0;
+    while (n && isdigit((unsigned char)name[n]))
+        n++;
+    return n > 1 && !name[n];
+}
+
 static bool is_reserved(const char *name) {
+    if (is_size(name))
+        return true;
     for (int i = 0; i < COUNT(reserved); i++) {
         const size_t n = strlen(reserved[i]);
         if (!strncmp(reserved[i], name, n) &&
@@ -88,7 +98,7 @@ const char *cfx__c_unique(cfx__map *taken, const char *space, const char *name) 
 }
 
 const char *cfx__c_comment(const char *text) {
-    enum { LONGEST = 160 };
+    enum { LONGEST = 400 };
     cfx__text t = {0};
     for (; *text && t.len < LONGEST; text++) {
         const unsigned char ch = (unsigned char)*text;

@@ -34,7 +34,7 @@ void cfx__pack_conv(const cfx__pack_conv_shape *s, const float *w, float *to) {
                         *to++ = j < oc ? w[(j * ic + c) * taps + tap] : 0;
 }
 
-int64_t cfx__pack_conv_scratch(const cfx__pack_conv_shape *s) {
+int64_t cfx__pack_conv_scratch(const cfx__pack_conv_shape *s, bool smaller) {
     enum { NEAR = 1 << 16 }; /* NAME_CONV_NEAR */
     const int64_t ic = s->ic / s->groups, *k = s->kernel;
     const int64_t width = (s->out[2] - 1) * s->stride[2] + s->dilation[2] * (k[2] - 1) + 1;
@@ -43,7 +43,15 @@ int64_t cfx__pack_conv_scratch(const cfx__pack_conv_shape *s) {
     const int64_t lines = (most - 1) * s->stride[1] + s->dilation[1] * (k[1] - 1) + 1;
     const bool whole = s->groups == 1 && !s->pad[0] && !s->pad[1] && !s->pad[2] &&
                        (ic == 1 || s->x_stride[1] == 1) && (s->in[2] == 1 || s->x_stride[4] == ic);
-    return taps_of(s) * 8 + (whole ? 0 : k[0] * lines * wide * (int64_t)sizeof(float));
+    if (whole)
+        return taps_of(s) * 8;
+    if (smaller) { /* narrower ones have more lines near: NEAR and what one line needs */
+        const int64_t around = s->dilation[1] * (k[1] - 1) + 1;
+        const int64_t all = ((s->out[1] - 1) * s->stride[1] + around) * wide;
+        const int64_t some = NEAR / k[0] + (s->stride[1] + around) * wide;
+        return taps_of(s) * 8 + k[0] * (all < some ? all : some) * (int64_t)sizeof(float);
+    }
+    return taps_of(s) * 8 + k[0] * lines * wide * (int64_t)sizeof(float);
 }
 
 void cfx__pack_depthwise(const cfx__pack_conv_shape *s, const float *w, float *to) {
@@ -119,11 +127,12 @@ void cfx__pack_winograd(const cfx__pack_conv_shape *s, int size, const float *w,
         }
 }
 
-int64_t cfx__pack_winograd_scratch(const cfx__pack_conv_shape *s, int size) {
+int64_t cfx__pack_winograd_scratch(const cfx__pack_conv_shape *s, int size, bool smaller) {
     enum { NEAR = 1 << 18, PAD = 16, COLS = 32 }; /* NAME_WINOGRAD_NEAR, the widest tile */
     const int64_t points = size * size, row = s->ic + PAD, fit = NEAR / (points * row);
     const int64_t tiles = tiles_of(s, size - 2), most = fit < 16 ? 16 : fit;
-    const int64_t rounds = (tiles + most - 1) / most, count = (tiles + rounds - 1) / rounds;
+    const int64_t rounds = (tiles + most - 1) / most, even = (tiles + rounds - 1) / rounds;
+    const int64_t count = !smaller ? even : tiles < most ? tiles : most;
     return (s->ic + points * (count * (row + COLS) + 2 * PAD)) * (int64_t)sizeof(float);
 }
 

@@ -24,7 +24,8 @@ typedef struct cfx__pack_conv_shape {
 /* Weights [oc][ic / groups][kernel], contiguous, as panels for each group: NAME_conv. */
 int64_t cfx__pack_conv_floats(const cfx__pack_conv_shape *s);
 void cfx__pack_conv(const cfx__pack_conv_shape *s, const float *w, float *to);
-int64_t cfx__pack_conv_scratch(const cfx__pack_conv_shape *s); /* bytes */
+/* Bytes of scratch; smaller: enough for images that are smaller, too. */
+int64_t cfx__pack_conv_scratch(const cfx__pack_conv_shape *s, bool smaller);
 /* Weights [channels][1][kernel] as [kernel][channels], as many floats: NAME_conv_depthwise. */
 void cfx__pack_depthwise(const cfx__pack_conv_shape *s, const float *w, float *to);
 /* Weights [oc][ic][3][3] after Winograd. The points of a patch for which that is worth it, 6 or 4;
@@ -32,7 +33,7 @@ void cfx__pack_depthwise(const cfx__pack_conv_shape *s, const float *w, float *t
 int cfx__pack_winograd_size(const cfx__pack_conv_shape *s);
 int64_t cfx__pack_winograd_floats(const cfx__pack_conv_shape *s, int size);
 void cfx__pack_winograd(const cfx__pack_conv_shape *s, int size, const float *w, float *to);
-int64_t cfx__pack_winograd_scratch(const cfx__pack_conv_shape *s, int size); /* bytes */
+int64_t cfx__pack_winograd_scratch(const cfx__pack_conv_shape *s, int size, bool smaller);
 /* Weights [ic][oc / groups][kernel] of a transposed convolution of ic to oc channels. The shape is
  * that of the convolution from its result to its input, whose ic and oc are the other way round:
  * NAME_conv_transposed. */
@@ -64,7 +65,7 @@ void cfx__pack_narrow(const cfx__narrow *w, void *numbers, float *scales);
  * are convolutions of a line of points, kernel 1. */
 int64_t cfx__pack_int8_bytes(const cfx__pack_conv_shape *s);
 void cfx__pack_int8(const cfx__pack_conv_shape *s, const int8_t *w, int8_t *to, int32_t *sums);
-int64_t cfx__pack_int8_scratch(const cfx__pack_conv_shape *s); /* bytes */
+int64_t cfx__pack_int8_scratch(const cfx__pack_conv_shape *s, bool smaller); /* bytes */
 /* [channels][1][kernel] as [kernel][channels], as many bytes: NAME_int8_depthwise. */
 void cfx__pack_int8_depthwise(const cfx__pack_conv_shape *s, const int8_t *w, int8_t *to,
                               int32_t *sums);

@@ -42,13 +42,19 @@ void cfx__pack_int8(const cfx__pack_conv_shape *s, const int8_t *w, int8_t *to, 
                     }
 }
 
-int64_t cfx__pack_int8_scratch(const cfx__pack_conv_shape *s) {
+int64_t cfx__pack_int8_scratch(const cfx__pack_conv_shape *s, bool smaller) {
     enum { NEAR = 1 << 18 }; /* NAME_INT8_NEAR */
     const int64_t *k = s->kernel;
     const int64_t width = (s->out[2] - 1) * s->stride[2] + s->dilation[2] * (k[2] - 1) + 1;
     const int64_t wide = width * s->ic / s->groups, fit = NEAR / (wide * s->stride[1] + 1);
     const int64_t most = fit < 1 ? 1 : fit < s->out[1] ? fit : s->out[1];
     const int64_t lines = (most - 1) * s->stride[1] + s->dilation[1] * (k[1] - 1) + 1;
+    if (smaller) { /* narrower ones have more lines near: NEAR and what one line needs */
+        const int64_t around = s->dilation[1] * (k[1] - 1) + 1;
+        const int64_t all = ((s->out[1] - 1) * s->stride[1] + around) * wide;
+        const int64_t some = NEAR + (s->stride[1] + around) * wide;
+        return k[1] * k[2] * 8 + (all < some ? all : some) + GROUP;
+    }
     return k[1] * k[2] * 8 + lines * wide + GROUP;
 }
 

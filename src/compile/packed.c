@@ -6,90 +6,7 @@
 #include "layers.h"
 #include "pack.h"
 
-/* ---- rows ------------------------------------------------------------------------------------ */
-
-/* Whether a tensor is rows of contiguous elements at one distance: [..., n]; that distance. */
-static bool is_rows(const cfx__c_ref *r, int64_t *row) {
-    const int last = r->ndim - 1;
-    if (last < 0 || (r->shape[last] != 1 && r->stride[last] != 1))
-        return false;
-    int64_t step = 0, far = 0;
-    for (int i = last - 1; i >= 0; i--) {
-        if (r->shape[i] == 1)
-            continue;
-        if (!step)
-            step = far = r->stride[i];
-        else if (r->stride[i] != far)
-            return false;
-        far = r->stride[i] * r->shape[i];
-    }
-    *row = step ? step : r->shape[last];
-    return *row > 0;
-}
-
-/* The same of an image whose channels lie last: [n, c, ...] is points of c channels. */
-static bool is_points(cfx__c *c, const cfx__c_ref *r, int lead, int64_t *row) {
-    int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
-    int n = 0;
-    for (int i = 0; i < r->ndim; i++)
-        if (i != lead) {
-            shape[n] = r->shape[i];
-            stride[n++] = r->stride[i];
-        }
-    shape[n] = r->shape[lead];
-    stride[n++] = r->stride[lead];
-    return is_rows(cfx__c_ref_like(c, r, n, shape, stride), row);
-}
-
-/* ---- what follows ---------------------------------------------------------------------------- */
-
-/* The posts from number `from` on as a function of a run of results; "NULL" where there are none.
- */
-static const char *post_function(cfx__c *c, const cfx__epilogue *e, int from) {
-    if (!e || from >= e->n)
-        return "NULL";
-    cfx__text out = c->out, body = {0};
-    const int indent = c->indent;
-    c->out = (cfx__text){0};
-    c->indent = 2;
-    const char *v = "v", *names = "";
-    for (int i = from; i < e->n; i++) {
-        cfx__loop_note note;
-        const char *name = cfx__text_format("y%d", i);
-        if (!cfx__c_post(&e->post[i], &note))
-            continue;
-        const char *made = cfx__c_expr(c, name, note.says.expr, 1, &(cfx__c_term){v, CFX_F32},
-                                       note.says.f, note.says.i, CFX_F32);
-        cfx__c_line(c, "const float %s = %s;", name, made);
-        names = cfx__text_format("%s_%s", names, cfx__op_info_of(e->post[i].op)->schema->name);
-        v = name;
-    }
-    cfx__text_printf(&body,
-                     "static void @(float *x, ptrdiff_t n) {\n"
-                     "    for (ptrdiff_t i = 0; i < n; i++) {\n"
-                     "        const float v = x[i];\n%s        x[i] = %s;\n    }\n}\n",
-                     c->out.data, v);
-    cfx__text_release(&c->out);
-    c->out = out;
-    c->indent = indent;
-    return cfx__c_helper(c, cfx__text_format("then%s", names), cfx__text_take(&body));
-}
-
-static bool is_relu(const cfx__post *p) { return p->op == &cfx_op_relu; }
-
-/* Declares `e`. */
-static void put_epilogue(cfx__c_work *k, int64_t add_row, const char *add) {
-    cfx__c *c = k->c;
-    const cfx__epilogue *e = k->epilogue;
-    int at = e && e->n && !e->post[0].op;
-    const bool relu = e && at < e->n && is_relu(&e->post[at]);
-    const char *post = post_function(c, e, at + relu);
-    cfx__c_line(c, "const %s_epilogue e = {", c->name);
-    cfx__c_line(c, "    .bias = %s, .add = %s, .add_row = %lld,", k->bias ? "bias" : "NULL", add,
-                (long long)add_row);
-    cfx__c_line(c, "    .low = %s, .high = INFINITY, .post = %s};", relu ? "0.0f" : "-INFINITY",
-                post);
-}
+/* ---- layers ---------------------------------------------------------------------------------- */
 
 /* Whether what is added can be: rows as the result has them, and not in the middle of posts. */
 static bool takes_add(const cfx__c_work *k) {
@@ -118,16 +35,36 @@ static void put_weight(cfx__c_work *k, const float *packed, int64_t floats) {
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-bool cfx__c_packed_product(cfx__c_work *k, int64_t w_row, int64_t w_col) {
+/* Declares "weight", in bfloat16. */
+static void put_bf16(cfx__c_work *k, int64_t w_row, int64_t w_col, int64_t length, int64_t n) {
     cfx__c *c = k->c;
-    int64_t x_row, out_row, add_row = 0;
+    const int64_t count = cfx__pack_panels_floats(length, n);
+    uint16_t *packed = cfx__c_block_of(c, count * (int64_t)sizeof *packed);
+    cfx__pack_bf16((const float *)k->packs->data, w_row, w_col, length, n, packed);
+    const int number = cfx__c_weight_add(
+        c, cfx__text_format("%s_weight", k->stem), CFX_BF16, count, packed,
+        cfx__text_format("bf16%s, packed", cfx__shape_text(k->packs->ndim, k->packs->shape)));
+    cfx__c_line(c, "const %s_narrow weight = {", c->name);
+    cfx__c_line(c,
+                "    .bits = 16, .k = %lld, .group = %lld, .numbers = c->w->%s, .scales = NULL};",
+                (long long)length, (long long)length, c->weights.data[number].name);
+}
+
+bool cfx__c_packed_product(cfx__c_work *k, int64_t w_row, int64_t w_col) {
+    if (k->c->card)
+        return false;
+    cfx__c *c = k->c;
+    cfx__c_rows r;
     const int64_t length = k->x->ndim ? k->x->shape[k->x->ndim - 1] : 0;
     const int64_t n = k->out->ndim ? k->out->shape[k->out->ndim - 1] : 0;
-    if (!is_plain(k) || !length || !is_rows(k->x, &x_row) || !is_rows(k->out, &out_row) ||
-        (k->add && !is_rows(k->add, &add_row)))
+    if (!is_plain(k) || !length || !cfx__c_find_rows(k, &r))
         return false;
-    const int64_t m = cfx__c_count(k->out) / n, floats = cfx__pack_panels_floats(length, n);
-    float *packed = cfx__arena_alloc(&c->memory, (size_t)floats * sizeof *packed);
+    const int64_t floats = cfx__pack_panels_floats(length, n);
+    if (c->o.bf16) {
+        put_bf16(k, w_row, w_col, length, n);
+        return cfx__c_narrow_product(k, n);
+    }
+    float *packed = cfx__c_block_of(c, floats * (int64_t)sizeof *packed);
     cfx__pack_panels((const float *)k->packs->data, w_row, w_col, length, n, packed);
     cfx__c_pointer(c, k->x, "x", false);
     put_weight(k, packed, floats);
@@ -136,10 +73,59 @@ bool cfx__c_packed_product(cfx__c_work *k, int64_t w_row, int64_t w_col) {
     if (k->add)
         cfx__c_pointer(c, k->add, "add", false);
     cfx__c_pointer(c, k->out, "out", true);
-    put_epilogue(k, add_row, k->add ? "add" : "NULL");
-    cfx__c_line(c, "%s(%lld, %lld, %lld, x, %lld, weight, out, %lld, &e);",
-                cfx__c_kernel(c, "product"), (long long)m, (long long)n, (long long)length,
-                (long long)x_row, (long long)out_row);
+    if (!r.whole)
+        cfx__c_walk_open(c, &r.walk);
+    cfx__c_epilogue(k, r.add_row, k->add ? cfx__c_begin(&r, "add", r.add) : "NULL");
+    cfx__c_line(c, "%s(%lld, %lld, %lld, %s, %lld, weight, %s, %lld, &e);",
+                cfx__c_kernel(c, "product"), (long long)r.m, (long long)n, (long long)length,
+                cfx__c_begin(&r, "x", r.x), (long long)r.x_row, cfx__c_begin(&r, "out", r.out),
+                (long long)r.out_row);
+    if (!r.whole)
+        cfx__c_walk_close(c, &r.walk);
+    return true;
+}
+
+/* Whether what a product adds is a row for all of its rows, or one for each. */
+static bool takes_bias(const cfx__c_work *k) {
+    const cfx__c_ref *b = k->bias;
+    const int nd = k->out->ndim;
+    return !b || (b->dtype == CFX_F32 && k->beta == 1 && b->ndim >= 1 && b->ndim <= nd &&
+                  b->shape[b->ndim - 1] == k->out->shape[nd - 1] && b->stride[b->ndim - 1] == 1);
+}
+
+bool cfx__c_matmul(cfx__c_work *k, const int64_t *xs, const int64_t *ws, const int64_t *bs,
+                   int64_t length, int64_t x_row, int64_t w_row) {
+    cfx__c *c = k->c;
+    const cfx__c_ref *out = k->out;
+    const int nd = out->ndim;
+    if (nd < 2 || (k->epilogue && k->epilogue->n) || k->x->dtype != CFX_F32 ||
+        k->w->dtype != CFX_F32 || out->dtype != CFX_F32 || out->stride[nd - 1] != 1 ||
+        !takes_bias(k) || !length)
+        return false;
+    const int64_t m = out->shape[nd - 2], n = out->shape[nd - 1];
+    const bool added = k->bias && bs[nd - 2]; /* a row of its own for each */
+    cfx__c_walk walk = cfx__c_walk_over(nd - 2, out->shape);
+    const int o = cfx__c_walk_strides(&walk, nd - 2, out->shape, out->stride);
+    const int x = cfx__c_walk_strides(&walk, nd - 2, out->shape, xs);
+    const int w = cfx__c_walk_strides(&walk, nd - 2, out->shape, ws);
+    const int b = k->bias ? cfx__c_walk_strides(&walk, nd - 2, out->shape, bs) : -1;
+    cfx__c_rows at = {.whole = false, .walk = walk};
+    at.walk.serial = true; /* rounds share scratch */
+    cfx__c_walk_settle(&at.walk, o);
+    cfx__c_walk_open(c, &at.walk);
+    cfx__c_line(c, "const %s_epilogue e = {", c->name);
+    cfx__c_line(c, "    .bias = %s, .add = %s, .add_row = %lld,",
+                k->bias && !added ? cfx__c_begin(&at, "bias", b) : "NULL",
+                added ? cfx__c_begin(&at, "bias", b) : "NULL", (long long)(added ? bs[nd - 2] : 0));
+    cfx__c_line(c, "    .low = -INFINITY, .high = INFINITY, .post = NULL};");
+    cfx__c_line(c, "%s(%lld, %lld, %lld, %s, %s, %lld, %lld,", cfx__c_kernel(c, "matmul"),
+                (long long)m, (long long)n, (long long)length, cfx__c_number(CFX_F32, k->alpha, 0),
+                cfx__c_begin(&at, "x", x), (long long)xs[nd - 2], (long long)x_row);
+    cfx__c_line(c, "    %s, %lld, %lld, %s, %lld, &e, (float *)c->scratch);",
+                cfx__c_begin(&at, "weight", w), (long long)w_row, (long long)ws[nd - 1],
+                cfx__c_begin(&at, "out", o), (long long)out->stride[nd - 2]);
+    cfx__c_walk_close(c, &at.walk);
+    cfx__c_scratch(c, cfx__pack_matmul_scratch(m, n, length, x_row != 1 && length > 1));
     return true;
 }
 
@@ -152,8 +138,8 @@ static void put_sizes(cfx__c *c, const char *name, const int64_t *v, int n) {
     cfx__c_line(c, "    .%s = {%s},", name, cfx__text_take(&t));
 }
 
-static void put_conv_shape(cfx__c *c, const cfx__pack_conv_shape *s) {
-    cfx__c_line(c, "static const %s_conv_shape shape = {", c->name);
+void cfx__c_put_conv_shape(cfx__c *c, const cfx__pack_conv_shape *s) {
+    cfx__c_line(c, "%sconst %s_conv_shape shape = {", c->nvary ? "" : "static ", c->name);
     cfx__c_line(c, "    .batch = %lld, .groups = %lld, .ic = %lld, .oc = %lld,",
                 (long long)s->batch, (long long)s->groups, (long long)s->ic, (long long)s->oc);
     put_sizes(c, "in", s->in, 3);
@@ -167,7 +153,7 @@ static void put_conv_shape(cfx__c *c, const cfx__pack_conv_shape *s) {
     cfx__c_line(c, "};");
 }
 
-static cfx__pack_conv_shape conv_shape(const cfx__c_work *k, const cfx__c_window *win) {
+cfx__pack_conv_shape cfx__c_conv_shape(const cfx__c_work *k, const cfx__c_window *win) {
     const int lead = k->x->ndim == win->nd + 2, more = 3 - win->nd;
     cfx__pack_conv_shape s = {.batch = lead ? k->x->shape[0] : 1,
                               .groups = win->groups,
@@ -196,30 +182,38 @@ typedef struct {
     int64_t floats, scratch;
 } way;
 
-static way choose_way(cfx__c *c, const cfx__c_work *k, const cfx__pack_conv_shape *s, int nd) {
+static way choose_way(cfx__c *c, const cfx__c_work *k, const cfx__pack_conv_shape *s, int nd,
+                      bool transposed) {
     const float *w = (const float *)k->packs->data;
     const int size = nd == 2 && s->groups == 1 ? cfx__pack_winograd_size(s) : 0;
     const bool each =
         s->groups == s->ic && s->ic == s->oc && nd <= 2 && s->x_stride[1] == 1 && s->groups > 1;
     way r = {.call = NULL};
-    if (each) {
+    if (transposed) {
+        r.floats = cfx__pack_transposed_floats(s);
+        r.packed = cfx__c_block_of(c, r.floats * (int64_t)sizeof *r.packed);
+        cfx__pack_transposed(s, w, r.packed);
+        r.scratch = cfx__pack_transposed_scratch(s);
+        r.call = cfx__text_format("%s(&shape, x, weight, out, &e, (float *)c->scratch);",
+                                  cfx__c_kernel(c, "conv_transposed"));
+    } else if (each) {
         r.floats = k->packs->numel;
-        r.packed = cfx__arena_alloc(&c->memory, (size_t)r.floats * sizeof *r.packed);
+        r.packed = cfx__c_block_of(c, r.floats * (int64_t)sizeof *r.packed);
         cfx__pack_depthwise(s, w, r.packed);
         r.call =
             cfx__text_format("%s(&shape, x, weight, out, &e);", cfx__c_kernel(c, "conv_depthwise"));
     } else if (size) {
         r.floats = cfx__pack_winograd_floats(s, size);
-        r.packed = cfx__arena_alloc(&c->memory, (size_t)r.floats * sizeof *r.packed);
+        r.packed = cfx__c_block_of(c, r.floats * (int64_t)sizeof *r.packed);
         cfx__pack_winograd(s, size, w, r.packed);
-        r.scratch = cfx__pack_winograd_scratch(s, size);
+        r.scratch = cfx__pack_winograd_scratch(s, size, c->nvary > 0);
         r.call = cfx__text_format("%s(&shape, %d, x, weight, out, &e, (float *)c->scratch);",
                                   cfx__c_kernel(c, "conv_winograd"), size);
     } else {
         r.floats = cfx__pack_conv_floats(s);
-        r.packed = cfx__arena_alloc(&c->memory, (size_t)r.floats * sizeof *r.packed);
+        r.packed = cfx__c_block_of(c, r.floats * (int64_t)sizeof *r.packed);
         cfx__pack_conv(s, w, r.packed);
-        r.scratch = cfx__pack_conv_scratch(s);
+        r.scratch = cfx__pack_conv_scratch(s, c->nvary > 0);
         r.call = cfx__text_format("%s(&shape, x, weight, out, &e, (float *)c->scratch);",
                                   cfx__c_kernel(c, "conv"));
     }
@@ -238,49 +232,62 @@ static bool is_pointwise(const cfx__pack_conv_shape *s) {
     return s->groups == 1 && s->x_stride[1] == 1 && (s->batch == 1 || s->x_stride[0] == far);
 }
 
+/* The convolution from the result of a transposed one to its input. */
+static void turn(cfx__pack_conv_shape *s) {
+    const cfx__pack_conv_shape was = *s;
+    s->ic = was.oc;
+    s->oc = was.ic;
+    memcpy(s->in, was.out, sizeof s->in);
+    memcpy(s->out, was.in, sizeof s->out);
+}
+
 bool cfx__c_packed_conv(cfx__c_work *k, const cfx__c_window *win) {
+    if (k->c->card)
+        return false;
     cfx__c *c = k->c;
     const int lead = k->x->ndim == win->nd + 2;
     int64_t add_row = 0;
     cfx__c_work flat = *k;
     const cfx__c_ref *bias = k->bias;
     flat.bias = NULL;
-    if (win->transposed || win->nd > 3 || !is_plain(&flat) ||
+    if (win->nd > 3 || !is_plain(&flat) ||
         (bias && (bias->dtype != CFX_F32 || bias->stride[0] != 1)))
         return false;
-    cfx__pack_conv_shape s = conv_shape(k, win);
-    const bool placed = is_points(c, k->out, lead, &s.y_row);
+    cfx__pack_conv_shape s = cfx__c_conv_shape(k, win);
+    const int64_t oc = s.oc, points = s.batch * s.out[0] * s.out[1] * s.out[2];
+    if (win->transposed)
+        turn(&s);
+    const bool placed = cfx__c_is_points(c, k->out, lead, &s.y_row);
     if (!placed)
-        s.y_row = s.oc;
-    if (k->add && (!placed || !is_points(c, k->add, lead, &add_row)))
+        s.y_row = oc;
+    if (k->add && (!placed || !cfx__c_is_points(c, k->add, lead, &add_row)))
         return false;
-    way w = choose_way(c, k, &s, win->nd);
+    way w = choose_way(c, k, &s, win->nd, win->transposed);
     cfx__c_pointer(c, k->x, "x", false);
     put_weight(k, w.packed, w.floats);
     if (bias)
         cfx__c_pointer(c, bias, "bias", false);
     if (k->add)
         cfx__c_pointer(c, k->add, "add", false);
-    const int64_t points = s.batch * s.out[0] * s.out[1] * s.out[2];
     const int64_t at = (w.scratch + 63) / 64 * 64;
     if (placed)
         cfx__c_pointer(c, k->out, "out", true);
     else /* points of channels first, then in the order that is wanted */
         cfx__c_line(c, "float *out = (float *)(c->scratch + %lld);", (long long)at);
-    cfx__c_scratch(c, at + (placed ? 0 : points * s.oc * 4));
-    put_epilogue(k, add_row, k->add ? "add" : "NULL");
-    if (is_pointwise(&s)) {
+    cfx__c_scratch(c, at + (placed ? 0 : points * oc * 4));
+    cfx__c_epilogue(k, add_row, k->add ? "add" : "NULL");
+    if (!win->transposed && is_pointwise(&s)) {
         cfx__c_line(c, "%s(%lld, %lld, %lld, x, %lld, weight, out, %lld, &e);",
                     cfx__c_kernel(c, "product"), (long long)points, (long long)s.oc,
                     (long long)s.ic, (long long)s.ic, (long long)s.y_row);
     } else {
-        put_conv_shape(c, &s);
+        cfx__c_put_conv_shape(c, &s);
         cfx__c_line(c, "%s", w.call);
     }
     if (placed)
         return true;
     cfx__c_walk walk = cfx__c_walk_over(k->out->ndim, k->out->shape);
-    int64_t stride[CFX_MAX_DIMS], far = s.oc;
+    int64_t stride[CFX_MAX_DIMS], far = oc;
     stride[lead] = 1;
     for (int i = k->out->ndim - 1; i >= 0; i--)
         if (i != lead) {

@@ -6,8 +6,15 @@ static void put_indent(cfx__c *c) {
         cfx__text_puts(&c->out, "    ");
 }
 
+/* Whether the text that is written has no place for a line. */
+static bool is_outside(cfx__c *c) { return c->card && !c->card->inside; }
+
 void cfx__c_line(cfx__c *c, const char *fmt, ...) {
     va_list ap;
+    if (is_outside(c)) {
+        c->card->loose = true;
+        return;
+    }
     va_start(ap, fmt);
     put_indent(c);
     cfx__text_vprintf(&c->out, fmt, ap);
@@ -17,6 +24,10 @@ void cfx__c_line(cfx__c *c, const char *fmt, ...) {
 
 void cfx__c_open(cfx__c *c, const char *fmt, ...) {
     va_list ap;
+    if (is_outside(c)) {
+        c->card->loose = true;
+        return;
+    }
     va_start(ap, fmt);
     put_indent(c);
     cfx__text_vprintf(&c->out, fmt, ap);
@@ -26,17 +37,22 @@ void cfx__c_open(cfx__c *c, const char *fmt, ...) {
 }
 
 void cfx__c_block(cfx__c *c) {
+    if (is_outside(c))
+        return;
     cfx__c_line(c, "{");
     c->indent++;
 }
 
 void cfx__c_close(cfx__c *c) {
+    if (is_outside(c))
+        return;
     c->indent--;
     cfx__c_line(c, "}");
 }
 
 void cfx__c_scratch(cfx__c *c, int64_t bytes) {
     bytes = (bytes + 63) / 64 * 64;
+    VEC_PUSH(c->rooms, bytes);
     c->scratch = bytes > c->scratch ? bytes : c->scratch;
 }
 

@@ -68,17 +68,17 @@ static void put_comment(cfx__c_unit *u, const cfx__plan_kernel *k) {
     const cfx_node *n = k->step->node;
     const char *source = source_of(n), *path = cfx__c_module_of(n);
     cfx__text t = {0};
-    cfx__text_printf(&t, "%s: %s -> %s", n->name, kernel_name(u, k),
+    /* each part is cut by itself: where does not depend on sizes */
+    cfx__text_printf(&t, "%.60s: %.80s -> %.100s", n->name, kernel_name(u, k),
                      shape_of(cfx__c_slot(u, u->slot)));
     if (*path || *source)
-        cfx__text_printf(&t, " (%s%s%s)", path, *path && *source ? ", " : "", source);
+        cfx__text_printf(&t, " (%.70s%s%.50s)", path, *path && *source ? ", " : "", source);
     cfx__c_line(u->c, "/* %s */", cfx__c_comment(cfx__text_take(&t)));
 }
 
 static void put_join(cfx__c_unit *u, const cfx__plan_kernel *k) {
     const cfx_list *parts = cfx_as_list(k->step->bound[0]);
     const cfx__c_ref *whole = cfx__c_slot(u, u->slot)->refs;
-    const int64_t size = whole->where == CFX__C_ARENA ? cfx_dtype_size(whole->dtype) : 1;
     int64_t at = 0;
     for (int64_t i = 0; i < parts->len; i++) {
         const cfx__c_ref *part = cfx__c_arg(u, parts->items[i]);
@@ -87,18 +87,16 @@ static void put_join(cfx__c_unit *u, const cfx__plan_kernel *k) {
             return;
         }
         cfx__c_ref *to = cfx__c_ref_like(u->c, whole, part->ndim, part->shape, whole->stride);
-        to->at += at * whole->stride[k->index] * size;
-        if (part->where != to->where || part->at != to->at)
+        to->at += at * whole->stride[k->index];
+        if (!cfx__c_is_there(part, to))
             cfx__c_copy(u->c, to, part);
         at += part->shape[k->index];
     }
 }
 
-static void put_kernel(cfx__c_unit *u, int slot) {
+void cfx__c_unit_kernel(cfx__c_unit *u, int slot) {
     const cfx__plan_kernel *k = &u->plan->kernels[slot];
     u->slot = slot;
-    put_comment(u, k);
-    cfx__c_block(u->c);
     switch (k->kind) {
     case CFX__PLAN_LOOP:
         cfx__c_loop(u, k);
@@ -115,6 +113,13 @@ static void put_kernel(cfx__c_unit *u, int slot) {
     default:
         cfx__c_call(u, k);
     }
+}
+
+static void put_kernel(cfx__c_unit *u, int slot) {
+    u->slot = slot;
+    put_comment(u, &u->plan->kernels[slot]);
+    cfx__c_block(u->c);
+    cfx__c_unit_kernel(u, slot);
     cfx__c_close(u->c);
 }
 

@@ -67,7 +67,18 @@ const char *cfx__c_var(int i) {
     return i < 4 ? cfx__text_format("%c", 'i' + i) : cfx__text_format("i%d", i);
 }
 
+int64_t cfx__c_walk_count(const cfx__c_walk *w) {
+    int64_t n = 1;
+    for (int i = 0; i < w->ndim; i++)
+        n *= w->shape[i];
+    return n;
+}
+
 void cfx__c_walk_open(cfx__c *c, const cfx__c_walk *w) {
+    if (c->card && !c->card->inside) {
+        c->card->open(c, w);
+        return;
+    }
     for (int i = 0; i < w->ndim; i++) {
         const char *v = cfx__c_var(w->first + i);
         if (!i && c->o.threads && !w->serial && w->ndim > 1 && w->shape[0] > 1)
@@ -79,6 +90,10 @@ void cfx__c_walk_open(cfx__c *c, const cfx__c_walk *w) {
 }
 
 void cfx__c_walk_close(cfx__c *c, const cfx__c_walk *w) {
+    if (c->card && c->indent == 1) { /* the kernel's own */
+        c->card->close(c);
+        return;
+    }
     for (int i = 0; i < (w->ndim ? w->ndim : 1); i++)
         cfx__c_close(c);
 }

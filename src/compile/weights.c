@@ -6,14 +6,34 @@ enum { ALIGN = 64 };
 
 static int64_t bytes_of(const cfx__c_weight *w) { return w->count * cfx_dtype_size(w->dtype); }
 
+void *cfx__c_block_of(cfx__c *c, int64_t bytes) {
+    void *block = cfx__alloc((size_t)bytes + 1);
+    VEC_PUSH(c->blocks, block);
+    return block;
+}
+
+/* Other weights of the same numbers are told beside the one that is kept, some of them. */
+static void note_name(cfx__c_weight *w, const char *name) {
+    enum { LONGEST = 200 };
+    const size_t n = strlen(w->note);
+    if (!strcmp(w->name, name) || strstr(w->note, name) ||
+        (n > 5 && !strcmp(w->note + n - 5, ", ...")))
+        return;
+    const bool first = !strstr(w->note, "; also ");
+    w->note = n > LONGEST ? cfx__text_format("%s, ...", w->note)
+                          : cfx__text_format("%s%s%s", w->note, first ? "; also " : ", ", name);
+}
+
 int cfx__c_weight_add(cfx__c *c, const char *name, cfx_dtype d, int64_t count, const void *data,
                       const char *note) {
     const int64_t bytes = count * cfx_dtype_size(d);
     for (size_t i = 0; i < c->weights.len; i++) {
-        const cfx__c_weight *w = &c->weights.data[i];
+        cfx__c_weight *w = &c->weights.data[i];
         if (w->dtype == d && w->count == count &&
-            (w->data == data || !bytes || !memcmp(w->data, data, (size_t)bytes)))
+            (w->data == data || !bytes || !memcmp(w->data, data, (size_t)bytes))) {
+            note_name(w, cfx__c_identifier(name));
             return (int)i;
+        }
     }
     cfx__c_weight w = {.name = cfx__c_unique(&c->names, "weights", name),
                        .dtype = d,
@@ -36,7 +56,7 @@ int64_t cfx__c_weights_bytes(const cfx__c *c) {
 }
 
 /* A number that tells one file of weights from another: of all its bytes. */
-static uint64_t fingerprint(const cfx__c *c) {
+uint64_t cfx__c_weights_number(const cfx__c *c) {
     uint64_t h = 0xcbf29ce484222325u;
     for (size_t i = 0; i < c->weights.len; i++) {
         const cfx__c_weight *w = &c->weights.data[i];
@@ -124,7 +144,7 @@ void cfx__c_weights_loader(cfx__c *c, cfx__text *source) {
                      "    memcpy(&is, at, sizeof is);\n"
                      "    if (is != UINT64_C(0x%016llx))\n"
                      "        return 2;\n",
-                     c->name, c->name, c->upper, (unsigned long long)fingerprint(c));
+                     c->name, c->name, c->upper, (unsigned long long)cfx__c_weights_number(c));
     for (size_t i = 0; i < c->weights.len; i++) {
         const cfx__c_weight *w = &c->weights.data[i];
         cfx__text_printf(source, "    w->%s = (const %s *)(const void *)(at + %lld);\n", w->name,
@@ -136,18 +156,20 @@ void cfx__c_weights_loader(cfx__c *c, cfx__text *source) {
 }
 
 bool cfx__c_weights_file(const cfx__c *c, const char *path) {
-    cfx__text t = {0};
-    const uint64_t is = fingerprint(c);
-    static const char zeros[ALIGN];
-    cfx__text_add(&t, (const char *)&is, sizeof is);
-    cfx__text_add(&t, zeros, ALIGN - sizeof is);
+    const uint64_t is = cfx__c_weights_number(c);
+    const size_t bytes = (size_t)(ALIGN + cfx__c_weights_bytes(c));
+    char *all = cfx__alloc(bytes);
+    size_t end = ALIGN;
+    memset(all, 0, ALIGN);
+    memcpy(all, &is, sizeof is);
     for (size_t i = 0; i < c->weights.len; i++) {
         const cfx__c_weight *w = &c->weights.data[i];
-        cfx__text_add(&t, zeros, (size_t)(ALIGN + w->at) - t.len);
+        memset(all + end, 0, (size_t)(ALIGN + w->at) - end);
+        end = (size_t)(ALIGN + w->at + bytes_of(w));
         if (w->count)
-            cfx__text_add(&t, w->data, (size_t)bytes_of(w));
+            memcpy(all + ALIGN + w->at, w->data, (size_t)bytes_of(w));
     }
-    const bool fine = cfx_ok() && cfx__file_write(path, t.data, t.len);
-    cfx__text_release(&t);
+    const bool fine = cfx_ok() && cfx__file_write(path, all, bytes);
+    cfx__free(all);
     return fine;
 }

@@ -120,35 +120,44 @@ NAME_INLINE NAME_vec NAME_bound(NAME_vec x, float low, float high) {
 }
 #endif
 
-/* The sums of up to NAME_ROWS rows: of NAME_COLS columns, or of half as many. */
+/* The sums of up to NAME_ROWS rows: of NAME_COLS columns, or of half as many, which come last and
+ * are done some rows at a time: that is less code. */
 static void NAME_tile_sums(const NAME_tile *t, int rows, int half, float *to, ptrdiff_t to_row) {
 #if NAME_VECTOR
 #define NAME_TILE_CASE(n) /* the compiler makes a kernel of each */                                \
     case n:                                                                                        \
-        if (half)                                                                                  \
-            NAME_tile_rows(t, n, 1, to, to_row);                                                   \
-        else                                                                                       \
-            NAME_tile_rows(t, n, 2, to, to_row);                                                   \
+        NAME_tile_rows(&now, n, 2, to, to_row);                                                    \
         break;
-    switch (rows) {
-        NAME_TILE_CASE(1)
-        NAME_TILE_CASE(2)
-        NAME_TILE_CASE(3)
-        NAME_TILE_CASE(4)
-        NAME_TILE_CASE(5)
-        NAME_TILE_CASE(6)
+#define NAME_TILE_HALF(n)                                                                          \
+    case n:                                                                                        \
+        if (half)                                                                                  \
+            NAME_tile_rows(&now, n, 1, to, to_row);                                                \
+        else                                                                                       \
+            NAME_tile_rows(&now, n, 2, to, to_row);                                                \
+        break;
+    NAME_tile now = *t;
+    for (int n; rows > 0; rows -= n, to += n * to_row, now.a += n * now.a_row) {
+        n = half && rows > 4 ? 4 : rows;
+        switch (n) {
+            NAME_TILE_HALF(1)
+            NAME_TILE_HALF(2)
+            NAME_TILE_HALF(3)
+            NAME_TILE_HALF(4)
+            NAME_TILE_CASE(5)
+            NAME_TILE_CASE(6)
 #if defined(__aarch64__) || NAME_VECTOR == 64
-        NAME_TILE_CASE(7)
-        NAME_TILE_CASE(8)
-        NAME_TILE_CASE(9)
-        NAME_TILE_CASE(10)
-        NAME_TILE_CASE(11)
-        NAME_TILE_CASE(12)
+            NAME_TILE_CASE(7)
+            NAME_TILE_CASE(8)
+            NAME_TILE_CASE(9)
+            NAME_TILE_CASE(10)
+            NAME_TILE_CASE(11)
+            NAME_TILE_CASE(12)
 #endif
 #if NAME_VECTOR == 64
-        NAME_TILE_CASE(13)
-        NAME_TILE_CASE(14)
+            NAME_TILE_CASE(13)
+            NAME_TILE_CASE(14)
 #endif
+        }
     }
 #else
     float sum[NAME_ROWS][NAME_COLS] = {{0}};

@@ -1,0 +1,158 @@
+/* Sizes that vary: ranges, expressions in the text, and what has none. tools/test_compile runs what
+ * is written at several sizes. */
+#include <sys/stat.h>
+
+#include <cfx.h>
+#include <cfx/emit.h>
+
+#include "../../tests/files.h"
+#include "compile.h"
+
+#define HEAD "class GraphModule(torch.nn.Module):\n    def forward(self, "
+#define CHECK_HAS(text, part) CHECK((text) && strstr(text, part) != NULL)
+
+/* A program of code whose inputs are the caller's, s0 from 1 to 40, s1 from 2 on. */
+static cfx_program *program_of(const char *code) {
+    cfx_module *gm = cfx_module_parse(code, "test");
+    cfx_program *p = cfx_program_new(gm);
+    cfx_each_node(gm->graph, n) {
+        if (n->op == CFX_PLACEHOLDER)
+            cfx_program_add_input(p, (cfx_input_spec){.kind = CFX_IN_USER, .name = n->name});
+        if (n->op == CFX_OUTPUT)
+            for (int64_t i = 0; i < cfx_len(cfx_at(n->args, 0)); i++)
+                cfx_program_add_output(
+                    p, (cfx_output_spec){.name = cfx_as_node(cfx_at(cfx_at(n->args, 0), i))->name});
+    }
+    cfx_dict_set(p->ranges, "s0", cfx_tuple(1, 40));
+    cfx_dict_set(p->ranges, "s1", cfx_tuple(2, cfx_none()));
+    return p;
+}
+
+static const char *compiled(const char *code, const char *sizes) {
+    return cfx_compile_text(program_of(code), &(cfx_compile_options){.name = "m", .sizes = sizes});
+}
+
+static const char adding[] = HEAD "x: \"f32[s0, s1]\", y: \"f32[s1]\"):\n"
+                                  "        add = torch.ops.aten.add.Tensor(x, y)\n"
+                                  "        mean = torch.ops.aten.mean.dim(add, [1])\n"
+                                  "        return (add, mean)\n";
+
+TEST(c_sizes_that_vary_are_parameters) {
+    const char *text = compiled(adding, NULL);
+    CHECK_HAS(text,
+              "int m_run(const struct m_weights *w, void *arena, ptrdiff_t s0, ptrdiff_t s1,\n");
+    CHECK_HAS(text, "    if (s1 < M_S1_MIN || s1 > M_S1_MAX)\n        return 2;\n");
+    CHECK_HAS(text, "    const ptrdiff_t s0 = c->s0;\n    const ptrdiff_t s1 = c->s1;\n");
+    CHECK_HAS(text, "for (int64_t i = 0; i < s0; i++) {\n");
+    CHECK_HAS(text, "[i * s1 + j]");
+    CHECK_HAS(text, "/ ((double)(s1)))");
+    CHECK_HAS(text, "-> f32[s0]");
+}
+
+TEST(c_sizes_can_be_given_and_narrowed) {
+    const char *text = compiled(adding, "s0=3 s1=2:9");
+    CHECK_HAS(text, "int m_run(const struct m_weights *w, void *arena, ptrdiff_t s1,\n");
+    CHECK_HAS(text, "for (int64_t i = 0; i < 3; i++) {\n");
+    CHECK(!strstr(text, "s0"));
+    text = compiled(adding, "s0=3,s1=5");
+    CHECK_HAS(text, "int m_run(const struct m_weights *w, void *arena,\n");
+    CHECK(!compiled(adding, "s0=41"));
+    CHECK_ERROR("the program takes s0 from 1 to 40");
+    CHECK(!compiled(adding, "s7=4"));
+    CHECK_ERROR(
+        "'s7=4' is no size or range of sizes like s0=8 or s0=2:64; sizes that vary: s0, s1");
+    CHECK(!compiled(adding, "s0=4:2"));
+    CHECK(!cfx_ok());
+    cfx_error_clear();
+}
+
+/* The text of a file; scope. */
+static const char *text_of(const char *path) {
+    cfx__text t = {0};
+    char part[4096];
+    FILE *file = fopen(path, "rb");
+    for (size_t n; file && (n = fread(part, 1, sizeof part, file)) > 0;)
+        cfx__text_add(&t, part, n);
+    if (file)
+        fclose(file);
+    return cfx__text_take(&t);
+}
+
+TEST(c_headers_tell_ranges_and_shapes_of_sizes) {
+    const char *path = test_path("sizes.c");
+    CHECK(cfx_compile_c(program_of(adding), &(cfx_compile_options){.name = "m"}, path));
+    const char *text = text_of(test_path("sizes.h"));
+    CHECK_HAS(text, "#define M_S0_MIN 1\n#define M_S0_MAX 40\n");
+    CHECK_HAS(text,
+              "#define M_S1_MIN 2\n#define M_S1_MAX 64 /* chosen: the program has no end */\n");
+    CHECK_HAS(text, "#define M_X_SHAPE(s0, s1) {(s0), (s1)} /* f32[s0, s1] */\n"
+                    "#define M_X_COUNT(s0, s1) ((s0) * (s1))\n");
+    test_unlink("sizes.c");
+    test_unlink("sizes.h");
+}
+
+/* Symbols may have any name: theirs in the text is none of C's or of the text's own. */
+TEST(c_sizes_have_names_of_their_own) {
+    cfx_program *p = program_of(HEAD "x: \"f32[while, out]\"):\n"
+                                     "        relu = torch.ops.aten.relu.default(x)\n"
+                                     "        return (relu,)\n");
+    const char *text = cfx_compile_text(p, &(cfx_compile_options){.name = "m"});
+    CHECK_HAS(text, "ptrdiff_t size_while, ptrdiff_t size_out,\n");
+    CHECK_STR(cfx__c_identifier("s12"), "s12_");
+}
+
+TEST(c_texts_differ_in_numbers_alone_or_not) {
+    CHECK(!cfx__c_apart("    /* a: b */\n x[i * 12 + 3]", "    /* a: b */\n x[i * 7 + 300]"));
+    CHECK_STR(cfx__c_apart("    /* a: b */\n x[i * 12]", "    /* a: b */\n x[i]"), "a");
+    CHECK_STR(cfx__c_apart("x 1.0f", "x 1.0"), "the program");
+    CHECK_STR(cfx__c_apart("x1 2", "x2 2"), "the program");
+}
+
+/* What is written for points of two sizes, merged. */
+static const char *merged(const char *const *texts, const int64_t (*at)[2], int n) {
+    cfx__c c = {.program = program_of(HEAD "x: \"f32[s0, s1]\"):\n        return (x,)\n"),
+                .nsizes = 2,
+                .nvary = 2,
+                .sizes = {{.symbol = "s0", .name = "s0"}, {.symbol = "s1", .name = "s1"}}};
+    cfx__c_take takes[CFX__C_TAKES];
+    const cfx__c_take *all[CFX__C_TAKES];
+    for (int i = 0; i < n; i++) {
+        takes[i] = (cfx__c_take){.at = {at[i][0], at[i][1]}, .text = texts[i]};
+        all[i] = &takes[i];
+    }
+    const bool fine = cfx__c_merge(&c, n, all);
+    const char *text = fine ? cfx__text_format("%s", c.out.data) : c.problems.data[0];
+    VEC_FREE(c.problems);
+    cfx__text_release(&c.out);
+    cfx__arena_release(&c.memory);
+    return text;
+}
+
+TEST(c_numbers_become_expressions_of_sizes) {
+    static const int64_t at[][2] = {{40, 64}, {7, 11}, {13, 5}, {29, 17}, {11, 31}};
+    const char *texts[5];
+    static const struct {
+        const char *form, *is;
+        int64_t a, b, ab, c;
+    } cases[] = {{"i < %lld;", "i < s0 * s1 * 12;", 0, 0, 12, 0},
+                 {"x[i * %lld]", "x[i * (s0 * 3 - 3)]", 3, 0, 0, -3},
+                 {"i / %lld %% 2", "i / (s0 * s1) % 2", 0, 0, 1, 0},
+                 {"memcpy(a, b, %lld * sizeof *a)", "memcpy(a, b, (size_t)(s1 * 4) * sizeof *a)", 0,
+                  4, 0, 0},
+                 {"(c->arena + %lld)", "(c->arena + 2688)", 2, 2, 1, 48},
+                 {"f(%lld, 3)", "f(s1 + s0 + 2, 3)", 1, 1, 0, 2},
+                 {"/ %lld.0", "/ ((double)(s0 + 1))", 1, 0, 0, 1}};
+    for (int k = 0; k < COUNT(cases); k++) {
+        for (int i = 0; i < 5; i++)
+            texts[i] = cfx__text_format(
+                cases[k].form, (long long)(cases[k].a * at[i][0] + cases[k].b * at[i][1] +
+                                           cases[k].ab * at[i][0] * at[i][1] + cases[k].c));
+        if (k == 4)
+            texts[0] = "(c->arena + 2688)"; /* the place at the largest sizes */
+        CHECK_STR(merged(texts, at, 5), cases[k].is);
+    }
+    for (int i = 0; i < 5; i++)
+        texts[i] = cfx__text_format("    /* a: b */\n%lld", (long long)(at[i][0] * at[i][0] % 19));
+    CHECK_HAS(merged(texts, at, 5),
+              "a: a number that is 4 at one size and 11 at another has no form");
+}

@@ -1,0 +1,361 @@
+/* A program at given inputs: its ports, its plan written out, its results. Start at cfx__c_write.
+ */
+#include <math.h>
+
+#include <cfx/ops.h>
+#include <cfx/pack.h>
+
+#include "compile.h"
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+/* Tensors in one piece, as callers of the C function pass them. */
+static cfx_value contiguous(cfx_value v) {
+    return v.tag == CFX_TAG_TENSOR ? cfx_tensor_value(cfx__tensor_contiguous(cfx_as_tensor(v))) : v;
+}
+
+/* What placeholders take, of the caller's inputs in flattened order; scope. */
+static cfx_value inputs_of(cfx_program *p, const cfx_list *flat) {
+    cfx_value whole = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < flat->len; i++)
+        cfx_list_append(cfx_as_list(whole), contiguous(flat->items[i]));
+    if (!cfx_ok())
+        return cfx_bad();
+    return cfx_program_inputs_from((cfx_site){0}, p,
+                                   (cfx_args){(int)flat->len, cfx_as_list(whole)->items, NULL});
+}
+
+/* ---- ports ----------------------------------------------------------------------------------- */
+
+static cfx__c_port port_of(cfx__c *c, const char *space, const char *name, const cfx_tensor *t) {
+    cfx__c_port p = {.name = cfx__c_unique(&c->names, space, name),
+                     .dtype = (cfx_dtype)t->dtype,
+                     .ndim = t->ndim,
+                     .count = t->numel,
+                     .sample = cfx_bad()};
+    int64_t *shape = cfx__arena_alloc(&c->memory, (size_t)t->ndim * sizeof *shape + 1);
+    p.shape = t->ndim ? memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape) : shape;
+    return p;
+}
+
+static int add_port(cfx__c *c, cfx__c_ports *ports, cfx__c_port p) {
+    cfx__c_port *more = cfx__arena_alloc(&c->memory, (size_t)(ports->n + 1) * sizeof *more);
+    if (ports->n)
+        memcpy(more, ports->of, (size_t)ports->n * sizeof *more);
+    more[ports->n] = p;
+    ports->of = more;
+    return ports->n++;
+}
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+static void find_ports(cfx__c_job *w) {
+    cfx__c *c = &w->c;
+    const cfx_program *p = c->program;
+    const cfx_list *in = cfx_as_list(w->inputs);
+    for (int i = 0; i < p->noutputs; i++) {
+        const int to = cfx__program_written(p, &p->outputs[i]);
+        if (to >= 0 && p->inputs[to].kind != CFX_IN_USER)
+            w->kept[to] = true;
+    }
+    for (int i = 0; i < p->ninputs; i++) {
+        const cfx_input_spec *s = &p->inputs[i];
+        const cfx_value v = in->items[i];
+        w->state[i] = -1;
+        if (v.tag != CFX_TAG_TENSOR || (s->kind != CFX_IN_USER && !w->kept[i]))
+            continue;
+        if (s->kind == CFX_IN_USER) {
+            const cfx__c_port port = port_of(c, "ports", s->name, cfx_as_tensor(v));
+            w->state[i] = add_port(c, &c->inputs, port);
+        } else {
+            cfx__c_port port =
+                port_of(c, "states", s->target ? s->target : s->name, cfx_as_tensor(v));
+            port.sample = v;
+            const cfx__c_ref *first = cfx__c_constant(c, cfx_as_tensor(v), port.name);
+            port.first = first ? first->name : port.name;
+            w->state[i] = add_port(c, &c->states, port);
+        }
+    }
+}
+
+static cfx_execution execution_of(cfx__c_job *w, bool *constant, cfx_args args) {
+    const cfx_program *p = w->c.program;
+    for (int i = 0; i < p->ninputs; i++)
+        constant[i] = p->inputs[i].kind != CFX_IN_USER && !w->kept[i];
+    return (cfx_execution){.at = CFX_HERE,
+                           .module = p->module,
+                           .graph = p->module->graph,
+                           .inputs = args,
+                           .constant = constant};
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+typedef struct {
+    cfx__c_ref to;
+    int slot, item;
+} result;
+
+/* The slot that makes the memory of slot s as it is; -1 where that is a look into another's. */
+static int maker(const cfx__plan *p, int s) {
+    while (p->kernels[s].kind == CFX__PLAN_PASS)
+        s = p->kernels[s].x;
+    return s;
+}
+
+static bool is_made_here(const cfx__plan *p, int s) {
+    const cfx__plan_kernel *k = &p->kernels[s];
+    return (k->kind == CFX__PLAN_CALL || k->kind == CFX__PLAN_LAYER || k->kind == CFX__PLAN_LOOP ||
+            k->kind == CFX__PLAN_JOIN || (k->kind == CFX__PLAN_NONE && k->stored)) &&
+           p->given[s].tag == CFX_TAG_TENSOR && p->offset[s] < 0;
+}
+
+static cfx__c_ref port_ref(cfx__c_where where, int number, const cfx__c_port *p, cfx__c *c) {
+    int64_t *stride = cfx__arena_alloc(&c->memory, (size_t)p->ndim * sizeof *stride + 1);
+    cfx__strides_contiguous(p->ndim, p->shape, stride);
+    return (cfx__c_ref){.where = where,
+                        .number = number,
+                        .dtype = p->dtype,
+                        .ndim = p->ndim,
+                        .shape = p->shape,
+                        .stride = stride,
+                        .name = p->name};
+}
+
+static void put_refs(cfx__c_unit *u, int slot, cfx__c_ref r) {
+    cfx__c_ref *one = cfx__arena_alloc(&u->c->memory, sizeof *one);
+    *one = r;
+    u->refs[slot] = (cfx__c_refs){1, one};
+}
+
+/* A result as a tensor: numbers, as sizes are, have no dims. */
+static cfx_value as_tensor(cfx_value v) {
+    return cfx_is_number(v) ? cfx_tensor_value(cfx_tensor_from_value(v)) : v;
+}
+
+/* The value that item i of the results is, fake or constant; scope. */
+static cfx_value result_at(const cfx__plan *p, const cfx_list *items, int64_t i) {
+    const cfx_value v = items->items[i];
+    if (v.tag != CFX_TAG_NODE)
+        return as_tensor(v);
+    return as_tensor(cfx_is_bad(p->constants[v.spare]) ? p->wanted[v.spare]
+                                                       : p->constants[v.spare]);
+}
+
+/* Whether item i is a tensor for the caller, and not what the program keeps. */
+static bool is_result(const cfx__c_job *w, const cfx_list *items, int64_t i) {
+    const cfx_program *p = w->c.program;
+    return result_at(w->plan, items, i).tag == CFX_TAG_TENSOR &&
+           cfx__program_written(p, &p->outputs[i]) < 0;
+}
+
+/* What the caller gets: the values of the output node that are results, and those that are kept. */
+static void find_results(cfx__c_job *w) {
+    cfx__c *c = &w->c;
+    const cfx__plan *p = w->plan;
+    const cfx_program *program = c->program;
+    const cfx_list *items = NULL;
+    for (int k = 0; k < p->n; k++)
+        if (p->kernels[k].kind == CFX__PLAN_OUTPUT) {
+            const cfx_value v = cfx_as_list(p->kernels[k].step->args)->items[0];
+            items = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE ? cfx_as_list(v) : NULL;
+        }
+    int own = -(int)c->taps.len; /* results that are no taps */
+    for (int64_t i = 0; items && i < items->len && i < program->noutputs; i++)
+        own += is_result(w, items, i);
+    for (int64_t i = 0; items && i < items->len && i < program->noutputs; i++) {
+        const cfx_value v = items->items[i], is = result_at(p, items, i);
+        if (!is_result(w, items, i))
+            continue;
+        const int tap = c->outputs.n - own;
+        const char *name = tap >= 0 ? c->taps.data[tap] : cfx__text_format("out%d", c->outputs.n);
+        cfx__c_port port = port_of(c, "ports", name, cfx_as_tensor(is));
+        const int number = add_port(c, &c->outputs, port);
+        if (v.tag != CFX_TAG_NODE || !cfx_is_bad(p->constants[v.spare]))
+            continue;
+        const int s = maker(p, (int)v.spare);
+        if (is_made_here(p, s) && !w->unit.refs[s].n) {
+            cfx__c_ref r = port_ref(CFX__C_OUTPUT, number, &port, c);
+            if (cfx__plan_lies_like(cfx__plan_made(p, s), cfx_as_tensor(is)) &&
+                cfx__tensor_is_contiguous(cfx__plan_made(p, s)))
+                put_refs(&w->unit, s, r);
+        }
+    }
+}
+
+/* Copies results that were not made where they are wanted, then what is kept. */
+static void put_results(cfx__c_job *w) {
+    cfx__c *c = &w->c;
+    const cfx__plan *p = w->plan;
+    const cfx_program *program = c->program;
+    const cfx_list *items = cfx_as_list(cfx_as_list(p->kernels[p->n - 1].step->args)->items[0]);
+    int number = 0;
+    for (int64_t i = 0; i < items->len && i < program->noutputs; i++) {
+        const cfx_value v = items->items[i], is = result_at(p, items, i);
+        const int to = cfx__program_written(program, &program->outputs[i]);
+        if (is.tag != CFX_TAG_TENSOR)
+            continue;
+        w->unit.slot = v.tag == CFX_TAG_NODE ? (int)v.spare : -1;
+        cfx__c_ref r;
+        if (to < 0)
+            r = port_ref(CFX__C_OUTPUT, number, &c->outputs.of[number], c), number++;
+        else if (program->inputs[to].kind == CFX_IN_USER) {
+            cfx__c_refuse(&w->unit, "is written to input %s, which is the caller's",
+                          program->inputs[to].name);
+            continue;
+        } else
+            r = port_ref(CFX__C_STATE, w->state[to], &c->states.of[w->state[to]], c);
+        const cfx__c_ref *from = cfx__c_arg(&w->unit, v);
+        const cfx_value known = cfx__c_known(&w->unit, v);
+        if (cfx_is_number(known)) { /* in the text, where it may follow from sizes */
+            cfx__c_line(c, "c->%s[0] = %s;", r.name, cfx__c_element(cfx_as_tensor(is), 0));
+            continue;
+        }
+        if (!from) {
+            cfx__c_refuse(&w->unit, "is a result that has no place");
+            continue;
+        }
+        if (from->where == r.where && from->number == r.number)
+            continue;
+        cfx__c_line(c, "/* %s */", cfx__c_comment(r.name));
+        cfx__c_copy(c, &r, from);
+    }
+}
+
+bool cfx__c_samples(cfx__c_job *w, const cfx_list *sample) {
+    cfx__c *c = &w->c;
+    const cfx_value inputs = inputs_of(c->program, sample);
+    const cfx_value v = cfx_is_bad(inputs) ? inputs
+                                           : cfx__program_execute((cfx_site){0}, c->program,
+                                                                  &cfx_interpreter, NULL, inputs);
+    const bool several = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
+    int number = 0;
+    for (int i = 0; several && i < c->program->ninputs; i++)
+        if (c->program->inputs[i].kind == CFX_IN_USER && w->state[i] >= 0)
+            c->inputs.of[w->state[i]].sample = cfx_as_list(inputs)->items[i];
+    for (int64_t i = 0; several && i < cfx_as_list(v)->len && i < c->program->noutputs; i++) {
+        const cfx_value item = as_tensor(cfx_as_list(v)->items[i]);
+        if (item.tag == CFX_TAG_TENSOR && number < c->outputs.n &&
+            cfx__program_written(c->program, &c->program->outputs[i]) < 0)
+            c->outputs.of[number++].sample = item;
+    }
+    return !cfx_is_bad(v);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static void write_plan(cfx__c_job *w) {
+    cfx__c *c = &w->c;
+    const cfx__plan *p = w->plan;
+    const cfx_list *in = cfx_as_list(w->inputs);
+    w->unit = (cfx__c_unit){.c = c, .plan = p, .base = 0};
+    w->unit.refs = cfx__arena_alloc(&c->memory, (size_t)p->n * sizeof *w->unit.refs);
+    c->arena = (p->room_bytes + 63) / 64 * 64;
+    for (int k = 0; k < p->n; k++) {
+        const cfx__plan_kernel *kernel = &p->kernels[k];
+        if (kernel->kind != CFX__PLAN_INPUT || !cfx_is_bad(p->constants[k]))
+            continue;
+        const int i = kernel->input;
+        const bool user = c->program->inputs[i].kind == CFX_IN_USER;
+        if (in->items[i].tag == CFX_TAG_TENSOR && w->state[i] >= 0)
+            put_refs(&w->unit, k,
+                     port_ref(user ? CFX__C_INPUT : CFX__C_STATE, w->state[i],
+                              user ? &c->inputs.of[w->state[i]] : &c->states.of[w->state[i]], c));
+    }
+    find_results(w);
+    cfx__c_place(&w->unit);
+    cfx__c_unit_put(&w->unit);
+    cfx__c_open(c, "static void %s_results(const struct %s_call *c)", c->name, c->name);
+    cfx__c_line(c, "(void)c;");
+    put_results(w);
+    cfx__c_close(c);
+    c->scratch_at = c->arena;
+    c->arena += c->scratch;
+}
+
+void cfx__c_fail(const cfx__c *c) {
+    cfx__text t = {0};
+    cfx__text_printf(&t, "%s cannot be compiled:", "the program");
+    for (size_t i = 0; i < c->problems.len && i < 50; i++)
+        cfx__text_printf(&t, "\n  %s", c->problems.data[i]);
+    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "%s", cfx__text_take(&t));
+}
+
+/* Whether a node picks by a mask, so that the size of what it gives depends on data. */
+static bool picks_by_mask(const cfx_node *n) {
+    const cfx_value list = n->target.op == &cfx_op_index_Tensor ? cfx_at(n->args, 1) : cfx_none();
+    for (int64_t i = 0; list.tag == CFX_TAG_LIST && i < cfx_as_list(list)->len; i++) {
+        const cfx_value item = cfx_as_list(list)->items[i];
+        const cfx_value is =
+            item.tag == CFX_TAG_NODE ? cfx_node_get_meta(cfx_as_node(item), "val") : cfx_none();
+        if (is.tag == CFX_TAG_TENSOR && cfx_as_tensor(is)->dtype == CFX_BOOL)
+            return true;
+    }
+    return false;
+}
+
+/* A program without a plan: says which nodes there are none for, else what was said of it. */
+static void find_reasons(cfx__c *c) {
+    const char *said =
+        cfx_ok() ? "it has no plan" : cfx__text_format("%s", cfx_error_last()->message);
+    cfx_each_node(c->program->module->graph, n) {
+        cfx_op *op = n->op == CFX_CALL_FUNCTION ? n->target.op : NULL;
+        const char *why = op ? cfx__c_reason(op) : NULL;
+        if (op && !why && picks_by_mask(n))
+            why = "picks by a mask: its size depends on data";
+        if (why) {
+            const char *problem = cfx__text_format("%s: %s %s", n->name, cfx_op_name(op), why);
+            VEC_PUSH(c->problems, problem);
+        }
+    }
+    if (!c->problems.len)
+        VEC_PUSH(c->problems, said);
+    if (!cfx_ok())
+        cfx__error_forgive();
+    cfx__c_fail(c);
+}
+
+bool cfx__c_write(cfx__c_job *w, const cfx_list *flat) {
+    cfx__c *c = &w->c;
+    w->inputs = inputs_of(c->program, flat);
+    if (cfx_is_bad(w->inputs))
+        return false;
+    const int n = c->program->ninputs;
+    w->kept = cfx__arena_alloc(&c->memory, (size_t)n + 1);
+    w->state = cfx__arena_alloc(&c->memory, (size_t)n * sizeof *w->state + 1);
+    bool *constant = cfx__arena_alloc(&c->memory, (size_t)n + 1);
+    find_ports(w);
+    const cfx_execution e =
+        execution_of(w, constant, (cfx_args){n, cfx_as_list(w->inputs)->items, NULL});
+    cfx__plan *plan = cfx__plan_make(&cfx__plan_c, &e);
+    if (!plan) {
+        find_reasons(c);
+        return false;
+    }
+    w->plan = plan;
+    write_plan(w);
+    if (c->problems.len)
+        cfx__c_fail(c);
+    return cfx_ok();
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+void cfx__c_job_end(cfx__c_job *w) {
+    VEC_FREE(w->c.rooms);
+    VEC_FREE(w->c.taps);
+    for (size_t i = 0; i < w->c.blocks.len; i++)
+        cfx__free(w->c.blocks.data[i]);
+    VEC_FREE(w->c.blocks);
+    cfx_drop((void *)w->plan);
+    for (size_t i = 0; i < w->c.plans.len; i++)
+        cfx_drop(w->c.plans.data[i]);
+    VEC_FREE(w->c.plans);
+    VEC_FREE(w->c.weights);
+    VEC_FREE(w->c.problems);
+    cfx__text_release(&w->c.out);
+    cfx__text_release(&w->c.helpers);
+    cfx__map_release(&w->c.names);
+    cfx__map_release(&w->c.helped);
+    cfx__arena_release(&w->c.memory);
+}
