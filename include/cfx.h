@@ -36,6 +36,7 @@
 #include <cfx/watch.h>
 #include <cfx/graph.h>
 #include <cfx/compile.h>
+#include <cfx/cuda.h>
 #include <cfx/program.h>
 #include <cfx/cost.h>
 #include <cfx/pair.h>

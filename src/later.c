@@ -1,6 +1,9 @@
 /* The table of what earlier rooms ask of later ones: see value/later.h. */
 #include "value/later.h"
 
+#include <cfx/cuda.h>
+
+#include "cuda/device.h"
 #include "dispatch/dispatch.h"
 #include "grad/grad.h"
 #include "graph/graph.h"
@@ -25,5 +28,7 @@ const cfx__later cfx__later_rooms = {
     .read_size = cfx__mark_read_size,
     .may_read = cfx__mark_may_read,
     .autograd = cfx__grad_call,
+    .to_card = cfx__cuda_copy_of,
+    .card_executor = cfx_cuda_executor,
     .executor = &cfx_planner,
 };

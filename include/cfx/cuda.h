@@ -1,0 +1,31 @@
+/* Cards: programs and tensors on NVIDIA's GPUs.
+ *
+ * CUDA is looked for when a card is first asked for; where it cannot be had, that is an error of
+ * the call, and everything else goes on. docs/GPU.md says what runs there, and how. */
+#ifndef CFX_CUDA_H
+#define CFX_CUDA_H
+
+#include <cfx/run.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How many cards there are; 0 where there is no driver. */
+CFX_API int cfx_cuda_count(void);
+/* "NVIDIA H200, 9.0": what card n is; NULL, with an error, where there is none. Scope. */
+CFX_API const char *cfx_cuda_name(int n);
+/* The executor that runs plans on card n, to be chosen with cfx_set_executor or given to a run:
+ * what the card has no form for runs on the host, between copies. NULL, with an error, where there
+ * is no such card. */
+CFX_API const cfx_executor *cfx_cuda_executor(int n);
+
+/* Where a program runs from now on, unless a run names an executor: "cpu", "cuda", "cuda:1". Its
+ * weights go to a card when it first runs there, and what it gives stays there. False, with an
+ * error, where there is no such device. */
+CFX_API bool cfx_program_to(cfx_program *p, const char *device);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

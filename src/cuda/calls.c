@@ -1,0 +1,118 @@
+/* Calls that are others under another name, or a few of them: what the writer of C has taken apart
+ * in the program before it plans it. */
+#include <cfx/ops.h>
+
+#include "../compile/calls.h"
+#include "../compile/layers.h"
+#include "plan.h"
+
+/* ---- other names ----------------------------------------------------------------------------- */
+
+static const struct {
+    const cfx_op *op;
+    cfx_op *is; /* with the same arguments */
+} names[] = {{&cfx_op___and___Tensor, &cfx_op_bitwise_and_Tensor},
+             {&cfx_op___or___Tensor, &cfx_op_bitwise_or_Tensor},
+             {&cfx_op___xor___Tensor, &cfx_op_bitwise_xor_Tensor},
+             {&cfx_op_min_other, &cfx_op_minimum},
+             {&cfx_op_max_other, &cfx_op_maximum}};
+
+/* stack(tensors, dim): each is the part of the result at its number. */
+static void put_stack(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    const cfx_list *parts = cfx_as_list(k->step->bound[0]);
+    const cfx__c_ref *out = cfx__c_slot(u, u->slot)->refs;
+    const int dim = cfx__c_dim(k->step->bound[1], out->ndim);
+    for (int64_t i = 0; i < parts->len; i++) {
+        const cfx__c_ref *part = cfx__c_arg(u, parts->items[i]);
+        int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
+        int n = 0;
+        for (int d = 0; d < out->ndim; d++)
+            if (d != dim) {
+                shape[n] = out->shape[d];
+                stride[n++] = out->stride[d];
+            }
+        if (!part || part->ndim != n) {
+            cfx__c_refuse(u, "stacks what has no place");
+            return;
+        }
+        cfx__c_ref *to = cfx__c_ref_like(u->c, out, n, shape, stride);
+        to->at += i * out->stride[dim];
+        cfx__c_copy(u->c, to, part);
+    }
+}
+
+/* type_as(x, other), lift_fresh_copy(x): x again, perhaps in another dtype. */
+static void put_again(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    const cfx__c_ref *x = cfx__c_arg(u, k->step->bound[0]);
+    if (x && cfx__c_slot(u, u->slot)->n == 1)
+        cfx__c_copy(u->c, cfx__c_slot(u, u->slot)->refs, x);
+    else
+        cfx__c_refuse(u, "copies what has no place");
+}
+
+bool cfx__cuda_put_call(cfx__c_unit *u, int slot) {
+    const cfx__plan_kernel *k = &u->plan->kernels[slot];
+    u->slot = slot;
+    if (k->kind != CFX__PLAN_CALL)
+        return false;
+    for (int i = 0; i < COUNT(names); i++)
+        if (names[i].op == k->op) {
+            cfx__plan_kernel other = *k;
+            other.op = names[i].is;
+            cfx__c_call(u, &other);
+            return true;
+        }
+    if (k->op == &cfx_op_stack && cfx__c_slot(u, slot)->n == 1)
+        put_stack(u, k);
+    else if (k->op == &cfx_op_type_as || k->op == &cfx_op_lift_fresh_copy)
+        put_again(u, k);
+    else
+        return false;
+    return true;
+}
+
+/* ---- matmul ---------------------------------------------------------------------------------- */
+
+/* The dims before the last two as one, where they lie so. */
+static const cfx__c_ref *three(cfx__c *c, const cfx__c_ref *r) {
+    const int nd = r->ndim;
+    int64_t shape[] = {1, r->shape[nd - 2], r->shape[nd - 1]};
+    int64_t stride[] = {0, r->stride[nd - 2], r->stride[nd - 1]};
+    for (int i = nd - 3; i >= 0; i--) {
+        if (r->shape[i] == 1)
+            continue;
+        if (shape[0] == 1)
+            stride[0] = r->stride[i];
+        else if (r->stride[i] != stride[0] * shape[0])
+            return NULL;
+        shape[0] *= r->shape[i];
+    }
+    return cfx__c_ref_like(c, r, 3, shape, stride);
+}
+
+/* A matrix for all, or the same number of them on both sides. */
+static const cfx_op *matmul(cfx__c_unit *u, const cfx__plan_kernel *kernel, cfx__c_work *k) {
+    const cfx__c_ref *x = cfx__c_arg(u, kernel->step->bound[0]);
+    const cfx__c_ref *w = cfx__c_arg(u, kernel->step->bound[1]);
+    const cfx__c_refs *out = cfx__c_slot(u, u->slot);
+    if (!x || !w || out->n != 1 || x->ndim < 2 || w->ndim < 2 || out->refs->ndim < 2)
+        return NULL;
+    *k = (cfx__c_work){.u = u, .c = u->c, .args = kernel->step->bound, .alpha = 1, .beta = 1};
+    k->x = x, k->w = w, k->out = out->refs;
+    if (w->ndim == 2)
+        return &cfx_op_mm;
+    for (int i = 0; i < x->ndim - 2; i++)
+        if (x->ndim != w->ndim || x->shape[i] != w->shape[i])
+            return NULL;
+    k->x = three(u->c, x), k->w = three(u->c, w), k->out = three(u->c, out->refs);
+    return k->x && k->w && k->out ? &cfx_op_bmm : NULL;
+}
+
+const cfx_op *cfx__cuda_work_of(cfx__cuda_making *m, int slot, cfx__c_work *k) {
+    cfx__c_unit *u = &m->unit;
+    const cfx__plan_kernel *kernel = &u->plan->kernels[slot];
+    u->slot = slot;
+    if (kernel->kind == CFX__PLAN_CALL && kernel->op == &cfx_op_matmul)
+        return matmul(u, kernel, k);
+    return cfx__c_work_of(u, slot, k);
+}

@@ -1,0 +1,139 @@
+/* Two ways to do the same, a kernel of ours and a library's: both are run, and the faster one is
+ * taken. What was found is kept on the disk, so that later processes take the same way and give the
+ * same bits. Start at cfx__cuda_decide. */
+#include "plan.h"
+
+enum { ROUNDS = 10 };
+enum { RELAXED = 2 }; /* other threads may call the driver meanwhile */
+
+static bool start_all(cfx__cuda_plan *p, int from, int to) {
+    for (int i = from; i < to; i++)
+        if (!cfx__cuda_start(p, &p->steps.data[i]))
+            return false;
+    return true;
+}
+
+/* Some rounds of steps as a graph, which is how they will run: what the host takes to start them
+ * does not count. NULL: none can be made. */
+static void *rounds_of(cfx__cuda_plan *p, int from, int to) {
+    cfx__cuda_device *d = p->device;
+    void *graph = NULL, *ready = NULL;
+    bool fine = true;
+    if (d->driver->capture_begin(d->stream, RELAXED))
+        return NULL;
+    for (int i = 0; i < ROUNDS && fine; i++)
+        fine = start_all(p, from, to);
+    if (!d->driver->capture_end(d->stream, &graph) && fine && graph &&
+        d->driver->graph_make(&ready, graph, 0))
+        ready = NULL;
+    if (graph)
+        d->driver->graph_free(graph);
+    return ready;
+}
+
+/* Milliseconds of some rounds of steps; below 0, with an error, where they fail. */
+static float time_of(cfx__cuda_plan *p, int from, int to, void *const *event) {
+    cfx__cuda_device *d = p->device;
+    float ms = -1;
+    if (!start_all(p, from, to) || !cfx__cuda_wait(d))
+        return -1;
+    void *rounds = rounds_of(p, from, to);
+    if (!rounds)
+        return -1;
+    const bool fine =
+        cfx__cuda_done(d, d->driver->graph_launch(rounds, d->stream), "a trial") &&
+        cfx__cuda_done(d, d->driver->event_record(event[0], d->stream), "a trial") &&
+        cfx__cuda_done(d, d->driver->graph_launch(rounds, d->stream), "a trial") &&
+        cfx__cuda_done(d, d->driver->event_record(event[1], d->stream), "a trial") &&
+        cfx__cuda_wait(d) &&
+        cfx__cuda_done(d, d->driver->event_elapsed(&ms, event[0], event[1]), "a trial");
+    d->driver->graph_exec_free(rounds);
+    return fine ? ms : -1;
+}
+
+/* The same where a way that fails is none: below 0, without an error unless the card is lost. */
+static float tried(cfx__cuda_plan *p, int from, int to, void *const *event) {
+    const float ms = cfx_ok() ? time_of(p, from, to, event) : -1;
+    if (ms < 0 && !cfx_ok() && !p->device->lost)
+        cfx__error_forgive();
+    return ms;
+}
+
+/* What the first way is, in words: kernels with the numbers that they are given. Other plans have
+ * the same for the same sizes. */
+static const char *key_of(cfx__cuda_making *m, const cfx__cuda_contest *c, const int *call_of) {
+    cfx__text t = {0};
+    cfx__text_puts(&t, cfx__cuda_versions(m->p->device));
+    for (int i = c->a; i < c->c; i++) {
+        const cfx__cuda_step *s = &m->p->steps.data[i];
+        if (s->kind == CFX__CUDA_JOB) {
+            cfx__text_printf(&t, "%s\n", s->job->name);
+            continue;
+        }
+        cfx__text_printf(&t, "%s %u %u %u\n", s->function, s->grid[0], s->grid[1], s->grid[2]);
+        const cfx__cuda_called *called = call_of[i] >= 0 ? m->calls.data[call_of[i]] : NULL;
+        for (int k = 0; called && k < called->launch.nargs; k++)
+            if (called->launch.args[k].kind == CFX__CUDA_INTEGER)
+                cfx__text_printf(&t, "%lld ", (long long)called->launch.args[k].i);
+        if (called)
+            cfx__text_puts(&t, called->launch.defines);
+    }
+    return cfx__text_take(&t);
+}
+
+/* Whether the library's way is the faster one. */
+static bool is_slower(cfx__cuda_making *m, const cfx__cuda_contest *c, const char *key,
+                      void *const *event) {
+    size_t size = 0;
+    char *kept = cfx__cuda_recall(key, &size);
+    bool slower = kept && size == 1 && kept[0] == 'b';
+    if (!kept || size != 1) {
+        const float a = tried(m->p, c->a, c->b, event);
+        const float b = tried(m->p, c->b, c->c, event);
+        slower = b >= 0 && (a < 0 || b < a);
+        if (a >= 0 || b >= 0)
+            cfx__cuda_remember(key, slower ? "b" : "a", 1);
+    }
+    cfx__free(kept);
+    return slower;
+}
+
+/* Takes out steps that are left out. */
+static void close_up(cfx__cuda_plan *p) {
+    size_t n = 0;
+    for (size_t i = 0; i < p->steps.len; i++) {
+        if (p->steps.data[i].left_out)
+            cfx_drop(p->steps.data[i].job);
+        else
+            p->steps.data[n++] = p->steps.data[i];
+    }
+    p->steps.len = n;
+}
+
+bool cfx__cuda_decide(cfx__cuda_making *m) {
+    cfx__cuda_plan *p = m->p;
+    const cfx__cuda_driver *d = p->device->driver;
+    void *event[2] = {NULL, NULL};
+    cfx__map known = {0};
+    bool fine =
+        m->contests.len == 0 || (!d->event_create(&event[0], 0) && !d->event_create(&event[1], 0));
+    for (size_t i = 0; i < m->contests.len && fine; i++) {
+        const cfx__cuda_contest *c = &m->contests.data[i];
+        const char *key = key_of(m, c, m->call_of.data);
+        const char *who = cfx__map_get(&known, key);
+        if (!who) {
+            who = is_slower(m, c, key, event) ? "b" : "a";
+            cfx__map_set(&known, key, (void *)who);
+        }
+        fine = cfx_ok();
+        const bool first = *who == 'a';
+        for (int s = first ? c->b : c->a; s < (first ? c->c : c->b); s++)
+            p->steps.data[s].left_out = true;
+    }
+    for (int i = 0; i < 2; i++)
+        if (event[i])
+            d->event_destroy(event[i]);
+    cfx__map_release(&known);
+    close_up(p);
+    return fine && cfx_ok();
+}

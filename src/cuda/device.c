@@ -1,0 +1,215 @@
+/* Cards: opening, memory, copies. */
+#include "device.h"
+
+#include <pthread.h>
+
+enum { CARDS = 16 };
+
+enum { /* attributes of a device, as the driver numbers them */
+       PROCESSORS = 16,
+       MAJOR = 75,
+       MINOR = 76,
+       MANAGED = 83,
+       SHARED_OPTIN = 97
+};
+
+enum { ATTACH_GLOBAL = 1, NON_BLOCKING = 1 };
+
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t working[CARDS];
+static cfx__cuda_device cards[CARDS];
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static const char *words_of(const cfx__cuda_driver *driver, int answer) {
+    const char *text = NULL;
+    if (driver->error_text(answer, &text) || !text)
+        return cfx__text_format("error %d", answer);
+    return text;
+}
+
+/* Answers after which nothing of the context can be used any more. */
+static bool is_fatal(int answer) {
+    return answer == 46 || (answer >= 214 && answer <= 216) || answer == 220 ||
+           (answer >= 700 && answer <= 720);
+}
+
+bool cfx__cuda_done(cfx__cuda_device *d, int answer, const char *what) {
+    if (!answer)
+        return true;
+    d->lost |= is_fatal(answer);
+    cfx_fail(answer == CFX__CUDA_OUT_OF_MEMORY ? CFX_MEMORY_ERROR : CFX_RUNTIME_ERROR,
+             (cfx_site){0}, "%s failed on cuda:%d (%s): %s%s", what, d->number, d->name,
+             words_of(d->driver, answer), d->lost ? "; the card cannot be used any more" : "");
+    return false;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+int cfx__cuda_device_count(void) {
+    int n = 0;
+    const cfx__cuda_driver *driver = cfx_ok() ? cfx__cuda_driver_open() : NULL;
+    if (!driver) {
+        cfx__error_forgive();
+        return 0;
+    }
+    return driver->init(0) || driver->count(&n) ? 0 : n;
+}
+
+static int attribute(const cfx__cuda_device *d, int which) {
+    int v = 0;
+    return d->driver->attribute(&v, which, d->handle) ? 0 : v;
+}
+
+static bool fill_in(cfx__cuda_device *d) {
+    const cfx__cuda_driver *driver = d->driver;
+    int version = 0;
+    if (!cfx__cuda_done(d, driver->version(&version), "asking for the driver's version"))
+        return false;
+    if (version < 12000) {
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
+                 "the driver is of CUDA %d.%d; cfx needs that of 12.0 or newer", version / 1000,
+                 version % 1000 / 10);
+        return false;
+    }
+    if (!cfx__cuda_done(d, driver->get(&d->handle, d->number), "opening the card"))
+        return false;
+    driver->name(d->name, sizeof d->name, d->handle);
+    d->major = attribute(d, MAJOR);
+    d->minor = attribute(d, MINOR);
+    d->processors = attribute(d, PROCESSORS);
+    d->shared_most = attribute(d, SHARED_OPTIN);
+    if (d->major < 7 || !attribute(d, MANAGED)) {
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
+                 "cuda:%d (%s, %d.%d) is too old: cfx needs 7.0 or newer, and memory that both "
+                 "sides see",
+                 d->number, d->name, d->major, d->minor);
+        return false;
+    }
+    return cfx__cuda_done(d, driver->retain(&d->context, d->handle), "opening the card") &&
+           cfx__cuda_done(d, driver->set_current(d->context), "opening the card") &&
+           cfx__cuda_done(d, driver->stream_create(&d->stream, NON_BLOCKING), "making a stream");
+}
+
+static bool open_card(cfx__cuda_device *d, int n) {
+    *d = (cfx__cuda_device){.driver = cfx__cuda_driver_open(), .number = n};
+    int count = 0;
+    if (!d->driver)
+        return false;
+    const int answer = d->driver->init(0);
+    if (answer && answer != CFX__CUDA_NO_DEVICE) {
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "CUDA cannot be used here: %s",
+                 words_of(d->driver, answer));
+        return false;
+    }
+    if (!answer && d->driver->count(&count))
+        count = 0;
+    if (n >= count) {
+        if (count)
+            cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "there is no cuda:%d: cards here are 0 to %d",
+                     n, count - 1);
+        else
+            cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "there is no card that CUDA can use");
+        return false;
+    }
+    return fill_in(d);
+}
+
+cfx__cuda_device *cfx__cuda_device_open(int n) {
+    n = n < 0 ? 0 : n;
+    if (n >= CARDS) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "there is no cuda:%d", n);
+        return NULL;
+    }
+    pthread_mutex_lock(&opening);
+    cfx__cuda_device *d = &cards[n];
+    const bool stale = d->driver && d->driver != cfx__cuda_driver_open(); /* a test's, before */
+    bool fine = d->stream && !stale;
+    if (!fine) {
+        pthread_mutexattr_t own; /* a step of the host's may run a graph on the card */
+        pthread_mutexattr_init(&own);
+        pthread_mutexattr_settype(&own, PTHREAD_MUTEX_RECURSIVE);
+        pthread_mutex_init(&working[n], &own);
+        pthread_mutexattr_destroy(&own);
+        fine = open_card(d, n);
+        if (!fine)
+            d->stream = NULL;
+    }
+    pthread_mutex_unlock(&opening);
+    return fine ? d : NULL;
+}
+
+bool cfx__cuda_enter(cfx__cuda_device *d) {
+    if (d->lost) {
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
+                 "cuda:%d (%s) was lost to an error before; a new process can use it", d->number,
+                 d->name);
+        return false;
+    }
+    pthread_mutex_lock(&working[d->number]);
+    if (cfx__cuda_done(d, d->driver->set_current(d->context), "going to the card"))
+        return true;
+    pthread_mutex_unlock(&working[d->number]);
+    return false;
+}
+
+void cfx__cuda_leave(cfx__cuda_device *d) { pthread_mutex_unlock(&working[d->number]); }
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static bool is_allowed(const cfx__cuda_device *d, int64_t bytes) {
+    const size_t limit = cfx__ctx()->memory_limit;
+    if (!limit || (uint64_t)d->held + (uint64_t)bytes <= limit)
+        return true;
+    cfx_fail(CFX_MEMORY_ERROR, (cfx_site){0},
+             "the memory limit of %zu bytes is reached on cuda:%d: %lld are held, %lld more were "
+             "asked for",
+             limit, d->number, (long long)d->held, (long long)bytes);
+    return false;
+}
+
+static cfx__cuda_address taken(cfx__cuda_device *d, int answer, cfx__cuda_address at,
+                               int64_t bytes) {
+    if (!cfx__cuda_done(d, answer,
+                        cfx__text_format("asking for %lld bytes of memory", (long long)bytes)))
+        return 0;
+    __atomic_fetch_add(&d->held, bytes, __ATOMIC_RELAXED);
+    return at;
+}
+
+cfx__cuda_address cfx__cuda_alloc(cfx__cuda_device *d, int64_t bytes) {
+    cfx__cuda_address at = 0;
+    bytes = bytes ? bytes : 1;
+    if (!is_allowed(d, bytes))
+        return 0;
+    const int answer = d->driver->alloc(&at, (size_t)bytes);
+    return taken(d, answer, at, bytes);
+}
+
+cfx__cuda_address cfx__cuda_alloc_shared(cfx__cuda_device *d, int64_t bytes) {
+    cfx__cuda_address at = 0;
+    bytes = bytes ? bytes : 1;
+    if (!is_allowed(d, bytes))
+        return 0;
+    const int answer = d->driver->alloc_managed(&at, (size_t)bytes, ATTACH_GLOBAL);
+    return taken(d, answer, at, bytes);
+}
+
+void cfx__cuda_free(cfx__cuda_device *d, cfx__cuda_address at, int64_t bytes) {
+    if (!at)
+        return;
+    bytes = bytes ? bytes : 1;
+    d->driver->set_current(d->context);
+    d->driver->free(at);
+    __atomic_fetch_sub(&d->held, bytes, __ATOMIC_RELAXED);
+}
+
+bool cfx__cuda_copy(cfx__cuda_device *d, cfx__cuda_address to, cfx__cuda_address from,
+                    int64_t bytes) {
+    return !bytes ||
+           cfx__cuda_done(d, d->driver->copy(to, from, (size_t)bytes, d->stream), "a copy");
+}
+
+bool cfx__cuda_wait(cfx__cuda_device *d) {
+    return cfx__cuda_done(d, d->driver->stream_wait(d->stream), "a kernel");
+}

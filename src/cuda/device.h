@@ -1,0 +1,80 @@
+/* device: a card, its memory and the code on it.
+ *
+ * Invariant: a card is opened once in a process and stays open; one thread at a time works on it
+ * (cfx__cuda_enter). What the driver answers is looked at everywhere, and what it refuses is an
+ * error with its own words. Bytes held on the card are counted and bounded by the memory limit. */
+#ifndef CFX__CUDA_DEVICE_H
+#define CFX__CUDA_DEVICE_H
+
+#include "../tensor/tensor.h"
+#include "driver.h"
+
+typedef struct cfx__cuda_device {
+    const cfx__cuda_driver *driver;
+    int number, handle;
+    char name[128];
+    int major, minor; /* what it can compute: 9.0 */
+    int processors;   /* that run blocks */
+    int shared_most;  /* bytes of shared memory that a block may ask for */
+    void *context, *stream;
+    int64_t held;     /* bytes */
+    void *blas, *dnn; /* handles of the libraries; NULL: not there, or not asked for yet */
+    bool lost;        /* a kernel failed in a way that ends the context */
+} cfx__cuda_device;
+
+/* Card number n; NULL, with an error, where there is none. */
+cfx__cuda_device *cfx__cuda_device_open(int n);
+/* How many cards there are; 0, without an error, where there is no driver. */
+int cfx__cuda_device_count(void);
+/* Work on a card begins, for this thread alone, and ends. False, with an error, where it is lost.
+ */
+bool cfx__cuda_enter(cfx__cuda_device *d);
+void cfx__cuda_leave(cfx__cuda_device *d);
+/* Whether an answer of the driver's is good; else an error that says what failed. */
+bool cfx__cuda_done(cfx__cuda_device *d, int answer, const char *what);
+
+/* Memory on the card, and memory that both sides see at one address; 0, with an error, where there
+ * is not enough. Freed by the first. */
+cfx__cuda_address cfx__cuda_alloc(cfx__cuda_device *d, int64_t bytes);
+cfx__cuda_address cfx__cuda_alloc_shared(cfx__cuda_device *d, int64_t bytes);
+void cfx__cuda_free(cfx__cuda_device *d, cfx__cuda_address at, int64_t bytes);
+/* Copies, in the order of the stream; what is on the host has to stay until the stream is waited
+ * for. */
+bool cfx__cuda_copy(cfx__cuda_device *d, cfx__cuda_address to, cfx__cuda_address from,
+                    int64_t bytes);
+bool cfx__cuda_wait(cfx__cuda_device *d);
+
+/* ---- tensors (tensor.c) ---------------------------------------------------------------------- */
+
+/* A tensor on the card; its memory can be read and written on the host too, once the stream has
+ * been waited for. stride NULL: contiguous. Scope. */
+cfx_tensor *cfx__cuda_tensor(cfx__cuda_device *d, cfx_dtype dtype, int ndim, const int64_t *shape,
+                             const int64_t *stride);
+/* Gives back what is kept for the next tensors. */
+void cfx__cuda_tensors_forget(void);
+/* A copy of t on card n; the bad tensor, with an error. Scope. */
+cfx_tensor *cfx__cuda_copy_of(cfx_site at, cfx_tensor *t, int n);
+
+/* ---- code (code.c) --------------------------------------------------------------------------- */
+
+/* A text compiled for the card: from the cache on the disk where it has been before. Counted. */
+typedef struct cfx__cuda_code {
+    cfx_obj head;
+    cfx__cuda_device *device;
+    void *module;
+} cfx__cuda_code;
+
+/* Compiles texts, several at a time; the caller owns a count of each code. False, with an error,
+ * where one cannot be compiled or loaded: those behind it are NULL then. */
+bool cfx__cuda_compile(cfx__cuda_device *d, int n, const char *const *texts,
+                       cfx__cuda_code **codes);
+/* What code and choices depend on: versions, and the card. Scope. */
+const char *cfx__cuda_versions(const cfx__cuda_device *d);
+/* What was kept on the disk for a key, to be freed; NULL: nothing. And keeps it: that this cannot
+ * be done is no error. */
+char *cfx__cuda_recall(const char *key, size_t *size);
+void cfx__cuda_remember(const char *key, const char *data, size_t size);
+/* A kernel of it, which may ask for so much shared memory; NULL, with an error. */
+void *cfx__cuda_function(const cfx__cuda_code *c, const char *name, unsigned shared);
+
+#endif

@@ -1,0 +1,119 @@
+/* Attention: how many rows and keys a block has, and how many blocks share the keys. */
+#include "kernel.h"
+
+/* Rows and keys of a block's warps, keys of a tile, blocks that share the keys of a row. */
+typedef struct shares {
+    int64_t wq, wk, keys, splits, d, shared;
+} shares;
+
+enum { SPLITS = 32 };
+
+static int64_t shared_bytes(const shares *s, int64_t wide) {
+    const int64_t pitch = s->d * wide + 16, rows = 16 * s->wq;
+    const int64_t tiles = rows * pitch + 2 * s->wk * s->keys * pitch;
+    /* What warps leave, or blocks did, and the share of each. */
+    const int64_t left = s->wk * rows * (s->d + 2 + 1) * (int64_t)sizeof(float);
+    const int64_t parts = SPLITS * rows * (int64_t)sizeof(float);
+    const int64_t more = left > parts ? left : parts;
+    return tiles > more ? tiles : more;
+}
+
+/* With few rows the warps of a block share the keys, and blocks do where the keys are many. */
+static shares share(int64_t rows, int64_t heads, int64_t keys, int64_t d, int64_t wide) {
+    shares s = {.wq = 1, .wk = 4, .keys = 32, .splits = 1, .d = d};
+    if (cfx__cuda_up(rows, 64) * heads >= CFX__CUDA_SMS)
+        s.wq = 4, s.wk = 1, s.keys = d * wide <= 256 ? 64 : 32;
+    else if (cfx__cuda_up(rows, 32) * heads >= CFX__CUDA_SMS)
+        s.wq = 2, s.wk = 2;
+    while (s.wk > 1 && (s.shared = shared_bytes(&s, wide)) > CFX__CUDA_SHARED)
+        s.wk /= 2;
+    s.shared = shared_bytes(&s, wide);
+    const int64_t blocks = cfx__cuda_up(rows, 16 * s.wq) * heads;
+    const int64_t steps = cfx__cuda_up(keys, s.wk * s.keys);
+    if (blocks < CFX__CUDA_SMS && steps > 1)
+        s.splits = 2 * CFX__CUDA_SMS / blocks;
+    s.splits = s.splits > steps ? steps : s.splits > SPLITS ? SPLITS : s.splits;
+    return s;
+}
+
+static bool rows_lie(const cfx__cuda_array *a, cfx_dtype dtype) {
+    return a->ndim == 4 && a->dtype == dtype && (a->shape[3] == 1 || a->stride[3] == 1);
+}
+
+static bool rows_align(const cfx__cuda_array *a) {
+    const int64_t wide = (int64_t)cfx_dtype_size(a->dtype);
+    bool held = a->at % 16 == 0 && a->shape[3] * wide % 16 == 0;
+    for (int i = 0; i < 3; i++)
+        held &= a->shape[i] == 1 || a->stride[i] * wide % 16 == 0;
+    return held;
+}
+
+static int mask_kind(const cfx__cuda_attention_call *c) {
+    return c->mask.operand < 0            ? 0
+           : c->mask.dtype == CFX_BOOL    ? 1
+           : c->mask.dtype == c->q.dtype  ? 2
+           : c->mask.dtype == CFX_F32     ? 3
+                                          : -1;
+}
+
+static bool takes(const cfx__cuda_attention_call *c) {
+    const cfx__cuda_array *q = &c->q, *k = &c->k, *v = &c->v, *out = &c->out;
+    const cfx_dtype dtype = q->dtype;
+    if (!rows_lie(q, dtype) || !rows_lie(k, dtype) || !rows_lie(v, dtype) || !rows_lie(out, dtype))
+        return false;
+    for (int i = 0; i < 4; i++)
+        if (q->shape[i] == 0 || v->shape[i] == 0)
+            return false;
+    return cfx__cuda_element(dtype, c->precision) && mask_kind(c) >= 0 && k->shape[1] > 0 &&
+           q->shape[1] % k->shape[1] == 0 && q->shape[3] == k->shape[3] && q->shape[3] <= 256 &&
+           v->shape[3] <= 256 && k->shape[2] < INT32_MAX - 1024 &&
+           q->shape[1] * q->shape[2] < INT32_MAX - 1024 &&
+           q->shape[0] * k->shape[1] <= 65535 && (c->mask.operand < 0 || c->mask.ndim == 4);
+}
+
+/* The strides of the first n dimensions, 0 where there is one element. */
+static void pass_strides(cfx__cuda_launch *l, const cfx__cuda_array *a, int n) {
+    for (int i = 0; i < n; i++)
+        cfx__cuda_pass_integer(l, a->operand < 0 || a->shape[i] == 1 ? 0 : a->stride[i]);
+}
+
+bool cfx__cuda_attention(const cfx__cuda_attention_call *c, cfx__cuda_work *work) {
+    if (!takes(c))
+        return false;
+    const int64_t wide = (int64_t)cfx_dtype_size(c->q.dtype), heads = c->q.shape[1];
+    const int64_t groups = c->k.shape[1], head = c->q.shape[3], value = c->v.shape[3];
+    const int64_t rows = heads / groups * c->q.shape[2], keys = c->k.shape[2];
+    const int64_t d = cfx__cuda_up(head > value ? head : value, 16) * 16;
+    const shares s = share(rows, c->q.shape[0] * groups, keys, d, wide);
+    const int64_t tiles = cfx__cuda_up(rows, 16 * s.wq) * c->q.shape[0] * groups;
+    const int64_t splits = tiles > CFX__CUDA_COUNTED ? 1 : s.splits;
+    cfx__cuda_launch *l = s.shared > CFX__CUDA_SHARED
+                              ? NULL
+                              : cfx__cuda_more(work, cfx__cuda_text("attention"), "attention");
+    if (!l)
+        return false;
+    l->defines = cfx__text_format(
+        "%s#define HEAD %d\n#define VALUE %d\n#define D %d\n#define WQ %d\n#define WK %d\n"
+        "#define KEYS %d\n#define MASK %d\n#define VECTOR %d\n",
+        cfx__cuda_element(c->q.dtype, c->precision), (int)head, (int)value, (int)d, (int)s.wq,
+        (int)s.wk, (int)s.keys, mask_kind(c),
+        rows_align(&c->q) && rows_align(&c->k) && rows_align(&c->v));
+    l->grid[0] = (unsigned)cfx__cuda_up(rows, 16 * s.wq);
+    l->grid[1] = (unsigned)(c->q.shape[0] * groups), l->grid[2] = (unsigned)splits;
+    l->block[0] = (unsigned)(s.wq * s.wk * 32);
+    l->shared = (unsigned)s.shared;
+    cfx__cuda_pass_array(l, &c->q), cfx__cuda_pass_array(l, &c->k), cfx__cuda_pass_array(l, &c->v);
+    cfx__cuda_pass_optional(l, &c->mask), cfx__cuda_pass_array(l, &c->out);
+    cfx__cuda_pass_optional(l, &c->lse);
+    cfx__cuda_pass_place(l, CFX__CUDA_SCRATCH), cfx__cuda_pass_place(l, CFX__CUDA_COUNTERS);
+    cfx__cuda_pass_double(l, c->scale);
+    const int64_t numbers[] = {heads, heads / groups, c->q.shape[2], keys,
+                               c->causal ? c->offset : INT32_MAX, splits};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        cfx__cuda_pass_integer(l, numbers[i]);
+    pass_strides(l, &c->q, 3), pass_strides(l, &c->k, 3), pass_strides(l, &c->v, 3);
+    pass_strides(l, &c->mask, 4), pass_strides(l, &c->out, 3);
+    if (splits > 1)
+        cfx__cuda_need(work, tiles * splits * 16 * s.wq * (d + 2) * (int64_t)sizeof(float));
+    return true;
+}

@@ -1,0 +1,92 @@
+/* kernels: CUDA C texts that were written by hand, and what is launched to do a piece of work by
+ * them.
+ *
+ * The texts are src/cuda/kernels/NAME.cu; a launch is compiled of its defines, base.cu and its
+ * text. Each function below says what is launched for operands of these sizes: the numbers of
+ * arrays are those of the caller's operands. It is false where the kernel does not take them, and
+ * nothing has been added to the work then. Every result has the same bits in every run. Nothing
+ * here knows a card: tests run the texts on the host (tests/play.h). */
+#ifndef CFX__CUDA_KERNELS_H
+#define CFX__CUDA_KERNELS_H
+
+#include "launch.h"
+
+/* The text of kernels/NAME.cu without its head comment; NULL where there is none. */
+const char *cfx__cuda_text(const char *name);
+
+/* What numbers are multiplied as. Float32 is multiplied as float32 by default: on tensor cores each
+ * is a sum of two of tf32. */
+typedef enum cfx__cuda_precision { CFX__CUDA_EXACT, CFX__CUDA_TF32 } cfx__cuda_precision;
+
+/* What follows a product: a bias for each column, an array of the result's shape, statements over a
+ * `float v` ("v = v > 0 ? v : 0;"). An operand below 0 and NULL: none. */
+typedef struct cfx__cuda_after {
+    cfx__cuda_array bias, add;
+    const char *post;
+} cfx__cuda_after;
+
+/* out [z, m, n] = x [z, m, k] times w [z, n, k], whose rows lie without gaps; of one dtype:
+ * float32, bfloat16 or float16. Arrays of two dimensions have z = 1; w may have one where x has
+ * more. */
+bool cfx__cuda_product(const cfx__cuda_array *x, const cfx__cuda_array *w,
+                       const cfx__cuda_after *after, const cfx__cuda_array *out,
+                       cfx__cuda_precision precision, cfx__cuda_work *work);
+
+/* A weight [n, k] whose rows lie one after the other: elements (bits 0), or integers of 8 bits
+ * (int8) or 4 (uint8 [n, k / 2], two in a byte, the first in the low bits, each 8 more than it is)
+ * with a float32 scale for each `group` of a row; group 0: one for all. */
+typedef struct cfx__cuda_weight {
+    cfx__cuda_array w, scales;
+    int bits;
+    int64_t group;
+} cfx__cuda_weight;
+/* The same product for up to 16 rows of x [m, k], bound by reading the weight once: for 8 rows at a
+ * time. Where x is float32 the weight may be bfloat16 or float16 too. */
+bool cfx__cuda_few(const cfx__cuda_array *x, const cfx__cuda_weight *w,
+                   const cfx__cuda_after *after, const cfx__cuda_array *out, cfx__cuda_work *work);
+
+/* A convolution in two dimensions: x [batch, c, h, w] and out lie in channels-last by their
+ * strides, w [o, c / groups, h, w] too. */
+typedef struct cfx__cuda_window {
+    int64_t stride[2], padding[2], dilation[2], groups;
+} cfx__cuda_window;
+bool cfx__cuda_conv(const cfx__cuda_array *x, const cfx__cuda_array *w,
+                    const cfx__cuda_window *window, const cfx__cuda_after *after,
+                    const cfx__cuda_array *out, cfx__cuda_precision precision,
+                    cfx__cuda_work *work);
+
+/* The same where each channel has a window of its own (groups == c; o is a multiple of c), for
+ * arrays that lie in any way; without `add`. */
+bool cfx__cuda_depthwise(const cfx__cuda_array *x, const cfx__cuda_array *w,
+                         const cfx__cuda_window *window, const cfx__cuda_after *after,
+                         const cfx__cuda_array *out, cfx__cuda_work *work);
+
+/* softmax(q k' scale + mask) v: q [b, h, l, d], k [b, g, s, d], v [b, g, s, e], where g divides h;
+ * rows of d and e elements lie without gaps. mask: bytes that say what is seen (bool), or numbers
+ * that are added; broadcast to [b, h, l, s] by strides of 0. causal: row i sees keys up to i +
+ * offset. lse: float32 [b, h, l], the logarithms of the sums. mask and lse: an operand below 0 is
+ * none. */
+typedef struct cfx__cuda_attention_call {
+    cfx__cuda_array q, k, v, mask, out, lse;
+    double scale;
+    bool causal;
+    int64_t offset;
+    cfx__cuda_precision precision;
+} cfx__cuda_attention_call;
+bool cfx__cuda_attention(const cfx__cuda_attention_call *call, cfx__cuda_work *work);
+
+/* One layer of a recurrent network in one direction: 4 gates are an LSTM, 3 a GRU, 1 tanh (or
+ * relu). x [steps, batch, size] and out [steps, batch, hidden] lie by their strides, with elements
+ * of a row beside each other; wih [gates * hidden, size], whh [gates * hidden, hidden], biases
+ * [gates * hidden] or none; h, c [batch, hidden]: the states before, none: zeros; hn, cn: those
+ * after. All of one dtype. The launches are two: what x gives, and all steps in one, where each
+ * block keeps its rows of whh and waits for the others' part of a state. */
+typedef struct cfx__cuda_recurrent_call {
+    cfx__cuda_array x, wih, whh, bih, bhh, h, c, out, hn, cn;
+    int gates;
+    bool relu, reverse;
+    cfx__cuda_precision precision;
+} cfx__cuda_recurrent_call;
+bool cfx__cuda_recurrent(const cfx__cuda_recurrent_call *call, cfx__cuda_work *work);
+
+#endif

@@ -1,0 +1,271 @@
+/* base: what every kernel text stands on: elements in memory and how they are read, 16 bytes at a
+ * time, copies that go on while others compute, and the matrices of the tensor cores. It comes
+ * first in each text.
+ *
+ * T is an element in memory: float, unsigned short with BF16 or HALF defined, or what the text
+ * says. What a card does by an instruction of its own, the player of tests/play.h does by a
+ * function. */
+
+typedef long long i64;
+typedef unsigned long long u64;
+
+#ifndef T
+#define T float
+#endif
+
+#define FULL 0xffffffffu
+#define INFINITY_ __uint_as_float(0x7f800000u)
+#define INLINE static __device__ __forceinline__
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+#ifdef CFX_PLAY
+INLINE float half_float(unsigned short h) { return play_half_float(h); }
+INLINE unsigned short float_half(float x) { return play_float_half(x); }
+#else
+INLINE float half_float(unsigned short h) {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
+    return x;
+}
+INLINE unsigned short float_half(float x) {
+    unsigned short h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+}
+#endif
+
+INLINE float bf16_float(unsigned short h) { return __uint_as_float((unsigned)h << 16); }
+/* Rounded to the nearest, ties to even. */
+INLINE unsigned short float_bf16(float x) {
+    const unsigned bits = __float_as_uint(x);
+    if ((bits & 0x7fffffff) > 0x7f800000)
+        return 0x7fff;
+    return (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+#if defined BF16
+#define NARROW_FLOAT(h) bf16_float(h)
+#define FLOAT_NARROW(x) float_bf16(x)
+#else
+#define NARROW_FLOAT(h) half_float(h)
+#define FLOAT_NARROW(x) float_half(x)
+#endif
+
+INLINE float load(const float *p) { return *p; }
+INLINE double load(const double *p) { return *p; }
+INLINE i64 load(const i64 *p) { return *p; }
+INLINE i64 load(const int *p) { return *p; }
+INLINE float load(const unsigned short *p) { return NARROW_FLOAT(*p); }
+INLINE void store(float *p, float x) { *p = x; }
+INLINE void store(double *p, double x) { *p = x; }
+INLINE void store(i64 *p, i64 x) { *p = x; }
+INLINE void store(int *p, i64 x) { *p = (int)x; }
+INLINE void store(unsigned short *p, float x) { *p = FLOAT_NARROW(x); }
+
+/* Two of 16 bits in a word, the first in the low bits. */
+INLINE unsigned narrow_pair(float low, float high) {
+#if defined CFX_PLAY
+    return FLOAT_NARROW(low) | (unsigned)FLOAT_NARROW(high) << 16;
+#elif defined BF16
+    unsigned word;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+#else
+    unsigned word;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+#endif
+}
+
+/* Two elements beside each other, aligned as a pair. */
+INLINE void store_pair(float *p, const float *x) {
+    float2 two;
+    two.x = x[0], two.y = x[1];
+    *(float2 *)p = two;
+}
+INLINE void store_pair(unsigned short *p, const float *x) {
+    *(unsigned *)p = narrow_pair(x[0], x[1]);
+}
+
+/* 16 bytes of elements as floats: CHUNK of them. */
+#define CHUNK ((int)(16 / sizeof(T)))
+INLINE void spread(const uint4 &from, float *to, const float *) {
+    to[0] = __uint_as_float(from.x), to[1] = __uint_as_float(from.y);
+    to[2] = __uint_as_float(from.z), to[3] = __uint_as_float(from.w);
+}
+INLINE void spread(const uint4 &from, float *to, const unsigned short *) {
+    const unsigned word[4] = {from.x, from.y, from.z, from.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        to[2 * i] = NARROW_FLOAT((unsigned short)word[i]);
+        to[2 * i + 1] = NARROW_FLOAT((unsigned short)(word[i] >> 16));
+    }
+}
+
+/* 16 bytes that are read once: they need not stay in the cache. */
+INLINE uint4 load_once(const void *p) {
+#ifdef CFX_PLAY
+    return __ldg((const uint4 *)p);
+#else
+    uint4 v;
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p));
+    return v;
+#endif
+}
+
+/* What is read soon comes to the first cache. */
+INLINE void bring_near(const void *p) {
+#ifdef CFX_PLAY
+    (void)play_global(p);
+#else
+    asm volatile("prefetch.global.L1 [%0];" ::"l"(p));
+#endif
+}
+
+/* ---- threads together ------------------------------------------------------------------------ */
+
+INLINE float warp_sum(float x) {
+#pragma unroll
+    for (int by = 16; by; by >>= 1)
+        x += __shfl_xor_sync(FULL, x, by);
+    return x;
+}
+
+/* NaN is the most there is. */
+INLINE float larger(float a, float b) { return a > b || a != a ? a : b; }
+
+INLINE float warp_max(float x) {
+#pragma unroll
+    for (int by = 16; by; by >>= 1)
+        x = larger(x, __shfl_xor_sync(FULL, x, by));
+    return x;
+}
+
+/* Blocks beside each other that run together and see each other's shared memory. */
+#if defined CFX_PLAY || (defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900)
+#define HAS_CLUSTERS 1
+#else
+#define HAS_CLUSTERS 0
+#endif
+
+#ifdef CFX_PLAY
+#define DYNAMIC(type, name) type *name = (type *)play_dynamic()
+INLINE void cluster_barrier() { play_cluster_barrier(); }
+INLINE float cluster_load(const float *p, int block) {
+    return *(const float *)play_cluster_place(p, block);
+}
+INLINE void copy_async(void *to, const void *from, bool there) {
+    play_copy_async(to, from, 16, there ? 16 : 0);
+}
+INLINE void copy_commit() { play_copy_commit(); }
+template <int LEFT> INLINE void copy_wait() { play_copy_wait(LEFT); }
+INLINE void load_matrices(unsigned *r, const void *row) { play_ldmatrix(r, row, false); }
+INLINE void load_matrices_turned(unsigned *r, const void *row) { play_ldmatrix(r, row, true); }
+INLINE void mma_bf16(float *d, const unsigned *a, const unsigned *b) { play_mma(d, a, b, 0); }
+INLINE void mma_f16(float *d, const unsigned *a, const unsigned *b) { play_mma(d, a, b, 1); }
+INLINE void mma_tf32(float *d, const unsigned *a, const unsigned *b) { play_mma(d, a, b, 2); }
+#else
+extern __shared__ __align__(128) unsigned char dynamic_shared[];
+#define DYNAMIC(type, name) type *name = (type *)dynamic_shared
+
+INLINE unsigned shared_address(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
+#if HAS_CLUSTERS
+INLINE void cluster_barrier() {
+    asm volatile("barrier.cluster.arrive.release.aligned;\n"
+                 "barrier.cluster.wait.acquire.aligned;" ::
+                     : "memory");
+}
+/* What another block of the cluster has where this one has p. */
+INLINE float cluster_load(const float *p, int block) {
+    unsigned at;
+    float x;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(shared_address(p)), "r"(block));
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(x) : "r"(at) : "memory");
+    return x;
+}
+#endif
+/* 16 bytes to shared memory, or zeros where there is nothing to be read. */
+INLINE void copy_async(void *to, const void *from, bool there) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
+                 "l"(from), "r"(there ? 16 : 0)
+                 : "memory");
+}
+INLINE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/* All groups but the last LEFT have arrived. */
+template <int LEFT> INLINE void copy_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+/* Four matrices of 8 rows of 16 bytes; lane i has the address of row i % 8 of matrix i / 8. */
+INLINE void load_matrices(unsigned *r, const void *row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+INLINE void load_matrices_turned(unsigned *r, const void *row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+#define MMA(shape)                                                                                 \
+    asm volatile("mma.sync.aligned." shape " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "       \
+                 "{%0, %1, %2, %3};"                                                               \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                  \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+INLINE void mma_bf16(float *d, const unsigned *a, const unsigned *b) {
+    MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
+}
+INLINE void mma_f16(float *d, const unsigned *a, const unsigned *b) {
+    MMA("m16n8k16.row.col.f32.f16.f16.f32");
+}
+INLINE void mma_tf32(float *d, const unsigned *a, const unsigned *b) {
+    MMA("m16n8k8.row.col.f32.tf32.tf32.f32");
+}
+#endif
+
+/* d += a b of matrices whose rows are 32 bytes: 16 elements of 16 bits, or 8 of tf32. */
+INLINE void mma(float *d, const unsigned *a, const unsigned *b) {
+#if defined BF16
+    mma_bf16(d, a, b);
+#elif defined HALF
+    mma_f16(d, a, b);
+#else
+    mma_tf32(d, a, b);
+#endif
+}
+
+/* Floats are multiplied as floats: each is the sum of two of tf32, which have all but 2 of its 24
+ * bits, and of the four products of such sums the three that count are added. TF32 defined: as one
+ * of tf32. */
+#if !defined BF16 && !defined HALF && !defined TF32
+#define SPLIT 1
+#endif
+/* The second part of a float, whose first becomes what tf32 has of it. An infinity has none: what
+ * comes of it is not a number, and is to be computed again. */
+INLINE unsigned split_float(unsigned *bits) {
+    const float whole = __uint_as_float(*bits);
+    *bits &= 0xffffe000;
+    return __float_as_uint(whole - __uint_as_float(*bits));
+}
+
+/* 2^x; what is too small to be a normal number is 0. */
+INLINE float power_of_2(float x) {
+#ifdef CFX_PLAY
+    return exp2f(x);
+#else
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#endif
+}
+
+/* For gelu and others in epilogues. */
+INLINE float gelu(float x) { return 0.5f * x * (1 + erff(x * 0.70710678118654752f)); }
+INLINE float gelu_tanh(float x) {
+    return 0.5f * x * (1 + tanhf(0.79788456080286536f * (x + 0.044715f * x * x * x)));
+}
+INLINE float sigmoid(float x) { return 1 / (1 + expf(-x)); }

@@ -1,0 +1,502 @@
+/* Plans made ready for a card: each kernel of a plan finds its form, everything its address, then
+ * the texts are compiled and weights go to the card. Start at cfx__cuda_plan_make. */
+#include "../compile/layers.h"
+#include "kernels.h"
+#include "plan.h"
+
+enum { LINE = 256 }; /* bytes: what places of our own are aligned to */
+
+/* ---- the form -------------------------------------------------------------------------------- */
+
+static void plan_free(void *obj) {
+    cfx__cuda_plan *p = obj;
+    const cfx__cuda_driver *driver = p->device->driver;
+    if (!p->device->lost)
+        driver->set_current(p->device->context);
+    for (size_t i = 0; i < p->stretches.len; i++)
+        if (p->stretches.data[i].graph && !p->device->lost)
+            driver->graph_exec_free(p->stretches.data[i].graph);
+    for (size_t i = 0; i < p->steps.len; i++)
+        cfx_drop(p->steps.data[i].job);
+    for (size_t i = 0; i < p->weights.len; i++)
+        cfx__cuda_held_drop(p->weights.data[i]);
+    for (size_t i = 0; i < p->codes.len; i++)
+        cfx_drop(p->codes.data[i]);
+    cfx__cuda_free(p->device, p->arena, p->arena_bytes);
+    VEC_FREE(p->stretches);
+    VEC_FREE(p->steps);
+    VEC_FREE(p->weights);
+    VEC_FREE(p->codes);
+    cfx_drop(p->plan);
+    cfx__free(p->failed);
+    cfx__arena_release(&p->memory);
+}
+
+static const cfx__obj_type plan_type = {.name = "plan on a card", .free = plan_free};
+
+cfx__cuda_address cfx__cuda_where(const cfx__cuda_plan *p, const cfx__c_ref *r) {
+    const int64_t at = r->at * cfx_dtype_size(r->dtype);
+    return r->where == CFX__C_ARENA ? p->arena + (uint64_t)(r->base + at)
+                                    : p->weights.data[r->number]->at + (uint64_t)at;
+}
+
+/* ---- what is for the card -------------------------------------------------------------------- */
+
+/* Whether nothing is written where it stands, or looked at as memory: such graphs are the host's.
+ */
+static bool is_plain(const cfx__plan *p) {
+    for (int k = 0; k < p->n; k++) {
+        const cfx__plan_kernel *kernel = &p->kernels[k];
+        cfx_op *op = kernel->op;
+        if (kernel->kind == CFX__PLAN_CALL &&
+            (cfx__op_call_writes(op, kernel->step->bound) || op->effects & CFX_STORAGE))
+            return false;
+    }
+    return true;
+}
+
+static bool computes(const cfx__plan *p, int slot) {
+    const cfx__plan_kind kind = p->kernels[slot].kind;
+    return cfx_is_bad(p->constants[slot]) &&
+           (kind == CFX__PLAN_CALL || kind == CFX__PLAN_LAYER || kind == CFX__PLAN_LOOP ||
+            kind == CFX__PLAN_JOIN || kind == CFX__PLAN_HIGHER);
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+static void *copied(cfx__arena *a, const void *from, size_t size) {
+    void *to = cfx__arena_alloc(a, size + 1);
+    return size ? memcpy(to, from, size) : to;
+}
+
+static int64_t room_for(cfx__c *c, const cfx_tensor *t) {
+    int64_t n = 1, at = (c->arena + LINE - 1) / LINE * LINE;
+    for (int i = 0; i < t->ndim; i++)
+        n += (t->shape[i] ? t->shape[i] - 1 : 0) * t->stride[i];
+    c->arena = at + (n * cfx_dtype_size((cfx_dtype)t->dtype) + LINE - 1) / LINE * LINE;
+    return at;
+}
+
+static cfx__c_ref ref_like(cfx__cuda_making *m, const cfx_tensor *t) {
+    const size_t size = (size_t)t->ndim * sizeof *t->shape;
+    cfx__arena *a = &m->p->memory;
+    return (cfx__c_ref){.where = CFX__C_ARENA,
+                        .base = room_for(&m->c, t),
+                        .dtype = (cfx_dtype)t->dtype,
+                        .ndim = t->ndim,
+                        .shape = copied(a, t->shape, size),
+                        .stride = copied(a, t->stride, size),
+                        .name = "x"};
+}
+
+static bool is_plain_tensor(cfx_value v) {
+    return v.tag == CFX_TAG_TENSOR && cfx__c_type((cfx_dtype)cfx_as_tensor(v)->dtype) &&
+           !(cfx_as_tensor(v)->head.flags & CFX__QUANTIZED);
+}
+
+static void place_inputs(cfx__cuda_making *m) {
+    const cfx__plan *p = m->p->plan;
+    for (int k = 0; k < p->n; k++) {
+        if (p->kernels[k].kind != CFX__PLAN_INPUT || !cfx_is_bad(p->constants[k]) ||
+            !is_plain_tensor(p->given[k]))
+            continue;
+        cfx__c_ref *r = cfx__arena_alloc(&m->p->memory, sizeof *r);
+        *r = ref_like(m, cfx_as_tensor(p->given[k]));
+        m->unit.refs[k] = (cfx__c_refs){1, r};
+    }
+}
+
+static bool are_plain(cfx_value v) {
+    if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
+        return v.tag != CFX_TAG_TENSOR || is_plain_tensor(v);
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        if (!are_plain(cfx_as_list(v)->items[i]))
+            return false;
+    return true;
+}
+
+static bool lies_like(const cfx__c_ref *r, const cfx_tensor *t) {
+    for (int i = 0; i < r->ndim; i++)
+        if (r->shape[i] != 1 && r->stride[i] != t->stride[i])
+            return false;
+    return r->ndim == t->ndim;
+}
+
+/* What has no dtype that kernels know stays with the host; false where a look is into memory that
+ * lies in another order than was planned. */
+static bool settle_places(cfx__cuda_making *m) {
+    const cfx__plan *p = m->p->plan;
+    for (int k = 0; k < p->n; k++) {
+        if (!are_plain(p->given[k]))
+            m->unit.refs[k].n = 0;
+        const int root = p->kernels[k].kind == CFX__PLAN_VIEW ? cfx__plan_root(p, k) : -1;
+        if (root >= 0 && m->unit.refs[root].n == 1 && p->given[root].tag == CFX_TAG_TENSOR &&
+            !lies_like(m->unit.refs[root].refs, cfx_as_tensor(p->given[root])))
+            return false;
+    }
+    return true;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+cfx__cuda_step *cfx__cuda_step_add(cfx__cuda_making *m, cfx__cuda_step_kind kind, int slot) {
+    cfx__cuda_step s = {.kind = kind, .slot = slot};
+    VEC_PUSH(m->p->steps, s);
+    return &m->p->steps.data[m->p->steps.len - 1];
+}
+
+static const char *own_text(cfx__cuda_making *m, const char *text) {
+    return copied(&m->p->memory, text, strlen(text) + 1);
+}
+
+/* Steps for what was rendered since `from`; words are addresses when there are any: refs for now.
+ */
+static void add_rendered(cfx__cuda_making *m, size_t from, int slot) {
+    for (size_t i = from; i < m->text.made.len; i++) {
+        cfx__cuda_step *s = cfx__cuda_step_add(m, CFX__CUDA_KERNEL, slot);
+        const cfx__cuda_rendered *k = &m->text.made.data[i];
+        s->function = own_text(m, k->function);
+        s->grid[0] = k->grid;
+        s->block[0] = k->block;
+        s->grid[1] = s->grid[2] = s->block[1] = s->block[2] = 1;
+        s->nwords = (int)i; /* until it is resolved */
+    }
+}
+
+bool cfx__cuda_posts(cfx__cuda_making *m, int slot, const cfx__c_work *of, int from) {
+    cfx__c_work k = *of;
+    cfx__epilogue rest = k.epilogue ? *k.epilogue : (cfx__epilogue){0};
+    const size_t before = m->text.made.len;
+    if (from >= rest.n)
+        return true;
+    rest.n -= from;
+    memmove(rest.post, rest.post + from, (size_t)rest.n * sizeof *rest.post);
+    k.epilogue = &rest;
+    if (!cfx__cuda_render_posts(&m->text, &m->c, &k))
+        return false;
+    add_rendered(m, before, slot);
+    return true;
+}
+
+int64_t cfx__cuda_offset(const cfx__c_ref *r) {
+    return (r->where == CFX__C_ARENA ? r->base : 0) + r->at * cfx_dtype_size(r->dtype);
+}
+
+const cfx__c_ref *cfx__cuda_room_like(cfx__cuda_making *m, const cfx__c_ref *r) {
+    cfx__c_ref *to = cfx__c_ref_like(&m->c, r, r->ndim, r->shape, r->stride);
+    cfx_tensor *like = cfx_tensor_fake(r->dtype, r->ndim, r->shape, r->stride);
+    to->where = CFX__C_ARENA;
+    to->base = room_for(&m->c, like);
+    to->at = 0;
+    return to;
+}
+
+void cfx__cuda_add_work(cfx__cuda_making *m, int slot, const cfx__cuda_work *w, int n,
+                        const cfx__c_ref *const *refs) {
+    static const char names[] = "#define cfx_exp expf\n#define cfx_log logf\n"
+                                "#define cfx_tanh tanhf\n#define cfx_erf erff\n"
+                                "#ifndef INFINITY\n"
+                                "#define INFINITY __int_as_float(0x7f800000)\n"
+                                "#endif\n#ifndef NAN\n"
+                                "#define NAN __int_as_float(0x7fc00000)\n#endif\n";
+    for (int i = 0; i < w->n; i++) {
+        const cfx__cuda_launch *l = &w->launch[i];
+        cfx__cuda_called *c = cfx__arena_alloc(&m->c.memory, sizeof *c);
+        c->launch = *l;
+        c->source =
+            cfx__text_format("%s%s%s%s", names, l->defines, cfx__cuda_text("base"), l->text);
+        for (int k = 0; k < n; k++)
+            c->refs[k] = *refs[k];
+        cfx__cuda_step *s = cfx__cuda_step_add(m, CFX__CUDA_KERNEL, slot);
+        s->function = own_text(m, l->function);
+        memcpy(s->grid, l->grid, sizeof s->grid);
+        memcpy(s->block, l->block, sizeof s->block);
+        s->shared = l->shared;
+        s->together = l->together;
+        s->nwords = -1 - (int)m->calls.len; /* until it is resolved */
+        VEC_PUSH(m->calls, c);
+    }
+    m->scratch = w->scratch > m->scratch ? w->scratch : m->scratch;
+}
+
+/* Where steps and kernels end: to go back there. */
+typedef struct {
+    size_t steps, made;
+} place_mark;
+
+static place_mark mark_of(const cfx__cuda_making *m) {
+    return (place_mark){m->p->steps.len, m->text.made.len};
+}
+
+/* Takes back what there is of a way that could not be gone to its end. */
+static void go_back(cfx__cuda_making *m, place_mark to) {
+    while (m->p->steps.len > to.steps)
+        cfx_drop(m->p->steps.data[--m->p->steps.len].job);
+    m->text.made.len = to.made;
+}
+
+static bool try_way(cfx__cuda_making *m, int slot, bool (*way)(cfx__cuda_making *, int)) {
+    const place_mark before = mark_of(m);
+    m->unit.slot = slot;
+    if (way(m, slot) && cfx_ok())
+        return true;
+    go_back(m, before);
+    return false;
+}
+
+static void make_step(cfx__cuda_making *m, int slot) {
+    cfx__cuda_contest c = {.a = (int)m->p->steps.len};
+    const bool own = m->p->device->major >= 8 && try_way(m, slot, cfx__cuda_own);
+    c.b = (int)m->p->steps.len;
+    const bool library =
+        try_way(m, slot, cfx__cuda_try_product) || try_way(m, slot, cfx__cuda_try_convolution);
+    c.c = (int)m->p->steps.len;
+    if (own && library)
+        VEC_PUSH(m->contests, c);
+    if (own || library)
+        return;
+    const size_t from = m->text.made.len;
+    if (cfx__cuda_render(&m->text, &m->unit, slot))
+        add_rendered(m, from, slot);
+    else
+        cfx__cuda_step_add(m, CFX__CUDA_HOST, slot);
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+static void place_result(void *user, int slot) {
+    cfx__cuda_making *m = user;
+    const cfx__plan *p = m->p->plan;
+    const cfx__c_refs *r = &m->unit.refs[slot];
+    if (!cfx_is_bad(p->constants[slot]) || r->n != 1 || p->wanted[slot].tag != CFX_TAG_TENSOR)
+        return;
+    const cfx_tensor *want = cfx_as_tensor(p->wanted[slot]);
+    m->p->results[slot] = *r;
+    if (lies_like(r->refs, want) || !want->numel)
+        return;
+    cfx__c_ref *to = cfx__arena_alloc(&m->p->memory, sizeof *to);
+    const size_t from = m->text.made.len;
+    *to = ref_like(m, want);
+    if (cfx__cuda_render_copy(&m->text, &m->c, to, r->refs)) {
+        add_rendered(m, from, slot);
+        m->p->results[slot] = (cfx__c_refs){1, to};
+    }
+}
+
+static void place_results(cfx__cuda_making *m) {
+    const cfx__plan *p = m->p->plan;
+    m->p->results = cfx__arena_alloc(&m->p->memory, (size_t)p->n * sizeof *m->p->results);
+    for (int k = 0; k < p->n; k++)
+        if (p->kernels[k].kind == CFX__PLAN_OUTPUT)
+            cfx__plan_each_kernel_read(&p->kernels[k], place_result, m);
+}
+
+/* ---- addresses and code ---------------------------------------------------------------------- */
+
+static void resolve_rendered(cfx__cuda_making *m, cfx__cuda_step *s) {
+    cfx__cuda_plan *p = m->p;
+    const cfx__cuda_rendered *k = &m->text.made.data[s->nwords];
+    s->words = cfx__arena_alloc(&p->memory, (size_t)(k->n + 1) * sizeof *s->words);
+    s->nwords = 0;
+    for (int i = 0; i < k->n; i++)
+        s->words[s->nwords++] = cfx__cuda_where(p, &k->refs[i]);
+    p->flags |= k->flags;
+    if (k->flags)
+        s->words[s->nwords++] = p->arena + (uint64_t)p->flag_at;
+}
+
+/* The word that a kernel is given for an argument. */
+static uint64_t word_of(cfx__cuda_plan *p, const cfx__cuda_called *c, const cfx__cuda_arg *a) {
+    uint64_t word = (uint64_t)a->i;
+    if (a->kind == CFX__CUDA_DOUBLE)
+        memcpy(&word, &a->f, sizeof word);
+    if (a->kind != CFX__CUDA_POINTER)
+        return word;
+    p->flags |= a->operand == CFX__CUDA_FLAG;
+    if (a->operand == CFX__CUDA_SCRATCH)
+        return p->arena + (uint64_t)(p->scratch_at + a->i);
+    if (a->operand == CFX__CUDA_FLAG)
+        return p->arena + (uint64_t)p->flag_at;
+    if (a->operand == CFX__CUDA_COUNTERS)
+        return p->arena + (uint64_t)(p->counters_at + a->i);
+    const cfx__c_ref *r = &c->refs[a->operand]; /* i counts from where its memory begins */
+    return cfx__cuda_where(p, r) + (uint64_t)(a->i - cfx__cuda_offset(r));
+}
+
+static void resolve_called(cfx__cuda_making *m, const cfx__cuda_called *c, cfx__cuda_step *s) {
+    s->words = cfx__arena_alloc(&m->p->memory, (size_t)(c->launch.nargs + 1) * sizeof *s->words);
+    s->nwords = c->launch.nargs;
+    for (int i = 0; i < c->launch.nargs; i++)
+        s->words[i] = word_of(m->p, c, &c->launch.args[i]);
+}
+
+/* Compiles each text once; then steps have their functions and words. */
+static bool resolve(cfx__cuda_making *m) {
+    cfx__cuda_plan *p = m->p;
+    const size_t most = m->calls.len + 1;
+    const char **texts = cfx__arena_alloc(&m->c.memory, most * sizeof *texts);
+    int *text_of = cfx__arena_alloc(&m->c.memory, most * sizeof *text_of), n = 0;
+    if (m->text.made.len)
+        texts[n++] = cfx__cuda_pen_whole(&m->text, &m->c);
+    for (size_t i = 0; i < m->calls.len; i++) {
+        int at = 0;
+        while (at < n && strcmp(texts[at], m->calls.data[i]->source) != 0)
+            at++;
+        if (at == n)
+            texts[n++] = m->calls.data[i]->source;
+        text_of[i] = at;
+    }
+    cfx__cuda_code **codes = cfx__arena_alloc(&m->c.memory, (most + 1) * sizeof *codes);
+    bool fine = cfx__cuda_compile(p->device, n, texts, codes);
+    for (int i = 0; i < n; i++)
+        if (codes[i])
+            VEC_PUSH(p->codes, codes[i]);
+    for (size_t i = 0; i < p->steps.len; i++) {
+        const cfx__cuda_step *s = &p->steps.data[i];
+        const int call = s->kind == CFX__CUDA_KERNEL && s->nwords < 0 ? -1 - s->nwords : -1;
+        VEC_PUSH(m->call_of, call);
+    }
+    for (size_t i = 0; i < p->steps.len && fine; i++) {
+        cfx__cuda_step *s = &p->steps.data[i];
+        if (s->kind != CFX__CUDA_KERNEL)
+            continue;
+        const int call = m->call_of.data[i];
+        s->code = cfx__cuda_function(codes[call >= 0 ? text_of[call] : 0], s->function, s->shared);
+        fine = s->code != NULL;
+        if (call >= 0)
+            resolve_called(m, m->calls.data[call], s);
+        else
+            resolve_rendered(m, s);
+    }
+    return fine;
+}
+
+static bool upload(cfx__cuda_making *m) {
+    cfx__cuda_plan *p = m->p;
+    for (size_t i = 0; i < m->c.weights.len; i++) {
+        cfx__cuda_held *w = cfx__cuda_held_get(p, &m->c.weights.data[i]);
+        if (!w)
+            return false;
+        VEC_PUSH(p->weights, w);
+    }
+    p->flag_at = (m->c.arena + LINE - 1) / LINE * LINE;
+    p->counters_at = p->flag_at + LINE;
+    const int64_t counters = CFX__CUDA_COUNTED * (int64_t)sizeof(int);
+    p->scratch_at = p->counters_at + counters;
+    p->arena_bytes = p->scratch_at + m->scratch;
+    p->arena = cfx__cuda_alloc(p->device, p->arena_bytes);
+    return p->arena &&
+           cfx__cuda_done(p->device,
+                          p->device->driver->fill(p->arena + (uint64_t)p->flag_at, 0,
+                                                  (size_t)(LINE + counters), p->device->stream),
+                          "clearing memory") &&
+           cfx__cuda_wait(p->device);
+}
+
+static void find_stretches(cfx__cuda_plan *p) {
+    cfx__cuda_stretch s = {0};
+    for (int i = 0; i <= (int)p->steps.len; i++) {
+        const bool end = i == (int)p->steps.len || p->steps.data[i].kind == CFX__CUDA_HOST;
+        if (!end)
+            continue;
+        s.to = i;
+        if (s.to > s.from)
+            VEC_PUSH(p->stretches, s);
+        s = (cfx__cuda_stretch){.from = i + 1};
+    }
+}
+
+/* ---- the way in ------------------------------------------------------------------------------ */
+
+/* Everything but the plan itself. False, with an error: the card said no; without one, that this is
+ * for the host. */
+static bool make(cfx__cuda_making *m) {
+    cfx__cuda_plan *p = m->p;
+    cfx__c *c = &m->c;
+    const size_t n = (size_t)p->plan->n;
+    cfx__cuda_pen_begin(&m->text, c);
+    c->arena = (p->plan->room_bytes + LINE - 1) / LINE * LINE;
+    m->unit = (cfx__c_unit){.c = c, .plan = p->plan, .slot = -1};
+    m->unit.refs = cfx__arena_alloc(&p->memory, n * sizeof *m->unit.refs);
+    p->refs = m->unit.refs;
+    place_inputs(m);
+    cfx__c_place(&m->unit);
+    c->problems.len = 0;
+    if (!settle_places(m) || !cfx_ok())
+        return false;
+    for (int k = 0; k < p->plan->n && cfx_ok(); k++) {
+        if (!computes(p->plan, k))
+            continue;
+        make_step(m, k);
+        const cfx__plan_kind kind = p->plan->kernels[k].kind;
+        if (p->steps.len && p->steps.data[p->steps.len - 1].kind == CFX__CUDA_HOST &&
+            p->steps.data[p->steps.len - 1].slot == k &&
+            (kind == CFX__PLAN_LAYER || kind == CFX__PLAN_LOOP))
+            return false; /* the host has no kernels for these of this target */
+    }
+    place_results(m);
+    return cfx_ok() && upload(m) && resolve(m) && cfx__cuda_decide(m) && cfx_ok();
+}
+
+static void end(cfx__cuda_making *m) {
+    for (int k = 0; k < m->p->plan->n; k++) /* refs of c's own memory, which goes */
+        if (m->unit.refs && m->unit.refs[k].n) {
+            cfx__c_refs *r = &m->unit.refs[k];
+            cfx__c_ref *own = copied(&m->p->memory, r->refs, (size_t)r->n * sizeof *own);
+            for (int i = 0; i < r->n; i++) {
+                const size_t size = (size_t)own[i].ndim * sizeof *own[i].shape;
+                own[i].shape = copied(&m->p->memory, own[i].shape, size);
+                own[i].stride = copied(&m->p->memory, own[i].stride, size);
+                own[i].name = "";
+            }
+            if (m->p->results && m->p->results[k].refs == r->refs)
+                m->p->results[k].refs = own;
+            r->refs = own;
+        }
+    cfx__cuda_pen_end(&m->text);
+    VEC_FREE(m->c.weights);
+    VEC_FREE(m->c.problems);
+    VEC_FREE(m->c.rooms);
+    VEC_FREE(m->calls);
+    VEC_FREE(m->call_of);
+    VEC_FREE(m->contests);
+    cfx__text_release(&m->c.out);
+    cfx__text_release(&m->c.helpers);
+    cfx__map_release(&m->c.names);
+    cfx__map_release(&m->c.helped);
+    cfx__arena_release(&m->c.memory);
+}
+
+cfx__cuda_plan *cfx__cuda_plan_make(cfx__cuda_device *d, const cfx_execution *e) {
+    cfx__plan *plan = cfx__plan_make(&cfx__plan_cuda, e);
+    if (!plan || !is_plain(plan)) {
+        cfx_drop(plan);
+        return NULL;
+    }
+    size_t mark = cfx_scope_open();
+    cfx__cuda_plan *p = cfx__obj_make(&plan_type, sizeof *p);
+    p->plan = plan;
+    p->device = d;
+    cfx__cuda_making *m = cfx__alloc0(sizeof *m);
+    m->p = p;
+    const bool fine = cfx__cuda_enter(d);
+    const bool made = fine && make(m);
+    end(m);
+    if (fine)
+        cfx__cuda_leave(d);
+    cfx__free(m);
+    if (!made && !cfx_ok()) { /* told by the run: nothing else is to run it silently */
+        const cfx_error *error = cfx_error_last();
+        p->failure = error->kind;
+        const size_t n = strlen(error->message) + 1;
+        p->failed = memcpy(cfx__alloc(n), error->message, n);
+        cfx_error_clear();
+    } else if (!made) {
+        cfx_drop(p);
+        p = NULL;
+    } else {
+        find_stretches(p);
+    }
+    cfx_scope_close(mark);
+    return p;
+}

@@ -1,0 +1,354 @@
+/* Work of kernels written by hand (kernels.h): which operands they are given, what is done behind
+ * them. Start at cfx__cuda_own. */
+#include <cfx/ops.h>
+#include <math.h>
+
+#include "../compile/calls.h"
+#include "../compile/layers.h"
+#include "own.h"
+
+typedef cfx__cuda_piece piece;
+
+static const cfx__cuda_array none = {.operand = -1};
+
+static cfx__cuda_precision precision(void) {
+    return cfx_get_precision() == CFX_PRECISION_F32 ? CFX__CUDA_EXACT : CFX__CUDA_TF32;
+}
+
+/* ---- what follows ---------------------------------------------------------------------------- */
+
+/* The first posts as a kernel does them: an addition, then statements over `v`. How many; what
+ * stands behind is for a kernel of its own. */
+static int after_of(piece *p, const cfx__c_work *k, cfx__cuda_after *after) {
+    const cfx__epilogue *e = k->epilogue;
+    cfx__text t = {0};
+    int n = 0;
+    *after = (cfx__cuda_after){.bias = cfx__cuda_array_of(p, k->bias), .add = none};
+    if (e && e->n && !e->post[0].op) {
+        after->add = cfx__cuda_array_of(p, k->add);
+        n++;
+    }
+    for (; e && n < e->n && e->post[n].op; n++) {
+        const char *line = cfx__cuda_post_text(&p->m->text, &p->m->c, &e->post[n]);
+        if (!line)
+            break;
+        cfx__text_puts(&t, line);
+    }
+    after->post = t.len ? cfx__text_take(&t) : NULL;
+    return n;
+}
+
+static bool finish(piece *p, int slot, const cfx__c_work *k, int done) {
+    cfx__cuda_add_work(p->m, slot, &p->work, p->n, p->refs);
+    return !k || cfx__cuda_posts(p->m, slot, k, done);
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* The rows of a ref: its dims before the last as one; false where they do not lie so. */
+static bool rows_of(const cfx__c_ref *r, int64_t *shape, int64_t *stride) {
+    shape[0] = 1, stride[0] = 0;
+    for (int i = r->ndim - 2; i >= 0; i--) {
+        if (r->shape[i] == 1)
+            continue;
+        if (shape[0] == 1)
+            stride[0] = r->stride[i];
+        else if (r->stride[i] != stride[0] * shape[0])
+            return false;
+        shape[0] *= r->shape[i];
+    }
+    shape[1] = r->shape[r->ndim - 1];
+    stride[1] = r->stride[r->ndim - 1];
+    if (shape[0] == 1)
+        stride[0] = shape[1];
+    return true;
+}
+
+enum { FEW = 16 };
+
+static bool product(cfx__cuda_making *m, int slot, cfx__c_work *k, const cfx_op *op) {
+    piece p = {.m = m};
+    int64_t xs[2], xt[2], os[2], ot[2], ws[3], wt[3];
+    cfx__cuda_after after;
+    if (k->alpha != 1 || k->beta != 1 || !k->x->ndim || !k->out->ndim || k->w->ndim != 2 ||
+        !rows_of(k->x, xs, xt) || !rows_of(k->out, os, ot) ||
+        (k->bias && (k->bias->ndim != 1 || k->bias->stride[0] != 1 || k->bias->shape[0] != os[1])))
+        return false;
+    cfx_tensor *weight = k->packs;
+    if (weight && op != &cfx_op_linear) /* rows of what is multiplied lie in one piece */
+        weight = cfx_contiguous(cfx_transpose(weight, 0, 1));
+    const bool turned = op != &cfx_op_linear && !weight;
+    k->w = weight ? cfx__c_constant(&m->c, weight, "weight") : k->w;
+    if (!k->w)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        ws[i] = k->w->shape[turned ? 1 - i : i];
+        wt[i] = k->w->stride[turned ? 1 - i : i];
+    }
+    const cfx__cuda_array x = cfx__cuda_array_as(&p, k->x, 2, xs, xt),
+                          w = cfx__cuda_array_as(&p, k->w, 2, ws, wt);
+    const cfx__cuda_array out = cfx__cuda_array_as(&p, k->out, 2, os, ot);
+    const int done = after_of(&p, k, &after);
+    int64_t as[2], at[2];
+    if (after.add.operand >= 0) {
+        if (!rows_of(k->add, as, at))
+            return false;
+        after.add.ndim = 2, after.add.shape = as, after.add.stride = at;
+    }
+    const cfx__cuda_weight rows = {.w = w, .scales = none};
+    if (!(os[0] <= FEW && cfx__cuda_few(&x, &rows, &after, &out, &p.work)) &&
+        !cfx__cuda_product(&x, &w, &after, &out, precision(), &p.work))
+        return false;
+    return finish(&p, slot, k, done);
+}
+
+/* [z, m, k] times [z, k, n], whose columns lie in one piece. */
+static bool batches(cfx__cuda_making *m, int slot, cfx__c_work *k) {
+    piece p = {.m = m};
+    if (k->alpha != 1 || k->bias || k->w->ndim != 3 || k->x->ndim != 3)
+        return false;
+    const int64_t ws[] = {k->w->shape[0], k->w->shape[2], k->w->shape[1]};
+    const int64_t wt[] = {k->w->stride[0], k->w->stride[2], k->w->stride[1]};
+    const cfx__cuda_array x = cfx__cuda_array_of(&p, k->x),
+                          w = cfx__cuda_array_as(&p, k->w, 3, ws, wt);
+    const cfx__cuda_array out = cfx__cuda_array_of(&p, k->out);
+    return cfx__cuda_product(&x, &w, NULL, &out, precision(), &p.work) && finish(&p, slot, k, 0);
+}
+
+/* ---- convolutions ---------------------------------------------------------------------------- */
+
+static bool window_of(const cfx__c_window *of, const cfx__c_work *k, cfx__cuda_window *to) {
+    to->groups = of->groups;
+    for (int i = 0; i < 2; i++) {
+        to->stride[i] = cfx__c_item(of->stride, i, 1);
+        to->padding[i] = of->lows ? of->low[i] : cfx__c_item(of->padding, i, 0);
+        to->dilation[i] = cfx__c_item(of->dilation, i, 1);
+    }
+    return of->nd == 2 && !of->transposed && k->packs && k->x->ndim == 4 && cfx__c_count(k->out);
+}
+
+/* A convolution of images that are single points: a product of few rows. */
+static bool points(cfx__cuda_making *m, int slot, cfx__c_work *k, const cfx__cuda_window *win) {
+    piece p = {.m = m};
+    const cfx__c_ref *x = k->x, *out = k->out;
+    const int64_t *s = k->packs->shape, ws[] = {s[0], s[1]}, wt[] = {s[1], 1};
+    cfx__cuda_after after;
+    if (s[2] != 1 || s[3] != 1 || win->groups != 1 || win->padding[0] || win->padding[1] ||
+        x->shape[2] != 1 || x->shape[3] != 1 || x->shape[0] > FEW)
+        return false;
+    k->w = cfx__c_constant(&m->c, k->packs, "weight");
+    const cfx__cuda_array in = cfx__cuda_array_as(&p, x, 2, x->shape, x->stride);
+    const cfx__cuda_array to = cfx__cuda_array_as(&p, out, 2, out->shape, out->stride);
+    const cfx__cuda_weight w = {.w = cfx__cuda_array_as(&p, k->w, 2, ws, wt), .scales = none};
+    const int done = after_of(&p, k, &after);
+    after.add.ndim = 2;
+    return k->w && cfx__cuda_few(&in, &w, &after, &to, &p.work) && finish(&p, slot, k, done);
+}
+
+static bool convolution(cfx__cuda_making *m, int slot, cfx__c_work *k, const cfx_op *op) {
+    piece p = {.m = m};
+    const cfx__c_window of = cfx__c_window_of(k, op);
+    cfx__cuda_window win;
+    cfx__cuda_after after;
+    if (!window_of(&of, k, &win))
+        return false;
+    if (points(m, slot, k, &win))
+        return true;
+    const int64_t *s = k->packs->shape;
+    const bool single = win.groups == k->x->shape[1] && s[1] == 1 && win.groups > 1;
+    cfx_tensor *weight =
+        single ? k->packs : cfx_contiguous(cfx_permute(k->packs, cfx_list(0, 2, 3, 1)));
+    k->w = cfx__c_constant(&m->c, weight, "weight");
+    if (!k->w)
+        return false;
+    const int64_t c = s[1], last[] = {s[2] * s[3] * c, 1, s[3] * c, c};
+    const cfx__cuda_array x = cfx__cuda_array_of(&p, k->x), out = cfx__cuda_array_of(&p, k->out);
+    const cfx__cuda_array w =
+        single ? cfx__cuda_array_of(&p, k->w) : cfx__cuda_array_as(&p, k->w, 4, s, last);
+    int done = after_of(&p, k, &after);
+    if (single && after.add.operand >= 0) { /* which that kernel does not add */
+        after = (cfx__cuda_after){.bias = after.bias, .add = none};
+        done = 0;
+    }
+    if (!(single ? cfx__cuda_depthwise(&x, &w, &win, &after, &out, &p.work)
+                 : cfx__cuda_conv(&x, &w, &win, &after, &out, precision(), &p.work)))
+        return false;
+    return finish(&p, slot, k, done);
+}
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
+/* Four dims of a ref, ones before those that it has; broadcast to `to` where that is given. */
+static cfx__cuda_array four(piece *p, const cfx__c_ref *r, const int64_t *to) {
+    int64_t *shape = cfx__arena_alloc(&p->m->c.memory, 8 * sizeof *shape), *stride = shape + 4;
+    if (!r || r->ndim > 4)
+        return none;
+    for (int i = 0; i < 4; i++) {
+        const int own = i - (4 - r->ndim);
+        shape[i] = own < 0 ? 1 : r->shape[own];
+        stride[i] = own < 0 || (to && shape[i] == 1) ? 0 : r->stride[own];
+        shape[i] = to ? to[i] : shape[i];
+    }
+    return cfx__cuda_array_as(p, r, 4, shape, stride);
+}
+
+/* scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa) */
+static bool attention(cfx__cuda_making *m, int slot) {
+    cfx__c_unit *u = &m->unit;
+    const cfx__plan_kernel *k = &u->plan->kernels[slot];
+    const cfx_value *a = k->step->bound;
+    const cfx__c_ref *q = cfx__c_arg(u, a[0]), *key = cfx__c_arg(u, a[1]);
+    const cfx__c_ref *v = cfx__c_arg(u, a[2]), *mask = cfx__c_arg(u, a[3]);
+    const cfx__c_ref *out = cfx__c_slot(u, slot)->n == 1 ? cfx__c_slot(u, slot)->refs : NULL;
+    piece p = {.m = m};
+    if (k->op != &cfx_op_scaled_dot_product_attention || !q || !key || !v || !out || q->ndim < 3 ||
+        (a[3].tag != CFX_TAG_NONE && !mask) || (cfx_is_number(a[4]) && cfx_number(a[4]) != 0) ||
+        q->ndim != key->ndim || q->ndim != v->ndim)
+        return false;
+    cfx__cuda_attention_call c = {.q = four(&p, q, NULL),
+                                  .k = four(&p, key, NULL),
+                                  .v = four(&p, v, NULL),
+                                  .out = four(&p, out, NULL),
+                                  .lse = none,
+                                  .mask = none,
+                                  .causal = cfx_as_bool(a[5]),
+                                  .precision = precision()};
+    if (c.q.operand < 0 || c.k.operand < 0 || c.v.operand < 0 || c.out.operand < 0)
+        return false;
+    const int64_t to[] = {c.q.shape[0], c.q.shape[1], c.q.shape[2], c.k.shape[2]};
+    if (mask)
+        c.mask = four(&p, mask, to);
+    const double d = (double)q->shape[q->ndim - 1];
+    c.scale = cfx_is_number(a[6]) ? cfx_number(a[6]) : d > 0 ? 1 / sqrt(d) : 1;
+    return (!mask || c.mask.operand >= 0) && cfx__cuda_attention(&c, &p.work) &&
+           finish(&p, slot, NULL, 0);
+}
+
+/* ---- recurrent layers ------------------------------------------------------------------------ */
+
+/* A part of a ref: the same strides from some element on. */
+static cfx__c_ref *part(cfx__cuda_making *m, const cfx__c_ref *r, int ndim, const int64_t *shape,
+                        const int64_t *stride, int64_t from) {
+    cfx__c_ref *to = cfx__c_ref_like(&m->c, r, ndim, shape, stride);
+    to->at += from;
+    return to;
+}
+
+typedef struct {
+    const cfx_op *op;
+    int gates, states;
+    bool relu;
+} recurrent_kind;
+
+static const recurrent_kind kinds[] = {{&cfx_op_lstm_input, 4, 2, false},
+                                       {&cfx_op_gru_input, 3, 1, false},
+                                       {&cfx_op_rnn_tanh_input, 1, 1, false},
+                                       {&cfx_op_rnn_relu_input, 1, 1, true}};
+
+/* A sequence as [steps, batch, size]. */
+static const cfx__c_ref *by_steps(cfx__cuda_making *m, const cfx__c_ref *r, bool batch_first,
+                                  int64_t from, int64_t size) {
+    const int s = batch_first, b = !batch_first;
+    const int64_t shape[] = {r->shape[s], r->shape[b], size};
+    const int64_t stride[] = {r->stride[s], r->stride[b], r->stride[2]};
+    return part(m, r, 3, shape, stride, from);
+}
+
+static const cfx__c_ref *state_of(cfx__cuda_making *m, const cfx__c_ref *r, int64_t n) {
+    return part(m, r, 2, r->shape + 1, r->stride + 1, n * r->stride[0]);
+}
+
+typedef struct {
+    const recurrent_kind *kind;
+    const cfx__c_ref *out, *h, *c, *hn, *cn;
+    const cfx_list *weights;
+    bool biases, batch_first;
+    int64_t layers, ways;
+} recurrent_call;
+
+static bool one_way(cfx__cuda_making *m, int slot, const recurrent_call *r, int64_t layer,
+                    int64_t way, const cfx__c_ref *x, const cfx__c_ref *out, int64_t hidden) {
+    const int64_t n = layer * r->ways + way, each = r->biases ? 4 : 2;
+    const cfx__c_ref *w[4] = {0};
+    piece p = {.m = m};
+    for (int64_t i = 0; i < each; i++)
+        if (n * each + i >= r->weights->len ||
+            !(w[i] = cfx__c_arg(&m->unit, r->weights->items[n * each + i])))
+            return false;
+    const cfx__c_ref *to = by_steps(m, out, r->batch_first, way * hidden * out->stride[2], hidden);
+    const cfx__cuda_recurrent_call call = {
+        .x = cfx__cuda_array_of(&p, x),
+        .wih = cfx__cuda_array_of(&p, w[0]),
+        .whh = cfx__cuda_array_of(&p, w[1]),
+        .bih = cfx__cuda_array_of(&p, w[2]),
+        .bhh = cfx__cuda_array_of(&p, w[3]),
+        .h = cfx__cuda_array_of(&p, state_of(m, r->h, n)),
+        .c = r->c ? cfx__cuda_array_of(&p, state_of(m, r->c, n)) : none,
+        .out = cfx__cuda_array_of(&p, to),
+        .hn = cfx__cuda_array_of(&p, state_of(m, r->hn, n)),
+        .cn = r->cn ? cfx__cuda_array_of(&p, state_of(m, r->cn, n)) : none,
+        .gates = r->kind->gates,
+        .relu = r->kind->relu,
+        .reverse = way == 1,
+        .precision = precision()};
+    return cfx__cuda_recurrent(&call, &p.work) && finish(&p, slot, NULL, 0);
+}
+
+/* lstm.input(x, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first) */
+static bool recurrent(cfx__cuda_making *m, int slot) {
+    cfx__c_unit *u = &m->unit;
+    const cfx__plan_kernel *k = &u->plan->kernels[slot];
+    const cfx_value *a = k->step->bound;
+    recurrent_call r = {0};
+    for (int i = 0; i < COUNT(kinds); i++)
+        if (kinds[i].op == k->op)
+            r.kind = &kinds[i];
+    if (!r.kind)
+        return false;
+    const cfx__c_refs *results = cfx__c_slot(u, slot);
+    const bool two = r.kind->states == 2;
+    const cfx_list *states = two && a[1].tag == CFX_TAG_LIST ? cfx_as_list(a[1]) : NULL;
+    const cfx__c_ref *x = cfx__c_arg(u, a[0]);
+    if (!x || x->ndim != 3 || results->n != r.kind->states + 1 || a[2].tag != CFX_TAG_LIST ||
+        (two && (!states || states->len != 2)) || cfx_as_bool(a[6]))
+        return false;
+    r.h = cfx__c_arg(u, two ? states->items[0] : a[1]);
+    r.c = two ? cfx__c_arg(u, states->items[1]) : NULL;
+    r.out = &results->refs[0], r.hn = &results->refs[1];
+    r.cn = two ? &results->refs[2] : NULL;
+    r.weights = cfx_as_list(a[2]);
+    r.biases = cfx_as_bool(a[3]);
+    r.layers = cfx_integer(a[4]);
+    r.ways = cfx_as_bool(a[7]) ? 2 : 1;
+    r.batch_first = cfx_as_bool(a[8]);
+    if (!r.h || (two && !r.c) || r.h->ndim != 3 ||
+        r.weights->len != r.layers * r.ways * (r.biases ? 4 : 2))
+        return false;
+    const int64_t hidden = r.h->shape[2];
+    for (int64_t layer = 0; layer < r.layers; layer++) {
+        const cfx__c_ref *out = layer + 1 == r.layers ? r.out : cfx__cuda_room_like(m, r.out);
+        const cfx__c_ref *in = by_steps(m, x, r.batch_first, 0, x->shape[2]);
+        for (int64_t way = 0; way < r.ways; way++)
+            if (!one_way(m, slot, &r, layer, way, in, out, hidden))
+                return false;
+        x = out;
+    }
+    return true;
+}
+
+/* ---- the way in ------------------------------------------------------------------------------ */
+
+bool cfx__cuda_own(cfx__cuda_making *m, int slot) {
+    cfx__c_work k;
+    const cfx__plan_kernel *kernel = &m->unit.plan->kernels[slot];
+    m->unit.slot = slot;
+    const cfx_op *op = cfx__cuda_work_of(m, slot, &k);
+    if (!op)
+        return kernel->kind == CFX__PLAN_CALL &&
+               (attention(m, slot) || recurrent(m, slot) || cfx__cuda_own_order(m, slot));
+    if (op == &cfx_op_linear || op == &cfx_op_mm || op == &cfx_op_addmm)
+        return product(m, slot, &k, op);
+    if (op == &cfx_op_bmm || op == &cfx_op_baddbmm)
+        return batches(m, slot, &k);
+    return k.w->ndim == 4 && convolution(m, slot, &k, op);
+}

@@ -1,0 +1,37 @@
+/* own: work of kernels that were written by hand, whose operands are refs. */
+#ifndef CFX__CUDA_OWN_H
+#define CFX__CUDA_OWN_H
+
+#include "kernels_more.h"
+#include "plan.h"
+
+typedef struct cfx__cuda_piece {
+    cfx__cuda_making *m;
+    cfx__cuda_work work;
+    int n;
+    const cfx__c_ref *refs[CFX__CUDA_OPERANDS];
+} cfx__cuda_piece;
+
+/* A ref as a kernel sees it, in dims of its own; none where there is no ref. */
+static inline cfx__cuda_array cfx__cuda_array_as(cfx__cuda_piece *p, const cfx__c_ref *r, int ndim,
+                                                 const int64_t *shape, const int64_t *stride) {
+    if (!r || p->n == CFX__CUDA_OPERANDS)
+        return (cfx__cuda_array){.operand = -1};
+    p->refs[p->n] = r;
+    return (cfx__cuda_array){.operand = p->n++,
+                             .dtype = r->dtype,
+                             .ndim = ndim,
+                             .shape = shape,
+                             .stride = stride,
+                             .at = cfx__cuda_offset(r)};
+}
+
+static inline cfx__cuda_array cfx__cuda_array_of(cfx__cuda_piece *p, const cfx__c_ref *r) {
+    return r ? cfx__cuda_array_as(p, r, r->ndim, r->shape, r->stride)
+             : (cfx__cuda_array){.operand = -1};
+}
+
+/* Calls in which order counts: running sums, sorting, the largest (more.c). */
+bool cfx__cuda_own_order(cfx__cuda_making *m, int slot);
+
+#endif

@@ -1,0 +1,154 @@
+/* plan: a plan made ready for a card.
+ *
+ * What is done is a list of steps in the order of the plan's kernels: launches of rendered kernels
+ * and of those in src/cuda/kernels, calls of cuBLASLt and cuDNN, and calls that have no form on the
+ * card, which the host does between copies. Everything has its address when the plan is made, so
+ * that steps without the host between them are one CUDA graph, replayed run after run.
+ *
+ * Invariant: a ready plan is used by one thread at a time, which has the card (cfx__cuda_enter);
+ * inputs are copied to their places first, and results to memory of their own last, so that no
+ * address of a caller's is in a graph. */
+#ifndef CFX__CUDA_PLAN_H
+#define CFX__CUDA_PLAN_H
+
+#include "device.h"
+#include "launch.h"
+#include "render.h"
+
+struct cfx__cuda_plan;
+
+/* Something that a library computes: made once, then run on the stream of the card. */
+typedef struct cfx__cuda_job {
+    cfx_obj head;
+    const char *name;
+    int64_t scratch; /* bytes */
+    bool (*run)(const struct cfx__cuda_job *j, struct cfx__cuda_plan *p);
+} cfx__cuda_job;
+
+typedef enum cfx__cuda_step_kind {
+    CFX__CUDA_KERNEL, /* a launch */
+    CFX__CUDA_JOB,
+    CFX__CUDA_HOST /* the kernel of the plan at `slot`, as the host runs it */
+} cfx__cuda_step_kind;
+
+typedef struct cfx__cuda_step {
+    cfx__cuda_step_kind kind;
+    int slot;
+    const char *function; /* KERNEL; of the plan's arena */
+    void *code;           /* KERNEL: the function on the card */
+    unsigned grid[3], block[3], shared;
+    bool together; /* its blocks wait for each other */
+    bool left_out; /* another way to do the same is faster */
+    int nwords;
+    uint64_t *words;
+    cfx__cuda_job *job; /* counted */
+} cfx__cuda_step;
+
+/* Steps [from, to) without the host between them. */
+typedef struct cfx__cuda_stretch {
+    int from, to;
+    void *graph; /* to be launched; NULL: not captured yet, or not worth it */
+} cfx__cuda_stretch;
+
+/* A weight on the card, which plans of one program share. */
+typedef struct cfx__cuda_held {
+    cfx_obj head;
+    cfx__cuda_device *device;
+    cfx__cuda_address at;
+    int64_t bytes;
+    cfx_tensor *of;   /* whose memory it was read from; counted; NULL: a plan's own */
+    const void *data; /* there */
+    uint32_t version;
+    struct cfx__cuda_held *next; /* of those that are shared */
+} cfx__cuda_held;
+
+typedef struct cfx__cuda_plan {
+    cfx_obj head;
+    cfx__plan *plan; /* counted */
+    cfx__cuda_device *device;
+    char *failed; /* why it could not be made; NULL: it was */
+    cfx_error_kind failure;
+    const cfx__c_refs *refs; /* by slot; where they say ARENA, bytes from `arena` on */
+    cfx__c_refs *results;    /* by slot of what leaves the plan, in the strides that are wanted */
+    cfx__cuda_address arena;
+    int64_t arena_bytes, scratch_at, flag_at, counters_at;
+    VEC(cfx__cuda_step) steps;
+    VEC(cfx__cuda_stretch) stretches;
+    VEC(cfx__cuda_held *) weights; /* by number; counted */
+    VEC(cfx__cuda_code *) codes;   /* counted */
+    bool flags;                    /* some kernel looks whether indices are in range */
+    int runs;                      /* that nobody watched */
+    cfx__arena memory;
+} cfx__cuda_plan;
+
+/* The weight on the card; NULL, with an error. The caller owns a count, which the second takes back
+ * (weights.c). */
+cfx__cuda_held *cfx__cuda_held_get(cfx__cuda_plan *p, const cfx__c_weight *of);
+void cfx__cuda_held_drop(cfx__cuda_held *w);
+
+/* The form of an execution; NULL where it is not for the card (make.c). */
+cfx__cuda_plan *cfx__cuda_plan_make(cfx__cuda_device *d, const cfx_execution *e);
+/* Where a ref is on the card. */
+cfx__cuda_address cfx__cuda_where(const cfx__cuda_plan *p, const cfx__c_ref *r);
+/* Runs it (run.c). */
+cfx_value cfx__cuda_plan_run(cfx__cuda_plan *p, const cfx_execution *e);
+
+/* ---- work that is not rendered --------------------------------------------------------------- */
+
+enum { CFX__CUDA_OPERANDS = 32 };
+
+/* A launch of a text of its own, and the memory that it is given. */
+typedef struct cfx__cuda_called {
+    cfx__cuda_launch launch;
+    const char *source;
+    cfx__c_ref refs[CFX__CUDA_OPERANDS];
+} cfx__cuda_called;
+
+/* Two ways to do one thing: steps [a, b) and [b, c). */
+typedef struct cfx__cuda_contest {
+    int a, b, c;
+} cfx__cuda_contest;
+
+/* A plan being made ready. */
+typedef struct cfx__cuda_making {
+    cfx__cuda_plan *p;
+    cfx__c c;
+    cfx__c_unit unit;
+    cfx__cuda_pen text;
+    int64_t scratch;               /* bytes, the most that a step needs */
+    VEC(cfx__cuda_called *) calls; /* by step, from its nwords; in c's memory */
+    VEC(int) call_of;              /* by step: its number among the calls; -1: none */
+    VEC(cfx__cuda_contest) contests;
+} cfx__cuda_making;
+
+/* Bytes from where the memory of a ref begins, which is a multiple of 256. */
+int64_t cfx__cuda_offset(const cfx__c_ref *r);
+/* A place of its own for what lies like a ref. */
+const cfx__c_ref *cfx__cuda_room_like(cfx__cuda_making *m, const cfx__c_ref *r);
+/* Launches of a piece of work, whose operands are these refs. */
+void cfx__cuda_add_work(cfx__cuda_making *m, int slot, const cfx__cuda_work *w, int n,
+                        const cfx__c_ref *const *refs);
+/* What a slot computes by kernels written by hand; false where there are none (own.c). */
+bool cfx__cuda_own(cfx__cuda_making *m, int slot);
+/* Leaves out the slower of two ways to do the same (contest.c). False, with an error. */
+bool cfx__cuda_decide(cfx__cuda_making *m);
+/* Starts a step (run.c). */
+bool cfx__cuda_start(cfx__cuda_plan *p, const cfx__cuda_step *s);
+/* One more step. */
+cfx__cuda_step *cfx__cuda_step_add(cfx__cuda_making *m, cfx__cuda_step_kind kind, int slot);
+/* The product or convolution at a slot, be it a layer or a call, by a library; false where none
+ * takes it (products.c, convolutions.c). */
+bool cfx__cuda_try_product(cfx__cuda_making *m, int slot);
+bool cfx__cuda_try_convolution(cfx__cuda_making *m, int slot);
+
+/* The product or convolution at a slot, matmul too: its operator and what it is of; NULL: none
+ * (calls.c). */
+struct cfx__c_work;
+const cfx_op *cfx__cuda_work_of(cfx__cuda_making *m, int slot, struct cfx__c_work *k);
+/* What follows a product from post number `from` on, as a kernel over its result; false where it
+ * cannot be written. */
+bool cfx__cuda_posts(cfx__cuda_making *m, int slot, const struct cfx__c_work *k, int from);
+
+extern const cfx__plan_target cfx__plan_cuda; /* target.c */
+
+#endif

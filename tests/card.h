@@ -1,0 +1,25 @@
+/* card: a card that is not there. The tables of src/cuda/driver.h filled with functions of the
+ * host's: memory is the heap's, a stream does everything at once, and kernels are compiled by the
+ * host's compiler and played (play.h). */
+#ifndef CFX_TEST_CARD_H
+#define CFX_TEST_CARD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What happened so far, and what is to go wrong. */
+typedef struct {
+    long kernels, copies, graphs; /* launched; graphs that were replayed */
+    size_t held, most;            /* bytes on the card; the most that it has, 0: no end */
+    int fail_kernel;              /* what a launch answers; 0: it is done */
+    int count;                    /* cards */
+} card_state;
+
+extern card_state card;
+
+/* Whether kernels can be played here; says "not run" where they cannot. From now on that is the
+ * card. */
+bool card_begin(void);
+void card_end(void);
+
+#endif

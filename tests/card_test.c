@@ -1,0 +1,294 @@
+/* Programs on a card that is played: rendered kernels, the executor, graphs, faults. Where
+ * CFX_PROGRAMS names folders of programs, those too. */
+#include <cfx.h>
+#include <cfx/cuda.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../src/cuda/plan.h"
+
+#include "card.h"
+#include "folders.h"
+#include "test.h"
+
+TEST(programs_on_a_card_agree_with_the_interpreter) {
+    if (!card_begin())
+        return;
+    verdicts v = {0};
+    folder_check(cfx_cuda_executor(0), CFX_TEST_DATA "/zoo", &v);
+    folder_check(cfx_cuda_executor(0), "examples/data", &v);
+    CHECK_INT(v.others, 0);
+    CHECK_INT(v.agree, 9);
+    CHECK(card.kernels > 30);
+    const char *more = getenv("CFX_PROGRAMS");
+    for (const char *at = more; at && *at; at += strspn(at, " ")) {
+        const size_t n = strcspn(at, " ");
+        folder_check(cfx_cuda_executor(0), cfx__text_format("%.*s", (int)n, at), &v);
+        at += n;
+    }
+    printf("%d agree, %ld kernels\n", v.agree, card.kernels);
+    card_end();
+}
+
+static cfx_program *opened(const char *name) {
+    return cfx_open(cfx__text_format("%s/zoo/%s/model.pt2", CFX_TEST_DATA, name));
+}
+
+static cfx_tensor *input_of(const char *name, double shift) {
+    const cfx_dict *f =
+        cfx_safetensors_read(cfx__text_format("%s/zoo/%s/inputs.safetensors", CFX_TEST_DATA, name));
+    cfx_tensor *t = cfx_clone(cfx_as_tensor(cfx_dict_get(f, "in0")));
+    return cfx_add(t, shift);
+}
+
+static double apart(cfx_value a, cfx_value b) {
+    cfx_value d = cfx_tensor_value(cfx_amax(cfx_abs(cfx_sub(a, b))));
+    return cfx_number(cfx_item(d));
+}
+
+TEST(runs_on_a_card_are_replayed_as_graphs_with_new_inputs) {
+    if (!card_begin())
+        return;
+    cfx_set_grad_mode(CFX_INFERENCE);
+    cfx_program *p = opened("seed_mlp");
+    for (int i = 0; i < 4; i++) {
+        cfx_tensor *x = input_of("seed_mlp", 0.25 * i);
+        cfx_value v[] = {cfx_tensor_value(x)};
+        cfx_value want =
+            cfx_program_run_with(CFX_HERE, p, &cfx_interpreter, NULL, (cfx_args){1, v, NULL});
+        cfx_value have =
+            cfx_program_run_with(CFX_HERE, p, cfx_cuda_executor(0), NULL, (cfx_args){1, v, NULL});
+        CHECK_OK();
+        CHECK(apart(want, have) < 1e-5);
+        CHECK_INT(cfx_tensor_device(cfx_as_tensor(have)).type, CFX_CUDA);
+    }
+    CHECK_INT(card.graphs, 3);
+    card_end();
+}
+
+TEST(programs_and_tensors_go_to_a_card_and_back) {
+    if (!card_begin())
+        return;
+    cfx_set_grad_mode(CFX_INFERENCE);
+    cfx_program *p = opened("seed_mlp");
+    cfx_tensor *x = input_of("seed_mlp", 0);
+    cfx_value want = cfx_program_run(p, x);
+    cfx_tensor *there = cfx_to(x, "cuda");
+    CHECK_OK();
+    CHECK_INT(cfx_tensor_device(there).type, CFX_CUDA);
+    CHECK_INT(cfx_tensor_device(cfx_to(there, "cpu")).type, CFX_CPU);
+    CHECK(apart(cfx_tensor_value(there), cfx_tensor_value(x)) == 0);
+    CHECK(strstr(cfx_tensor_str(there), "device='cuda:0'") != NULL);
+    CHECK(cfx_program_to(p, "cuda"));
+    const long before = card.kernels;
+    cfx_value have = cfx_program_run(p, there);
+    CHECK_OK();
+    CHECK(card.kernels > before);
+    CHECK(apart(want, have) < 1e-5);
+    CHECK(cfx_program_to(p, "cpu"));
+    CHECK(!cfx_program_to(p, "cuda:9"));
+    CHECK_ERROR("cards here are 0 to 0");
+    card_end();
+}
+
+TEST(a_card_that_cannot_is_an_error_and_the_cpu_goes_on) {
+    if (!card_begin())
+        return;
+    cfx_set_grad_mode(CFX_INFERENCE);
+    cfx_program *p = opened("seed_mlp");
+    cfx_tensor *x = input_of("seed_mlp", 0);
+    cfx_value v[] = {cfx_tensor_value(x)};
+    const cfx_args args = {1, v, NULL};
+    const cfx_executor *on = cfx_cuda_executor(0);
+    card.most = 1000; /* bytes */
+    cfx_program_run_with(CFX_HERE, p, on, NULL, args);
+    CHECK_ERROR("out of memory");
+    cfx_error_clear();
+    card.most = 0;
+    const size_t limit = cfx_set_memory_limit(3000);
+    cfx_program_run_with(CFX_HERE, p, on, NULL, args);
+    CHECK_ERROR("memory limit");
+    cfx_error_clear();
+    cfx_set_memory_limit(limit);
+    cfx_program_run_with(CFX_HERE, p, on, NULL, args);
+    CHECK_OK();
+    card.fail_kernel = 719;
+    cfx_program_run_with(CFX_HERE, p, on, NULL, args);
+    CHECK_ERROR("launch failure");
+    cfx_error_clear();
+    card.fail_kernel = 0;
+    cfx_program_run_with(CFX_HERE, p, on, NULL, args);
+    CHECK_ERROR("was lost to an error before");
+    cfx_error_clear();
+    cfx_program_run(p, x);
+    CHECK_OK();
+    card_end();
+}
+
+TEST(a_machine_without_a_card_says_so) {
+    if (!card_begin())
+        return;
+    card.count = 0;
+    CHECK_INT(cfx_cuda_count(), 0);
+    CHECK(cfx_cuda_executor(0) == NULL);
+    CHECK_ERROR("no card");
+    cfx_error_clear();
+    card_end();
+    CHECK(cfx_cuda_count() >= 0); /* whatever is really there */
+}
+
+TEST(an_index_out_of_range_is_found_on_a_card) {
+    if (!card_begin())
+        return;
+    cfx_set_grad_mode(CFX_INFERENCE);
+    cfx_module *gm = cfx_module_parse("class GraphModule(torch.nn.Module):\n"
+                                      "    def forward(self, x, at):\n"
+                                      "        a = torch.ops.aten.index_select.default(x, 0, at)\n"
+                                      "        return a\n",
+                                      "test");
+    cfx_tensor *x = cfx_randn(4, 3);
+    cfx_value good[] = {cfx_tensor_value(x),
+                        cfx_tensor_value(cfx_tensor_from_value(cfx_list(0, 3)))};
+    cfx_value bad[] = {cfx_tensor_value(x),
+                       cfx_tensor_value(cfx_tensor_from_value(cfx_list(0, 4)))};
+    cfx_execution e = {.at = CFX_HERE, .module = gm, .inputs = {2, good, NULL}};
+    cfx_value have = cfx_executor_run(cfx_cuda_executor(0), &e);
+    CHECK_OK();
+    CHECK(card.kernels > 0);
+    CHECK(apart(have, cfx_tensor_value(cfx_index_select(x, 0, cfx_as_tensor(good[1])))) == 0);
+    e.inputs.v = bad;
+    cfx_executor_run(cfx_cuda_executor(0), &e);
+    CHECK_ERROR("out of range");
+    card_end();
+}
+
+/* Values of nodes by name, and whether one takes the place of a node's. */
+typedef struct {
+    cfx_dict *seen;
+    const char *replaced;
+} looker;
+
+static cfx_value look(cfx_watcher *w, cfx_node *n, cfx_value v) {
+    looker *l = w->user;
+    if (v.tag == CFX_TAG_TENSOR)
+        cfx_dict_set(l->seen, n->name, cfx_tensor_value(cfx_clone(v)));
+    return l->replaced && !strcmp(n->name, l->replaced) ? cfx_tensor_value(cfx_zeros_like(v))
+                                                        : cfx_none();
+}
+
+static cfx_value watched(const cfx_executor *x, cfx_program *p, cfx_tensor *in, looker *l) {
+    cfx_watcher w = {.see = look, .user = l};
+    cfx_value v[] = {cfx_tensor_value(in)};
+    l->seen = cfx_dict_new();
+    return cfx_program_run_with(CFX_HERE, p, x, &w, (cfx_args){1, v, NULL});
+}
+
+TEST(who_looks_on_sees_what_a_card_computes_and_may_change_it) {
+    if (!card_begin())
+        return;
+    cfx_set_grad_mode(CFX_INFERENCE);
+    cfx_program *p = opened("seed_mlp");
+    cfx_tensor *x = input_of("seed_mlp", 0);
+    looker a = {0}, b = {0};
+    cfx_value want = watched(&cfx_interpreter, p, x, &a);
+    cfx_value have = watched(cfx_cuda_executor(0), p, x, &b);
+    CHECK_OK();
+    CHECK(card.kernels > 0);
+    CHECK(apart(want, have) < 1e-5);
+    CHECK_INT(a.seen->len, b.seen->len);
+    int same = 0;
+    for (int64_t i = 0; i < a.seen->len; i++) {
+        const cfx_value v = cfx_dict_get(b.seen, cfx_text(a.seen->entries[i].key));
+        same += v.tag == CFX_TAG_TENSOR && apart(v, a.seen->entries[i].value) < 1e-5;
+    }
+    CHECK_INT(same, a.seen->len);
+    a.replaced = b.replaced = "relu";
+    want = watched(&cfx_interpreter, p, x, &a);
+    have = watched(cfx_cuda_executor(0), p, x, &b);
+    CHECK_OK();
+    CHECK(apart(want, have) < 1e-5);
+    card_end();
+}
+
+TEST(programs_that_name_a_card_run_without_one) {
+    cfx_set_grad_mode(CFX_INFERENCE);
+    cfx_module *gm =
+        cfx_module_parse("class GraphModule(torch.nn.Module):\n"
+                         "    def forward(self, x):\n"
+                         "        a = torch.ops.aten.arange.default(4, dtype = torch.float32, "
+                         "device = device(type='cuda', index=0), pin_memory = False)\n"
+                         "        b = torch.ops.aten.add.Tensor(x, a)\n"
+                         "        return b\n",
+                         "test");
+    CHECK_OK();
+    cfx_value x[] = {cfx_tensor_value(cfx_zeros(4))};
+    cfx_execution e = {.at = CFX_HERE, .module = gm, .inputs = {1, x, NULL}};
+    cfx_value have = cfx_executor_run(&cfx_interpreter, &e);
+    CHECK_OK();
+    CHECK(apart(have, cfx_tensor_value(cfx_arange(4))) == 0);
+    have = cfx_executor_run(&cfx_planner, &e);
+    CHECK_OK();
+    CHECK(apart(have, cfx_tensor_value(cfx_arange(4))) == 0);
+}
+
+TEST(calls_under_other_names_run_on_a_card) {
+    if (!card_begin())
+        return;
+    cfx_set_grad_mode(CFX_INFERENCE);
+    cfx_module *gm = cfx_module_parse("class GraphModule(torch.nn.Module):\n"
+                                      "    def forward(self, x, y, m, n):\n"
+                                      "        t = torch.ops.aten.transpose.int(y, -1, -2)\n"
+                                      "        p = torch.ops.aten.matmul.default(x, t)\n"
+                                      "        s = torch.ops.aten.stack.default([x, y], 1)\n"
+                                      "        both = torch.ops.aten.__and__.Tensor(m, n)\n"
+                                      "        a = torch.ops.aten.type_as.default(both, x)\n"
+                                      "        least = torch.ops.aten.min.other(x, y)\n"
+                                      "        v = torch.ops.aten.topk.default(p, 2)\n"
+                                      "        top = v[0]\n"
+                                      "        at = v[1]\n"
+                                      "        r = torch.ops.aten.cumsum.default(x, -1)\n"
+                                      "        return (p, s, a, least, top, at, r)\n",
+                                      "test");
+    CHECK_OK();
+    cfx_value in[] = {cfx_tensor_value(cfx_randn(2, 3, 5, 8)),
+                      cfx_tensor_value(cfx_randn(2, 3, 5, 8)),
+                      cfx_tensor_value(cfx_gt(cfx_randn(4, 4), 0.0)),
+                      cfx_tensor_value(cfx_gt(cfx_randn(4, 4), 0.0))};
+    cfx_execution e = {.at = CFX_HERE, .module = gm, .inputs = {4, in, NULL}};
+    cfx_value want = cfx_executor_run(&cfx_interpreter, &e);
+    cfx_value have = cfx_executor_run(cfx_cuda_executor(0), &e);
+    CHECK_OK();
+    CHECK(card.kernels >= 7);
+    for (int i = 0; i < 7 && cfx_ok(); i++)
+        CHECK(apart(cfx_at(want, i), cfx_at(have, i)) < 1e-5);
+    card_end();
+}
+
+TEST(everything_on_a_card_begins_where_its_elements_may) {
+    if (!card_begin())
+        return;
+    cfx_set_grad_mode(CFX_INFERENCE);
+    cfx_module *gm = cfx_module_parse("class GraphModule(torch.nn.Module):\n"
+                                      "    def forward(self, m, x):\n"
+                                      "        w = torch.ops.aten.where.self(m, x, x)\n"
+                                      "        v = torch.ops.aten.topk.default(w, 2)\n"
+                                      "        top = v[0]\n"
+                                      "        at = v[1]\n"
+                                      "        return (top, at)\n",
+                                      "test");
+    cfx_value in[] = {cfx_tensor_value(cfx_gt(cfx_randn(3, 1), 0.0)), /* three bytes */
+                      cfx_tensor_value(cfx_randn(3, 5))};
+    cfx_execution e = {.at = CFX_HERE, .module = gm, .graph = gm->graph, .inputs = {2, in, NULL}};
+    const cfx_executor *x = cfx_cuda_executor(0);
+    cfx__cuda_plan *p = x->prepare(&e);
+    CHECK_OK();
+    int seen = 0;
+    for (int k = 0; p && k < p->plan->n; k++)
+        for (int i = 0; i < p->refs[k].n; i++, seen++)
+            CHECK_INT(cfx__cuda_where(p, &p->refs[k].refs[i]) %
+                          (uint64_t)cfx_dtype_size(p->refs[k].refs[i].dtype),
+                      0);
+    CHECK(seen >= 4);
+    x->free(p);
+    card_end();
+}
