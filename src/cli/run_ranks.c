@@ -5,6 +5,7 @@
 #include "run_ranks.h"
 
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +17,8 @@
 void cli_ranks_end(cli_ranks *r) {
     cfx_drop(r->program);
     cfx_value_drop(r->result);
+    cli_ranks_forget(r);
+    cli_generation_end(&r->text);
 }
 
 /* ---- what each rank opens -------------------------------------------------------------------- */
@@ -74,6 +77,7 @@ static bool takes_parts(const cfx_program *p, int k, const cfx_tensor *t, int n)
 }
 
 static bool cut_batches(batches *b, const cfx_program *p) {
+    bool any = false;
     for (int64_t i = 0; i < b->leaves->len; i++) {
         const cfx_value v = b->leaves->items[i];
         const cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
@@ -81,13 +85,14 @@ static bool cut_batches(batches *b, const cfx_program *p) {
                     (!b->rows || b->rows == t->shape[0]);
         if (b->cut[i])
             b->rows = t->shape[0];
+        any |= b->cut[i];
     }
     if (b->n == 1 || (b->rows && b->rows % b->n == 0))
         return true;
     cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-             b->rows ? "%lld rows are not %d micro-batches of equal size"
-                     : "no input of the program has a first size that varies (rows: %lld), so "
-                       "there are no %d micro-batches; 'cfx opt --dynamic' makes one vary",
+             any ? "%lld rows are not %d micro-batches of equal size"
+                 : "no input of the program has a first size that varies (rows: %lld), so there "
+                   "are no %d micro-batches; 'cfx opt --dynamic' makes one vary",
              (long long)b->rows, b->n);
     return false;
 }
@@ -152,24 +157,44 @@ static bool read_inputs(const cli_ranks *r, cfx_program *p, cfx_list *flat) {
     return cli_make_inputs(p, cfx_dict_new(), flat);
 }
 
-/* Rank 0 feeds the pipeline, and keeps what comes out. */
-static bool feed(cli_ranks *r, cfx_pipeline *line, cfx_program *first) {
-    cfx_value leaves = cfx_list_value(0, NULL);
-    batches b = {.ranks = r, .leaves = cfx_as_list(leaves), .results = cfx_list_value(0, NULL),
-                 .n = r->micro_batches ? r->micro_batches : 1};
-    if (!read_inputs(r, first, cfx_as_list(leaves)))
-        return false;
-    b.cut = cfx__alloc0((size_t)b.leaves->len + 1);
-    bool well = cut_batches(&b, first) && cfx_pipeline_run(line, next_batch, take_result, &b);
-    if (well)
-        r->result = cfx_value_keep(join_results(&b));
-    cfx__free(b.cut);
-    return well && cfx_ok();
+/* All batches through the pipeline once, from its first state; on rank 0 results come to `b`. */
+typedef struct {
+    cfx_pipeline *line;
+    batches b;
+    cli_generation *text; /* which it goes on with, a token at a time; NULL: batches */
+} passage;
+
+static bool pass_once(void *user) {
+    passage *p = user;
+    p->b.given = 0;
+    p->b.results = cfx_list_value(0, NULL);
+    cfx_pipeline_reset(p->line);
+    if (!p->text)
+        return cfx_pipeline_run(p->line, next_batch, take_result, &p->b);
+    cli_generation_again(p->text);
+    cfx_pipeline_set_depth(p->line, 1);
+    return cfx_pipeline_run(p->line, cli_generation_next, cli_generation_take, p->text);
 }
 
+/* Rank 0 feeds the pipeline, and keeps what comes out. */
 static bool run_line(cli_ranks *r, cfx_group *g, cfx_program *stage, cfx_value out_spec) {
-    cfx_pipeline *line = cfx_pipeline_new(g, stage, out_spec);
-    return cfx_group_rank(g) ? cfx_pipeline_run(line, NULL, NULL, NULL) : feed(r, line, stage);
+    cfx_value leaves = cfx_list_value(0, NULL);
+    const bool feeds = cfx_group_rank(g) == 0;
+    passage p = {.line = cfx_pipeline_new(g, stage, out_spec),
+                 .b = {.ranks = r, .leaves = cfx_as_list(leaves),
+                       .n = r->micro_batches ? r->micro_batches : 1}};
+    p.text = r->generate ? &r->text : NULL;
+    if (feeds && p.text && !cli_generation_begin(p.text, stage, r->given, r->generate))
+        return false;
+    if (feeds && !p.text && !read_inputs(r, stage, cfx_as_list(leaves)))
+        return false;
+    p.b.cut = cfx__alloc0((size_t)p.b.leaves->len + 1);
+    bool well = (!feeds || p.text || cut_batches(&p.b, stage)) && pass_once(&p);
+    if (well && feeds)
+        r->result = cfx_value_keep(p.text ? cli_generation_made(p.text) : join_results(&p.b));
+    well = well && (!r->profile || cli_ranks_profile(r, g, pass_once, &p));
+    cfx__free(p.b.cut);
+    return well && cfx_ok();
 }
 
 /* Every rank cuts the same file alike, and keeps its own stage. */
@@ -213,6 +238,28 @@ static bool run_folder(cli_ranks *r, cfx_group *g, const char *own) {
     return run_line(r, g, p, end->out_spec);
 }
 
+typedef struct {
+    cfx_program *program;
+    cfx_value leaves, result;
+    cli_generation *text; /* as in a passage; each rank has its own */
+    cfx_session *session;
+} whole_run;
+
+static bool run_once(void *user) {
+    whole_run *w = user;
+    if (w->text) {
+        cfx_session_reset(w->session);
+        cli_generation_again(w->text);
+        bool made = cli_generation_run(w->text, w->session, w->program);
+        w->result = cli_generation_made(w->text);
+        return made && cfx_ok();
+    }
+    const cfx_list *in = cfx_as_list(w->leaves);
+    w->result = cfx_program_run_from((cfx_site){0}, w->program,
+                                     (cfx_args){(int)in->len, in->items, NULL});
+    return cfx_ok();
+}
+
 /* Every rank runs its program whole; collectives bring them together. */
 static bool run_whole(cli_ranks *r, cfx_group *g, const char *own) {
     if (is_folder(r->model) ? !folder_fits(r, g, "rank") : !same_file(g, own))
@@ -227,17 +274,19 @@ static bool run_whole(cli_ranks *r, cfx_group *g, const char *own) {
                  own, cfx_group_size(g));
         return false;
     }
-    cfx_value leaves = cfx_list_value(0, NULL);
-    if (!read_inputs(r, p, cfx_as_list(leaves)))
-        return false;
-    cfx_value result = cfx_program_run_from(
-        (cfx_site){0}, p,
-        (cfx_args){(int)cfx_as_list(leaves)->len, cfx_as_list(leaves)->items, NULL});
-    if (cfx_ok() && cfx_group_rank(g) == 0) {
+    cli_generation mine = {0};
+    const bool first = cfx_group_rank(g) == 0;
+    whole_run w = {.program = p, .leaves = cfx_list_value(0, NULL), .session = cfx_session_new(),
+                   .text = !r->generate ? NULL : first ? &r->text : &mine};
+    bool well = (w.text ? cli_generation_begin(w.text, p, r->given, r->generate)
+                        : read_inputs(r, p, cfx_as_list(w.leaves))) && run_once(&w);
+    if (well && first) {
         r->program = cfx_keep(p);
-        r->result = cfx_value_keep(result);
+        r->result = cfx_value_keep(w.result);
     }
-    return cfx_ok() && cfx_group_wait(g);
+    well = well && (!r->profile || cli_ranks_profile(r, g, run_once, &w)) && cfx_group_wait(g);
+    cli_generation_end(&mine);
+    return well;
 }
 
 static bool run_rank(cfx_group *g, void *user) {
@@ -273,17 +322,38 @@ static void end_late(const char *sentence, void *user) {
     _exit(CLI_TROUBLE);
 }
 
-/* Ranks of one machine share its cores, unless mpirun has given each its own (--bind-to core). */
-static void share_cores(const cfx_group *g) {
-    const char *node = cfx_group_node(g, cfx_group_rank(g));
+/* Keeps this process on the cores of `all` from number `from` to number `to`. */
+static int keep_cores(const cpu_set_t *all, int from, int to) {
     cpu_set_t own;
-    int here = 0;
-    for (int r = 0; r < cfx_group_size(g); r++)
-        here += !strcmp(cfx_group_node(g, r), node);
-    if (!sched_getaffinity(0, sizeof own, &own) && CPU_COUNT(&own) < sysconf(_SC_NPROCESSORS_ONLN))
+    CPU_ZERO(&own);
+    for (int core = 0, k = 0; core < CPU_SETSIZE; core++)
+        if (CPU_ISSET(core, all) && k++ >= from && k <= to)
+            CPU_SET(core, &own);
+    return sched_setaffinity(0, sizeof own, &own) ? 0 : CPU_COUNT(&own);
+}
+
+/* Ranks of one machine share its cores, each has a row of its own. mpirun, unless it is told
+ * otherwise (--bind-to), binds each of two ranks to one core and leaves the rest idle: that is
+ * undone. What it was told stays. */
+static void share_cores(const cfx_group *g, int threads) {
+    const char *node = cfx_group_node(g, cfx_group_rank(g));
+    const char *asked = getenv("OMPI_MCA_hwloc_base_binding_policy");
+    cpu_set_t before, all;
+    int here = 0, mine = 0;
+    for (int r = 0; r < cfx_group_size(g); r++) {
+        const bool same = !strcmp(cfx_group_node(g, r), node);
+        here += same;
+        mine += same && r < cfx_group_rank(g);
+    }
+    if ((asked && strcmp(asked, "none")) || sched_getaffinity(0, sizeof before, &before))
         return;
-    const int threads = cfx_get_num_threads() / here;
-    cfx_set_num_threads(threads ? threads : 1);
+    memset(&all, 0xff, sizeof all); /* as many of them as the system allows */
+    if (sched_setaffinity(0, sizeof all, &all) || sched_getaffinity(0, sizeof all, &all))
+        all = before;
+    const int cores = CPU_COUNT(&all);
+    int own = cores >= here ? keep_cores(&all, mine * cores / here, (mine + 1) * cores / here) : 0;
+    if (!threads)
+        cfx_set_num_threads(own ? own : cores >= here ? cores / here : 1);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -297,8 +367,7 @@ int cli_run_ranks(cli_ranks *r, int *rank) {
         return cli_trouble();
     *rank = cfx_group_rank(g);
     cfx_set_group(g);
-    if (!r->threads)
-        share_cores(g);
+    share_cores(g, r->threads);
     cfx_set_interrupt(is_lost, g);
     cfx_group_on_loss(g, end_late, g);
     const int size = cfx_group_size(g);

@@ -32,6 +32,7 @@ static const char help[] =
     "  --inputs F       inputs for --simulate, as for cfx run; without it the program's own or\n"
     "                   made-up ones\n"
     "  --measure        balances by what nodes take when they run, not by estimates\n"
+    "  --threads N      threads for --measure: those that a rank will have; all cores otherwise\n"
     "  --memory SIZE    bytes of tensors that a stage may hold: 800M, 2G\n"
     "  --size S=N       what a size that is a symbol counts; may be given more than once\n"
     "\n"
@@ -55,6 +56,7 @@ static bool read_words(cli_split_job *j, int argc, char **argv) {
                    !cli_flag(&w, "--report", &j->report) &&
                    !cli_value(&w, "--machine", &j->machine) &&
                    !cli_number(&w, "--micro-batches", &j->batches) &&
+                   !cli_number(&w, "--threads", &j->threads) &&
                    !cli_tensors(&w, "--inputs", &j->inputs) &&
                    !cli_value(&w, "--memory", &j->memory)) {
             cli_rest(&w, &j->model);
@@ -100,6 +102,28 @@ bool cli_split_inputs(cli_split_job *j) {
     if (!cli_choose_inputs(j->program, j->inputs, cfx_as_list(flat)))
         return false;
     j->flat = flat;
+    return true;
+}
+
+/* What symbols are in the inputs that are given, where --size does not say so. */
+static bool add_sizes(cli_split_job *j, cfx_dict *sizes) {
+    if (!cli_split_inputs(j))
+        return false;
+    const cfx_list *flat = cfx_as_list(j->flat);
+    int64_t k = 0;
+    for (int i = 0; i < j->program->ninputs && k < flat->len; i++) {
+        if (j->program->inputs[i].kind != CFX_IN_USER)
+            continue;
+        cfx_value v = flat->items[k++];
+        const cfx_node *n = cfx_graph_find(j->program->module->graph, j->program->inputs[i].name);
+        cfx_result r = n ? cfx_node_result(n) : (cfx_result){0};
+        for (int d = 0; v.tag == CFX_TAG_TENSOR && d < r.ndim && d < cfx_as_tensor(v)->ndim; d++) {
+            cfx_value size = cfx_result_size(&r, d);
+            const cfx_sym *e = size.tag == CFX_TAG_SYM ? cfx_as_sym(size) : NULL;
+            if (e && e->op == CFX__SYM_NAME && !cfx_dict_find(sizes, cfx_string_value(e->name)))
+                cfx_dict_set(sizes, e->name, cfx_int(cfx_as_tensor(v)->shape[d]));
+        }
+    }
     return true;
 }
 
@@ -236,10 +260,12 @@ static cfx_value plan_of(const cli_split_job *j, const cfx_stages *s) {
 
 /* What --size, --memory, --machine and --measure say; false with words. */
 static bool read_options(cli_split_job *j, cfx_stage_options *o) {
-    *o = (cfx_stage_options){.n = j->stages, .sizes = read_sizes(j)};
-    if (!o->sizes || (j->memory && (o->memory = read_bytes("--memory", j->memory)) < 0))
+    cfx_dict *sizes = read_sizes(j);
+    *o = (cfx_stage_options){.n = j->stages, .sizes = sizes};
+    if (!sizes || (j->memory && (o->memory = read_bytes("--memory", j->memory)) < 0))
         return false;
-    if ((j->machine && !cfx_machine_read(j->machine, &o->machine)) ||
+    if ((j->inputs && !add_sizes(j, sizes)) ||
+        (j->machine && !cfx_machine_read(j->machine, &o->machine)) ||
         (j->measure && !(o->seconds = cli_split_measure(j))))
         return cli_trouble(), false;
     return true;

@@ -10,7 +10,7 @@ typedef struct cli_split {
     const char *model, *folder, *inputs, *machine;
     const char *sizes[CLI_SPLIT_SIZES]; /* --size s0=8 */
     int nsizes;
-    int stages, tensor, batches;
+    int stages, tensor, batches, threads;
     const char *memory;
     bool force, simulate, report, measure;
     cfx_program *program;

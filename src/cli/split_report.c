@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "../graph/graph.h"
+
 enum { MOST_RANKS = 1024 };
 
 /* A program on so many ranks. */
@@ -17,14 +19,39 @@ typedef struct outlook {
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
+/* Bytes of a tensor as it is described; 0 where its sizes are not known. */
+static double tensor_bytes(const cfx_node *n, const cfx_dict *sizes) {
+    cfx_result r = cfx_node_result(n);
+    double bytes = r.kind == CFX_RESULT_TENSOR ? (double)cfx__result_bytes(&r, sizes) : 0;
+    if (!cfx_ok())
+        cfx__error_forgive();
+    return bytes;
+}
+
+/* Bytes that go back to rank 0. */
+static double returned(const cfx_program *p, const cfx_dict *sizes) {
+    double bytes = 0;
+    for (int i = 0; i < p->noutputs; i++) {
+        const cfx_output_spec *o = &p->outputs[i];
+        const cfx_node *n = o->kind == CFX_OUT_USER && o->name
+                                ? cfx_graph_find(p->module->graph, o->name) : NULL;
+        bytes += n ? tensor_bytes(n, sizes) : 0;
+    }
+    return bytes;
+}
+
 /* Micro-batches follow each other through the stages: the slowest sets the pace, and the first has
- * to come through all of them. */
-static outlook of_stages(const cfx_stages *s, const cfx_machine *m, int batches) {
+ * to come through all of them. Who sends and who receives are both at it: a rank talks twice. */
+static outlook of_stages(const cfx_stages *s, const cfx_machine *m, const cfx_dict *sizes,
+                         int batches) {
     outlook out = {.possible = true};
     double slowest = 0, all = 0, moved = 0, through = 0;
     for (int i = 0; i < s->n; i++) {
-        const cfx_stage *t = &s->stages[i];
-        double hand = i + 1 < s->n ? m->latency + (double)t->bytes / m->link : 0;
+        const cfx_stage *t = &s->stages[i], *before = i ? &s->stages[i - 1] : NULL;
+        double back = returned(s->stages[s->n - 1].program, sizes);
+        double bytes = (before ? (double)before->bytes : back) +
+                       (i + 1 < s->n ? (double)t->bytes : back);
+        double hand = s->n > 1 ? 2 * m->latency + bytes / m->link : 0;
         slowest = fmax(slowest, t->seconds + hand);
         through += t->seconds + hand;
         all += t->seconds;
@@ -39,33 +66,28 @@ static outlook of_stages(const cfx_stages *s, const cfx_machine *m, int batches)
 
 /* ---- ranks that share layers ----------------------------------------------------------------- */
 
-/* Bytes of what a collective gives. */
-static double result_bytes(const cfx_node *n) {
-    cfx_result r = cfx_node_result(n);
-    double bytes = r.kind == CFX_RESULT_TENSOR ? (double)cfx_dtype_size(r.dtype) : 0;
-    for (int i = 0; i < r.ndim && bytes > 0; i++) {
-        cfx_value d = cfx_result_size(&r, i);
-        bytes *= d.tag == CFX_TAG_INT ? (double)cfx_integer(d) : d.tag == CFX_TAG_SYM ? 16 : 1;
-    }
-    return bytes;
-}
-
-/* In a ring every rank sends each part of a result on once to gather it, twice to sum it. */
-static double talk(const cfx_program *p, const cfx_machine *m, int ranks) {
-    double seconds = 0, steps = ranks - 1;
+/* Every rank takes the parts of all others: once to gather a result; twice to sum one, of which it
+ * sums its own part between. Two ranks sum all of it at once. */
+static double talk(const cfx_program *p, const cfx_machine *m, const cfx_dict *sizes, int ranks) {
+    double seconds = 0, others = ranks - 1;
     cfx_each_node(p->module->graph, n) {
         bool sum = cfx_node_is(n, "_c10d_functional.all_reduce.default");
         if (!sum && !cfx_node_is(n, "_c10d_functional.all_gather_into_tensor.default"))
             continue;
-        double part = result_bytes(n) / ranks;
-        seconds += (sum ? 2 : 1) * steps * (m->latency + part / m->link);
+        double bytes = tensor_bytes(n, sizes), part = bytes / ranks;
+        if (ranks == 2 && sum)
+            seconds += m->latency + bytes / m->link;
+        else
+            seconds += (sum ? 2 : 1) * others * (m->latency + part / m->link);
+        seconds += sum ? (ranks == 2 ? 3 * bytes : bytes + 2 * part) / m->bandwidth : 0;
     }
     return seconds;
 }
 
+/* own: the rank as one stage, by estimates; scale: what a second of these takes when measured. */
 static outlook of_ranks(const cfx_program *rank, const cfx_stages *own, const cfx_machine *m,
-                        int ranks, int batches) {
-    double spoken = talk(rank, m, ranks), each = own->stages[0].seconds + spoken;
+                        const cfx_dict *sizes, double scale, int ranks, int batches) {
+    double spoken = talk(rank, m, sizes, ranks), each = scale * own->stages[0].seconds + spoken;
     return (outlook){.possible = true, .seconds = batches * each, .talking = spoken / each,
                      .memory = (double)(own->stages[0].weights + own->stages[0].alive)};
 }
@@ -91,16 +113,19 @@ static void print_row(cli_split_job *j, cfx_stage_options o, int ranks, double o
     o.n = ranks;
     cfx_stages *s = cfx_program_stages(j->program, o);
     if (!cfx_failed(s)) {
-        outlook out = of_stages(s, &m, j->batches);
+        outlook out = of_stages(s, &m, o.sizes, j->batches);
         print_outlook("stages", ranks, &out, one, &m);
     }
     cfx_error_clear(); /* a program cannot be cut into that many */
     cfx_dict *report = cfx_dict_new();
-    cfx_program *rank = cfx_tensor_parallel(j->program, 0, ranks, report);
+    /* the last rank has the largest part where parts are not equal */
+    cfx_program *rank = cfx_tensor_parallel(j->program, ranks - 1, ranks, report);
     if (!cfx_failed(rank) && cfx_as_list(cfx_dict_get(report, "cut"))->len) {
         o.n = 1;
-        o.seconds = NULL;
-        outlook out = of_ranks(rank, cfx_program_stages(rank, o), &m, ranks, j->batches);
+        o.seconds = NULL; /* of the whole's nodes: a rank's take the share that is estimated */
+        const double whole = cfx_program_stages(j->program, o)->stages[0].seconds;
+        outlook out = of_ranks(rank, cfx_program_stages(rank, o), &m, o.sizes,
+                               whole > 0 ? one / j->batches / whole : 1, ranks, j->batches);
         print_outlook("tensor", ranks, &out, one, &m);
     }
     cfx_error_clear();

@@ -3,7 +3,6 @@
 #include "split.h"
 
 #include <string.h>
-#include <time.h>
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
@@ -101,37 +100,33 @@ int cli_split_simulate_stages(cli_split_job *j, const cfx_stages *s) {
 
 /* ---- what nodes take ------------------------------------------------------------------------- */
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static cfx_value time_node(cfx_interp *it, cfx_node *n) {
-    double from = now();
-    cfx_value v = cfx_interp_run_node(it, n);
-    double took = now() - from;
-    cfx_value before = cfx_dict_get(it->user, n->name);
-    if (cfx_is_none(before) || cfx_number(before) > took)
-        cfx_dict_set(it->user, n->name, cfx_float(took));
-    return v;
+/* Seconds of a kernel are divided among the nodes that it computes; the least of all runs count. */
+static void note_ran(cfx_watcher *w, const cfx_ran *r) {
+    for (int i = 0; i < r->nnodes; i++) {
+        const double own = r->seconds / r->nnodes;
+        cfx_value before = cfx_dict_get(w->user, r->nodes[i]->name);
+        if (cfx_is_none(before) || cfx_number(before) > own)
+            cfx_dict_set(w->user, r->nodes[i]->name, cfx_float(own));
+    }
 }
 
 cfx_dict *cli_split_measure(cli_split_job *j) {
-    enum { RUNS = 3 };
+    enum { RUNS = 5 };
     cfx_program *p = cfx_to_aten(cfx_open(j->model)); /* it may write to its buffers */
     cfx_dict *seconds = cfx_dict_new();
+    cfx_watcher w = {.ran = note_ran, .user = seconds};
     if (!cfx_ok() || !cli_split_inputs(j))
         return NULL;
+    if (j->threads)
+        cfx_set_num_threads(j->threads);
+    const cfx_grad_mode before = cfx_set_grad_mode(CFX_INFERENCE);
     for (int i = 0; i < RUNS && cfx_ok(); i++)
         CFX_SCOPE {
             cfx_value inputs = cli_split_copies(j);
-            cfx_interp it = {.module = p->module, .run_node = time_node, .user = seconds};
-            cfx_args a = {(int)cfx_as_list(inputs)->len, cfx_as_list(inputs)->items, NULL};
-            cfx_value all = cfx_program_inputs_from((cfx_site){0}, p, a);
-            if (!cfx_is_bad(all))
-                cfx_run_from((cfx_site){0}, &it, (cfx_args){(int)cfx_as_list(all)->len,
-                                                            cfx_as_list(all)->items, NULL});
+            cfx_program_run_with((cfx_site){0}, p, NULL, &w,
+                                 (cfx_args){(int)cfx_as_list(inputs)->len,
+                                            cfx_as_list(inputs)->items, NULL});
         }
+    cfx_set_grad_mode(before);
     return cfx_ok() ? seconds : NULL;
 }

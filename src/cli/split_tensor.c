@@ -37,6 +37,18 @@ static int collectives(const cfx_program *p, int64_t *bytes) {
     return n;
 }
 
+/* Layers that stay whole, with the reason. */
+static void print_whole(const cli_split_job *j, const cfx_dict *whole) {
+    for (int64_t i = 0; i < whole->len; i++) {
+        const char *name = cfx_text(whole->entries[i].key);
+        const char *why = cfx_text(whole->entries[i].value);
+        const char *module = cli_module_of(cfx_graph_find(j->program->module->graph, name));
+        cli_print("  %s%s%s%s stays whole: %s\n", *module ? module : name, *module ? " (" : "",
+                  *module ? name : "", *module ? ")" : "", why);
+        cli_answer_row("whole", cfx_dict_of("node", name, "module", module, "why", why));
+    }
+}
+
 static cfx_value print_cut(const cli_split_job *j, cfx_program *const *ranks, cfx_dict *report) {
     const cfx_list *cut = cfx_as_list(cfx_dict_get(report, "cut"));
     const cfx_dict *whole = cfx_as_dict(cfx_dict_get(report, "whole"));
@@ -49,14 +61,7 @@ static cfx_value print_cut(const cli_split_job *j, cfx_program *const *ranks, cf
         cli_print("rank %d has %s of %s of tensors\n", i, cli_bytes(own), cli_bytes(all));
         cli_answer_row("ranks", cfx_dict_of("rank", i, "weights", cfx_int(own)));
     }
-    for (int64_t i = 0; i < whole->len; i++) {
-        const char *name = cfx_text(whole->entries[i].key);
-        const char *why = cfx_text(whole->entries[i].value);
-        const char *module = cli_module_of(cfx_graph_find(j->program->module->graph, name));
-        cli_print("  %s%s%s%s stays whole: %s\n", *module ? module : name, *module ? " (" : "",
-                  *module ? name : "", *module ? ")" : "", why);
-        cli_answer_row("whole", cfx_dict_of("node", name, "module", module, "why", why));
-    }
+    print_whole(j, whole);
     cli_answer("cut", cfx_dict_get(report, "cut"));
     cli_answer("collectives", cfx_int(n));
     cli_answer("collective_bytes", cfx_int(sent));
@@ -142,14 +147,16 @@ int cli_split_tensor(cli_split_job *j, cfx_stage_options o) {
     cfx_dict *report = cfx_dict_new();
     if (!ranks)
         return CLI_TROUBLE;
-    for (int i = 0; i < j->tensor && cfx_ok(); i++) {
+    bool any = true; /* layer is cut: rank 0 tells, before all the others are made */
+    for (int i = 0; i < j->tensor && any && cfx_ok(); i++) {
         /* ranks write to their buffers: none shares them with another */
         cfx_program *own = i ? cfx_to_aten(cfx_open(j->model)) : j->program;
         ranks[i] = cfx_tensor_parallel(own, i, j->tensor, report);
+        any = cfx_ok() && cfx_as_list(cfx_dict_get(report, "cut"))->len;
     }
     int code = cfx_ok() ? CLI_DONE : cli_trouble();
-    if (code == CLI_DONE && !cfx_as_list(cfx_dict_get(report, "cut"))->len) {
-        print_cut(j, ranks, report);
+    if (code == CLI_DONE && !any) {
+        print_whole(j, cfx_as_dict(cfx_dict_get(report, "whole")));
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "no layer of '%s' can be cut for %d ranks",
                  j->model, j->tensor);
         code = cli_trouble();

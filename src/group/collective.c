@@ -206,8 +206,23 @@ static bool make_room(cfx__collective *c) {
     const size_t each = whole ? (size_t)(c->n * c->width) : share(c, c->in, c->rank).size;
     if (c->call.kind != CFX__MESSAGE_REDUCE && c->call.kind != CFX__MESSAGE_SCATTER)
         return true;
-    c->room = cfx__alloc_try(each * (size_t)c->size + 1);
+    cfx_group *g = c->group;
+    const size_t size = each * (size_t)c->size + 1;
+    if (!g->room_taken && g->room_size < size) {
+        cfx__free(g->room);
+        g->room = cfx__alloc_try(size);
+        g->room_size = g->room ? size : 0;
+    }
+    c->room = g->room_taken ? cfx__alloc_try(size) : g->room;
+    g->room_taken |= c->room && c->room == g->room;
     return c->room != NULL;
+}
+
+static void leave_room(cfx__collective *c) {
+    if (c->room && c->room == c->group->room)
+        c->group->room_taken = false;
+    else
+        cfx__free(c->room);
 }
 
 static void set_head(cfx__collective *c, const cfx_tensor *t) {
@@ -255,15 +270,17 @@ void cfx__collective_end(cfx__collective *c) {
         cfx__free(c->gives);
         cfx__free(c->gets);
         cfx__free(c->requests);
-        cfx__free(c->room);
+        leave_room(c);
     }
     cfx__free(c);
 }
 
 bool cfx__collective_run(cfx_group *g, cfx_site at, cfx__collective_call call,
                          const cfx_tensor *in, cfx_tensor *out) {
+    const int64_t began = cfx__stretch_begin(g);
     cfx__collective *c = cfx__collective_begin(g, at, call, in, out);
     bool done = cfx__collective_poll(c, true) == 1;
     cfx__collective_end(c);
+    cfx__stretch_end(g, CFX__STRETCH_TALK, began);
     return done;
 }

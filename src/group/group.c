@@ -21,6 +21,7 @@ cfx_group *cfx_set_group(cfx_group *g) {
 static void group_free(void *obj) {
     cfx_group *g = obj;
     cfx__free(g->sent);
+    cfx__free(g->room);
     cfx__free(g->taken);
 }
 
@@ -41,6 +42,20 @@ int cfx_group_size(const cfx_group *g) { return g ? g->transport->size : 1; }
 const char *cfx_group_node(const cfx_group *g, int rank) {
     return g && rank >= 0 && rank < g->transport->size ? g->transport->node(g->transport, rank)
                                                        : "";
+}
+
+void cfx__group_watch(cfx_group *g, cfx__stretch_fn *fn, void *user) {
+    if (g) {
+        g->watch = fn;
+        g->watcher = user;
+    }
+}
+
+int64_t cfx__stretch_begin(const cfx_group *g) { return g && g->watch ? cfx__clock_ns() : 0; }
+
+void cfx__stretch_end(const cfx_group *g, cfx__stretch what, int64_t began) {
+    if (began && g->watch)
+        g->watch(what, 1e-9 * (double)began, 1e-9 * (double)cfx__clock_ns(), g->watcher);
 }
 
 bool cfx__group_fault(cfx_group *g) {

@@ -42,13 +42,33 @@ typedef struct cfx__head {
     int64_t stride[CFX__HEAD_DIMS]; /* of values, whose elements lie close, in some order */
 } cfx__head;
 
+/* A rank waits for what another has not sent yet, or talks: sends, receives, and reduces what came.
+ * In a collective the two cannot be told apart by one rank alone: all of it is talking. */
+typedef enum cfx__stretch { CFX__STRETCH_WORK, CFX__STRETCH_TALK, CFX__STRETCH_WAIT } cfx__stretch;
+/* One stretch of time that is over: seconds of a clock that only goes forward. */
+typedef void cfx__stretch_fn(cfx__stretch what, double from, double to, void *user);
+
 struct cfx_group {
     cfx_obj obj;
     cfx__transport *transport;
     bool owned;             /* the transport is ended with it */
     uint64_t collectives;   /* so far */
     uint64_t *sent, *taken; /* values, by rank */
+    char *room;             /* of a collective, kept for the next: new pages cost more than sums */
+    size_t room_size;
+    bool room_taken;
+    cfx__stretch_fn *watch; /* who looks on, or NULL */
+    void *watcher;
 };
+
+/* ---- what a rank does with its time ---------------------------------------------------------- */
+
+/* Calls fn after each stretch in which this rank talked or waited, and for stages of a pipeline in
+ * which it worked; NULL: nobody is called. */
+void cfx__group_watch(cfx_group *g, cfx__stretch_fn *fn, void *user);
+/* The time of a stretch's beginning, and its end, which who watches is told of. */
+int64_t cfx__stretch_begin(const cfx_group *g);
+void cfx__stretch_end(const cfx_group *g, cfx__stretch what, int64_t began);
 
 /* A group over a transport; the caller owns a count. */
 cfx_group *cfx__group_new(cfx__transport *t);

@@ -1,7 +1,8 @@
 /* Opening MPI: libcfx_mpi.so is looked for beside the file that this code is in (the command, or
- * libcfx.so), in lib beside its folder, and then where the system looks. So the library needs no
- * MPI until ranks are asked for. */
+ * libcfx.so), in the folder cfx there and in that of the libraries of the same tree, and then where
+ * the system looks. So the library needs no MPI until ranks are asked for. */
 #define _GNU_SOURCE /* dladdr */
+#include "../base/spare.h"
 #include "group.h"
 
 #include <dlfcn.h>
@@ -34,11 +35,12 @@ static void *open_library(void) {
     void *found = NULL;
     CFX_SCOPE {
         const char *folder = own_folder();
-        const char *places[] = {cfx__text_format("%s%s", folder, name),
-                                cfx__text_format("%s../lib/%s", folder, name),
-                                cfx__text_format("%s../%s", folder, name), name};
-        for (int i = *folder ? 0 : 3; i < COUNT(places) && !found; i++)
-            found = dlopen(places[i], RTLD_NOW | RTLD_GLOBAL);
+        static const char *const beside[] = {"", "cfx/", "../" CFX_LIBDIR "/cfx/", "../"};
+        for (int i = 0; i < COUNT(beside) && *folder && !found; i++)
+            found = dlopen(cfx__text_format("%s%s%s", folder, beside[i], name),
+                           RTLD_NOW | RTLD_GLOBAL);
+        if (!found)
+            found = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
     }
     return found;
 }
@@ -64,6 +66,7 @@ cfx_group *cfx_group_open_mpi(void) {
                  *why ? why : "libcfx_mpi.so is not what it is called");
         return NULL;
     }
+    cfx__memory_spare(true); /* ranks share the memory of their machines */
     return cfx__group_new(t);
 }
 

@@ -31,6 +31,8 @@ enum {
     PIECE = 1 << 30,        /* bytes that one block of an MPI type has at most */
     BLOCKS = 64,            /* of such, in one message */
     WATCH_NS = 1000000,     /* how often the watcher looks */
+    SENDING_NS = 50000,     /* and while something is being sent, which moves when it does */
+    SPIN_NS = 2000000,      /* how long a rank waits awake: waking up takes longer than a message */
     LINGER_NS = 700000000,  /* how long a rank may go on after a fault before its caller is told */
     FAREWELL_NS = 2000000000 /* how long a rank that fails waits for the others to say so too */
 };
@@ -52,6 +54,8 @@ typedef struct {
     MPI_Request request;
     MPI_Datatype type;
     int peer;
+    bool sends;
+    int64_t since; /* when it was first waited for */
 } asked;
 
 typedef struct {
@@ -63,7 +67,9 @@ typedef struct {
     note own, heard;          /* what is sent to others, and where it came to */
     MPI_Request *telling;     /* by rank */
     char fault[SENTENCE + 160];
+    int sending;              /* requests to send that are not done */
     bool faulty, leaving, told, over;
+    bool abandoned;           /* MPI may still use memory that was given back: see mpi_cancel */
     int64_t since;            /* when the fault was found */
     volatile sig_atomic_t told_to_end; /* SIGTERM came */
 } ranks;
@@ -113,7 +119,7 @@ static bool mpi_ok(ranks *a, int code, const char *what) {
 
 /* Takes the notes that have come. */
 static void hear(ranks *a) {
-    int there = 1;
+    int there = !a->abandoned;
     MPI_Status s;
     while (there) {
         if (MPI_Iprobe(MPI_ANY_SOURCE, TAG_NOTE, a->notes, &there, &s) != MPI_SUCCESS || !there)
@@ -177,7 +183,7 @@ static void *watch(void *arg) {
     ranks *a = arg;
     for (;;) {
         pthread_mutex_lock(&a->lock);
-        const bool over = a->over;
+        const bool over = a->over, sending = a->sending > 0;
         if (!over) {
             look(a);
             tell_late(a);
@@ -185,7 +191,7 @@ static void *watch(void *arg) {
         pthread_mutex_unlock(&a->lock);
         if (over)
             return NULL;
-        nap(WATCH_NS);
+        nap(sending ? SENDING_NS : WATCH_NS);
     }
 }
 
@@ -225,14 +231,16 @@ static void *mpi_begin(cfx__transport *t, bool sends, int peer_rank, int tag,
     bool begun = false;
     if (!q)
         set_fault(a, "there is no memory for a message");
-    else if (!a->faulty && type_of(a, parts, &q->type)) {
+    else if (!a->faulty && !a->abandoned && type_of(a, parts, &q->type)) {
         q->peer = peer_rank;
+        q->sends = sends;
         begun = sends ? mpi_ok(a, MPI_Isend(MPI_BOTTOM, 1, q->type, peer_rank, tag, a->comm,
                                             &q->request), "send")
                       : mpi_ok(a, MPI_Irecv(MPI_BOTTOM, 1, q->type, peer_rank, tag, a->comm,
                                             &q->request), "receive");
         if (!begun)
             MPI_Type_free(&q->type);
+        a->sending += begun && sends;
     }
     pthread_mutex_unlock(&a->lock);
     if (!begun)
@@ -244,6 +252,8 @@ static void *mpi_begin(cfx__transport *t, bool sends, int peer_rank, int tag,
 static int test_once(ranks *a, asked *q, size_t *size) {
     int done = 0;
     MPI_Status s;
+    if (a->abandoned)
+        return -1;
     const int code = MPI_Test(&q->request, &done, &s);
     if (code == MPI_ERR_TRUNCATE || (code != MPI_SUCCESS && done)) {
         char text[SENTENCE];
@@ -260,6 +270,7 @@ static int test_once(ranks *a, asked *q, size_t *size) {
     MPI_Count n = 0;
     MPI_Get_elements_x(&s, MPI_BYTE, &n);
     *size = (size_t)n;
+    a->sending -= q->sends;
     MPI_Type_free(&q->type);
     free(q);
     return 1;
@@ -267,36 +278,46 @@ static int test_once(ranks *a, asked *q, size_t *size) {
 
 static int mpi_test(cfx__transport *t, void *request, int64_t wait, size_t *size) {
     ranks *a = (ranks *)t;
-    const int64_t until = wait > 0 ? now_ns() + wait * 1000 : 0;
-    for (int turn = 0;; turn++) {
+    const int64_t from = now_ns(), until = wait > 0 ? from + wait * 1000 : 0;
+    asked *q = request;
+    q->since = q->since ? q->since : from;
+    for (;;) {
         pthread_mutex_lock(&a->lock);
-        int done = test_once(a, request, size);
-        if (done == 0 && a->peers[((asked *)request)->peer].said) {
+        int done = test_once(a, q, size);
+        if (done == 0 && a->peers[q->peer].said) {
             look(a); /* what it sent before its note has come by now, or never will */
-            done = test_once(a, request, size);
+            done = test_once(a, q, size);
             if (done == 0)
-                set_gone(a, ((asked *)request)->peer, "ended before it sent what is waited for");
+                set_gone(a, q->peer, "ended before it sent what is waited for");
             done = done == 0 ? -1 : done;
         }
         pthread_mutex_unlock(&a->lock);
-        if (done || !until || now_ns() >= until)
+        const int64_t time = now_ns();
+        if (done || !until || time >= until)
             return done;
-        if (turn < 200)
+        if (time - q->since < SPIN_NS)
             sched_yield();
         else
             nap(20000);
     }
 }
 
+/* MPI cannot take back a send that has begun, nor a receive whose message is on its way, and goes
+ * on with both whenever it makes progress; but the memory of a request that is given up is the
+ * caller's again. So once a request is given up that is not done, no function of MPI that makes
+ * progress is called: MPI_Isend, which `tell` uses, makes none. */
 static void mpi_cancel(cfx__transport *t, void *request) {
     ranks *a = (ranks *)t;
     asked *q = request;
     pthread_mutex_lock(&a->lock);
-    if (q->request != MPI_REQUEST_NULL && !a->over) {
-        MPI_Cancel(&q->request);
-        MPI_Request_free(&q->request);
+    if (!a->over && !a->abandoned) {
+        int done = 0;
+        if (!q->sends)
+            MPI_Cancel(&q->request);
+        a->abandoned = MPI_Test(&q->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done;
+        MPI_Type_free(&q->type);
     }
-    MPI_Type_free(&q->type);
+    a->sending -= q->sends;
     pthread_mutex_unlock(&a->lock);
     free(q);
 }
@@ -343,7 +364,7 @@ static bool mpi_end(cfx__transport *t, const char *sentence) {
         pthread_mutex_lock(&a->lock);
     }
     const bool well = !a->own.failed && !a->faulty;
-    bool alive = all_said(a);
+    bool alive = !a->abandoned && all_said(a);
     for (int r = 0; r < a->transport.size; r++)
         alive &= !a->peers[r].gone || a->peers[r].said;
     if (alive)

@@ -129,11 +129,14 @@ static bool send_row(outbox *o, int word, const cfx_list *values) {
     *last = r;
     o->len++;
     cfx_group *g = o->line->group;
+    const int64_t began = cfx__stretch_begin(g);
     bool sent = cfx__parcel_send(&r->parcels[r->n++], g, o->to, cfx_int(word)) &&
                 (word == END || cfx__parcel_send(&r->parcels[r->n++], g, o->to, cfx_int(n)));
     for (int64_t i = 0; sent && i < n; i++)
         sent = cfx__parcel_send(&r->parcels[r->n++], g, o->to, values->items[i]);
-    return sent && outbox_clear(o, 2);
+    sent = sent && outbox_clear(o, 2);
+    cfx__stretch_end(g, CFX__STRETCH_TALK, began);
+    return sent;
 }
 
 /* A row that is being received: its word is asked for ahead. */
@@ -153,7 +156,9 @@ static bool ask(inbox *b) {
 /* Whether the word of the next row is there; 1, 0, or -1. */
 static int is_there(inbox *b, bool wait, int *word) {
     cfx_value v = cfx_none();
+    const int64_t began = cfx__stretch_begin(b->group);
     const int done = ask(b) ? cfx__parcel_poll(&b->word, wait, &v) : -1;
+    cfx__stretch_end(b->group, CFX__STRETCH_WAIT, began);
     if (done != 1)
         return done;
     cfx__parcel_end(&b->word);
@@ -168,6 +173,7 @@ static int is_there(inbox *b, bool wait, int *word) {
 
 /* The values of a row whose word has come, as a list of the scope; bad, with an error. */
 static cfx_value recv_values(inbox *b) {
+    const int64_t began = cfx__stretch_begin(b->group);
     const cfx_value count = cfx_group_recv(b->group, b->from);
     const int64_t n = count.tag == CFX_TAG_INT ? cfx_integer(count) : -1;
     if (cfx_ok() && (n < 0 || n > MOST_VALUES))
@@ -176,6 +182,7 @@ static cfx_value recv_values(inbox *b) {
     cfx_value values = cfx_list_value(0, NULL);
     for (int64_t i = 0; cfx_ok() && i < n; i++)
         cfx_list_append(cfx_as_list(values), cfx_group_recv(b->group, b->from));
+    cfx__stretch_end(b->group, CFX__STRETCH_TALK, began);
     return cfx_ok() ? values : cfx_bad();
 }
 
@@ -186,8 +193,10 @@ static cfx_value work(cfx_pipeline *l, int word, cfx_value values) {
     if (word == FRESH)
         cfx_session_reset(l->session);
     const cfx_list *in = cfx_as_list(values);
+    const int64_t began = cfx__stretch_begin(l->group);
     cfx_value out = cfx_session_run_from((cfx_site){0}, l->session, l->stage,
                                          (cfx_args){(int)in->len, in->items, NULL});
+    cfx__stretch_end(l->group, CFX__STRETCH_WORK, began);
     if (cfx_is_bad(out) || !cfx_ok()) {
         const int rank = cfx_group_rank(l->group);
         cfx_error_note("In stage %d of %d, on %s", rank, cfx_group_size(l->group),

@@ -5,6 +5,8 @@
  * ranks collectives|train|ring [simulate N]        prints results
  * ranks write A B C D  writes a program with collectives, and what it computes on two ranks; one
  *                      whose batch varies, and inputs of it
+ * ranks text A B C     writes a language model that keeps what it saw and takes a token at a time,
+ *                      the same that takes the text whole, and a text
  * ranks kill|fail|leave|limit|slow|hostile RANK    a rank goes wrong; the others say so */
 #define _GNU_SOURCE
 #include <cfx.h>
@@ -183,6 +185,74 @@ static void write_programs(const char *sum, const char *twice) {
     cfx_save(cfx_export(b, cfx_tuple(x), CFX_NONE, CFX_NONE), twice);
 }
 
+/* ---- a language model ------------------------------------------------------------------------ */
+
+enum { WORDS = 40, WIDTH = 16, HEADS = 4, CONTEXT = 24, BLOCKS = 3 };
+
+static cfx_tensor *by_heads(cfx_tensor *x) {
+    return cfx_transpose(cfx_reshape(x, cfx_list(1, -1, HEADS, WIDTH / HEADS)), 1, 2);
+}
+
+/* Block i on x; with places `at` keys and values are kept, without them all tokens are in x. */
+static cfx_tensor *block(cfx_module *self, int i, cfx_tensor *x, cfx_tensor *at) {
+    cfx_value qkv = cfx_chunk(cfx_call(self, cfx__text_format("qkv%d", i), x), 3, -1);
+    cfx_tensor *q = by_heads(cfx_tensor_at(qkv, 0)), *k = by_heads(cfx_tensor_at(qkv, 1));
+    cfx_tensor *v = by_heads(cfx_tensor_at(qkv, 2)), *y;
+    if (at) {
+        cfx_tensor *keys = cfx_attr(self, cfx__text_format("keys%d", i));
+        cfx_tensor *values = cfx_attr(self, cfx__text_format("values%d", i));
+        cfx_index_copy_(keys, 2, at, k);
+        cfx_index_copy_(values, 2, at, v);
+        y = cfx_scaled_dot_product_attention(
+            q, keys, values, cfx_le(cfx_arange(CONTEXT), cfx_unsqueeze(at, 1)));
+    } else {
+        y = cfx_scaled_dot_product_attention(q, k, v, CFX_KW(is_causal, true));
+    }
+    y = cfx_reshape(cfx_transpose(y, 1, 2), cfx_list(1, -1, WIDTH));
+    x = cfx_sub(cfx_mul(cfx_call(self, cfx__text_format("out%d", i), y), 8), x);
+    return cfx_sub(x, cfx_tanh(cfx_call(self, cfx__text_format("mlp%d", i), x)));
+}
+
+static cfx_tensor *forward_text(cfx_module *self, cfx_tensor *ids, cfx_tensor *at) {
+    cfx_tensor *x = cfx_call(self, "words", ids);
+    for (int i = 0; i < BLOCKS; i++)
+        x = block(self, i, x, at);
+    return cfx_call(self, "head", x);
+}
+
+static cfx_tensor *forward_whole(cfx_module *self, cfx_tensor *ids) {
+    return forward_text(self, ids, NULL);
+}
+
+static cfx_module *with_layers(cfx_module *m, bool keeps) {
+    cfx_manual_seed(12);
+    cfx_nn_add(m, "words", cfx_nn_embedding(WORDS, WIDTH));
+    cfx_nn_add(m, "head", cfx_nn_linear(WIDTH, WORDS));
+    for (int i = 0; i < BLOCKS; i++) {
+        cfx_nn_add(m, cfx__text_format("qkv%d", i), cfx_nn_linear(WIDTH, 3 * WIDTH));
+        cfx_nn_add(m, cfx__text_format("out%d", i), cfx_nn_linear(WIDTH, WIDTH));
+        cfx_nn_add(m, cfx__text_format("mlp%d", i), cfx_nn_linear(WIDTH, WIDTH));
+        for (int k = 0; keeps && k < 2; k++)
+            cfx_nn_buffer(m, cfx__text_format(k ? "values%d" : "keys%d", i),
+                          cfx_zeros(1, HEADS, CONTEXT, WIDTH / HEADS), true);
+    }
+    return m;
+}
+
+static void write_text(const char *step, const char *whole, const char *text) {
+    cfx_module *a = with_layers(cfx_module_new("Step", forward_text, "ids, at"), true);
+    cfx_module *b = with_layers(cfx_module_new("Whole", forward_whole, "ids"), false);
+    cfx_tensor *ids = cfx_tensor_new(CFX_I64, 2, (int64_t[]){1, 5}, (int64_t[]){3, 7, 1, 22, 9});
+    cfx_tensor *one = cfx_tensor_new(CFX_I64, 2, (int64_t[]){1, 1}, (int64_t[]){3});
+    cfx_tensor *at = cfx_tensor_new(CFX_I64, 1, (int64_t[]){1}, (int64_t[]){0});
+    cfx_dict *file = cfx_dict_new();
+    cfx_dict_set(file, "in0", cfx_tensor_value(ids));
+    cfx_save(cfx_export(a, cfx_tuple(one, at), CFX_NONE, CFX_NONE), step);
+    cfx_save(cfx_export(b, cfx_tuple(ids), CFX_NONE, cfx_dict_of("ids", cfx_dict_of(1, "n"))),
+             whole);
+    cfx_safetensors_write(text, file, NULL);
+}
+
 static void end_late(const char *sentence, void *user) {
     dprintf(2, "[rank %d, late] %s\n", cfx_group_rank(user), sentence);
     _exit(2);
@@ -206,6 +276,10 @@ int main(int argc, char **argv) {
     if (argc > 5 && !strcmp(j.what, "write")) {
         write_programs(argv[2], argv[3]);
         write_network(argv[4], argv[5]);
+        return cfx_finish(stderr);
+    }
+    if (argc > 4 && !strcmp(j.what, "text")) {
+        write_text(argv[2], argv[3], argv[4]);
         return cfx_finish(stderr);
     }
     cfx_group *g = cfx_group_open_mpi();
