@@ -1,9 +1,10 @@
 /* draw: where a graph becomes a picture.
  *
- * A drawing goes through four steps, each over flat arrays of one scene and each linear in its
+ * A drawing goes through five steps, each over flat arrays of one scene and each linear in its
  * size (times the depth of modules):
  *
  *   tree.c    graph to items: boxes for nodes, frames for modules and sub-graphs; which are open
+ *   spine.c   which of them are the model itself, and which masks, constants and leftovers
  *   wires.c   which visible item feeds which, rank by rank; what is cut to a stub
  *   label.c   what stands in each box, and so its size
  *   layout.c  order, x and y in each open frame, from the innermost out (place.c: one frame)
@@ -87,12 +88,23 @@ typedef enum cfx__draw_item_kind {
     CFX__ITEM_HOLDER, /* a node with sub-graphs inside: the same */
     CFX__ITEM_GRAPH,  /* a graph: the root (item 0) or a sub-graph; a frame */
     CFX__ITEM_REPEAT, /* modules in a row that are alike: the same; the first lends path and type */
-    CFX__ITEM_SECTION /* a part of a frame with very many children: the same */
+    CFX__ITEM_SECTION, /* a part of a frame with very many children: the same */
+    CFX__ITEM_ASIDE   /* items in a row that are beside the spine (spine.c): the same */
 } cfx__draw_item_kind;
+
+/* Where an item stands: on the spine of its program, or beside it (spine.c). */
+typedef enum cfx__draw_side {
+    CFX__NO_SIDE,
+    CFX__ON_SPINE,
+    CFX__UNUSED,
+    CFX__CONSTANTS,
+    CFX__SIDE
+} cfx__draw_side;
 
 typedef struct cfx__draw_item {
     uint8_t kind; /* cfx__draw_item_kind */
     uint8_t family;
+    uint8_t side; /* cfx__draw_side */
     bool open;    /* a frame whose inside is drawn */
     bool seen;    /* drawn: every frame around it is open */
     bool context; /* around the focus, not in it */
@@ -100,7 +112,7 @@ typedef struct cfx__draw_item {
     bool gone;    /* a frame that was dissolved; dropped by cfx__draw_compact */
     cfx_node *node;                /* BOX, HOLDER */
     const char *path, *type, *key; /* of the module; a box may have those of a frame around it */
-    const char *until;             /* REPEAT, SECTION: the path or node name of the last */
+    const char *until;             /* REPEAT, SECTION, ASIDE: the path or node name of the last */
     int times;                     /* REPEAT: how many there are */
     int call;                      /* which call of that module, from 1 */
     int graph;                     /* in scene->graphs */
@@ -203,7 +215,8 @@ enum {
     CFX__LONG_WIRE = 12,  /* so is a wire across more ranks */
     CFX__READABLE = 200,  /* boxes in a picture of default depth */
     CFX__CROWD = 300,     /* more children of a frame are put in sections */
-    CFX__SECTION = 60     /* of at least so many */
+    CFX__SECTION = 60,    /* of at least so many */
+    CFX__ASIDE = 3        /* so many items beside the spine are put in one */
 };
 
 /* Each returns false, with an error, where there is nothing to draw. */
@@ -212,8 +225,12 @@ bool cfx__draw_scene_make(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_
 void cfx__draw_scene_release(cfx__draw_scene *s);
 
 bool cfx__draw_tree(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_program *p);
-/* Drops items that are gone; puts repeated blocks and sections in items of their own where
- * s->groups asks for it. */
+/* Tells what stands on the spine of the program and what beside it. */
+void cfx__draw_find_sides(cfx__draw_scene *s);
+/* What an item of kind ASIDE is called. */
+const char *cfx__draw_side_name(const cfx__draw_scene *s, int i);
+/* Drops items that are gone; puts repeated blocks, what is beside the spine and sections in items
+ * of their own where s->groups asks for it. */
 void cfx__draw_compact(cfx__draw_scene *s);
 void cfx__draw_wires(cfx__draw_scene *s);
 bool cfx__draw_labels(cfx__draw_scene *s);

@@ -1,7 +1,7 @@
 /* Items that are put in an item of their own, after the graph told all that it does: blocks that
  * repeat (numbered modules in a row that are alike, names aside, as the tree of `cfx show` has one
- * line for them), and sections of frames with more in them than can be looked at. Items that were
- * dissolved are dropped on the way. */
+ * line for them), what is beside the spine (spine.c), and sections of frames with more in them than
+ * can be looked at. Items that were dissolved are dropped on the way. */
 #include "draw.h"
 
 static uint64_t hash_text(const char *text) { return cfx__text_hash(text, strlen(text)); }
@@ -93,6 +93,28 @@ static int *find_sections(const cfx__draw_scene *s) {
     return run;
 }
 
+/* Boxes in a row that are beside the spine, three at least, and modules of such among them. A
+ * module alone is a frame of its own already. As above. */
+static int *find_asides(const cfx__draw_scene *s) {
+    int n = (int)s->items.len;
+    int *run = cfx__alloc((size_t)(n + 1) * sizeof *run);
+    for (int i = 0; i < n; i++)
+        run[i] = -1;
+    for (int i = 1; i < n; i++) {
+        if (run[i] >= 0 || s->items.data[i].side <= CFX__ON_SPINE || s->items.data[i].gone)
+            continue;
+        int nodes = 0, last = i;
+        for (int k = i; k < n && s->items.data[k].side > CFX__ON_SPINE; k = sibling(s, k)) {
+            nodes += s->items.data[k].nodes;
+            last = k;
+        }
+        for (int k = i; nodes >= CFX__ASIDE && last > i && k <= last; k = sibling(s, k))
+            run[k] = i;
+        i = s->items.data[last].end - 1; /* what is in frames of the run stays as it is */
+    }
+    return run;
+}
+
 /* The item around a run, of which `first` is the first. */
 static cfx__draw_item item_around(const cfx__draw_scene *s, const int *run, int first,
                                   cfx__draw_item_kind kind) {
@@ -106,8 +128,9 @@ static cfx__draw_item item_around(const cfx__draw_scene *s, const int *run, int 
         r.nodes += item->nodes;
         r.end = item->end;
         r.until = item->node ? item->node->name : item->path;
+        r.side = item->side == r.side ? r.side : CFX__SIDE;
     }
-    if (kind == CFX__ITEM_SECTION) {
+    if (kind != CFX__ITEM_REPEAT) {
         r.path = r.node ? r.node->name : r.path;
         r.type = NULL;
         r.node = NULL;
@@ -163,6 +186,9 @@ void cfx__draw_compact(cfx__draw_scene *s) {
         return;
     if (s->options->form != CFX_HTML)
         return;
+    run = find_asides(s);
+    regroup(s, run, CFX__ITEM_ASIDE);
+    cfx__free(run);
     run = find_sections(s);
     regroup(s, run, CFX__ITEM_SECTION);
     cfx__free(run);

@@ -455,6 +455,20 @@ static bool put_focus(writer *w) {
     return any || !focus;
 }
 
+/* Frames that start closed: what is beside the spine. */
+static void put_asides(writer *w) {
+    bool any = false;
+    cfx__text_puts(w->out, "\"aside\":[");
+    for (size_t i = 1; i < w->s->items.len; i++) {
+        const cfx__draw_item *item = &w->s->items.data[i];
+        if (item->kind == CFX__ITEM_BOX || item->side <= CFX__ON_SPINE)
+            continue;
+        cfx__text_printf(w->out, "%s%zu", any ? "," : "", i);
+        any = true;
+    }
+    cfx__text_puts(w->out, "],\n");
+}
+
 static bool put_graph(writer *w) {
     cfx__draw_scene *s = w->s;
     cfx__text_puts(w->out, "{\"title\":");
@@ -473,6 +487,7 @@ static bool put_graph(writer *w) {
     for (int i = 0; i < COUNT(columns); i++)
         put_column(w, columns[i].key, columns[i].put);
     put_inputs(w);
+    put_asides(w);
     put_tensors(w);
     bool ok = put_focus(w);
     cfx__text_printf(w->out, "\"frames\":[%s],\n\"facts\":[", s->frames.len ? s->frames.data : "");

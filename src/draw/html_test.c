@@ -81,6 +81,34 @@ TEST(html_of_a_wide_graph_has_sections) {
     CHECK_INT(cfx_as_list(cfx_dict_get(cfx_as_dict(v), "frames"))->len, 12);
 }
 
+static cfx_node *chain(cfx_graph *g, cfx_node *n, int len) {
+    for (int i = 0; i < len; i++)
+        n = cfx_graph_call_function(g, "torch.relu", cfx_tuple(n), CFX_NONE);
+    return n;
+}
+
+TEST(html_folds_constants_and_what_nothing_reads) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
+    cfx_node *y = chain(g, x, 4);
+    cfx_node *c = cfx_graph_call_function(g, "torch.arange", cfx_tuple(8), CFX_NONE);
+    c = chain(g, c, 3);
+    cfx_node *sum = cfx_graph_call_function(g, "torch.add", cfx_tuple(y, c), CFX_NONE);
+    cfx_graph_call_function(g, "torch.relu_", cfx_tuple(c), CFX_NONE); /* changes c: is no waste */
+    chain(g, x, 2); /* fewer than are folded */
+    cfx_node *last = chain(g, sum, 2);
+    chain(g, x, 3);
+    cfx_graph_output(g, cfx_node_value(last));
+    const char *html = cfx_graph_draw(g, (cfx_draw_options){.form = CFX_HTML});
+    cfx_value v = graph_of(html);
+    CHECK_OK();
+    CHECK_INT(count_kind(v, CFX__ITEM_ASIDE), 2);
+    CHECK_INT(cfx_as_list(cfx_dict_get(cfx_as_dict(v), "aside"))->len, 2);
+    has(html, "\"constants\"");
+    has(html, "\"unused values\"");
+    CHECK(!strstr(html, "\"side values\"")); /* without weights all inputs are the spine */
+}
+
 TEST(html_texts_cannot_leave_the_script) {
     cfx_graph *g = cfx_graph_new();
     cfx_node *n = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);

@@ -285,7 +285,7 @@ static void add_more(labeller *l, int more) {
 /* The frame around the item; groups do not count. */
 static const cfx__draw_item *frame_of(const labeller *l) {
     const cfx__draw_item *parent = &l->s->items.data[l->item->parent];
-    while (parent->kind == CFX__ITEM_REPEAT || parent->kind == CFX__ITEM_SECTION)
+    while (parent->kind >= CFX__ITEM_REPEAT)
         parent = &l->s->items.data[parent->parent];
     return parent;
 }
@@ -471,7 +471,8 @@ static void label_module(labeller *l, int self) {
     if (item->kind == CFX__ITEM_REPEAT)
         type = cfx__text_format("%d \xc3\x97 %s", item->times, type ? type : "module");
     l->row.len = 0;
-    cfx__text_puts(&l->row, inside(l, item->path));
+    cfx__text_puts(&l->row, item->kind == CFX__ITEM_ASIDE ? cfx__draw_side_name(l->s, self)
+                                                          : inside(l, item->path));
     if (item->kind == CFX__ITEM_REPEAT)
         cfx__text_printf(&l->row, "\xe2\x80\x93%s", cfx__draw_last_part(item->until));
     else if (item->kind == CFX__ITEM_SECTION)
@@ -508,6 +509,7 @@ static bool label_item(labeller *l, int i) {
     case CFX__ITEM_MODULE:
     case CFX__ITEM_REPEAT:
     case CFX__ITEM_SECTION:
+    case CFX__ITEM_ASIDE:
         label_module(l, i);
         break;
     case CFX__ITEM_GRAPH:

@@ -459,7 +459,8 @@ static void link_items(cfx__draw_scene *s) {
         cfx__draw_item *parent = &items[items[i].parent];
         *(parent->last < 0 ? &parent->first : &items[parent->last].next) = i;
         parent->last = i;
-        bool group = items[i].kind == CFX__ITEM_GRAPH || items[i].kind == CFX__ITEM_REPEAT;
+        bool group = items[i].kind == CFX__ITEM_GRAPH || items[i].kind == CFX__ITEM_REPEAT ||
+                     items[i].kind == CFX__ITEM_ASIDE;
         items[i].depth = parent->depth + !group;
     }
 }
@@ -545,6 +546,8 @@ bool cfx__draw_tree(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_progra
         s->name = cfx__draw_last_part(s->items.data[0].type);
     cfx__free(far);
     dissolve(s);
+    if (s->options->form == CFX_HTML)
+        cfx__draw_find_sides(s);
     cfx__draw_compact(s);
     link_items(s);
     if (s->groups && s->options->form == CFX_SVG)

@@ -36,8 +36,8 @@ function runs(...args) {
 }
 
 // A page of the viewer, opened from the disk; any error in it is a failure.
-async function open(file, hash = "") {
-    const page = await browser.newPage({width: 1300, height: 850,
+async function open(file, hash = "", width = 1300, height = 850) {
+    const page = await browser.newPage({width, height,
         media: [{name: "prefers-reduced-motion", value: "reduce"}]});
     page.on("pageerror", (stack) => check(`errors of ${path.basename(file)}`, false, stack));
     page.on("console", ({type, text}) => check("console", type !== "error", text));

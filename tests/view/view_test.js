@@ -13,6 +13,14 @@ function draw(name, ...more) {
     return file;
 }
 
+// A transformer, with the plumbing of its mask.
+function spineFile() {
+    const file = path.join(out, "spine.html");
+    run("draw", path.resolve(__dirname, "..", "..", "examples", "data", "distilbert",
+        "model.pt2"), "-o", file);
+    return file;
+}
+
 // A program of many nodes as text, each made of two that came before it.
 function bigText(n) {
     const lines = ["def forward(self, x):"], names = ["x"];
@@ -43,6 +51,35 @@ const tests = {
             return n / (d.length / 4);
         });
         check("something is painted", ink > 0.01, `${ink} of the pixels`);
+        await page.close();
+    },
+
+    async opensFittedOnTheSpine() {
+        const page = await open(spineFile());
+        const seen = await page.evaluate(() => {
+            const {layout, graph: g, width, height, camera: c} = viewer.active;
+            const aside = g.kind.indexOf(6), all = layout.rects.get(0);
+            const inside = (name) => g.contains(aside, g.find(name));
+            return {label: g.label(aside), open: layout.isOpen(aside),
+                plumbing: ["arange", "unsqueeze", "and_2", "expand"].map(inside),
+                spine: ["embedding", "embedding_1", "layer_norm", "linear"].map(inside),
+                fits: c.x >= 0 && c.y >= 0 && c.x + c.scale * all.w <= width &&
+                    c.y + c.scale * all.h <= height};
+        });
+        equal("the mask is one closed box beside the model", seen, {
+            label: "mask", open: false, plumbing: [true, true, true, true],
+            spine: [false, false, false, false], fits: true});
+        const most = await page.evaluate(() => {
+            const alive = viewer.active.graph.facts.find((f) => f.name === "alive (bytes)");
+            return viewer.active.graph.name(alive.top(1)[0][0]);
+        });
+        equal("the most memory is told", await page.textContent(".memory .link"), most);
+        await page.click(".memory .curve");
+        check("a click in the curve goes to a node",
+            await page.evaluate("viewer.active.graph.isNode(viewer.active.picked)"));
+        await page.keyboard.press("e");
+        check("it opens", await page.evaluate(() =>
+            viewer.active.layout.isOpen(viewer.active.graph.kind.indexOf(6))));
         await page.close();
     },
 
@@ -123,10 +160,10 @@ const tests = {
             spread: {relu: [1, 2, 3]}}}));
         const page = await open(draw("seed_mlp", "--with", columns));
         await page.selectOption("#overlay", "time (us)");
-        equal("the legend", await page.textContent("#scale"), "570");
+        equal("the legend", await page.textContent("#scale"), "5.00 µs70.0 µs");
         const top = await page.locator("#top li").allTextContents();
         equal("the largest first", top,
-            ["linear70 · 70.0%", "linear_125 · 25.0%", "relu5 · 5.0%"]);
+            ["linear70.0 µs · 70.0%", "linear_125.0 µs · 25.0%", "relu5.00 µs · 5.0%"]);
         const colours = await page.evaluate(() => ["linear", "relu"].map((a) =>
             viewer.fill(viewer.active, viewer.active.graph.find(a)).colour));
         equal("from little to much", colours, ["#fde725", "#440154"]);
@@ -138,6 +175,118 @@ const tests = {
         await page.evaluate(() => viewer.go(viewer.active, viewer.active.graph.find("relu")));
         equal("lists are histograms", await page.getAttribute("#card .bars", "aria-label"),
             "histogram of 3 bins: 1 2 3");
+        await page.close();
+    },
+
+    async scalesOverWhatIsSeen() {
+        const columns = path.join(out, "scales.json");
+        fs.writeFileSync(columns, JSON.stringify({columns: {
+            "time (us)": {linear: 446000, linear_1: 250},
+            "signal (dB)": {linear: 80.25, relu: 12, linear_1: 40},
+            "timed with": {relu: "%linear: 446000.0 us"}}}));
+        const page = await open(draw("seed_mlp", "--with", columns), "#by=time+%28us%29");
+        equal("units", await page.textContent("#scale"), "250 µs446 ms");
+        const fill = (name) => page.evaluate((a) =>
+            viewer.fill(viewer.active, viewer.active.graph.find(a)), name);
+        equal("grey without a number", await fill("relu"),
+            await page.evaluate("viewer.theme.none"));
+        equal("the value as text", (await fill("linear_1")).text, "250 µs");
+        await page.evaluate(() => viewer.go(viewer.active, viewer.active.graph.find("relu")));
+        check("a fused node names its kernel's time", /timed withlinear: 446000.0 us/.test(
+            await page.textContent("#card")), await page.textContent("#card"));
+        await page.selectOption("#overlay", "signal (dB)");
+        equal("the worst is bright", (await fill("relu")).colour, "#fde725");
+        equal("and first", await page.locator("#top li").allTextContents(),
+            ["relu12.0 dB", "linear_140.0 dB", "linear80.3 dB"]);
+        check("said so", (await page.textContent("#top h2")).startsWith("Worst signal"));
+        await page.close();
+    },
+
+    async scalesOverClosedModules() {
+        const page = await open(spineFile(), "#by=FLOPs");
+        const range = () => page.evaluate(() => {
+            const {scale, layout} = viewer.active;
+            const all = layout.boxesSeen().map((i) => scale.fact.of(i)).filter((v) => v !== null);
+            return [scale.high, Math.max(...all), Math.max(...scale.fact.values.values())];
+        });
+        const closed = await range();
+        equal("the most of what is seen", closed[0], closed[1]);
+        check("which is a module's sum", closed[0] > closed[2], closed);
+        await page.keyboard.press("e");
+        const opened = await range();
+        equal("it follows what is opened", opened[0], opened[2]);
+        await page.keyboard.press("/");
+        await page.keyboard.type("name:linear_1");
+        check("results tell their module", /\btransformer\.layer\.0\./.test(
+            await page.textContent("#results [role=option] .where")),
+        await page.textContent("#results"));
+        await page.evaluate(() => viewer.pick(viewer.active, -1));
+        const card = await page.textContent("#card");
+        check("inputs are no operators", !/placeholder|output/.test(card), card);
+        await page.close();
+    },
+
+    async fitsANarrowWindow() {
+        const page = await open(spineFile(), "", 420, 800);
+        const layout = () => page.evaluate(() => {
+            const {width, height} = document.querySelector("canvas").getBoundingClientRect();
+            const out = [...document.querySelectorAll("header > *")].filter((e) => {
+                const r = e.getBoundingClientRect();
+                return r.width && (r.left < 0 || r.right > innerWidth);
+            });
+            return {wide: width === innerWidth, high: height > 300, out: out.map((e) => e.id),
+                tree: document.getElementById("tree").getBoundingClientRect().width > 0};
+        });
+        equal("the canvas has the width", await layout(),
+            {wide: true, high: true, out: [], tree: false});
+        await page.click("#menu");
+        equal("the tree lies over it", await layout(),
+            {wide: true, high: true, out: [], tree: true});
+        await page.click("[role=treeitem] .row b");
+        equal("and goes when something is picked", (await layout()).tree, false);
+        await page.selectOption("#overlay", "FLOPs");
+        equal("overlays have room", (await layout()).out, []);
+        const linked = await open(spineFile(), "#by=FLOPs", 420, 800);
+        await linked.waitForFunction("viewer.active.canvas.clientHeight < 500");
+        const fitted = `(({layout: {rects}, height, camera: c}) =>
+            c.y >= 0 && c.y + c.scale * rects.get(0).h <= height)(viewer.active)`;
+        await linked.waitForFunction(fitted); // the page fits it when it hears of the new size
+        check("it is fitted beside the legend too", await linked.evaluate(fitted));
+        await linked.close();
+        await page.keyboard.press("t");
+        equal("t shows it", (await layout()).tree, true);
+        await page.close();
+    },
+
+    async textsStandOut() { // 4.5 to 1, as WCAG 2 has it
+        const page = await open(spineFile());
+        const poor = await page.evaluate(() => {
+            const light = (hex) => [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16) / 255)
+                .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+                .reduce((sum, v, k) => sum + v * [0.2126, 0.7152, 0.0722][k], 0);
+            const ratio = (a, b) => {
+                const [x, y] = [light(a), light(b)].sort((p, q) => q - p);
+                return (x + 0.05) / (y + 0.05);
+            };
+            const found = [];
+            const need = (what, a, b) => ratio(a, b) < 4.5 && found.push([what, a, b, ratio(a, b)]);
+            for (const dark of [false, true]) {
+                viewer.setDark(dark);
+                const {theme} = viewer;
+                need("grey", theme.none.ink, theme.none.colour);
+                for (const tone of viewer.tones)
+                    theme.lines.forEach((ink, k) => need(`line ${k}`, ink, tone[theme.tone]));
+            }
+            for (const by of ["FLOPs", "dtype"]) {
+                viewer.setOverlay(by);
+                for (const i of viewer.active.layout.boxesSeen()) {
+                    const own = viewer.fill(viewer.active, i);
+                    need(by, own.ink, own.colour);
+                }
+            }
+            return found;
+        });
+        equal("nothing is hard to read", poor, []);
         await page.close();
     },
 
@@ -162,6 +311,15 @@ const tests = {
         await page.keyboard.press("?");
         check("? lists keys", await page.isVisible("#helpbox"));
         await page.keyboard.press("Escape");
+        const inner = await open(spineFile(), "#at=linear_3");
+        await inner.evaluate(() => viewer.active.resized());
+        check("what a link names can be read", await inner.evaluate(() => {
+            const {layout, picked, camera: c, width, height} = viewer.active;
+            const r = layout.rects.get(picked), x = c.x + c.scale * r.x, y = c.y + c.scale * r.y;
+            return c.scale > 0.4 && x > 0 && y > 0 && x < width && y < height &&
+                c.x + c.scale * layout.rects.get(0).w > 0;
+        }), await inner.evaluate(() => viewer.active.camera));
+        await inner.close();
         const lost = await open(draw("seed_mlp"), "#at=nothing");
         check("a link to nothing says so", (await said(lost)).endsWith("has no nothing"));
         await lost.close();
@@ -202,11 +360,12 @@ const tests = {
             const pane = viewer.panes[k];
             viewer.go(pane, pane.graph.find(anchor));
         }, [side, name]);
-        await go(0, "linear");
+        equal("it opens on the first difference", await picked(0), "linear");
+        equal("which is told", await page.textContent("#difference"), "1 of 2 differences");
         equal("the other side follows", await picked(1), "addmm");
         const pair = await page.textContent("#card .pair");
         check("the card says so", pair.startsWith("Changed in B"), pair);
-        await page.keyboard.press("Tab");
+        await page.keyboard.press("x");
         await go(1, "permute");
         check("no counterpart", (await page.textContent("#card .alone")).startsWith("Only in B"));
         equal("nothing there", await picked(0), "");
@@ -215,8 +374,8 @@ const tests = {
         equal("added nodes are marked", mark, {colour: "#16a34a", dash: [8, 3]});
         await page.keyboard.press("n");
         equal("n: the next difference", await picked(1), "addmm");
-        await page.keyboard.press("b");
-        equal("b: the one before", await picked(1), "permute");
+        await page.keyboard.press("p");
+        equal("p: the one before", await picked(1), "permute");
         await page.close();
     },
 

@@ -1,7 +1,7 @@
 // The card of what is picked: arguments, shapes, source line, weights and values.
 
 import {REPEAT, brief} from "./data.js";
-import {bars, clear, element} from "./dom.js";
+import {bars, clear, curve, element} from "./dom.js";
 
 function row(name, ...value) {
     return [element("dt", {}, name), element("dd", {}, ...value)];
@@ -52,7 +52,8 @@ function factRows(pane, i) {
         const v = fact.of(i);
         if (v === null)
             return [];
-        return row(fact.name, Array.isArray(v) ? bars(v) : pane.viewer.factText(fact, i));
+        return row(fact.title, ...(Array.isArray(v) ? [bars(v)]
+            : linked(pane, i, fact.text(v))));
     });
 }
 
@@ -62,7 +63,7 @@ function nodeCard(pane, i) {
         element("h2", {}, g.name(i)),
         element("p", {class: "op"}, g.target(i) || g.op(i)),
         element("dl", {},
-            ...(g.shape(i) ? row("result", element("code", {}, g.shape(i))) : []),
+            ...(g.shape(i) ? row("shape", element("code", {}, g.shape(i))) : []),
             ...g.args(i).flatMap(([name, text], k) => row(name || `argument ${k}`,
                 ...linked(pane, i, text))),
             ...(path ? row("module", itemOfModule(pane, i, path), type ? ` ${type}` : "") : []),
@@ -78,6 +79,22 @@ function itemOfModule(pane, i, path) {
     return k < 0 ? path : itemButton(pane, k, path);
 }
 
+// Memory over the time of a run: how much is alive after each node of a frame.
+function memory(pane, i) {
+    const fact = pane.graph.facts.find((f) => f.name === "alive (bytes)");
+    const rows = fact ? [...fact.values].filter(([k, v]) =>
+        pane.graph.contains(i, k) && typeof v === "number").sort((a, b) => a[0] - b[0]) : [];
+    if (rows.length < 3)
+        return null;
+    const peak = rows.reduce((a, b) => (b[1] > a[1] ? b : a));
+    return element("div", {class: "memory"},
+        element("h3", {}, "Memory, node by node"),
+        curve(rows.map(([, v]) => v), `memory alive after each of ${rows.length} nodes`,
+            (k) => pane.viewer.go(pane, rows[k][0])),
+        element("p", {class: "said"}, `most, ${fact.text(peak[1])}, at `,
+            itemButton(pane, peak[0])));
+}
+
 function frameCard(pane, i) {
     const g = pane.graph, ops = new Map(), seen = new Set();
     let nodes = 0, bytes = 0;
@@ -85,7 +102,8 @@ function frameCard(pane, i) {
         if (!g.isNode(k))
             continue;
         nodes++;
-        ops.set(g.op(k), (ops.get(g.op(k)) || 0) + 1);
+        if (!g.isEnd(k))
+            ops.set(g.op(k), (ops.get(g.op(k)) || 0) + 1);
         for (const t of g.weights(k))
             if (!seen.has(t)) {
                 seen.add(t);
@@ -102,10 +120,11 @@ function frameCard(pane, i) {
             ...(g.kind[i] === REPEAT ? row("blocks", `${g.call(i)} alike`) : []),
             ...row("nodes", String(nodes)),
             ...(seen.size ? row("weights", `${seen.size} tensors, ${brief(bytes)}B`) : []),
-            ...(shapes ? row("result", element("code", {}, shapes)) : []),
-            ...row("operators", named.join(", ")), ...factRows(pane, i)),
+            ...(shapes ? row("shape", element("code", {}, shapes)) : []),
+            ...(named.length ? row("operators", named.join(", ")) : []), ...factRows(pane, i)),
         i ? element("button", {onclick: () => pane.toggle(i)},
             pane.layout.isOpen(i) ? "Close (Enter)" : "Open (Enter)") : null,
+        memory(pane, i),
     ];
 }
 

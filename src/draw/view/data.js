@@ -1,7 +1,8 @@
 // A program as the page holds it. Items are boxes and frames in the order of execution, a frame
 // before what is in it; facts of items stand in arrays with an entry for each.
 
-export const BOX = 0, MODULE = 1, HOLDER = 2, GRAPH = 3, REPEAT = 4, SECTION = 5;
+export const BOX = 0, MODULE = 1, HOLDER = 2, GRAPH = 3, REPEAT = 4, SECTION = 5, ASIDE = 6;
+const MOST_KINDS = 24; // texts of a column that colours boxes
 export const NAME = 0, OP = 1, SHAPE = 5; // styles of lines
 
 export class Graph {
@@ -28,6 +29,7 @@ export class Graph {
                 this.depth[i] = this.depth[parent] + 1;
             }
         }
+        this.aside = new Set(raw.aside); // frames of what is no part of the model's spine
         this.frames = new Map(raw.frames.map((f) => [f[0], f]));
         this.linkWires();
         this.facts = raw.facts.map(([name, pairs]) => new Fact(this, name, pairs));
@@ -48,6 +50,11 @@ export class Graph {
 
     isNode(i) {
         return this.kind[i] === BOX || this.kind[i] === HOLDER;
+    }
+
+    // An input or the output: a node, and no operator.
+    isEnd(i) {
+        return this.family[i] < 2;
     }
 
     isFrame(i) {
@@ -132,6 +139,8 @@ export class Graph {
                 (this.call(i) > 1 ? "@" + this.call(i) : "");
         case REPEAT:
             return "modules:" + this.prefix(i) + this.path(i);
+        case ASIDE:
+            return "beside:" + this.prefix(i) + this.path(i);
         case SECTION:
             return "from:" + this.prefix(i) + this.path(i);
         default:
@@ -189,8 +198,8 @@ export class Fact {
         this.graph = graph;
     }
 
-    // The value of an item: of a frame the sum over what is in it, or the largest of what cannot be
-    // added up (errors, shares).
+    // The value of an item: of a frame the sum over what is in it, or the worst of what cannot be
+    // added up (errors, shares, decibels).
     of(i) {
         const own = this.values.get(i);
         if (own !== undefined || !this.graph.isFrame(i) || this.kind !== "number")
@@ -201,11 +210,18 @@ export class Fact {
             for (let k = i + 1; k < this.graph.end[i]; k++) {
                 const v = this.values.get(k);
                 if (typeof v === "number")
-                    sum = sum === null ? v : this.adds ? sum + v : Math.max(sum, v);
+                    sum = sum === null ? v : this.adds ? sum + v
+                        : this.fromLow ? Math.min(sum, v) : Math.max(sum, v);
             }
             this.frames.set(i, sum);
         }
         return this.frames.get(i);
+    }
+
+    // Whether boxes can be coloured by it: numbers, or texts of which there are few.
+    get isOverlay() {
+        return this.kind === "number" ? this.values.size > 0
+            : this.kind === "text" && new Set(this.values.values()).size <= MOST_KINDS;
     }
 
     // Times, bytes and operations add up; the name tells by its unit.
@@ -213,11 +229,50 @@ export class Fact {
         return /^(FLOPs|.*\((us|ms|s|ns)\)|(?!alive).*\(bytes\))$/.test(this.name);
     }
 
-    // The largest values of nodes, largest first.
+    // Of decibels of signal the smallest are what one looks for.
+    get fromLow() {
+        return this.unit === "dB";
+    }
+
+    // "us" of "time (us)".
+    get unit() {
+        const m = /\(([^()]*)\)$/.exec(this.name);
+        return m ? m[1] : this.name === "FLOPs" ? "FLOP" : "";
+    }
+
+    get title() {
+        return this.name.replace(/ \([^()]*\)$/, "");
+    }
+
+    text(v) {
+        return typeof v === "number" ? withUnit(v, this.unit) : brief(v);
+    }
+
+    // The values of nodes that one looks for, the worst first.
     top(n) {
         const list = [...this.values].filter(([, v]) => typeof v === "number");
-        return list.sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, n);
+        const sign = this.fromLow ? -1 : 1;
+        return list.sort((a, b) => sign * (b[1] - a[1]) || a[0] - b[0]).slice(0, n);
     }
+}
+
+const SECONDS = {s: 1, ms: 1e-3, us: 1e-6, "µs": 1e-6, ns: 1e-9};
+
+// 446000 of "us" as "446 ms", 32200 of "bytes" as "32.2 kB".
+export function withUnit(x, unit) {
+    if (SECONDS[unit]) {
+        const all = x * SECONDS[unit], size = Math.abs(all);
+        const [name, one] = Object.entries({s: 1, ms: 1e-3, "µs": 1e-6})
+            .find(([, one]) => size >= one * 0.9995) || ["ns", 1e-9];
+        const shown = all / one;
+        return `${Math.abs(shown) >= 1000 ? Math.round(shown) : shown.toPrecision(3)} ${name}`;
+    }
+    if (unit === "dB")
+        return `${x.toFixed(1)} dB`;
+    if (unit === "share")
+        return x ? `${(100 * x).toPrecision(3)}%` : "0%";
+    const text = brief(x), sign = unit === "bytes" ? "B" : unit;
+    return !sign ? text : / .$/.test(text) ? text + sign : `${text} ${sign}`;
 }
 
 // 12345678 as "12.3 M".

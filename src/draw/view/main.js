@@ -1,6 +1,6 @@
 // The viewer: panes, panels, keys, links. Starts when the page is read.
 
-import {Graph, brief} from "./data.js";
+import {Graph} from "./data.js";
 import {clear, element} from "./dom.js";
 import {showCard} from "./card.js";
 import {Scale, legend, topList} from "./overlay.js";
@@ -19,12 +19,13 @@ const KEYS = [
     ["+ −", "zoom"], ["f", "fit what is picked"], ["0", "fit all"],
     ["e", "open everything"], ["c", "close everything"],
     ["v", "next overlay"], ["l", "logarithmic overlay"],
-    ["n b", "next and previous difference"], ["Tab", "the other graph"],
-    ["d", "dark or light"], ["s", "save the view as SVG"],
+    ["n p", "next and previous difference"], ["x", "the other graph"],
+    ["t", "tree of modules"], ["d", "dark or light"], ["s", "save the view as SVG"],
     ["1–9", "go to a bookmark; Shift sets it"],
     ["?", "this list"], ["Esc", "close, pick nothing"],
 ];
 
+const NARROW = matchMedia("(max-width: 760px)"); // as view.css has it
 const id = (name) => document.getElementById(name);
 
 class Viewer {
@@ -49,10 +50,12 @@ class Viewer {
         this.search = new Search(this, id("search"), id("results"));
         this.fillOverlays();
         this.wireButtons();
+        this.showTree(!NARROW.matches);
+        NARROW.addEventListener("change", () => this.showTree(!NARROW.matches));
         this.setDark(this.dark);
-        this.activate(this.active);
         for (const pane of this.panes)
             pane.start();
+        this.activate(this.active);
         this.readLink();
         addEventListener("hashchange", () => this.readLink());
         addEventListener("keydown", (e) => this.key(e));
@@ -82,6 +85,7 @@ class Viewer {
         this.tree.pick(pane.picked);
         showCard(id("card"), pane);
         this.showOverlay();
+        this.showDifferences();
     }
 
     // Picks an item without moving; -1 picks nothing.
@@ -95,11 +99,14 @@ class Viewer {
         this.say(i < 0 ? "nothing picked"
             : [g.label(i), g.op(i), g.shape(i)].filter(Boolean).join(", "));
         this.follow(pane, i);
+        this.showDifferences();
         this.writeLink();
     }
 
-    // Goes to an item: frames around it open, the camera moves.
+    // Goes to an item: frames around it open, the camera moves. A tree that lies over it goes away.
     go(pane, i) {
+        if (NARROW.matches)
+            this.showTree(false);
         pane.reveal(i);
         this.pick(pane, i);
         pane.show(i);
@@ -120,6 +127,9 @@ class Viewer {
     changed(pane) {
         if (pane === this.active && pane.picked > 0)
             showCard(id("card"), pane);
+        this.rescale(pane);
+        if (pane === this.active)
+            this.showOverlay();
         this.writeLink();
     }
 
@@ -177,22 +187,34 @@ class Viewer {
         return list;
     }
 
+    // To the next difference of the active graph; of the other where this one has none.
     nextDifference(step) {
-        const pane = this.active, all = this.panes.length > 1 ? this.differences(pane) : [];
-        if (!all.length) {
+        const {active} = this, both = [active, this.panes[1 - active.number]];
+        const pane = this.panes.length > 1 && both.find((p) => this.differences(p).length);
+        if (!pane) {
             this.say("no differences");
             return;
         }
+        const all = this.differences(pane);
         const after = (i) => i > pane.picked, before = (i) => i < pane.picked;
         const at = step > 0 ? all.find(after) : all.findLast(before);
         this.go(pane, at ?? (step > 0 ? all[0] : all[all.length - 1]));
+    }
+
+    // "2 of 7 differences", between buttons for both ways.
+    showDifferences() {
+        const {active: pane} = this, all = this.panes.length > 1 ? this.differences(pane) : [];
+        id("differences").hidden = this.panes.length < 2;
+        const at = all.indexOf(pane.picked) + 1;
+        id("difference").textContent = !all.length ? "no differences"
+            : `${at ? `${at} of ` : ""}${all.length} difference${all.length > 1 ? "s" : ""}`;
     }
 
     // ---- overlays -----------------------------------------------------------------------------
 
     fillOverlays() {
         const names = [...new Set(this.graphs.flatMap((g) =>
-            g.facts.filter((f) => f.kind !== "list" && f.values.size).map((f) => f.name)))];
+            g.facts.filter((f) => f.isOverlay).map((f) => f.name)))];
         this.overlays = names;
         id("overlay").append(...names.map((name) => element("option", {value: name}, name)));
         id("overlay").addEventListener("change", (e) => this.setOverlay(e.target.value));
@@ -202,34 +224,34 @@ class Viewer {
         return pane.graph.facts.find((f) => f.name === this.overlay) || null;
     }
 
-    factText(fact, i) {
-        const v = fact.of(i);
-        return v === null ? "none" : brief(v);
-    }
-
     setOverlay(name) {
         this.overlay = this.overlays.includes(name) ? name : "";
         id("overlay").value = this.overlay;
-        for (const pane of this.panes) {
-            const fact = this.factOf(pane);
-            pane.scale = fact ? new Scale(fact, this.log) : null;
-            pane.repaint();
-        }
+        for (const pane of this.panes)
+            this.rescale(pane);
         this.showOverlay();
         this.writeLink();
+    }
+
+    // The scale is over what is seen, and follows what is opened and closed.
+    rescale(pane) {
+        const fact = this.factOf(pane);
+        pane.scale = fact ? new Scale(fact, this.log, pane.layout.boxesSeen()) : null;
+        pane.repaint();
     }
 
     showOverlay() {
         const {scale, graph} = this.active;
         clear(id("scale"), scale ? legend(scale) : null);
         id("top").hidden = !scale;
+        const most = scale && (scale.fact.fromLow ? "Worst" : "Most");
         clear(id("top"), scale && scale.names === undefined
-            ? element("h2", {}, `Most ${this.overlay}`) : null,
+            ? element("h2", {}, `${most} ${scale.fact.title}`) : null,
         scale ? topList(graph, scale, (i) => this.go(this.active, i)) : null);
     }
 
     fill(pane, i) {
-        return pane.scale ? pane.scale.of(i) : null;
+        return pane.scale ? pane.scale.of(i) || this.theme.none : null;
     }
 
     // ---- links --------------------------------------------------------------------------------
@@ -263,6 +285,8 @@ class Viewer {
             this.go(pane, i);
         else if (anchor)
             this.say(`${pane.graph.title} has no ${anchor}`);
+        else if (this.panes.length > 1 && pane.picked < 0)
+            this.nextDifference(1);
         this.reading = false;
     }
 
@@ -270,11 +294,20 @@ class Viewer {
 
     wireButtons() {
         id("dark").addEventListener("click", () => this.setDark(!this.dark));
+        id("menu").addEventListener("click", () => this.showTree(id("tree").hidden));
+        id("fit").addEventListener("click", () => this.active.fit());
         id("save").addEventListener("click", () => this.save());
+        id("before").addEventListener("click", () => this.nextDifference(-1));
+        id("after").addEventListener("click", () => this.nextDifference(1));
         id("help").addEventListener("click", () => this.help());
         id("log").addEventListener("click", () => this.toggleLog());
         clear(id("keys"), ...KEYS.flatMap(([key, what]) =>
             [element("dt", {}, key), element("dd", {}, what)]));
+    }
+
+    showTree(open) {
+        id("tree").hidden = !open;
+        id("menu").setAttribute("aria-expanded", String(open));
     }
 
     setDark(dark) {
@@ -327,7 +360,8 @@ class Viewer {
     }
 
     key(e) {
-        if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, select"))
+        if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, select") ||
+            (id("helpbox").open && e.key !== "?"))
             return;
         const pane = this.active, i = pane.picked, g = pane.graph;
         const digit = /^Digit([1-9])$/.exec(e.code);
@@ -346,15 +380,15 @@ class Viewer {
             v: () => this.setOverlay(["", ...this.overlays][
                 (this.overlays.indexOf(this.overlay) + 2) % (this.overlays.length + 1)]),
             l: () => this.toggleLog(),
-            n: () => this.nextDifference(1), b: () => this.nextDifference(-1),
+            n: () => this.nextDifference(1), p: () => this.nextDifference(-1),
+            t: () => this.showTree(id("tree").hidden),
             d: () => this.setDark(!this.dark), s: () => this.save(), "?": () => this.help(),
             Escape: () => this.pick(pane, -1),
-            Tab: () => this.panes.length > 1 && this.activate(this.panes[1 - pane.number]),
+            x: () => this.panes.length > 1 && this.activate(this.panes[1 - pane.number]),
         };
         if (digit)
             this.bookmark(digit[1], e.shiftKey);
-        else if (!actions[e.key] || (e.key === "Tab" && this.panes.length < 2) ||
-                 (e.key === "Enter" && e.target.closest("button")))
+        else if (!actions[e.key] || (e.key === "Enter" && e.target.closest("button")))
             return;
         else
             actions[e.key]();

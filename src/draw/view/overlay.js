@@ -1,12 +1,11 @@
 // Overlays: a column of values as colours on boxes, with a legend and a list of the largest.
 
-import {brief} from "./data.js";
 import {element} from "./dom.js";
 
 // From little to much: even steps of lightness, told apart by colour-blind readers too.
 const RAMP = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
-const KINDS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442",
-    "#8c8c8c"];
+const KINDS = [[0, 114, 178], [230, 159, 0], [0, 158, 115], [204, 121, 167], [86, 180, 233],
+    [213, 94, 0], [240, 228, 66], [140, 140, 140]];
 
 function ramp(share) {
     const at = Math.min(Math.max(share, 0), 1) * (RAMP.length - 1);
@@ -14,23 +13,27 @@ function ramp(share) {
     return RAMP[k].map((v, c) => Math.round(v + part * (RAMP[k + 1][c] - v)));
 }
 
-function inkOn([r, g, b]) {
-    return 299 * r + 587 * g + 114 * b > 140000 ? "#111827" : "#f8fafc";
+// Black or white, whichever stands out more: at least 4.5 to 1 on any colour (WCAG 2).
+function inkOn(rgb) {
+    const [r, g, b] = rgb.map((v) =>
+        (v <= 10 ? v / 3294.6 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
 }
 
 function hex([r, g, b]) {
     return "#" + [r, g, b].map((v) => v.toString(16).padStart(2, "0")).join("");
 }
 
-// How the values of a column become colours: {colour, ink}, or null where there is no value.
+// How the values of a column become colours. The scale goes over `items`, which are those that are
+// seen: a closed module has the sum of its nodes, and would be off a scale of nodes alone.
 export class Scale {
-    constructor(fact, log) {
+    constructor(fact, log, items) {
         this.fact = fact;
         if (fact.kind === "text") {
             this.names = [...new Set(fact.values.values())].filter((v) => v !== null).sort();
             return;
         }
-        const all = [...fact.values.values()].filter((v) => typeof v === "number");
+        const all = items.map((i) => fact.of(i)).filter((v) => typeof v === "number");
         this.low = all.reduce((a, b) => Math.min(a, b), Infinity);
         this.high = all.reduce((a, b) => Math.max(a, b), -Infinity);
         this.positive = all.filter((v) => v > 0).reduce((a, b) => Math.min(a, b), Infinity);
@@ -45,19 +48,28 @@ export class Scale {
         return this.high > this.low ? (v - this.low) / (this.high - this.low) : 0.5;
     }
 
+    // What is looked for is bright, wherever on the scale it is.
+    ramp(share) {
+        return ramp(this.fact.fromLow ? 1 - share : share);
+    }
+
     colour(v) {
         if (v === null || v === undefined)
             return null;
         if (this.names) {
             const k = this.names.indexOf(v);
-            return k < 0 ? null : {colour: KINDS[k % KINDS.length], ink: "#111827"};
+            const kind = KINDS[k % KINDS.length];
+            return k < 0 ? null : {colour: hex(kind), ink: inkOn(kind)};
         }
-        const rgb = ramp(this.share(v));
+        const rgb = this.ramp(this.share(v));
         return {colour: hex(rgb), ink: inkOn(rgb)};
     }
 
+    // {colour, ink, text} of an item, or null where it has no value. The text tells the value to
+    // those who see no colours.
     of(i) {
-        return this.colour(this.fact.of(i));
+        const v = this.fact.of(i), colour = this.colour(v);
+        return colour && {...colour, text: this.fact.text(v)};
     }
 }
 
@@ -67,14 +79,16 @@ export function legend(scale) {
         return element("div", {class: "legend"}, ...scale.names.map((name) =>
             element("span", {class: "chip"},
                 element("i", {style: `background:${scale.colour(name).colour}`}), name)));
-    const steps = Array.from({length: 9}, (_, k) => hex(ramp(k / 8)));
+    if (scale.low > scale.high)
+        return element("div", {class: "legend"}, "no number is seen");
+    const steps = Array.from({length: 9}, (_, k) => hex(scale.ramp(k / 8))), {fact} = scale;
     return element("div", {class: "legend"},
-        element("span", {}, brief(scale.log ? scale.positive : scale.low)),
+        element("span", {}, fact.text(scale.log ? scale.positive : scale.low)),
         element("i", {class: "ramp", style: `background:linear-gradient(90deg,${steps})`}),
-        element("span", {}, brief(scale.high)), scale.log ? element("em", {}, "log") : null);
+        element("span", {}, fact.text(scale.high)), scale.log ? element("em", {}, "log") : null);
 }
 
-// The list of the largest values; a click goes there.
+// The list of the worst values; a click goes there.
 export function topList(graph, scale, go) {
     const total = scale.fact.adds
         ? [...scale.fact.values.values()].reduce((a, b) => a + (b || 0), 0) : 0;
@@ -83,6 +97,6 @@ export function topList(graph, scale, go) {
             element("button", {onclick: () => go(i), title: graph.anchor(i)},
                 element("i", {style: `background:${scale.colour(v).colour}`}),
                 element("b", {}, graph.name(i) || graph.label(i)),
-                element("span", {}, brief(v) +
+                element("span", {}, scale.fact.text(v) +
                     (total ? ` · ${(100 * v / total).toFixed(1)}%` : ""))))));
 }

@@ -4,7 +4,8 @@ import {element} from "./dom.js";
 import {Layout} from "./place.js";
 import {paintCanvas, paintSvg} from "./paint.js";
 
-const SMALLEST = 0.004, LARGEST = 4, READABLE = 0.9, FIRST_BOXES = 60;
+const SMALLEST = 0.004, LARGEST = 4, READABLE = 0.9, FIRST = 0.5;
+const FIRST_BOXES = [60, 40, 26, 16, 10, 1]; // on the first screen, as many as can be read there
 
 export class Pane {
     constructor(viewer, graph, number) {
@@ -18,9 +19,8 @@ export class Pane {
         this.tip = element("div", {class: "tip", hidden: true});
         this.host = element("section", {class: "pane", "aria-label": graph.title},
             this.canvas, this.tip);
-        this.layout.openSome(FIRST_BOXES, graph.raw.depth);
         this.listen();
-        new ResizeObserver(() => this.paint()).observe(this.host);
+        new ResizeObserver(() => this.resized()).observe(this.host);
     }
 
     // ---- the camera ---------------------------------------------------------------------------
@@ -39,6 +39,7 @@ export class Pane {
     }
 
     zoom(factor, x = this.width / 2, y = this.height / 2) {
+        this.fitted = false;
         const c = this.camera, scale = Math.min(Math.max(c.scale * factor, SMALLEST), LARGEST);
         c.x = x - (x - c.x) * scale / c.scale;
         c.y = y - (y - c.y) * scale / c.scale;
@@ -47,6 +48,7 @@ export class Pane {
     }
 
     move(dx, dy) {
+        this.fitted = false;
         this.camera.x += dx;
         this.camera.y += dy;
         this.repaint();
@@ -66,21 +68,37 @@ export class Pane {
     // All of it, or one item; a picture that is tall starts at its top where it can be read.
     fit(item = 0) {
         this.fly(this.cameraFor(this.layout.rects.get(item), item ? READABLE * 1.4 : 1));
+        this.fitted = !item;
     }
 
+    // What was fitted stays so when the window changes.
+    resized() {
+        if (this.fitted && this.width && this.height)
+            this.camera = this.cameraFor(this.layout.rects.get(0), 1);
+        this.paint();
+    }
+
+    // The first screen: all of the graph, as deep as it can be read. Where even its outermost level
+    // is too much, as wide as it is and from its top.
     start() {
-        const root = this.layout.rects.get(0), camera = this.cameraFor(root, 1);
-        if (camera.scale < READABLE / 2) {
-            const scale = Math.min(READABLE, Math.max((this.width - 48) / root.w, READABLE / 2));
-            camera.scale = scale;
-            camera.x = this.width / 2 - scale * root.w / 2;
-            camera.y = 24;
+        const {layout, graph: {raw: {depth}}} = this;
+        for (const most of depth ? [0] : FIRST_BOXES) {
+            layout.openSome(most, depth);
+            this.camera = this.cameraFor(layout.rects.get(0), 1);
+            if (this.camera.scale >= FIRST)
+                break;
         }
-        this.camera = camera;
+        this.fitted = this.camera.scale >= READABLE / 2;
+        if (!this.fitted) {
+            const {w} = layout.rects.get(0);
+            const scale = Math.min(READABLE, Math.max((this.width - 48) / w, READABLE / 2));
+            this.camera = {scale, x: this.width / 2 - scale * w / 2, y: 24};
+        }
         this.paint();
     }
 
     fly(to) {
+        this.fitted = false;
         cancelAnimationFrame(this.flight);
         if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
             this.camera = to;
@@ -135,6 +153,7 @@ export class Pane {
     toggle(i) {
         if (!this.graph.isFrame(i) || i === 0)
             return;
+        this.fitted = false;
         const open = !this.layout.isOpen(i), before = this.layout.rects.get(i);
         this.layout.set([i], open);
         const after = this.layout.rects.get(i), k = this.camera.scale;
@@ -167,6 +186,7 @@ export class Pane {
 
     show(i) {
         this.reveal(i);
+        this.fitted = false;
         const r = this.layout.rects.get(i), [x0, y0] = this.toPage(0, 0);
         const [x1, y1] = this.toPage(this.width, this.height);
         const inside = r.x >= x0 && r.x + r.w <= x1 && r.y >= y0 && r.y + r.h <= y1;
@@ -198,7 +218,7 @@ export class Pane {
     // ---- listening ----------------------------------------------------------------------------
 
     listen() {
-        const c = this.canvas;
+        const c = this.canvas, held = new Map(); // fingers, by their id
         let drag = null;
         c.addEventListener("wheel", (e) => {
             e.preventDefault();
@@ -209,13 +229,18 @@ export class Pane {
                 this.move(-e.deltaX - e.deltaY, 0);
         }, {passive: false});
         c.addEventListener("pointerdown", (e) => {
-            drag = {x: e.clientX, y: e.clientY, moved: false};
+            drag = {x: e.clientX, y: e.clientY, moved: held.size > 0};
+            held.set(e.pointerId, {x: e.offsetX, y: e.offsetY});
             c.setPointerCapture(e.pointerId);
             this.viewer.activate(this);
         });
         c.addEventListener("pointermove", (e) => {
             if (!drag) {
                 this.hover(e);
+                return;
+            }
+            if (held.size === 2) {
+                this.pinch(held, e);
                 return;
             }
             const dx = e.clientX - drag.x, dy = e.clientY - drag.y;
@@ -225,14 +250,33 @@ export class Pane {
             this.tip.hidden = true;
             this.move(dx, dy);
         });
-        c.addEventListener("pointerup", (e) => {
-            const moved = drag && drag.moved;
+        c.addEventListener("pointercancel", (e) => {
+            held.delete(e.pointerId);
             drag = null;
+        });
+        c.addEventListener("pointerup", (e) => {
+            const moved = !drag || drag.moved;
+            held.delete(e.pointerId);
+            drag = null; // a finger that is left begins nothing new
             if (!moved)
                 this.viewer.pick(this, this.itemAt(e.offsetX, e.offsetY) || -1);
         });
         c.addEventListener("pointerleave", () => { this.tip.hidden = true; });
         c.addEventListener("dblclick", (e) => this.toggle(this.itemAt(e.offsetX, e.offsetY)));
+    }
+
+    // Two fingers: the page moves with their middle and grows with their distance.
+    pinch(held, e) {
+        const measure = () => {
+            const [a, b] = held.values();
+            return {x: (a.x + b.x) / 2, y: (a.y + b.y) / 2,
+                d: Math.max(Math.hypot(a.x - b.x, a.y - b.y), 1)};
+        };
+        const before = measure();
+        held.set(e.pointerId, {x: e.offsetX, y: e.offsetY});
+        const after = measure();
+        this.move(after.x - before.x, after.y - before.y);
+        this.zoom(after.d / before.d, after.x, after.y);
     }
 
     hover(e) {
@@ -245,7 +289,7 @@ export class Pane {
         const node = g.isNode(i);
         const fact = this.viewer.factOf(this);
         this.tip.textContent = [g.label(i), node ? g.op(i) : g.type(i), node ? g.shape(i) : "",
-            fact ? `${fact.name}: ${this.viewer.factText(fact, i)}` : "",
+            fact ? `${fact.name}: ${fact.text(fact.of(i)) || "none"}` : "",
             g.isFrame(i) ? "double click opens and closes it" : ""].filter(Boolean).join("\n");
         this.tip.style.left = Math.min(e.offsetX + 14, this.width - 260) + "px";
         this.tip.style.top = e.offsetY + 18 + "px";

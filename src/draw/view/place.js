@@ -477,6 +477,11 @@ export class Layout {
         return made;
     }
 
+    // The items that are seen as boxes.
+    boxesSeen() {
+        return [...this.rects.keys()].filter((i) => i && !this.open.has(i));
+    }
+
     // Opens or closes frames; layouts around them are forgotten.
     set(items, open) {
         for (const i of items) {
@@ -518,16 +523,17 @@ export class Layout {
     }
 
     // As deep as about `most` boxes allow; `depth` says how deep where it is not 0. Blocks that
-    // repeat stay closed.
+    // repeat and what is beside the spine stay closed.
     openSome(most, depth) {
         const g = this.graph;
+        this.set([...this.open], false);
         let front = [0], seen = (g.children[0] || []).length;
         for (let d = 1; front.length && (!depth || d < depth); d++) {
-            const next = front.flatMap((i) => (g.children[i] || []).filter((k) => g.isFrame(k)));
+            const next = front.flatMap((i) => (g.children[i] || []).filter((k) =>
+                g.isFrame(k) && !g.aside.has(k) && (g.kind[k] !== REPEAT || depth)));
             const always = next.filter((i) => g.kind[i] === GRAPH || g.kind[i] === HOLDER);
             const more = next.reduce((n, i) => n + (g.children[i] || []).length - 1, 0);
-            const all = depth || seen + more <= most;
-            const opened = all ? next.filter((i) => g.kind[i] !== REPEAT || depth) : always;
+            const opened = depth || seen + more <= most ? next : always;
             seen += more;
             this.set(opened, true);
             front = opened;

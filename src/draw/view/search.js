@@ -1,7 +1,7 @@
 // Search over names, operators, modules and shapes. Words are all looked for; "op:relu",
 // "module:layer.0", "shape:[1, 64]" and "name:add" look in one place alone.
 
-import {GRAPH} from "./data.js";
+import {BOX, GRAPH} from "./data.js";
 import {clear, element} from "./dom.js";
 
 const MOST = 200;
@@ -73,8 +73,15 @@ export class Search {
                 onclick: () => this.take(k),
             }, element("i", {class: "tone", style: `background:${this.viewer.toneOf(g, i)}`}),
             element("b", {}, g.name(i) || g.label(i)),
-            element("span", {}, g.isFrame(i) ? g.type(i) : `${g.op(i)} ${g.shape(i)}`))),
+            element("span", {}, g.isFrame(i) ? g.type(i) : `${g.op(i)} ${g.shape(i)}`),
+            element("span", {class: "where"}, this.where(g, i)))),
             n > MOST ? element("p", {}, `and ${n - MOST} more`) : null);
+    }
+
+    // The module that it is in; of a module the path, where that is more than its name.
+    where(g, i) {
+        const [path] = g.module(g.kind[i] === BOX ? i : g.parent[i]);
+        return path || g.prefix(i);
     }
 
     take(k) {
