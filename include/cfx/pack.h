@@ -37,9 +37,10 @@ CFX_API cfx_value cfx_torch_load(const char *path);
 CFX_API bool cfx_torch_save(const char *path, cfx_value what);
 
 /* The tensors of a file by their names: a .safetensors, NumPy's .npy or .npz, or what torch.save
- * wrote, known by what is in it; scope. Nested ones are called by their path, "model.fc.weight";
- * what has no name by its number: "0", "1". Numbers that torch.save wrote are tensors of no
- * dimension; words and the like are left out. NULL, with an error that names the file. */
+ * wrote, known by what is in it, or a tensor of ONNX, known by its name (.pb); scope. Nested ones
+ * are called by their path, "model.fc.weight"; what has no name by its number: "0", "1". Numbers
+ * that torch.save wrote are tensors of no dimension; words and the like are left out. NULL, with an
+ * error that names the file. */
 CFX_API cfx_dict *cfx_tensors_read(const char *path);
 /* Whether a file is one of these, by how it begins. False, without an error, where it cannot be
  * read. */

@@ -99,7 +99,7 @@ static bool strip_accents(const cfx__step *s, const cfx__encoding *e, const char
                           cfx__text *to) {
     (void)s;
     EACH_CHARACTER(text, len, c)
-        if (!(cfx__unicode_is(&e->unicode, c) & CFX__MARKS))
+        if (!cfx__unicode_marks(&e->unicode, c))
             cfx__utf8_put(to, c);
     return cfx_ok();
 }

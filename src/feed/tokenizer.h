@@ -41,7 +41,7 @@ typedef struct cfx__unicode {
 bool cfx__unicode_open(cfx__unicode *u, const char *text, size_t len);
 /* 1 << category; what is not ASCII needs it open. */
 uint32_t cfx__unicode_is(const cfx__unicode *u, uint32_t c);
-/* The same for telling punctuation, nonspacing marks, format characters and controls as Unicode 9.0
+/* The same for telling punctuation, nonspacing marks, format characters and controls as Unicode 8.0
  * has them, whose tables Hugging Face's BERT steps and Punctuation go by: what became one later is
  * none (CN). For no other category. */
 uint32_t cfx__unicode_was(const cfx__unicode *u, uint32_t c);
@@ -52,7 +52,10 @@ bool cfx__unicode_space(uint32_t c);
  * added tokens that are single words), joiners of width zero belong to words too (Rust's). */
 bool cfx__unicode_word(const cfx__unicode *u, uint32_t c);
 bool cfx__unicode_joins(uint32_t c);
-/* Adds a text in a normal form: "NFC", "NFD", "NFKC" or "NFKD". */
+/* Whether c is a mark in Unicode 9.0, which StripAccents goes by. */
+bool cfx__unicode_marks(const cfx__unicode *u, uint32_t c);
+/* Adds a text in a normal form: "NFC", "NFD", "NFKC" or "NFKD", as Unicode 9.0 has them, which
+ * Hugging Face's normalizers go by: characters that came later stay as they are. */
 bool cfx__unicode_normal(const cfx__unicode *u, const char *form, const char *text, size_t len,
                          cfx__text *to);
 /* Adds bytes, with U+FFFD for what is no UTF-8. */

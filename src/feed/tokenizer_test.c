@@ -77,6 +77,27 @@ TEST(tokenizer_joiners) {
                   "tensor([1, 0, 1])");
 }
 
+/* The tables of Hugging Face's library are old: what Unicode got since then is no mark, has no
+ * parts and is no punctuation there. */
+TEST(tokenizer_tables_are_as_old_as_hugging_faces) {
+    if (!has_unicode())
+        return;
+    cfx_tokenizer *strip = cfx_tokenizer_parse(
+        "{\"normalizer\":{\"type\":\"StripAccents\"}," WORDS "}", "t.json");
+    cfx_tokenizer *parts = cfx_tokenizer_parse(
+        "{\"normalizer\":{\"type\":\"NFKC\"}," WORDS "}", "t.json");
+    cfx_tokenizer *bert = cfx_tokenizer_parse(
+        "{\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"}," WORDS "}", "t.json");
+#define IDS(t, text) cfx_tensor_str(cfx_tokenizer_encode(t, text, true))
+    CHECK_STR(IDS(strip, "a\xcc\x81"), "tensor([1])");          /* U+0301 */
+    CHECK_STR(IDS(strip, "a\xdf\xbd"), "tensor([0])");          /* U+07FD, of 11.0 */
+    CHECK_STR(IDS(parts, "\xef\xbd\x81"), "tensor([1])");       /* U+FF41 */
+    CHECK_STR(IDS(parts, "\xea\x9f\xb2"), "tensor([0])");       /* U+A7F2, of 14.0 */
+    CHECK_STR(IDS(bert, "a\xe2\xb9\x82"), "tensor([1, 0])");    /* U+2E42 */
+    CHECK_STR(IDS(bert, "a\xe2\xb9\x83"), "tensor([0])");       /* U+2E43, of 9.0 */
+    CHECK_STR(IDS(bert, "a\xf0\x91\x87\x89"), "tensor([1, 0])"); /* U+111C9: a mark since 11.0 */
+}
+
 TEST(tokenizer_looks) {
     cfx_tokenizer *t = cfx_tokenizer_open(cfx__text_format("%s/bert.json", folder));
     if (!CHECK(t != NULL))

@@ -54,28 +54,60 @@ uint32_t cfx__unicode_is(const cfx__unicode *u, uint32_t c) {
                                          : sign(c));
 }
 
+typedef struct {
+    uint32_t low, high;
+} span;
+
+static bool is_within(uint32_t c, const span *spans, int n) {
+    for (int i = 0; i < n && c >= spans[i].low; i++)
+        if (c <= spans[i].high)
+            return true;
+    return false;
+}
+
+/* Marks, and characters that have parts, which 9.0 does not have or does not take for such. */
+static bool is_newer(uint32_t c) {
+    static const span later[] = {
+        {0x7fd, 0x7fd}, {0x897, 0x89f}, {0x8ca, 0x8d3}, {0x9fe, 0x9fe}, {0xafa, 0xaff},
+        {0xb55, 0xb55}, {0xc04, 0xc04}, {0xc3c, 0xc3c}, {0xcf3, 0xcf3}, {0xd00, 0xd00},
+        {0xd3b, 0xd3c}, {0xd81, 0xd81}, {0xeba, 0xeba}, {0xece, 0xece}, {0x1715, 0x1715},
+        {0x180f, 0x180f}, {0x1abf, 0x1ace}, {0x1cf7, 0x1cf7}, {0x1df6, 0x1dfa}, {0x32ff, 0x32ff},
+        {0xa7f2, 0xa7f4}, {0xa82c, 0xa82c}, {0xa8ff, 0xa8ff}, {0x10780, 0x107ba},
+        {0x10d24, 0x10d27}, {0x10eab, 0x10eff}, {0x10f46, 0x10f50}, {0x10f82, 0x10f85},
+        {0x11070, 0x11074}, {0x110c2, 0x110c2}, {0x11145, 0x11146}, {0x111c9, 0x111c9},
+        {0x111ce, 0x111cf}, {0x11241, 0x11241}, {0x1133b, 0x1133b}, {0x1145e, 0x1145e},
+        {0x1182c, 0x1183a}, {0x11930, 0x11943}, {0x119d1, 0x119e4}, {0x11a01, 0x11a3e},
+        {0x11a47, 0x11a47}, {0x11a51, 0x11a99}, {0x11d31, 0x11d97}, {0x11ef3, 0x11ef6},
+        {0x11f00, 0x11f42}, {0x13440, 0x13455}, {0x16f4f, 0x16f4f}, {0x16f7f, 0x16f87},
+        {0x16fe4, 0x16fe4}, {0x16ff0, 0x16ff1}, {0x1cf00, 0x1cf46}, {0x1e030, 0x1e08f},
+        {0x1e130, 0x1e136}, {0x1e2ae, 0x1e2ae}, {0x1e2ec, 0x1e2ef}, {0x1e4ec, 0x1e4ef},
+        {0x1f16c, 0x1f16c}, {0x1fbf0, 0x1fbf9}};
+    return is_within(c, later, COUNT(later));
+}
+
+bool cfx__unicode_marks(const cfx__unicode *u, uint32_t c) {
+    return !is_newer(c) && (c == 0x1cf2 || c == 0x1cf3 || cfx__unicode_is(u, c) & CFX__MARKS);
+}
+
 uint32_t cfx__unicode_was(const cfx__unicode *u, uint32_t c) {
-    /* Where 9.0 has no punctuation, nonspacing mark or format character, and later ones do. */
-    static const struct {
-        uint32_t low, high;
-    } later[] = {
-        {0x61d, 0x61d}, {0x7fd, 0x7fd}, {0x890, 0x8d3}, {0x9fd, 0x9fe}, {0xa76, 0xa76},
+    /* Where 8.0 has no punctuation, nonspacing mark or format character, and later ones do. */
+    static const span later[] = {
+        {0x61d, 0x61d}, {0x7fd, 0x7fd}, {0x890, 0x8e2}, {0x9fd, 0x9fe}, {0xa76, 0xa76},
         {0xafa, 0xaff}, {0xb55, 0xb55}, {0xc04, 0xc3c}, {0xc77, 0xc77}, {0xc84, 0xc84},
         {0xd00, 0xd00}, {0xd3b, 0xd3c}, {0xd81, 0xd81}, {0xeba, 0xeba}, {0xece, 0xece},
-        {0x180f, 0x180f}, {0x1abf, 0x1ace}, {0x1b4e, 0x1b4f}, {0x1b7d, 0x1b7f}, {0x1df6, 0x1dfa},
-        {0x2e45, 0x2e5d}, {0xa82c, 0xa82c}, {0xa8ff, 0xa8ff}, {0xa9bd, 0xa9bd}, {0x10d24, 0x10f89},
-        {0x11070, 0x11074}, {0x110c2, 0x110cd}, {0x111cf, 0x111cf}, {0x11241, 0x11241},
-        {0x1133b, 0x1133b}, {0x113bb, 0x113e2}, {0x1145a, 0x1145a}, {0x1145e, 0x1145e},
-        {0x116b9, 0x116b9}, {0x1182f, 0x11be1}, {0x11d31, 0x11fff}, {0x12ff1, 0x1612f},
-        {0x16d6d, 0x16f4f}, {0x16fe2, 0x16fe4}, {0x1cf00, 0x1cf46}, {0x1e08f, 0x1e5ff}};
-    if (c == 0x166d)
+        {0x180f, 0x180f}, {0x1885, 0x1886}, {0x1abf, 0x1ace}, {0x1b4e, 0x1b4f}, {0x1b7d, 0x1b7f},
+        {0x1df6, 0x1dfb}, {0x2e43, 0x2e5d}, {0xa82c, 0xa82c}, {0xa8c5, 0xa8c5}, {0xa8ff, 0xa8ff},
+        {0xa9bd, 0xa9bd}, {0x10d24, 0x10f89}, {0x11070, 0x11074}, {0x110c2, 0x110cd},
+        {0x111cf, 0x111cf}, {0x1123e, 0x1123e}, {0x11241, 0x11241}, {0x1133b, 0x1133b},
+        {0x113bb, 0x113e2}, {0x11438, 0x1145e}, {0x11660, 0x1166c}, {0x116b9, 0x116b9},
+        {0x1182f, 0x11be1}, {0x11c30, 0x11cb6}, {0x11d31, 0x11fff}, {0x12ff1, 0x1612f},
+        {0x16d6d, 0x16f4f}, {0x16fe2, 0x16fe4}, {0x1cf00, 0x1cf46}, {0x1e000, 0x1e02a},
+        {0x1e08f, 0x1e5ff}, {0x1e944, 0x1e95f}};
+    if (c == 0x166d || c == 0x111c9)
         return 1u << CFX__PO;
     if (c == 0x1734)
         return 1u << CFX__MN;
-    for (int i = 0; i < COUNT(later) && c >= later[i].low; i++)
-        if (c <= later[i].high)
-            return 1u << CFX__CN;
-    return cfx__unicode_is(u, c);
+    return is_within(c, later, COUNT(later)) ? 1u << CFX__CN : cfx__unicode_is(u, c);
 }
 
 uint32_t cfx__unicode_lower(const cfx__unicode *u, uint32_t c) {
@@ -105,6 +137,22 @@ bool cfx__unicode_word(const cfx__unicode *u, uint32_t c) {
     return circled || (cfx__unicode_is(u, c) & word);
 }
 
+/* Adds what has no newer characters in it. */
+static bool put_normal(const cfx__unicode *u, int options, const char *text, size_t len,
+                       cfx__text *to) {
+    const uint8_t *bytes = (const uint8_t *)text;
+    ptrdiff_t n = len ? u->decompose(bytes, (ptrdiff_t)len, NULL, 0, options) : 0;
+    int32_t *codes = n > 0 ? cfx__alloc_try((size_t)(n + 1) * sizeof *codes) : NULL;
+    if (codes) {
+        n = u->decompose(bytes, (ptrdiff_t)len, codes, n, options);
+        n = n > 0 ? u->normalize(codes, n, options) : n;
+        for (ptrdiff_t i = 0; i < n; i++)
+            cfx__utf8_put(to, (uint32_t)codes[i]);
+    }
+    cfx__free(codes);
+    return n >= 0;
+}
+
 bool cfx__unicode_normal(const cfx__unicode *u, const char *form, const char *text, size_t len,
                          cfx__text *to) {
     const bool composed = strchr(form, 'C');
@@ -114,17 +162,20 @@ bool cfx__unicode_normal(const cfx__unicode *u, const char *form, const char *te
         cfx__text_add(to, text, len);
         return cfx_ok();
     }
-    const uint8_t *bytes = (const uint8_t *)text;
-    ptrdiff_t n = u->decompose(bytes, (ptrdiff_t)len, NULL, 0, options);
-    int32_t *codes = n > 0 ? cfx__alloc_try((size_t)(n + 1) * sizeof *codes) : NULL;
-    if (codes) {
-        n = u->decompose(bytes, (ptrdiff_t)len, codes, n, options);
-        n = n > 0 ? u->normalize(codes, n, options) : n;
-        for (ptrdiff_t i = 0; i < n; i++)
-            cfx__utf8_put(to, (uint32_t)codes[i]);
+    size_t from = 0, n;
+    bool fine = true;
+    for (size_t i = 0; i < len && fine; i += n) {
+        uint32_t c = 0;
+        n = cfx__utf8_get(text + i, len - i, &c);
+        if (!n)
+            n = 1; /* told by what reads the whole */
+        else if (is_newer(c)) {
+            fine = put_normal(u, options, text + from, i - from, to);
+            cfx__text_add(to, text + i, n);
+            from = i + n;
+        }
     }
-    cfx__free(codes);
-    if (n < 0)
+    if (!(fine && put_normal(u, options, text + from, len - from, to)))
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "the text has no form %s", form);
     return cfx_ok();
 }

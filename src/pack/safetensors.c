@@ -149,7 +149,7 @@ static bool proper_bools(const char *data, int64_t n) {
 
 static cfx_tensor *make_tensor(const source *s, const entry *e) {
     char *data = s->data + e->begin;
-    uintptr_t align = e->dtype == CFX_C64 ? sizeof(float) : (uintptr_t)cfx_dtype_size(e->dtype);
+    const uintptr_t align = sizeof(int64_t); /* of the widest elements that they may be viewed as */
     bool whole = e->dtype != CFX_BOOL || proper_bools(data, e->end - e->begin);
     if (e->begin < e->end && whole && (uintptr_t)data % align == 0)
         return cfx_tensor_borrow(e->dtype, e->ndim, e->shape, data, cfx_drop, cfx_keep(s->map));

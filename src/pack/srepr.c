@@ -97,6 +97,44 @@ static const struct function {
 
 enum { FLOORDIV = 4, MOD = 6 }; /* their places in it */
 
+/* Whether s is a line over one size, which is 1 or more: its slope, and what it is at 1. */
+static bool is_line(const cfx_sym *s, const cfx_sym **size, int64_t *slope, int64_t *first) {
+    int64_t other, there;
+    *slope = s->op == CFX__SYM_NAME;
+    *first = s->op == CFX__SYM_INT ? s->hint : 1;
+    if (s->op == CFX__SYM_INT)
+        return true;
+    if (s->op == CFX__SYM_NAME) {
+        const bool same = *s->name == 's' && (!*size || cfx__sym_equal(*size, s));
+        *size = s;
+        return same;
+    }
+    if ((s->op != CFX__SYM_ADD && s->op != CFX__SYM_MUL) || !is_line(s->a, size, slope, first) ||
+        !is_line(s->b, size, &other, &there))
+        return false;
+    if (s->op == CFX__SYM_ADD)
+        return !__builtin_add_overflow(*slope, other, slope) &&
+               !__builtin_add_overflow(*first, there, first);
+    const int64_t by = *slope ? there : *first; /* a number times a line */
+    return !(*slope && other) && !__builtin_mul_overflow(*slope ? *slope : other, by, slope) &&
+           !__builtin_mul_overflow(*first, there, first);
+}
+
+/* The larger (most) or smaller of a number and a line that never meet, as sympy knows when it reads
+ * one: Max(0, 1 - s0) is 0. PyTorch's own, in memory, stay as they are. None: neither always is. */
+static cfx_value never_met(bool most, cfx_value a, cfx_value b) {
+    const bool turned = b.tag == CFX_TAG_INT;
+    cfx_value number = turned ? b : a, line = turned ? a : b;
+    const cfx_sym *size = NULL;
+    int64_t slope, first;
+    if (number.tag != CFX_TAG_INT || line.tag != CFX_TAG_SYM ||
+        !is_line(cfx_as_sym(line), &size, &slope, &first) || !slope)
+        return cfx_none();
+    const bool above = slope > 0 && first >= cfx_integer(number);
+    const bool below = slope < 0 && first <= cfx_integer(number);
+    return above ? (most ? line : number) : below ? (most ? number : line) : cfx_none();
+}
+
 /* The value of a function, or a bad one where it has none that can be held. */
 static cfx_value evaluate(const struct function *f, const cfx_list *args) {
     if (args->len < 1 || (!f->many && args->len != 2))
@@ -114,7 +152,9 @@ static cfx_value evaluate(const struct function *f, const cfx_list *args) {
             (f->op == CFX__SYM_POW &&
              (b.tag != CFX_TAG_INT || cfx_integer(b) < 0 || cfx_integer(b) > MAX_POWER)))
             return cfx_bad();
-        v = cfx__sym_binary(f->op, v, b);
+        bool bounds = f->op == CFX__SYM_MAX || f->op == CFX__SYM_MIN;
+        cfx_value one = bounds ? never_met(f->op == CFX__SYM_MAX, v, b) : cfx_none();
+        v = cfx_is_none(one) ? cfx__sym_binary(f->op, v, b) : one;
     }
     return v;
 }

@@ -18,6 +18,12 @@ TEST(srepr_is_read) {
     CHECK_STR(read("IntTrueDiv(" S77 ", Integer(3))"), "IntTrueDiv(s77, 3)");
     CHECK_STR(read("ModularIndexing(" S77 ", Integer(2), Integer(3))"), "Mod((s77//2), 3)");
     CHECK_STR(read("Max(Integer(1), " U0 ")"), "Max(1, u0)");
+    CHECK_STR(read("Max(Integer(1), " S77 ")"), "s77");
+    CHECK_STR(read("Max(Integer(0), Add(Integer(1), Mul(Integer(-1), " S77 ")))"), "0");
+    CHECK_STR(read("Max(Integer(0), Add(Integer(64), Mul(Integer(-1), " S77 ")))"),
+              "Max(0, 64 - s77)");
+    CHECK_STR(read("Min(Integer(2), Add(Integer(1), Mul(Integer(3), " S77 ")))"), "2");
+    CHECK_STR(read("Min(Integer(5), " S77 ")"), "Min(5, s77)");
     CHECK_STR(read("LessThan(" U0 ", Integer(8))"), "u0 <= 8");
     CHECK_STR(read("Equality(" U0 ", Integer(8))"), "Eq(u0, 8)");
     CHECK_STR(read("2*s0 + 1"), "2*s0 + 1");

@@ -1,11 +1,13 @@
-/* Files of tensors, whatever they are: .safetensors, NumPy's .npy and .npz, and what torch.save
- * wrote. Which one is said by what is in it. Start at cfx_tensors_read. */
+/* Files of tensors, whatever they are: .safetensors, NumPy's .npy and .npz, what torch.save wrote,
+ * and single tensors of ONNX. Which one is said by what is in it, of ONNX's by their name alone.
+ * Start at cfx_tensors_read. */
 #include <cfx/pack.h>
 
+#include "../onnx/onnx.h"
 #include "../tensor/npy.h"
 #include "pickle.h"
 
-typedef enum kind { UNKNOWN, SAFETENSORS, NPY, NPZ, TORCH } kind;
+typedef enum kind { UNKNOWN, SAFETENSORS, NPY, NPZ, TORCH, ONNX } kind;
 
 static bool ends_with(const char *text, const char *end) {
     size_t n = strlen(text), k = strlen(end);
@@ -51,6 +53,7 @@ static kind kind_named(const char *path) {
     return ends_with(path, ".safetensors")                        ? SAFETENSORS
            : ends_with(path, ".npy")                              ? NPY
            : ends_with(path, ".npz")                              ? NPZ
+           : ends_with(path, ".pb")                               ? ONNX
            : ends_with(path, ".pt") || ends_with(path, ".pth") ? TORCH
                                                                   : UNKNOWN;
 }
@@ -123,7 +126,7 @@ static void read_torch(const char *path, cfx_dict *out) {
 static void fail_unknown(const char *path, const cfx__file_mapping *m) {
     const char *other = cfx__pack_kind(m->data, m->size);
     cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
-             "'%s' is no file of tensors (.safetensors, .npy, .npz or .pt)%s%s", path,
+             "'%s' is no file of tensors (.safetensors, .npy, .npz, .pt or .pb)%s%s", path,
              other ? " but " : "", other ? other : "");
 }
 
@@ -142,6 +145,8 @@ cfx_dict *cfx_tensors_read(const char *path) {
         read_npz(path, m, out);
     else if (k == TORCH)
         read_torch(path, out);
+    else if (k == ONNX)
+        cfx_dict_set(out, "0", cfx__onnx_sample(path, CFX__ONNX_IS_TENSOR));
     else if (m)
         fail_unknown(path, m);
     if (m)

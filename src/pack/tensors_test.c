@@ -46,6 +46,22 @@ TEST(tensors_of_torch_save_are_called_by_their_paths) {
     test_folder_done();
 }
 
+TEST(tensors_of_onnx_are_read) {
+    static const char path[] = CFX_TEST_DATA "/onnx/conv/test_data_set_0/input_0.pb";
+    cfx_dict *all = cfx_tensors_read(path);
+    CHECK_OK();
+    CHECK_INT(all ? all->len : 0, 1);
+    CHECK(all && cfx_as_tensor(cfx_dict_get(all, "0"))->ndim == 4);
+    CHECK(cfx_tensors_are_in(path));
+    FILE *f = fopen(test_path("bad.pb"), "wb");
+    fputs("no tensor", f);
+    fclose(f);
+    CHECK(!cfx_tensors_read(test_path("bad.pb")));
+    CHECK_ERROR("bad.pb");
+    test_unlink("bad.pb");
+    test_folder_done();
+}
+
 TEST(tensors_are_known_whatever_the_file_is_called) {
     const char *path = test_path("a.bin");
     CHECK(cfx_npy_write(path, cfx_ones(3)));
@@ -67,7 +83,7 @@ static void put(const char *name, const char *bytes, size_t n) {
 
 TEST(tensors_in_files_that_hold_none_are_refused) {
     CHECK(!cfx_tensors_read(CFX_TEST_DATA "/zoo/seed_mlp/model.pt2"));
-    CHECK_ERROR("model.pt2' is no file of tensors (.safetensors, .npy, .npz or .pt) but a zip "
+    CHECK_ERROR("model.pt2' is no file of tensors (.safetensors, .npy, .npz, .pt or .pb) but a zip "
                 "archive");
     put("a.npz", "PK\3\4 cut off ......................", 32);
     CHECK(!cfx_tensors_read(test_path("a.npz")));
@@ -77,7 +93,7 @@ TEST(tensors_in_files_that_hold_none_are_refused) {
     CHECK_ERROR("a.npz' cannot be read");
     put("a.csv", "1,2,3", 5);
     CHECK(!cfx_tensors_read(test_path("a.csv")));
-    CHECK_ERROR("a.csv' is no file of tensors (.safetensors, .npy, .npz or .pt)");
+    CHECK_ERROR("a.csv' is no file of tensors (.safetensors, .npy, .npz, .pt or .pb)");
     CHECK(!cfx_tensors_read("/nowhere/a.npz"));
     CHECK_ERROR("cannot read '/nowhere/a.npz': No such file or directory");
     test_unlink("a.npz");
