@@ -105,6 +105,22 @@ static PyObject *children(PyObject *self, PyObject *unused) {
     return all;
 }
 
+/* counted(): the modules that the calls of a dispatcher are, in their order. */
+static PyObject *counted(PyObject *self, PyObject *unused) {
+    PyObject *all = PyList_New(0);
+    (void)unused;
+    CFX_SCOPE {
+        cfx_value calls = cfx_module_attr(cfx__py_cmodule_of(self), "_call_modules");
+        for (int64_t i = 0; all && calls.tag == CFX_TAG_LIST && i < cfx_as_list(calls)->len; i++) {
+            PyObject *m = cfx__py_from_cmodule(cfx_as_module(cfx_as_list(calls)->items[i]));
+            if (!m || PyList_Append(all, m) < 0)
+                Py_CLEAR(all);
+            Py_XDECREF(m);
+        }
+    }
+    return all;
+}
+
 static PyObject *cmodule_repr(PyObject *self) {
     PyObject *text = NULL;
     CFX__PY_CALL(text) text = cfx__py_text(cfx_module_str(cfx__py_cmodule_of(self)));
@@ -139,6 +155,7 @@ static PyMethodDef methods[] = {{"attrs", attrs, METH_NOARGS, NULL},
                                 {"parameters", parameters, METH_NOARGS, NULL},
                                 {"buffers", buffers, METH_NOARGS, NULL},
                                 {"children", children, METH_NOARGS, NULL},
+                                {"counted", counted, METH_NOARGS, NULL},
                                 {"forward", forward, METH_VARARGS, NULL},
                                 {0}};
 static PyType_Slot slots[] = {{Py_tp_dealloc, cmodule_dealloc},

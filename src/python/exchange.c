@@ -273,11 +273,18 @@ static bool dl_dtype(const dl_tensor *t, cfx_dtype *out) {
 
 static PyObject *from_dlpack(PyObject *unused, PyObject *capsule) {
     (void)unused;
-    dl_managed *m = PyCapsule_GetPointer(capsule, "dltensor");
+    dl_managed *m = PyCapsule_IsValid(capsule, "dltensor")
+                        ? PyCapsule_GetPointer(capsule, "dltensor")
+                        : NULL;
     int64_t stride[CFX_MAX_DIMS], step = 1;
     cfx_dtype dtype;
     PyObject *result = NULL;
-    if (!m || !dl_dtype(&m->t, &dtype))
+    if (!m)
+        return PyErr_Format(PyExc_RuntimeError,
+                            "from_dlpack received an invalid capsule. Note that DLTensor capsules "
+                            "can be consumed only once, so you might have already constructed a "
+                            "tensor from it once.");
+    if (!dl_dtype(&m->t, &dtype))
         return NULL;
     if (m->t.device.type != DL_CPU || m->t.ndim > CFX_MAX_DIMS || m->t.ndim < 0) {
         PyErr_SetString(PyExc_BufferError, "only memory of the CPU can be shared, in at most 64 "

@@ -21,6 +21,7 @@ typedef struct function {
     PyObject *results;  /* the class of its results, where these have names; None: they have none */
     PyObject *weak;
     kind kind;
+    uint32_t tensors;   /* arguments that must be tensors, and no numbers */
     bool aten;          /* lists that it gives are tuples in Python */
 } function;
 
@@ -36,6 +37,7 @@ static bool find(function *f) {
         f->target = t;
         f->target.name = cfx__py_utf8(f->own);
         f->aten = !strncmp(t.op->schema, "aten::", 6);
+        f->tensors = strncmp(t.name, "operator.", 9) ? cfx__py_tensor_places(t.fn) : 0;
     }
     cfx_scope_close(mark);
     return f->own != NULL;
@@ -180,6 +182,9 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
         PyErr_Format(PyExc_AttributeError, "no operator is called '%s'", f->path);
         return NULL;
     }
+    if (f->tensors && !cfx__py_takes_numbers(f->target.fn, f->tensors, f->kind == TENSOR_METHOD,
+                                             args, nargs, kwnames))
+        return NULL;
     Py_ssize_t learns = requires_grad_at(f, kwnames);
     if (learns >= 0)
         return call_to_learn(self, args, nargs, kwnames, learns);

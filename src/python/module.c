@@ -19,7 +19,7 @@ static const struct place {
     PLACE(callable),      PLACE(target_of),      PLACE(meta_from),    PLACE(overload_attr),
     PLACE(code_of),       PLACE(disabled),       PLACE(sym_class),    PLACE(sym_float_class),
     PLACE(sym_bool_class), PLACE(module_from),   PLACE(mirror_kind),  PLACE(plain_attrs),
-    PLACE(program_class), PLACE(call_bound),     PLACE(here),
+    PLACE(program_class), PLACE(call_bound),     PLACE(here),         PLACE(array_tensor),
 #undef PLACE
 };
 
@@ -304,7 +304,8 @@ static int fill(PyObject *m) {
                 cfx__py_add_function(m) && cfx__py_add_override(m) && cfx__py_add_overload(m) &&
                 cfx__py_add_tree(m) && cfx__py_add_graph(m) && cfx__py_add_node(m) &&
                 cfx__py_add_sym(m) && cfx__py_add_cmodule(m) && cfx__py_add_program(m) &&
-                cfx__py_add_control(m) && cfx__py_add_grad(m) && cfx__py_add_optim(m);
+                cfx__py_add_control(m) && cfx__py_add_library(m) && cfx__py_add_session(m) &&
+                cfx__py_add_grad(m) && cfx__py_add_optim(m);
     return good && PyModule_AddStringConstant(m, "version", CFX_VERSION) == 0 ? 0 : -1;
 }
 

@@ -37,9 +37,14 @@ static PyObject *call2(int slot, int side, const char *path, PyObject *a, PyObje
 /* x + y by the method of x; 1 + y as Python's operator, which knows what numbers do. */
 static PyObject *binary(int slot, const char *method, const char *operator_, PyObject *a,
                         PyObject *b) {
-    if (cfx__py_is_tensor(a))
-        return or_not_implemented(call2(slot, 0, method, a, b));
-    return or_not_implemented(call2(slot, 1, operator_, a, b));
+    PyObject *x = cfx__py_operand(a), *y = x ? cfx__py_operand(b) : NULL, *result = NULL;
+    if (y && cfx__py_is_tensor(x))
+        result = call2(slot, 0, method, x, y);
+    else if (y)
+        result = call2(slot, 1, operator_, x, y);
+    Py_XDECREF(x);
+    Py_XDECREF(y);
+    return or_not_implemented(result);
 }
 
 #define UNARY(slot, method)                                                                        \
@@ -65,13 +70,19 @@ PyObject *cfx__py_compare(PyObject *a, PyObject *b, int op) {
     static const char *const methods[] = {[Py_LT] = "Tensor.lt", [Py_LE] = "Tensor.le",
                                           [Py_EQ] = "Tensor.eq", [Py_NE] = "Tensor.ne",
                                           [Py_GT] = "Tensor.gt", [Py_GE] = "Tensor.ge"};
-    return or_not_implemented(call2(CFX__PY_compare + op, 0, methods[op], a, b));
+    PyObject *other = cfx__py_operand(b);
+    PyObject *result = other ? call2(CFX__PY_compare + op, 0, methods[op], a, other) : NULL;
+    Py_XDECREF(other);
+    return or_not_implemented(result);
 }
 
 /* ---- items ----------------------------------------------------------------------------------- */
 
 PyObject *cfx__py_getitem(PyObject *self, PyObject *key) {
-    return call2(CFX__PY_getitem, 0, "operator.getitem", self, key);
+    PyObject *plain = cfx__py_key(key);
+    PyObject *o = plain ? call2(CFX__PY_getitem, 0, "operator.getitem", self, plain) : NULL;
+    Py_XDECREF(plain);
+    return o;
 }
 
 int cfx__py_setitem(PyObject *self, PyObject *key, PyObject *value) {
@@ -80,7 +91,9 @@ int cfx__py_setitem(PyObject *self, PyObject *key, PyObject *value) {
         return -1;
     }
     PyObject *f = function_at(CFX__PY_setitem, 0, "operator.setitem");
-    PyObject *o = f ? PyObject_CallFunctionObjArgs(f, self, key, value, NULL) : NULL;
+    PyObject *plain = f ? cfx__py_key(key) : NULL;
+    PyObject *o = plain ? PyObject_CallFunctionObjArgs(f, self, plain, value, NULL) : NULL;
+    Py_XDECREF(plain);
     Py_XDECREF(o);
     return o ? 0 : -1;
 }

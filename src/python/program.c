@@ -57,6 +57,8 @@ READS(get_specs, cfx__py_from_value(cfx_tuple(p->in_spec, p->out_spec)))
 READS(get_sample_inputs, cfx__py_from_value(cfx_program_sample_inputs(p)))
 READS(get_copy, cfx__py_from_program(cfx_program_copy(p)))
 READS(get_functional, cfx__py_from_program(cfx_program_functionalize(p)))
+READS(get_draft_failures, cfx__py_from_value(cfx_draft_failures(p)))
+READS(get_draft_report, cfx__py_text(cfx_draft_report(p)))
 READS(do_sync, PyBool_FromLong(cfx_program_sync(p)))
 READS(do_check, PyBool_FromLong(cfx_program_check(p)))
 READS(do_infer, PyBool_FromLong(cfx_program_infer(p)))
@@ -219,13 +221,14 @@ static PyObject *parse_program(PyObject *unused, PyObject *args) {
     return o;
 }
 
-/* export_program(mirror, args, kwargs, dynamic, preserve), where preserve is the paths of modules
- * whose signatures are to be kept, or None. */
+/* export_program(mirror, args, kwargs, dynamic, preserve, draft), where preserve is the paths of
+ * modules whose signatures are to be kept, or None; draft: a program where others give an error. */
 static PyObject *export_program(PyObject *unused, PyObject *args) {
     PyObject *module, *a, *kw, *dynamic, *preserve, *o = NULL;
+    int draft;
     (void)unused;
-    if (!PyArg_ParseTuple(args, "O!O!O!OO", cfx__py.module, &module, &PyTuple_Type, &a,
-                          &PyDict_Type, &kw, &dynamic, &preserve))
+    if (!PyArg_ParseTuple(args, "O!O!O!OOp", cfx__py.module, &module, &PyTuple_Type, &a,
+                          &PyDict_Type, &kw, &dynamic, &preserve, &draft))
         return NULL;
     CFX__PY_CALL(o) {
         cfx_value va, vk, vd, vp;
@@ -235,8 +238,10 @@ static PyObject *export_program(PyObject *unused, PyObject *args) {
         if (!cfx_as_dict(vk)->len)
             vk = cfx_none();
         cfx__py_this_thread.exporting++;
-        o = cfx__py_from_program(cfx_export(cfx__py_cmodule_of(module), va, vk, vd,
-                                            .preserve_module_call_signature = vp));
+        cfx_module *m = cfx__py_cmodule_of(module);
+        o = cfx__py_from_program(
+            draft ? cfx_draft_export(m, va, vk, vd, .preserve_module_call_signature = vp)
+                  : cfx_export(m, va, vk, vd, .preserve_module_call_signature = vp));
         cfx__py_this_thread.exporting--;
     }
     return o;
@@ -261,9 +266,12 @@ static PyMethodDef methods[] = {
     {"_sample_inputs", get_sample_inputs, METH_NOARGS, NULL},
     {"_inputs", get_inputs, METH_NOARGS, NULL},
     {"_outputs", get_outputs, METH_NOARGS, NULL},
+    {"_draft_failures", get_draft_failures, METH_NOARGS, NULL},
+    {"_draft_report", get_draft_report, METH_NOARGS, NULL},
     {"_copy", get_copy, METH_NOARGS, NULL},
     {"_functionalize", get_functional, METH_NOARGS, NULL},
     {"_decompose", decompose, METH_O, NULL},
+    {"_decompose_by", cfx__py_program_decompose_by, METH_VARARGS, NULL},
     {"_rewrite", rewrite, METH_O, NULL},
     {"_extract", extract, METH_VARARGS, NULL},
     {"_load_state_dict", load_state_dict, METH_VARARGS, NULL},
@@ -279,6 +287,11 @@ static PyMethodDef methods[] = {
     {"_pairs", cfx__py_program_pairs, METH_O, NULL},
     {"_quantize", cfx__py_program_quantize, METH_VARARGS, NULL},
     {"_passes", cfx__py_program_passes, METH_VARARGS, NULL},
+    {"_compile_c", cfx__py_program_compile, METH_VARARGS, NULL},
+    {"_stages", cfx__py_program_stages, METH_VARARGS, NULL},
+    {"_rank", cfx__py_program_rank, METH_VARARGS, NULL},
+    {"_load_weights", cfx__py_program_weights, METH_VARARGS, NULL},
+    {"_merge_lora", cfx__py_program_lora, METH_VARARGS, NULL},
     {0}};
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, program_dealloc}, {Py_tp_methods, methods}, {0, NULL}};

@@ -17,6 +17,13 @@ PyObject *cfx__py_program_cost(PyObject *self, PyObject *sizes);
 PyObject *cfx__py_program_pairs(PyObject *self, PyObject *other);
 PyObject *cfx__py_program_quantize(PyObject *self, PyObject *args);
 PyObject *cfx__py_program_passes(PyObject *self, PyObject *args);
+/* _decompose_by(own, keep, only_own): own is {overload: function of the same arguments}. */
+PyObject *cfx__py_program_decompose_by(PyObject *self, PyObject *args);
+PyObject *cfx__py_program_compile(PyObject *self, PyObject *args);
+PyObject *cfx__py_program_stages(PyObject *self, PyObject *args);
+PyObject *cfx__py_program_rank(PyObject *self, PyObject *args);
+PyObject *cfx__py_program_weights(PyObject *self, PyObject *args);
+PyObject *cfx__py_program_lora(PyObject *self, PyObject *args);
 bool cfx__py_add_draw(PyObject *m);
 
 #endif

@@ -101,7 +101,7 @@ typedef struct cfx__py_globals {
     PyObject *module_object;  /* _cfx itself */
     PyTypeObject *tensor, *function, *method, *overload, *sym;
     PyTypeObject *dtype, *device, *layout, *memory_format;
-    PyTypeObject *graph, *node, *node_iterator, *program, *module;
+    PyTypeObject *graph, *node, *node_iterator, *program, *module, *session;
     PyObject *parameter;      /* * torch.nn.Parameter */
     PyObject *size;           /* * torch.Size */
     PyObject *tensor_class;   /* * what a tensor that comes out of C is an instance of */
@@ -125,6 +125,8 @@ typedef struct cfx__py_globals {
     PyObject *code_of;        /* * called with an object: the text for it in generated code, or what
                                    a global is called, that global and the text behind it */
     PyObject *disabled;       /* * the __torch_function__ of those who override nothing */
+    PyObject *array_tensor;   /* * called with an array of numpy's: the tensor over it, or a copy */
+    PyObject *numpy_number, *numpy_array; /* types of numpy's, where it is loaded */
     PyObject *method_type, *builtin_function, *method_descriptor; /* types of Python's own */
     PyObject *operators[CFX__PY_SLOTS][2]; /* see number.c */
     PyObject *dtypes[CFX_DTYPE_END];
@@ -147,6 +149,7 @@ typedef struct cfx__py_thread {
     cfx__py_mode *function_modes, *dispatch_modes; /* innermost first */
     bool overrides_off;
     int exporting; /* exports that are running, one in another */
+    PyObject *decompositions; /* {overload: function} of the decomposition that is running */
 } cfx__py_thread;
 
 extern _Thread_local cfx__py_thread cfx__py_this_thread;
@@ -233,6 +236,14 @@ PyObject *cfx__py_tensor_getattr(PyObject *self, PyObject *name);
 int cfx__py_get_buffer(PyObject *self, Py_buffer *view, int flags);
 void cfx__py_release_buffer(PyObject *self, Py_buffer *view);
 
+/* Whether o is a number of numpy's; Python's own for it then, a new reference, or NULL with an
+ * exception. */
+bool cfx__py_numpy_number(PyObject *o, PyObject **out);
+/* What stands for an object beside a tensor, and in an index: arrays and numbers of numpy's are
+ * tensors and numbers. New references; NULL with an exception. */
+PyObject *cfx__py_operand(PyObject *o);
+PyObject *cfx__py_key(PyObject *key);
+
 /* ---- functions and overrides ----------------------------------------------------------------- */
 
 /* What overrides are told was called where this function is. Borrowed. */
@@ -253,6 +264,12 @@ cfx_op *cfx__py_overload_of(PyObject *o);
 PyObject *cfx__py_from_op(cfx_op *op);
 /* The Python callable that a target names; a new reference. */
 PyObject *cfx__py_callable(cfx_target t);
+
+/* Which arguments of a function are tensors in all of its overloads, and must not be numbers: a bit
+ * for each. And whether none of those given is a number; an exception where one is. */
+uint32_t cfx__py_tensor_places(const cfx_fn *fn);
+bool cfx__py_takes_numbers(const cfx_fn *fn, uint32_t places, bool method, PyObject *const *args,
+                           Py_ssize_t nargs, PyObject *kwnames);
 
 /* Lets go of the lock for a call with these arguments, where it may take long. */
 typedef PyThreadState *cfx__py_released;
@@ -297,11 +314,13 @@ bool cfx__py_add_exchange(PyObject *m);
 bool cfx__py_add_function(PyObject *m);
 bool cfx__py_add_override(PyObject *m);
 bool cfx__py_add_overload(PyObject *m);
+bool cfx__py_add_library(PyObject *m);
 bool cfx__py_add_tree(PyObject *m);
 bool cfx__py_add_graph(PyObject *m);
 bool cfx__py_add_sym(PyObject *m);
 bool cfx__py_add_cmodule(PyObject *m);
 bool cfx__py_add_program(PyObject *m);
+bool cfx__py_add_session(PyObject *m);
 bool cfx__py_add_control(PyObject *m);
 bool cfx__py_add_grad(PyObject *m);
 bool cfx__py_add_optim(PyObject *m);

@@ -93,6 +93,18 @@ static bool tuple_value(PyObject *o, cfx_value *out) {
     return sequence_value(o, false, out);
 }
 
+/* A number of numpy's as Python's, anything else as an object. */
+static bool foreign_value(PyObject *o, cfx_value *out) {
+    PyObject *number;
+    if (!cfx__py_numpy_number(o, &number)) {
+        *out = cfx__py_object_value(o);
+        return true;
+    }
+    bool good = number && cfx__py_to_value(number, out);
+    Py_XDECREF(number);
+    return good;
+}
+
 /* Everything that is none of the common types. */
 static bool rare_value(PyObject *o, cfx_value *out) {
     if (o == Py_Ellipsis)
@@ -109,7 +121,7 @@ static bool rare_value(PyObject *o, cfx_value *out) {
     else if (PyComplex_Check(o))
         *out = cfx_complex_value(PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o));
     else
-        *out = cfx__py_object_value(o);
+        return foreign_value(o, out);
     return true;
 }
 

@@ -65,7 +65,7 @@ class TestCase(unittest.TestCase):
         return self.assertEqual(*args, exact_dtype=False, **kwargs)
 
     def assertExpectedInline(self, actual, expect, skip=0):
-        self.assertMultiLineEqual(actual, _dedent(expect))
+        self.assertMultiLineEqual(str(actual), _dedent(expect))
 
     def assertExpected(self, s, subname=None):
         raise unittest.SkipTest("expected texts are files of PyTorch's")
@@ -361,15 +361,25 @@ def install():
     module("torch.testing._internal.distributed")
     module("torch.testing._internal.distributed.fake_pg", FakeStore=object)
     module("torch.testing._internal.two_tensor", TwoTensor=object)
-    from torch.export import _errors
+    from torch import _errors
 
     module("torch._dynamo.exc", **{n: v for n, v in vars(_errors).items() if isinstance(v, type)},
-           TorchRuntimeError=type("TorchRuntimeError", (RuntimeError,), {}),
+           TorchRuntimeError=RuntimeError,  # what a model raises comes out as it is
            InternalTorchDynamoError=type("InternalTorchDynamoError", (RuntimeError,), {}))
     module("torch._dynamo.test_case", TestCase=TestCase, run_tests=run_tests)
     module("torch._dynamo.testing", normalize_gm=_normalize_gm, CompileCounter=object,
            same=lambda a, b: True)
     module("expecttest", TestCase=TestCase)
+    _as_in_2_6()
+
+
+def _as_in_2_6():
+    """Where the tests' PyTorch has another default: sizes of inputs are checked by a hook, and not
+    by guards in the graph, which came with 2.9."""
+    from torch.export import ExportedProgram
+
+    module_ = ExportedProgram.module
+    ExportedProgram.module = lambda self, check_guards=False: module_(self, check_guards)
 
 
 def _normalize_gm(text):

@@ -22,7 +22,8 @@ from ._cfx import get_num_threads, manual_seed, memory_held, set_num_threads
 __version__ = _cfx.version
 atexit.register(_cfx.close)
 
-_LAZY = {"open": "_program", "Program": "_program", "export": "_program", "Graph": "_graph",
+_LAZY = {"open": "_program", "Program": "_program", "export": "_program", "Session": "_session",
+         "Graph": "_graph",
          "Node": "_graph", "LimitError": "_errors", "FileError": "_errors"}
 
 

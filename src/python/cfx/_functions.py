@@ -172,7 +172,7 @@ def python_function(path, module):
     own do."""
     name = path.rpartition(".")[2]
     inner = _cfx.function(path, name, BUILTIN_FUNCTION)
-    schema = inner._schemas[0]
+    schema = inner._schemas[0].replace("Tensor self,", "Tensor input,", 1)
     given = []
     for kind, argument, default, only in split_schema(schema):
         given.append(argument if default is None and not only else f"{argument}={argument}")
@@ -182,9 +182,15 @@ def python_function(path, module):
     f = names[name]
     f.__doc__ = inner.__doc__
     f.__module__ = module
-    inner._set_public(f)
-    _cfx.known[f] = path
-    _found[path] = f
+
+    def public(shown):
+        """What overrides are told was called, and what the path names."""
+        inner._set_public(shown)
+        _cfx.known[shown] = path
+        _found[path] = shown
+
+    public(f)
+    f._public = public
     return f
 
 

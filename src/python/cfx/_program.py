@@ -1,6 +1,7 @@
 """Programs: what torch.export made and a file holds, or what a model becomes: shown, run, tapped,
 changed, compared, drawn and saved."""
 import io
+import math
 import os
 
 from . import _cfx
@@ -8,6 +9,7 @@ from ._errors import FileError, LimitError  # noqa: F401
 from ._tensor import Tensor, from_dlpack, from_numpy
 
 SCHEMES = {"static": 0, "dynamic": 1, "weight": 2}
+WEIGHTS = {"auto": 0, "inline": 1, "file": 2}
 PER = {"channel": 0, "tensor": 1, "group": 2}
 
 
@@ -249,12 +251,54 @@ class Program(_cfx.ProgramBase):
         return torch().export.ExportedProgram(self).module()
 
     def save(self, path):
-        """Writes a .pt2, which PyTorch loads too, or a .fx."""
+        """Writes a .pt2, which PyTorch loads too, a .fx, or an .onnx."""
         self._save(os.fspath(path))
+
+    def compile_c(self, path=None, *, name=None, weights="auto", test=False, main=False,
+                  threads=False, sizes=None, inputs=None):
+        """Writes the program as C with no runtime and no library but libm: path ("model.c"), a
+        header and, unless weights are "inline", a file of them beside it. Without a path: the
+        source as a text. sizes: {"s0": 8, "s1": (2, 64)} for sizes that vary; test adds a
+        self-test on the inputs, main a program."""
+        if weights not in WEIGHTS:
+            raise ValueError(f"weights are {', '.join(WEIGHTS)}, not {weights!r}")
+        said = " ".join(f"{s}={n[0]}:{n[1]}" if isinstance(n, tuple) else f"{s}={n}"
+                        for s, n in (sizes or {}).items())
+        return self._compile_c(path, (name, WEIGHTS[weights], test, main, threads, said or None,
+                                      None if inputs is None else list(_input(inputs))))
+
+    def split(self, stages, memory=0, report=None):
+        """Programs that compute it one after the other, each for a process of its own: each takes
+        what the one before it gives. memory: the bytes of tensors that one may hold. report, a
+        list, gets what each costs."""
+        rows = self._stages(stages, memory)
+        if report is not None:
+            names = ("seconds", "flops", "weights", "handed_on")
+            report.extend(dict(zip(names, r[1:])) for r in rows)
+        return [r[0] for r in rows]
+
+    def parallel(self, ranks, report=None):
+        """The programs of ranks that compute every layer together, with collectives where they
+        need each other. report, a dict, gets which layers are cut."""
+        if ranks < 1:
+            raise ValueError(f"there is at least one rank, not {ranks}")
+        parts = [self._rank(i, ranks) for i in range(ranks)]
+        if report is not None:
+            report.update(parts[0][1])
+        return [p for p, _ in parts]
+
+    def load_weights(self, path, partial=False):
+        """Gives it the weights of a file (.safetensors, .pt, .npz) by name: which were loaded,
+        converted, missing and unused."""
+        return self._load_weights(path, partial)
+
+    def merge_lora(self, path, alpha=None):
+        """Merges a LoRA adapter into the weights: which were merged."""
+        return self._merge_lora(path, math.nan if alpha is None else alpha)
 
 
 def open(path):  # noqa: A001
-    """The program in a file: .pt2, .fx or what else cfx reads."""
+    """The program in a file: .pt2, .fx or .onnx."""
     return _cfx.open_program(path)
 
 

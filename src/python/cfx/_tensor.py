@@ -1,5 +1,6 @@
 """Tensors: the class, and those of its methods that are no operators."""
 import copy
+import sys
 import warnings
 
 from . import _cfx
@@ -44,6 +45,9 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
         if self.dim() == 0 and not self._is_fake and type(self) is Tensor:
             return self.item().__format__(spec)
         return object.__format__(self, spec)
+
+    def __copy__(self):
+        return _cfx.alias(type(self), self, self.requires_grad)
 
     def __deepcopy__(self, memo):
         if id(self) in memo:
@@ -240,7 +244,15 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
             return f"torch.{_OLD_NAMES.get(self.dtype, 'Tensor')}"
         if isinstance(dtype, str):
             dtype = {f"torch.{n}": d for d, n in _OLD_NAMES.items()}[dtype]
-        return self.to(dtype)
+        return self.to(getattr(dtype, "dtype", dtype))  # torch.FloatTensor has one
+
+    def nonzero(self, *, as_tuple=False):
+        """The places of elements that are not zero: a row for each, or a tensor for each
+        dimension."""
+        if not as_tuple:
+            return _cfx.method("nonzero")(self)
+        t = self if self.dim() else self.unsqueeze(0)
+        return _cfx.method("nonzero")(t).unbind(1)
 
     def type_as(self, other):
         return self.to(other.dtype)
@@ -346,6 +358,9 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
                       "sourceTensor.detach().clone().requires_grad_(True), rather than "
                       "torch.tensor(sourceTensor).",
                       UserWarning, stacklevel=2)
+    if isinstance(data, (list, tuple)) and data and getattr(data[0], "shape", ()) != () and \
+            hasattr(data[0], "__array_interface__"):
+        data = sys.modules["numpy"].array(data)
     t = _cfx.tensor(_plain(data))
     if dtype is None and type(data) in (float, list, tuple) and t.dtype is _cfx.float32:
         dtype = _default_dtype[0] if _default_dtype[0] is not _cfx.float32 else None
@@ -377,6 +392,17 @@ def as_tensor(data, dtype=None, device=None):
     else:
         t = tensor(data, dtype=dtype)
     return t.to(dtype=dtype or t.dtype, device=device) if dtype or device else t
+
+
+def _array_tensor(array):
+    """What an array is beside a tensor: over its memory, or a copy where that cannot be shared."""
+    try:
+        return _cfx.from_buffer(array)[0]
+    except ValueError:  # negative strides, another byte order
+        return _cfx.from_buffer(array.astype(array.dtype.newbyteorder("="), order="C"))[0]
+
+
+_cfx.adopt("array_tensor", _array_tensor)
 
 
 def from_numpy(array):

@@ -1,4 +1,5 @@
 """cfx.torch.export: sizes and numbers that vary, control flow, lines of the model, unflatten."""
+import dataclasses
 import unittest
 
 import cfx.torch as torch
@@ -66,7 +67,7 @@ for expression u0 >= 0 on node 'ge'");  ge = _assert_scalar_default = None
             self.assertEqual(got[1:], ((3 * n) ** 0.5, n / 2, n // 2 + 1, max(n, 4), -n))
 
     def test_constraints_that_do_not_hold(self):
-        with self.assertRaisesRegex(torch.export._errors.UserError, r"Constraints violated \(n\)! "
+        with self.assertRaisesRegex(torch._errors.UserError, r"Constraints violated \(n\)! "
                                     "For more information"):
             program_of(lambda x: x + torch.ones(4), torch.ones(4),
                        dynamic_shapes=(({0: Dim("n")},),))
@@ -155,5 +156,167 @@ class Structure(unittest.TestCase):
             torch.ops.higher_order.nothing_like_it
 
 
+class Inputs(unittest.TestCase):
+    def test_without_guards_arguments_are_held_against_the_export(self):
+        batch = Dim("batch", max=7)
+        ep = program_of(lambda x, y: x + y, torch.ones(3, 4), torch.ones(3, 4),
+                        dynamic_shapes=(({0: batch}, {0: batch}),))
+        m = ep.module(check_guards=False)
+        self.assertEqual(m(torch.ones(2, 4), torch.ones(2, 4)).shape, (2, 4))
+        for args, words in (
+                ((torch.ones(2, 4),), "Trying to flatten user inputs"),
+                ((torch.ones(2, 5), torch.ones(2, 4)), r"\*args\[0\].shape\[1\] to be equal to 4"),
+                ((torch.ones(9, 4), torch.ones(9, 4)), r"shape\[0\] to be <= 7, but got 9"),
+                ((torch.ones(5, 4), torch.ones(4, 4)), r"args\[1\].shape\[0\] to be equal to 5"),
+                ((torch.ones(5), torch.ones(4, 4)), "Unexpected number of dimensions"),
+                ((3, torch.ones(4, 4)), "to be a tensor, but got <class 'int'>")):
+            with self.assertRaisesRegex((RuntimeError, ValueError), words):
+                m(*args)
+
+    def test_pools_are_the_function_that_their_flag_says(self):
+        def f(x):
+            return torch.nn.functional.max_pool2d(x, 2, return_indices=True)
+
+        self.assertIn("torch.nn.functional.max_pool2d_with_indices(x, 2, stride = None, padding = "
+                      "0, dilation = 1, ceil_mode = False, return_indices = True)",
+                      torch.fx.symbolic_trace(f).code)
+        self.assertEqual(f(torch.arange(4.0).view(1, 2, 2))[1].tolist(), [[[3]]])
+
+
 if __name__ == "__main__":
     unittest.main()
+
+    def test_classes_of_the_users_are_taken_apart_and_put_together(self):
+        @dataclasses.dataclass
+        class Pair:
+            left: torch.Tensor
+            right: torch.Tensor
+
+        torch.export.register_dataclass(Pair)
+        a, b = torch.ones(10, 4), torch.zeros(10, 4)
+        rows, others = torch.export.dims("rows", "others")
+        ep = program_of(lambda p: {"sum": Pair(p.left + 1, p.right)}, Pair(a, b),
+                        dynamic_shapes=([[{0: rows}, {0: others}]],))
+        self.assertEqual([n.name for n in ep.graph.nodes][:2], ["args_0_left", "args_0_right"])
+        out = ep.module()(Pair(torch.ones(3, 4), torch.zeros(2, 4)))
+        self.assertIsInstance(out["sum"], Pair)
+        self.assertEqual((out["sum"].left.shape, out["sum"].right.shape), ((3, 4), (2, 4)))
+
+    def test_placeholders_say_what_they_are(self):
+        ep = program_of(lambda x, k: x * k, torch.ones(2, requires_grad=True), 3)
+        x, k = ep.graph.find_nodes(op="placeholder")
+        self.assertEqual((x.meta["val"].requires_grad, k.meta["val"]), (True, 3))
+
+    def test_three_sizes_that_are_equal_vary_together(self):
+        auto = {0: Dim.AUTO, 1: Dim.AUTO}
+        x = torch.ones(6, 3)
+        ep = program_of(lambda x, y, z: x + y + z, x, x, x, dynamic_shapes=((auto,) * 3,))
+        self.assertEqual(ep.module()(*[torch.ones(2, 7)] * 3).shape, (2, 7))
+
+
+class Draft(unittest.TestCase):
+    def test_a_decision_by_data_is_that_of_the_example(self):
+        class Model(torch.nn.Module):
+            def forward(self, x, y):
+                return y + 1 if x.item() > 3 else y
+
+        ep = torch.export.draft_export(Model(), (torch.tensor(5), torch.ones(2)))
+        self.assertEqual([str(f.failure_type) for f in ep._report.failures],
+                         ["DATA_DEPENDENT_ERROR"])
+        self.assertIn("unable to evaluate the value of `u0 > 3`", str(ep._report))
+        self.assertEqual(ep.module()(torch.tensor(9), torch.ones(2)).tolist(), [2.0, 2.0])
+        with self.assertRaisesRegex(RuntimeError, "Runtime assertion failed"):
+            ep.module()(torch.tensor(1), torch.ones(2))
+
+    def test_what_is_said_of_sizes_goes_to_data_and_back(self):
+        from cfx.torch._export.serde.dynamic_shapes import (_dump_dynamic_shapes,
+                                                            _load_dynamic_shapes)
+
+        dx = Dim("dx", min=4, max=16)
+        said = {"a": [(dx, 4), (dx + 1, 4)], "b": (Dim.AUTO,), "c": None}
+        args = ([torch.ones(4, 4), torch.ones(5, 4)], torch.ones(4), "hello")
+        data = _dump_dynamic_shapes(said, args, to_dict=True)
+        self.assertEqual(data, {
+            "dynamic_shapes": ([["dx", 4], ["dx + 1", 4]], ["_DimHint.AUTO"], None),
+            "dims": {"dx": {"min": 4, "max": 16, "derived": ["dx + 1"]}}})
+        back = _load_dynamic_shapes(data, from_dict=True)
+        self.assertEqual(str(back[0]), "[[Dim('dx', min=4, max=16), 4], [dx + 1, 4]]")
+        self.assertIs(back[1][0], Dim.AUTO)
+
+
+class State(unittest.TestCase):
+    def test_what_is_assigned_to_a_buffer_is_written_to_it(self):
+        class Count(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("seen", torch.zeros(2))
+
+            def forward(self, x):
+                self.seen = self.seen + x
+                return self.seen * 2
+
+        model = Count()
+        ep = export(model, (torch.ones(2),))
+        self.assertEqual(model.seen.tolist(), [0.0, 0.0])
+        self.assertEqual(list(ep.run_decompositions({}).graph_signature.buffers_to_mutate.values()),
+                         ["seen"])
+        m = ep.module()
+        self.assertEqual([m(torch.ones(2)).tolist()[0] for _ in range(3)], [2.0, 4.0, 6.0])
+
+    def test_what_would_be_lost_is_refused(self):
+        class Keeps(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.kept = {"a": [torch.zeros(2)]}
+                self.n = 0
+
+            def forward(self, x):
+                self.kept["a"][0] = x + 1
+                return x
+
+        model = Keeps()
+        with self.assertRaisesRegex(ValueError, r"attribute self.kept\['a'\]\[0\] was assigned"):
+            export(model, (torch.ones(2),))
+        self.assertEqual(model.kept["a"][0].tolist(), [0.0, 0.0])
+
+        class Counts(Keeps):
+            def forward(self, x):
+                self.n += 1
+                return x * 2
+
+        model = Counts()
+        with self.assertWarnsRegex(UserWarning, "self.n was assigned during export"):
+            export(model, (torch.ones(2),))
+        self.assertEqual(model.n, 0)
+
+    def test_a_preserved_module_is_called_from_several_places(self):
+        class Inner(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.const = torch.ones(1)
+
+            def forward(self, x):
+                return x + 1
+
+        class Middle(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = Inner()
+
+            def forward(self, x):
+                return self.inner(x + self.inner.const) + 1
+
+        class Outer(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.middle = Middle()
+
+            def forward(self, x):
+                x = self.middle(x + self.middle.inner.const)
+                return self.middle.inner(x + 1) + 1
+
+        x = torch.ones(1)
+        ep = export(Outer(), (x,), preserve_module_call_signature=("middle", "middle.inner"))
+        again = unflatten(ep)
+        for _ in range(2):
+            self.assertEqual(again(x).tolist(), Outer()(x).tolist())

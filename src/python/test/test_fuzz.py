@@ -11,6 +11,8 @@ torch.manual_seed(1)
 gm = torch.fx.symbolic_trace(torch.nn.Linear(2, 2))
 node = list(gm.graph.nodes)[1]
 program = torch.export.export(torch.nn.Linear(2, 2), (torch.ones(1, 2),))._program
+session = cfx.Session()
+torch.library.define("fuzz::op", "(Tensor x) -> Tensor")
 
 class Odd:
     def __index__(self): raise ValueError("odd")
@@ -23,13 +25,14 @@ things = [None, True, 0, 1, -1, 2 ** 70, 1.5, float("nan"), 1j, "", "relu", "a\\
           b"x", (), [], {}, {"x": 1}, [1, 2], (0, 1), cycle, Odd(), object(), slice(0, 1), ...,
           torch.ones(2, 2), torch.ones(2, 2, requires_grad=True), torch.zeros(0), torch.tensor(3),
           torch.float16, torch.device("cpu"), torch.strided, torch.Size([1]), lambda *a: a[0],
-          print, node, gm.graph, gm, program, torch.ops.aten.relu.default, torch.relu, type, int]
+          print, node, gm.graph, gm, program, session, torch.ops.fuzz.op.default,
+          torch.ops.aten.relu.default, torch.relu, type, int]
 skip = {"input", "breakpoint", "exit", "quit", "set_num_threads", "shut", "close", "adopt",
         "set_default_dtype", "set_fake_mode", "set_grad_mode", "set_overrides", "from_file"}
 _cfx = cfx._cfx
 places = [(_cfx, n) for n in dir(_cfx) if not n.startswith("__")]
-for o in (things[25], node, gm.graph, program, torch.float32, torch.device("cpu"),
-          torch.ops.aten.relu.default, torch.relu):
+for o in (things[25], node, gm.graph, program, session, torch.library, torch.float32,
+          torch.device("cpu"), torch.ops.aten.relu.default, torch.relu):
     places += [(o, n) for n in dir(o)
                if n not in ("__class__", "__reduce__", "__reduce_ex__", "__init_subclass__")]
 places += [(torch, s[6:]) for s in _cfx.spellings() if s.startswith("torch.") and s.count(".") == 1]
@@ -37,7 +40,8 @@ end = time.monotonic() + 5
 for _ in range(4000):
     if time.monotonic() > end: break
     o, name = rng.choice(places)
-    if name in skip or name.startswith(("_save", "save", "to_folder", "__del", "push", "_draw")):
+    if name in skip or name.startswith(("_save", "save", "to_folder", "__del", "push", "_draw",
+                                        "_compile", "compile")):
         continue
     args = [rng.choice(things) for _ in range(rng.randrange(5))]
     kwargs = {rng.choice(["x", "dim", "dtype", "input", "other"]): rng.choice(things)} \\

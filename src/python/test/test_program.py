@@ -120,3 +120,70 @@ class Interrupt(unittest.TestCase):
         run.send_signal(signal.SIGINT)
         text, _ = run.communicate(timeout=60)
         self.assertIn("KeyboardInterrupt", text)
+
+class Making(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+        self.model = Model().eval()
+        self.x = torch.randn(3, 4)
+        self.p = cfx.export(self.model, (self.x,))
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def test_sessions_have_state_of_their_own(self):
+        class Count(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("n", torch.zeros(1))
+
+            def forward(self, x):
+                self.n.add_(1)
+                return x * self.n
+
+        p = cfx.export(Count(), (torch.ones(1),))
+        a, b = cfx.Session(), cfx.Session()
+        self.assertEqual([s.run(p, torch.ones(1)).item() for s in (a, a, b, a, b)],
+                         [1.0, 2.0, 1.0, 3.0, 2.0])
+        self.assertEqual((a.tensor(p.state_dict["n"]).item(), p.state_dict["n"].item()), (3.0, 0.0))
+        a.reset()
+        self.assertEqual(a.run(p, torch.ones(1)).item(), 1.0)
+        for mistake in (lambda: cfx.Session(3), lambda: a.run(3), lambda: a.tensor(3)):
+            self.assertRaises(TypeError, mistake)
+
+    def test_c(self):
+        path = self.path("net.c")
+        self.assertEqual(self.p.compile_c(path, name="net", test=True, inputs=[self.x]), path)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["net.c", "net.h"])
+        self.assertIn("net_test", open(path).read())
+        self.assertIn("static", self.p.compile_c(weights="inline"))
+        with self.assertRaisesRegex(ValueError, "weights are auto, inline, file"):
+            self.p.compile_c(weights="none")
+
+    def test_parts(self):
+        report, y = [], (self.x,)
+        for stage in self.p.split(2, report=report):
+            y = stage(*(y if isinstance(y, tuple) else (y,)))
+        self.assertTrue(torch.equal(y, self.p(self.x)))
+        self.assertEqual(len(report), 2)
+        cut = {}
+        self.assertEqual(len(self.p.parallel(2, cut)), 2)
+        self.assertEqual(cut["cut"], ["linear", "linear_1"])
+        with self.assertRaisesRegex(ValueError, "at least one rank"):
+            self.p.parallel(0)
+        with self.assertRaisesRegex(ValueError, "99 stages are more"):
+            self.p.split(99)
+
+    def test_other_files(self):
+        self.p.save(self.path("net.onnx"))
+        self.assertLess((cfx.open(self.path("net.onnx"))(self.x) - self.p(self.x)).abs().max(),
+                        1e-6)
+        other = Model()
+        torch.save(other.state_dict(), self.path("w.pt"))
+        self.assertEqual(len(self.p.load_weights(self.path("w.pt"))["loaded"]), 4)
+        self.assertLess((self.p(self.x) - other(self.x)).abs().max(), 1e-6)
+        self.assertRaises(cfx.FileError, self.p.merge_lora, self.path("nothing"))
+        self.p.compile_c(self.path("after.c"))  # though its weights were saved

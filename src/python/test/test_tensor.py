@@ -6,6 +6,7 @@ import threading
 import unittest
 
 import cfx
+import cfx.torch as torch
 from cfx import _cfx
 
 try:
@@ -158,3 +159,54 @@ class Threads(unittest.TestCase):
         for t in threads:
             t.join()
         self.assertEqual(wrong, [])
+
+@unittest.skipUnless(numpy, "no numpy here")
+class Numpy(unittest.TestCase):
+    np = numpy
+
+    def test_its_numbers_are_numbers(self):
+        np, t = self.np, torch.arange(3.0)
+        for value in (t + np.float32(2), np.float32(2) + t, t * np.int64(2), 2 ** t * np.float16(1),
+                      torch.zeros(np.int64(2), np.int32(3)), torch.full((2,), np.float32(3)),
+                      t.view(np.int64(3), 1), t.clamp(np.float32(1)), t[np.int64(1):np.int32(3)]):
+            self.assertIsInstance(value, torch.Tensor)
+        self.assertEqual((t[np.int64(1)].item(), t.sum(dim=np.int64(0)).item()), (1.0, 3.0))
+
+    def test_its_arrays_stand_beside_tensors_and_in_indices(self):
+        np, t = self.np, torch.arange(3.0)
+        a = np.ones(3, np.float32)
+        for value in (t + a, a + t, a / (t + 1), t @ a, t > a, t == a, a - t):
+            self.assertIsInstance(value, torch.Tensor)
+        self.assertEqual((t == a).tolist(), [False, True, False])
+        self.assertEqual(t[np.array([0, 2])].tolist(), [0.0, 2.0])
+        self.assertEqual(t[np.array([True, False, True])].tolist(), [0.0, 2.0])
+        self.assertEqual((t + np.ones(3)[::-1]).tolist(), [1.0, 2.0, 3.0])
+        self.assertEqual(torch.tensor([np.ones(2), np.zeros(2)]).tolist(), [[1, 1], [0, 0]])
+        with self.assertRaisesRegex(TypeError, "must be Tensor, not ndarray"):
+            torch.nn.functional.linear(a, t)
+
+    def test_memory_is_shared_both_ways(self):
+        np = self.np
+        a = np.arange(12.0).reshape(3, 4)
+        part = torch.from_numpy(a[::2, 1::2])
+        part[0, 0] = 99.0
+        self.assertEqual((a[0, 1], part.stride()), (99.0, (8, 2)))
+        back = torch.from_dlpack(a[1:])
+        back.zero_()
+        self.assertEqual(a[1:].sum(), 0.0)
+        t = torch.arange(6).reshape(2, 3)
+        np.from_dlpack(t)[0, 0]
+        np.asarray(t.t())[0, 1] = 50
+        self.assertEqual(t[1, 0].item(), 50)
+        for array, words in ((a[::-1], "negative"), (a.astype(">f8"), "byte order|endian"),
+                             (np.array([object()]), "can't convert")):
+            with self.assertRaisesRegex((ValueError, TypeError), words):
+                torch.from_numpy(array)
+        other = a[::-1].astype(">f8")[2]
+        self.assertEqual((torch.zeros(4) + other).tolist(), [0.0, 99.0, 2.0, 3.0])
+        self.assertEqual((torch.from_numpy(np.array(2.5)).shape,
+                          torch.from_numpy(np.empty((0, 3))).shape), ((), (0, 3)))
+        fixed = a.copy()
+        fixed.flags.writeable = False
+        with self.assertWarnsRegex(UserWarning, "not writable"):
+            torch.from_numpy(fixed)

@@ -95,6 +95,88 @@ class Names(unittest.TestCase):
             torch.jit.script(lambda x: x)
 
 
+class Numbers(unittest.TestCase):
+    def test_a_number_is_no_tensor_but_where_pytorch_takes_one(self):
+        x = torch.ones(3)
+        for call, words in (
+                (lambda: torch.dot(x, 5), r"dot\(\): argument 'tensor' \(position 2\) must be "
+                                          "Tensor, not int"),
+                (lambda: x.dot(5), r"dot\(\): argument 'tensor' \(position 1\)"),
+                (lambda: torch.relu(True), r"relu\(\): argument 'input' \(position 1\) must be "
+                                           "Tensor, not bool"),
+                (lambda: torch.matmul(x, other=1.5), "'other' .position 2. must be Tensor, not "
+                                                     "float"),
+                (lambda: torch.nn.functional.linear(x, 5), "linear.*'weight'"),
+                (lambda: torch.nn.Linear(3, 2)(5), "linear.*'input'")):
+            with self.assertRaisesRegex(TypeError, words):
+                call()
+        for call in (lambda: torch.add(x, 2), lambda: torch.pow(2, x), lambda: x // 2,
+                     lambda: torch.where(x > 0, x, 0), lambda: x.copy_(3), lambda: 2 ** x,
+                     lambda: x.masked_fill(x > 2, 1), lambda: torch.clamp(x, 0, 1)):
+            self.assertEqual(call().shape, (3,))
+
+
+    def test_places_that_are_not_zero(self):
+        x = torch.tensor([[1, 0], [0, 3]])
+        self.assertEqual(torch.nonzero(x).tolist(), [[0, 0], [1, 1]])
+        self.assertEqual([t.tolist() for t in x.nonzero(as_tuple=True)], [[0, 1], [0, 1]])
+        self.assertEqual(len(torch.nonzero(torch.tensor(3), as_tuple=True)), 1)
+        self.assertIn("torch.nonzero(x)", fx.symbolic_trace(lambda x: torch.nonzero(x)).code)
+
+
+class Schemas(unittest.TestCase):
+    def test_defaults_are_as_long_as_the_list(self):
+        op = torch.ops.aten.max_pool2d_with_indices.default
+        self.assertEqual({a.name: a.default_value for a in op._schema.arguments[2:]},
+                         {"stride": [], "padding": [0, 0], "dilation": [1, 1], "ceil_mode": False})
+
+    def test_functions_call_their_first_argument_input(self):
+        x = torch.ones(1, 2)
+        self.assertEqual(torch.nn.functional.pad(input=x, pad=(1, 0)).tolist(), [[0.0, 1.0, 1.0]])
+
+    def test_a_lazy_module_is_pickled(self):
+        from cfx.torch.fx._lazy_graph_module import _use_lazy_graph_module
+
+        with _use_lazy_graph_module(True):
+            gm = fx.symbolic_trace(torch.nn.Sequential(torch.nn.ReLU()))
+            self.assertEqual(pickle.loads(pickle.dumps(gm))(torch.tensor([-1.0])).tolist(), [0.0])
+
+    def test_a_predicate_that_is_a_constant_is_told(self):
+        with self.assertWarnsRegex(UserWarning, "Pred is a Python constant"):
+            self.assertEqual(torch.cond(True, lambda x: x + 1, lambda x: x, (1,)), 2)
+
+
+class Partitions(unittest.TestCase):
+    def test_graphs_are_cut_for_devices(self):
+        from cfx.torch.fx.experimental.accelerator_partitioner import Partitioner
+        from cfx.torch.fx.experimental.partitioner_utils import (Device, NodeLatency,
+                                                                 PartitionerConfig, PartitionMode)
+        from cfx.torch.fx.passes.graph_manipulation import get_size_of_all_nodes
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = torch.nn.Linear(4, 4)
+
+            def forward(self, a, b):
+                c = a + b
+                return self.linear(c) + c * 2
+
+        for mode in (PartitionMode.size_based, PartitionMode.cost_aware, PartitionMode.kl_based):
+            gm = fx.symbolic_trace(Model())
+            x = torch.ones(4)
+            get_size_of_all_nodes(gm, [x, x])
+            devices = [Device(f"dev_{i}", 140, i) for i in range(3)]
+            latency = {n: NodeLatency(n.size_bytes.total_size, 1) for n in gm.graph.nodes
+                       if n.op.startswith("call")}
+            done = Partitioner().partition_graph(gm, gm, PartitionerConfig(
+                devices, mode, transfer_rate_bytes_per_sec=2, node_to_latency_mapping=latency))
+            self.assertTrue(torch.equal(done.module_with_submodules(x, x), gm(x, x)))
+            self.assertTrue(all(n.logical_device_ids for n in done.dag.nodes))
+        with self.assertRaisesRegex(RuntimeError, "no enough memory"):
+            Partitioner().partition_graph(gm, gm, PartitionerConfig([Device("small", 4, 0)]))
+
+
 class Local(torch.nn.Module):
     def __init__(self):
         super().__init__()

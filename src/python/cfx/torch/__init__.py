@@ -45,7 +45,7 @@ from ._ops import ops  # noqa: E402,F401
 _SUBMODULES = {"fx", "export", "autograd", "optim", "jit", "cuda", "_C", "linalg", "special", "fft",
                "functional", "testing", "backends", "amp", "random", "serialization", "types",
                "distributed", "multiprocessing", "compiler", "_subclasses", "_higher_order_ops",
-               "func", "version"}
+               "func", "version", "library", "_library", "_functorch"}
 
 
 def __getattr__(name):

@@ -17,7 +17,7 @@ __all__ = ["manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_stat
            "is_autocast_enabled", "autocast", "set_float32_matmul_precision",
            "get_float32_matmul_precision", "numel", "equal", "is_deterministic",
            "FloatTensor", "DoubleTensor", "HalfTensor", "LongTensor", "IntTensor", "ByteTensor",
-           "BoolTensor", "cond", "while_loop", "compiled_with_cxx11_abi", "is_nonzero",
+           "BoolTensor", "cond", "while_loop", "compiled_with_cxx11_abi", "is_nonzero", "nonzero",
            "result_type", "can_cast", "promote_types", "get_device", "obj", "sym_sqrt",
            "from_file", "is_distributed", "is_same_size", "UntypedStorage", "Storage"]
 
@@ -163,6 +163,17 @@ def is_same_size(input, other):
 
 def is_distributed(input):
     return False
+
+
+def nonzero(input, *, out=None, as_tuple=False):
+    """The places of elements that are not zero; see Tensor.nonzero."""
+    if _cfx.is_overridden(input):
+        return _cfx.override(nonzero, (input,), {"as_tuple": True} if as_tuple else {})
+    found = input.nonzero(as_tuple=as_tuple)
+    return found if out is None else out.resize_(found.shape).copy_(found)
+
+
+nonzero.__module__ = "torch"
 
 
 def numel(input):

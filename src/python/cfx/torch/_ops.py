@@ -156,7 +156,7 @@ class _Type:
     """The type of an argument."""
 
     def __init__(self, text):
-        self._text = re.sub(r"\([a-z*]!?( -> [a-z*|]+)?\)", "", text)
+        self._text = re.sub(r"\([a-z*]\w*!?( -> [a-z*|]+)?\)", "", text)
 
     @property
     def annotation_str(self):
@@ -208,10 +208,11 @@ class Argument:
     def __init__(self, kind, name, default, only):
         self.name = name
         self.type = self.real_type = _Type(kind)
-        self.N = None
+        sized = re.search(r"\[(\d+)\]", kind)
+        self.N = int(sized.group(1)) if sized else None  # of a list whose length is given
         self.kwarg_only = only
         self._default = default
-        mark = re.search(r"\(([a-z*])(!?)", kind)
+        mark = re.search(r"\(([a-z*]\w*)(!?)", kind)
         self.alias_info = _AliasInfo(bool(mark.group(2)), {mark.group(1)}, {mark.group(1)}) \
             if mark else None
         self.is_write = bool(mark and mark.group(2))
@@ -226,9 +227,10 @@ class Argument:
         text = {"Mean": "1", "long": "4", "contiguous_format": "0"}.get(self._default,
                                                                         self._default)
         try:
-            return eval(text, {"inf": float("inf")})
+            value = eval(text, {"inf": float("inf")})
         except NameError:
             return text
+        return [value] * self.N if self.N and isinstance(value, (int, float)) else value
 
     is_out = property(lambda self: self.kwarg_only and self.is_write)
 

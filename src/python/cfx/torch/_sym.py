@@ -5,6 +5,8 @@ import operator
 
 from cfx import _cfx
 
+from ._errors import UserError, UserErrorType
+
 
 class _SymNode:
     """What PyTorch keeps behind a SymInt: its expression, its value with the example inputs."""
@@ -43,10 +45,14 @@ class _Expr(str):
         return True
 
 
-class GuardOnDataDependentSymNode(RuntimeError):
-    """Somebody decides by a number that is data."""
+class GuardOnDataDependentSymNode(UserError):
+    """Somebody decides by a number that is data. PyTorch wraps it in a UserError on some ways, and
+    does not on others: who waits for either gets it."""
 
     __module__ = "torch.fx.experimental.symbolic_shapes"
+
+    def __init__(self, text):
+        super().__init__(UserErrorType.ANTI_PATTERN, text)
 
 
 def _looked(f):

@@ -41,7 +41,7 @@ class _Pickler(pickle._Pickler):
 
     def __init__(self, file):
         super().__init__(file, 2)
-        self.storages = []  # (a tensor over the whole, first byte, end)
+        self.storages = []  # [a tensor in it, elements up to the last in use, dtype]
 
     def persistent_id(self, obj):
         if not isinstance(obj, _Ref):
@@ -50,14 +50,13 @@ class _Pickler(pickle._Pickler):
 
     def _place(self, t):
         """(the number of the storage that t lies in, offset in elements, elements)"""
-        start = t.data_ptr() - t.storage_offset() * t.element_size()
         last = t.storage_offset() + 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride())) \
             if t.numel() else 0
         for key, storage in enumerate(self.storages):
-            if storage[0]._shares(t) and storage[1] == start and storage[3] is t.dtype:
-                storage[2] = max(storage[2], last)
+            if storage[0]._shares(t) and storage[2] is t.dtype:
+                storage[1] = max(storage[1], last)
                 return key
-        self.storages.append([t, start, last, t.dtype])
+        self.storages.append([t, last, t.dtype])
         return len(self.storages) - 1
 
     def save(self, obj, save_persistent_id=True):
@@ -70,7 +69,7 @@ class _Pickler(pickle._Pickler):
         plain = t.detach()
         key = self._place(plain)
         build = (_Global("torch._utils", "_rebuild_tensor_v2"),
-                 (_Ref(plain.dtype, key, self.storages[key][2]), plain.storage_offset(),
+                 (_Ref(plain.dtype, key, self.storages[key][1]), plain.storage_offset(),
                   tuple(plain.shape), tuple(plain.stride()), t.requires_grad, _Ordered()))
         if isinstance(t, Parameter):
             build = (_Global("torch._utils", "_rebuild_parameter"),
@@ -137,11 +136,12 @@ _dispatch()
 
 def _bytes(storage):
     """The bytes of a storage up to its last element in use."""
-    t, _, count, _ = storage
+    t, count, _ = storage
     if not count:
         return b""
     flat = t.as_strided((count,), (1,), 0)
-    return bytes(memoryview(flat.contiguous().view(_cfx.uint8)))
+    own = flat.clone()  # memory that is lent out counts as written to from then on
+    return bytes(memoryview(own.view(_cfx.uint8)))
 
 
 def save(obj, f, pickle_module=None, pickle_protocol=2):

@@ -1,14 +1,21 @@
 """Control flow as operators: branches and bodies are graphs of their own where it is recorded."""
 import functools
+import warnings
 
 from cfx import _cfx
 
 from .._ops import HigherOrderOperator
 from ..utils import _pytree as pytree
+from .auto_functionalize import auto_functionalized, auto_functionalized_v2
 
 
 def cond(pred, true_fn, false_fn, operands=()):
     """true_fn(*operands) or false_fn(*operands)."""
+    if isinstance(pred, (bool, int, float)):
+        warnings.warn("Pred is a Python constant. When used with torch.cond, it specializes on one "
+                      "of the branches. If you want torch.cond to preserve two branches, please "
+                      "make the predicate a boolean tensor or a SymBool.", stacklevel=2)
+        return (true_fn if pred else false_fn)(*operands)
     if _cfx.is_overridden(pred, *operands):
         return _cfx.override(operator("cond"), (pred, true_fn, false_fn, operands), {})
     return _cfx.cond(pred, (true_fn, false_fn), tuple(operands))
@@ -96,6 +103,8 @@ _operators = {name: _Operator(name, f) for name, f in (
     ("invoke_subgraph", _invoke_subgraph),
     ("wrap_with_set_grad_enabled", _wrap_with_set_grad_enabled),
     ("wrap_with_autocast", _wrap_with_autocast),
+    ("auto_functionalized", auto_functionalized),
+    ("auto_functionalized_v2", auto_functionalized_v2),
     ("print", lambda text, **kwargs: print(text.format(**kwargs))),
 )}
 

@@ -4,6 +4,7 @@ from cfx import _cfx
 from ..nn.modules import _layers, container
 from ..nn.modules.module import Module, Parameter
 from ..utils import _pytree as pytree
+from ._custom import unpack_spec
 
 
 def spec_from_c(spec):
@@ -13,7 +14,7 @@ def spec_from_c(spec):
     if spec is ...:
         return pytree.treespec_leaf()
     leaves, tree = pytree.tree_flatten(spec, is_leaf=lambda x: x is ... or x is None)
-    return tree
+    return unpack_spec(tree)
 
 
 def graph_module_of(program):
@@ -37,11 +38,32 @@ def _from_c(made, class_name, known):
         return _graph_module(made, class_name, known)
     if made.type in _layers.ROWS:
         return _layers.from_c(made)
-    cls = getattr(container, made.type, Module)
+    cls = Dispatcher if made.type == "InterpreterModuleDispatcher" else \
+        getattr(container, made.type, Module)
     m = cls.__new__(cls)
     Module.__init__(m)
     _fill(m, made, known)
+    if cls is Dispatcher:
+        m.__dict__["_call_modules"] = [from_c(c, known=known) for c in made.counted()]
     return m
+
+
+class Dispatcher(Module):
+    """The calls of one module, each with a graph of its own, which come in their order."""
+
+    _num_calls = 0
+
+    def forward(self, *args, **kwargs):
+        n = self._num_calls
+        self._num_calls = (n + 1) % len(self._call_modules)
+        try:
+            return self._call_modules[n](*args, **kwargs)
+        except BaseException:
+            self._num_calls = 0
+            raise
+
+    def call_modules(self):
+        return self._call_modules
 
 
 def _unchanged(made):
@@ -58,6 +80,8 @@ def _fill(m, made, known):
     for name, (b, persistent) in made.buffers().items():
         m.register_buffer(name, b, persistent)
     for name, value in made.attrs().items():  # those called _spec_0 are trees, which code refers to
+        if name == "_call_modules":
+            continue
         setattr(m, name, spec_from_c(value) if name.startswith("_spec_") else value)
     for name, child in made.children():
         m.add_module(name, from_c(child, known=known))
@@ -72,9 +96,12 @@ def _graph_module(made, class_name, known):
     gm = GraphModule(root, made.graph, class_name or made.type)
     gm.graph._made_by = made  # which the graph belongs to
     gm.training = made.training
-    for part in ("_parameters", "_buffers", "_modules"):  # all, not what the graph names alone
-        getattr(gm, part).clear()
+    for part in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+        getattr(gm, part).clear()  # all, not what the graph names alone
         getattr(gm, part).update(getattr(root, part))
+    for name, value in root.__dict__.items():  # constants that others read by its path
+        if not name.startswith("_") and name != "training":
+            gm.__dict__.setdefault(name, value)
     return gm
 
 

@@ -1,14 +1,20 @@
 """Exporting: a model of Python runs on tensors without numbers, and what it calls is recorded."""
 import os
+import re
 import sys
 
 import cfx
 from cfx import _cfx
 
-from ..nn.modules._mirror import signature
+from .._errors import ConstraintViolationError, UserError, UserErrorType
+from .._functorch import config
+from .._sym import GuardOnDataDependentSymNode
+from ..nn.modules import _mirror
 from ..nn.modules.module import Module, watched
 from . import dynamic_shapes as dims
-from ._errors import UserError, UserErrorType
+from ._custom import pack, unpack
+from ._draft_export import DraftExportReport
+from ._state import kept
 from .exported_program import ExportedProgram
 
 
@@ -18,21 +24,36 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
     if not isinstance(mod, Module):
         raise ValueError("Expected `mod` to be an instance of `torch.nn.Module`, got "
                          f"{type(mod)}.")
-    return _export(mod, args, kwargs, dynamic_shapes, preserve_module_call_signature)
+    return _export(mod, args, kwargs, dynamic_shapes, preserve_module_call_signature,
+                   draft=config.fake_tensor_propagate_real_tensors)
 
 
-export_for_training = export_for_inference = export
+export_for_training = export
+
+
+def export_for_inference(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
+                         preserve_module_call_signature=(), decomp_table=None):
+    """The program of a model, decomposed."""
+    ep = export(mod, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict,
+                preserve_module_call_signature=preserve_module_call_signature)
+    return ep.run_decompositions(decomp_table)
 
 
 def draft_export(mod, args, kwargs=None, *, dynamic_shapes=None,
                  preserve_module_call_signature=(), strict=False,
                  prefer_deferred_runtime_asserts_over_guards=False):
-    return export(mod, args, kwargs, dynamic_shapes=dynamic_shapes,
-                  preserve_module_call_signature=preserve_module_call_signature)
+    """A program where export has only an error: decisions by data are those of the example, which
+    the program asserts. ep._report says what export would have refused."""
+    if not isinstance(mod, Module):
+        raise ValueError("Expected `mod` to be an instance of `torch.nn.Module`, got "
+                         f"{type(mod)}.")
+    ep = _export(mod, args, kwargs, dynamic_shapes, preserve_module_call_signature, draft=True)
+    ep._report = DraftExportReport(ep._program)
+    return ep
 
 
 def _export(mod, args, kwargs=None, dynamic_shapes=None, preserve_module_call_signature=(),
-            **options):
+            draft=False, **options):
     if not isinstance(args, tuple):
         raise UserError(UserErrorType.INVALID_INPUT, f"Expecting `args` to be a tuple of example "
                         f"positional inputs, got {type(args)}")
@@ -42,8 +63,8 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, preserve_module_call_si
         said = said.dynamic_shapes(mod, args, kwargs)
     combined = dims._combine_args(mod, args, kwargs)
     dims._check_dynamic_shapes(combined, said)
-    program = capture(mod, args, kwargs, dims.to_c(mod.forward, combined, said),
-                      list(preserve_module_call_signature))
+    program = capture(mod, pack(args), pack(kwargs), dims.to_c(mod.forward, combined, said),
+                      list(preserve_module_call_signature), draft)
     ep = ExportedProgram(program)
     ep._example_inputs = (args, kwargs)
     if isinstance(dynamic_shapes, dims.AdditionalInputs):
@@ -51,22 +72,35 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, preserve_module_call_si
     return ep
 
 
-def capture(mod, args, kwargs, dynamic, preserve=()):
+def capture(mod, args, kwargs, dynamic, preserve=(), draft=False):
     """The program that C records while the model runs."""
-    root, mirrors = _cfx.mirror_tree(mod, signature(mod))
+    root, mirrors = _cfx.mirror_tree(mod, _mirror.signature(mod))
 
     def call(module, forward, a, kw):
         mirror = mirrors.get(id(module))
         return forward(*a, **kw) if mirror is None else mirror.forward(a, kw)
 
     try:
-        with watched(call, lambda name, value: value):
-            return _cfx.export_program(root, args, kwargs, dynamic, list(preserve) or None)
+        with watched(call, lambda name, value: value), _mirror.unpacking(mod, unpack, pack, kept):
+            return _cfx.export_program(root, args, kwargs, dynamic, list(preserve) or None, draft)
     except ValueError as e:
-        if not str(e).startswith("Constraints violated"):
+        raise _as_user_error(e) from None
+    except RuntimeError as e:
+        if "data-dependent expression" not in str(e) or isinstance(e, UserError):
             raise
-        text = str(e).replace(")!", ")! For more information, run with TORCH_LOGS=\"+dynamic\".", 1)
-        raise UserError(UserErrorType.CONSTRAINT_VIOLATION, text) from None
+        raise GuardOnDataDependentSymNode(str(e)).with_traceback(e.__traceback__) from None
+
+
+def _as_user_error(e):
+    """PyTorch's error where sizes cannot be what was said of them."""
+    text = str(e)
+    if text.startswith("Constraints violated"):
+        text = text.replace(")!", ")! For more information, run with TORCH_LOGS=\"+dynamic\".", 1)
+    elif re.match(r"\d+ not in range", text):
+        return ConstraintViolationError(UserErrorType.CONSTRAINT_VIOLATION, text)
+    elif not text.startswith(("Expected input L[", "Expected shape[")):
+        return e
+    return UserError(UserErrorType.CONSTRAINT_VIOLATION, text)
 
 
 _PACKAGE = os.path.dirname(os.path.abspath(cfx.__file__)) + os.sep

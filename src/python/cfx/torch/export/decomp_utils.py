@@ -4,10 +4,14 @@ import functools
 
 from cfx import _cfx
 
+from .. import library
+
 
 def _all_decomposed():
-    """The overloads that Core ATen does not have."""
-    return [op for op in _cfx.overloads("") if str(op).startswith("aten.") and op._decomposes]
+    """The overloads that Core ATen does not have, and those of torch.library that are made of
+    others."""
+    return [op for op in _cfx.overloads("") if str(op).startswith("aten.") and op._decomposes] + \
+        library.composite()
 
 
 class CustomDecompTable(collections.abc.MutableMapping):
@@ -19,12 +23,14 @@ class CustomDecompTable(collections.abc.MutableMapping):
         self._given = {}
         self._removed = []
 
+    has_materialized = True
+
     def __getitem__(self, op):
         if op in self._given:
             return self._given[op]
         if op in self._own:
             return op.decompose
-        raise KeyError(op)
+        raise KeyError(str(op))
 
     def __setitem__(self, op, f):
         self._given[op] = f
@@ -37,7 +43,7 @@ class CustomDecompTable(collections.abc.MutableMapping):
         if op not in self._own:
             if default:
                 return default[0]
-            raise KeyError(op)
+            raise KeyError(str(op))
         del self._own[op]
         self._removed.append(op)
         return self._given.pop(op, op.decompose)
@@ -80,10 +86,7 @@ def decompose(program, table):
     else:
         keep = [op for op in _all_decomposed() if op not in table]
         given = {op: f for op, f in table.items() if not _is_own(op, f)}
-    if given:
-        raise NotImplementedError(f"{next(iter(given))} is given a decomposition of its own: the "
-                                  "programs of cfx are taken apart by C's decompositions alone")
-    return program.decompose([str(op) for op in keep])
+    return program._decompose_by(given, [str(op) for op in keep], False)
 
 
 def _is_own(op, f):

@@ -1,6 +1,7 @@
 """Which sizes of a program's inputs may vary: Dim, and what callers say with it."""
 import dataclasses
 import enum
+import functools
 import inspect
 import math
 
@@ -8,7 +9,7 @@ import cfx
 
 from ..utils import _pytree as pytree
 from ..utils._pytree import keystr
-from ._errors import UserError, UserErrorType
+from .._errors import UserError, UserErrorType
 
 __all__ = ["Constraint", "Dim", "dims", "refine_dynamic_shapes_from_suggested_fixes",
            "AdditionalInputs", "ShapesCollection"]
@@ -339,7 +340,13 @@ def to_c(forward, combined_args, dynamic_shapes):
     said = dict(zip(names, dynamic_shapes)) if isinstance(dynamic_shapes, (tuple, list)) \
         else {n: dynamic_shapes.get(n) for n in names}
 
-    def leaf(path, t, shape):
+    def check(name, path, t, i, dim):
+        if isinstance(dim, int) and t.shape[i] != dim:
+            raise UserError(UserErrorType.CONSTRAINT_VIOLATION,
+                            f"Static shape constraint of {dim} does not match input size of "
+                            f"{t.shape[i]}, for L['{name}']{keystr(path)}.size()[{i}]")
+
+    def leaf(name, path, t, shape):
         if shape is None:
             return None
         if isinstance(shape, _DimHint):
@@ -347,12 +354,14 @@ def to_c(forward, combined_args, dynamic_shapes):
         items = shape.items() if isinstance(shape, dict) else enumerate(shape)
         out = {}
         for i, dim in items:
+            check(name, path, t, i, dim)
             value = _dim_to_c(dim)
             if value is not None:
                 out[i] = value
         return out or None
 
-    mapped = {n: _tree_map_with_path(leaf, combined_args[n], said[n], tree_name="inputs")
+    mapped = {n: _tree_map_with_path(functools.partial(leaf, n), combined_args[n], said[n],
+                                      tree_name="inputs")
               if said[n] is not None else None for n in names}
     for p in inspect.signature(forward).parameters.values():
         if mapped.get(p.name) is None:

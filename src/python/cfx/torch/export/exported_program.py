@@ -10,6 +10,7 @@ from ..nn import Parameter
 from ..utils import _pytree as pytree
 from . import graph_signature as sig
 from ._guards import add_guards
+from ._inputs import CheckInputs, flatten
 from ._modules import graph_module_of, module_of, spec_from_c
 
 __all__ = ["ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "default_decompositions"]
@@ -85,7 +86,22 @@ class ExportedProgram:
     def graph_module(self):
         if self._graph_module is None:
             self._graph_module = graph_module_of(self._program)
+            self._say_values(self._graph_module.graph, self._program._inputs())
         return self._graph_module
+
+    def _say_values(self, graph, inputs):
+        """Constants are the values of their placeholders; those of parameters, and of inputs that
+        did in the example, want gradients."""
+        user = iter(pytree.tree_leaves(self._example_inputs or ()))
+        state = self._program._state()
+        for node, (kind, _, target, _, constant, value) in zip(
+                graph.find_nodes(op="placeholder"), inputs):
+            like = next(user, None) if kind == 0 else state.get(target)
+            if constant:
+                node.meta.setdefault("val", value)
+            elif isinstance(like, cfx.Tensor) and like.requires_grad and \
+                    isinstance(node.meta.get("val"), cfx.Tensor):
+                node.meta["val"].requires_grad_(True)
 
     @graph_module.setter
     def graph_module(self, value):
@@ -173,6 +189,18 @@ class ExportedProgram:
 
     @example_inputs.setter
     def example_inputs(self, value):
+        if value is None:
+            self._example_inputs = None
+            return
+        if not (isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], tuple) and
+                isinstance(value[1], dict)):
+            raise ValueError("Example inputs should be a tuple containing example arguments (as a "
+                             "tuple), and example kwargs (as a dictionary).")
+        names = self.call_spec.in_spec.children_specs[1].context
+        if set(names) != set(value[1]):
+            raise ValueError(f"Ran into a kwarg keyword mismatch: Got the following keywords "
+                             f"{list(value[1])} but expected {list(names)}")
+        flatten(*value, self.call_spec.in_spec)
         self._example_inputs = value
 
     @property
@@ -189,8 +217,10 @@ class ExportedProgram:
     def module(self, check_guards=True):
         """A GraphModule with parameters under their own names, called like the model."""
         module = module_of(self._program)
+        self._say_values(module.graph, [row for row in self._program._inputs() if row[0] == 0])
+        ranges = {str(s): r for s, r in self.range_constraints.items()}
+        module.register_forward_pre_hook(CheckInputs(ranges), with_kwargs=True)
         if check_guards:
-            ranges = {str(s): r for s, r in self.range_constraints.items()}
             add_guards(module, self.example_inputs, ranges,
                        self._program._extra().get("guards") or [])
         cls = type(module)
@@ -227,11 +257,7 @@ class ExportedProgram:
 
     def _get_flat_args_with_check(self, args, kwargs):
         spec = self.call_spec.in_spec
-        flat, got = pytree.tree_flatten((args, kwargs or {}))
-        if got != spec:
-            raise ValueError(f"Trying to flatten user inputs with exported input tree spec: \n"
-                             f"{spec}\nbut actually got inputs with tree spec of: \n{got}")
-        return flat, got
+        return [value for _, value in flatten(args, kwargs or {}, spec)], spec
 
 
 def _no_mode(name):

@@ -78,8 +78,8 @@ class _LazyGraphModule(GraphModule):
         return super().__reduce_package__(exporter)
 
     def __reduce__(self):
-        body = self.__dict__.copy()
         block = import_block(self._real_recompile().globals)
+        body = self.__dict__.copy()
         del body["_graph"]
         return (_reduce_lazy, (body, block))
 

@@ -19,20 +19,27 @@ def tree_flatten_spec(tree, spec, exact_structural_match=False):
     """The leaves of a tree in the order of a spec; what is not in the spec is left out."""
     if spec.is_leaf():
         return [tree]
-    if spec.type not in SUPPORTED_NODES:
+    flatten = SUPPORTED_NODES.get(spec.type) or _registered(spec.type)
+    if flatten is None:
         raise RuntimeError(f"{type(tree)} does not have a flatten_fn_spec associated with it. "
                            "Please register one with "
                            "torch.fx._pytree.register_pytree_flatten_spec.  If you have "
                            "serialized your model, make sure that any custom pytrees have been "
                            "registered before loading it.")
-    children = SUPPORTED_NODES[spec.type](tree, spec)
-    matches = SUPPORTED_NODES_EXACT_MATCH[spec.type]
+    children = flatten(tree, spec)
+    matches = SUPPORTED_NODES_EXACT_MATCH.get(spec.type)
     if exact_structural_match and matches is not None and not matches(tree, spec):
         raise RuntimeError(f"Cannot flatten pytree {tree}, given spec: {spec}")
     leaves = []
     for child, child_spec in zip(children, spec.children()):
         leaves += tree_flatten_spec(child, child_spec, exact_structural_match)
     return leaves
+
+
+def _registered(cls):
+    """How torch.utils._pytree takes objects of a class apart; None where it does not."""
+    node = pytree.SUPPORTED_NODES.get(cls)
+    return None if node is None else lambda tree, spec: node.flatten_fn(tree)[0]
 
 
 def _by_key(d, spec):

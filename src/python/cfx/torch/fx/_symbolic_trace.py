@@ -2,6 +2,7 @@
 import collections
 import contextlib
 import copy
+import functools
 import inspect
 import math
 import types
@@ -17,7 +18,10 @@ from ._compatibility import compatibility
 from .graph import Graph
 from .graph_module import GraphModule, _make_graph_module
 from .node import base_types, map_aggregate
-from .proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
+from .proxy import _PLAIN, ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
+
+_OWN = nn_module.__name__.rpartition("nn.")[0]
+_NN = (_OWN + "nn", "torch.nn", "torch.ao.nn", _OWN + "ao.nn")  # modules whose classes are leaves
 
 _VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _is_fx_tracing_flag = False
@@ -128,6 +132,9 @@ class Tracer(TracerBase):
     def create_arg(self, a):
         """What a node has for something that was passed: parameters, buffers and modules of the
         root are read from it, other tensors become constants of it."""
+        kind = type(a)
+        if kind in _PLAIN or kind is Proxy or kind is tuple:
+            return super().create_arg(a)
         if isinstance(a, cfx.Tensor):
             return self._tensor_arg(a)
         if isinstance(a, nn_module.Module):
@@ -169,9 +176,7 @@ class Tracer(TracerBase):
     @compatibility(is_backward_compatible=True)
     def is_leaf_module(self, m, module_qualified_name):
         """Whether a module becomes one node: those of torch.nn do, but for Sequential."""
-        own = nn_module.__name__.rpartition("nn.")[0] + "nn"
-        inside = m.__module__.startswith((own, "torch.nn", "torch.ao.nn", own[:-2] + "ao.nn"))
-        return inside and not isinstance(m, _sequential())
+        return m.__module__.startswith(_NN) and not isinstance(m, _sequential())
 
     @compatibility(is_backward_compatible=True)
     def path_of_module(self, mod):
@@ -408,10 +413,9 @@ _wrapped_fns_to_patch = {}     # (id of a module's dict, name) to that dict
 _wrapped_methods_to_patch = []  # (class, name)
 
 
+@functools.lru_cache(maxsize=128)  # all functions of math are wrapped in every trace
 def _create_wrapped_func(orig_fn):
     """The function, or a node that calls it where an argument is a proxy."""
-    import functools
-
     @functools.wraps(orig_fn)
     def wrapped(*args, **kwargs):
         proxies = _proxies_in((args, kwargs))
@@ -425,8 +429,6 @@ def _create_wrapped_func(orig_fn):
 
 
 def _create_wrapped_method(cls, name):
-    import functools
-
     orig_fn = getattr(cls, name)
 
     @functools.wraps(orig_fn)

@@ -1,7 +1,9 @@
 """Types for values while they are traced."""
+from ._compatibility import compatibility
 from .proxy import Proxy
 
 
+@compatibility(is_backward_compatible=False)
 def annotate(val, type):
     """The value, whose node has the type if it is traced."""
     if isinstance(val, Proxy):

@@ -246,7 +246,7 @@ class Graph(_cfx.GraphBase):
         memo = {} if memo is None else memo
         g = Graph(tracer_cls=self._tracer_cls)
         copied = g.graph_copy(self, val_map=memo, return_output_node=True)
-        g._codegen = copy_codegen(self._codegen, memo)
+        g._codegen = _copy_codegen(self._codegen, memo)
         if copied is not None:
             value, old = copied
             new = g.output(value, type_expr=getattr(old, "type", None))
@@ -412,7 +412,7 @@ class _GraphNames:
         return names.create_name(candidate, obj)
 
 
-def copy_codegen(codegen, memo):
+def _copy_codegen(codegen, memo):
     import copy
 
     return copy.deepcopy(codegen, memo)

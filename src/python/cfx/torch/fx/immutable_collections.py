@@ -1,6 +1,7 @@
 """Lists and dicts that cannot be changed: what the arguments of nodes are made of."""
 from cfx import _cfx
 
+from ._compatibility import compatibility
 from ..utils import _pytree as pytree
 
 _ADVICE = ("If you are attempting to modify the kwargs or args of a torch.fx.Node object,\n"
@@ -31,6 +32,7 @@ _Dict = _frozen("_Dict", dict, ["__delitem__", "__ior__", "__setitem__", "clear"
                                 "popitem", "setdefault", "update"])
 
 
+@compatibility(is_backward_compatible=True)
 class immutable_list(_List):
     """A list that is hashed by its items and never changes."""
 
@@ -43,6 +45,7 @@ class immutable_list(_List):
         return (type(self), (tuple(self),))
 
 
+@compatibility(is_backward_compatible=True)
 class immutable_dict(_Dict):
     """A dict that never changes."""
 

@@ -208,6 +208,7 @@ def _ambiguous(target, arg_types, kwarg_types, matched):
                        f"call. Available schemas:\n" + "\n".join(map(str, matched)))
 
 
+@compatibility(is_backward_compatible=False)
 def torch_name(target):
     from .node import _get_qualified_name
 

@@ -77,7 +77,7 @@ class TracerBase:
         if fx_traceback.should_preserve_node_meta:
             self._take_meta(node, fx_traceback.current_meta)
         elif self.module_stack:
-            node.meta["nn_module_stack"] = copy.copy(self.module_stack)
+            node.meta["nn_module_stack"] = self.module_stack.copy()
         if self.record_stack_traces and not node.stack_trace:
             lines = self._stack_trace()
             if lines:
@@ -96,12 +96,13 @@ class TracerBase:
         return "".join(frames.format()).strip() if frames else None
 
     def _filter_traceback_frames(self, user_stack_summary):
-        """The frames of the user's model: from its first forward on, this package left out."""
+        """The frames of the user's model: from its first forward on, where there is one; this
+        package left out."""
         frames = list(user_stack_summary)
         if self._record_forward_stack_traces_only:
             frames = [f for f in frames if f.name == "forward"]
         else:
-            first = next((i for i, f in enumerate(frames) if f.name == "forward"), len(frames))
+            first = next((i for i, f in enumerate(frames) if f.name == "forward"), 0)
             frames = frames[first:]
         own = cfx.__path__[0]
         return traceback.StackSummary.from_list(
@@ -122,8 +123,11 @@ class TracerBase:
     @compatibility(is_backward_compatible=True)
     def create_arg(self, a):
         """What a node has for something that was passed."""
-        if type(a) in _PLAIN:
+        kind = type(a)
+        if kind in _PLAIN:
             return a
+        if kind is tuple:
+            return tuple([self.create_arg(item) for item in a])
         if isinstance(a, Proxy):
             return a.node
         if hasattr(a, "__fx_create_arg__"):

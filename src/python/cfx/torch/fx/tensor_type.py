@@ -1,4 +1,5 @@
 """Types of tensors by their sizes, some of which may be anything: Dyn."""
+from ._compatibility import compatibility
 
 
 class _DynType:
@@ -23,6 +24,7 @@ class _DynType:
 Dyn = _DynType()
 
 
+@compatibility(is_backward_compatible=False)
 class TensorType:
     """TensorType((1, 2, Dyn)) or TensorType[1, 2, Dyn]"""
 
@@ -53,6 +55,7 @@ def _sizes(a, b):
     return None
 
 
+@compatibility(is_backward_compatible=False)
 def is_consistent(t1, t2):
     """Whether there is something that is of both types."""
     if t1 == t2 or Dyn in (t1, t2):
@@ -61,6 +64,7 @@ def is_consistent(t1, t2):
     return pairs is not None and all(is_consistent(a, b) for a, b in pairs)
 
 
+@compatibility(is_backward_compatible=False)
 def is_more_precise(t1, t2):
     """Whether everything of the first type is of the second."""
     if t1 == t2 or t2 == Dyn:

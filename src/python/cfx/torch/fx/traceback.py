@@ -164,6 +164,7 @@ def get_current_meta():
     return current_meta
 
 
+@compatibility(is_backward_compatible=False)
 def get_current_replay_node():
     return current_replay_node
 

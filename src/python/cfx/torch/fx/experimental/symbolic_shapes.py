@@ -2,14 +2,24 @@
 import re
 
 from ..._sym import GuardOnDataDependentSymNode, SymBool, SymFloat, SymInt  # noqa: F401
-from ...export._errors import ConstraintViolationError  # noqa: F401
+from ..._errors import ConstraintViolationError  # noqa: F401
 
-__all__ = ["ConstraintViolationError", "GuardOnDataDependentSymNode", "definitely_false",
+__all__ = ["ConstraintViolationError", "GuardOnDataDependentSymNode", "ShapeEnv",
+           "definitely_false",
            "definitely_true", "free_symbols", "free_unbacked_symbols", "guard_bool",
            "guard_float", "guard_int", "guard_size_oblivious", "has_free_symbols",
            "has_free_unbacked_symbols", "has_symbolic_sizes_strides", "hint_int",
            "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic",
            "statically_known_true", "sym_eq"]
+
+
+class ShapeEnv:
+    """What a FakeTensorMode may be given. The sizes of fakes are numbers in cfx, and exports make
+    their symbols themselves: there is nothing to keep here."""
+
+    def __init__(self, *, tracked_fakes=None, **settings):
+        self.tracked_fakes = tracked_fakes
+        self.settings = settings
 
 
 def is_symbolic(value):

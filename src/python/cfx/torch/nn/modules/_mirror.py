@@ -1,5 +1,7 @@
 """What C asks about modules of Python: it calls them, and mirrors them by modules of its own."""
+import contextlib
 import inspect
+import threading
 
 from cfx import _cfx
 
@@ -26,8 +28,32 @@ def signature(module):
     return ", ".join(parts)
 
 
+_unpacked = threading.local()  # the module that is exported, and what its arguments go through
+
+
+@contextlib.contextmanager
+def unpacking(module, before, after, around):
+    """While C calls a module, its arguments go through one function, its result through another,
+    and its forward runs in around(module)."""
+    was = getattr(_unpacked, "by", None)
+    _unpacked.by = module, before, after, around
+    try:
+        yield
+    finally:
+        _unpacked.by = was
+
+
 def call_bound(module, values):
     """Calls a module with a value for each parameter of its forward."""
+    root, before, after, around = getattr(_unpacked, "by", None) or (None,) * 4
+    if root is module:
+        with around(module):
+            result = _call_bound(module, [before(v) for v in values])
+        return after(result)
+    return _call_bound(module, values)
+
+
+def _call_bound(module, values):
     args, kwargs = [], {}
     for p, value in zip(inspect.signature(module.forward).parameters.values(), values):
         if p.default is not p.empty and value is None and not _literal(p.default):

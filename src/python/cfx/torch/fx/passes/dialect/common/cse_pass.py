@@ -3,6 +3,7 @@ from typing import Any, Dict, Tuple  # noqa: F401
 
 from cfx import _cfx
 
+from ...._compatibility import compatibility
 from ....graph import Graph
 from ....graph_module import GraphModule
 from ....node import Node
@@ -17,6 +18,7 @@ _WRITES = ("detach_ squeeze_ unsqueeze_ transpose_ t_ swapaxes_ swapdims_ as_str
            "copy_ add_ mul_ sub_ div_ set_ zero_ fill_").split()
 
 
+@compatibility(is_backward_compatible=False)
 def get_CSE_banned_ops():
     """Operators that are never merged: those that draw random numbers or write."""
     from ..... import ops
@@ -29,6 +31,7 @@ def get_CSE_banned_ops():
     return banned
 
 
+@compatibility(is_backward_compatible=False)
 class CSEPass(PassBase):
     """Leaves out calls that were made before with the same arguments."""
 

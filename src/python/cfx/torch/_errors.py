@@ -1,4 +1,4 @@
-"""The errors of torch.export: those that PyTorch has in torch._dynamo.exc."""
+"""The errors of torch.export, those that PyTorch has in torch._dynamo.exc."""
 import enum
 
 
@@ -35,5 +35,6 @@ class UserError(Unsupported):
         self.message = self.msg = msg
 
 
-class ConstraintViolationError(RuntimeError):
-    pass
+class ConstraintViolationError(UserError):
+    """A size of the example is not what was said of it. PyTorch wraps it in a UserError on some
+    ways, and does not on others: who waits for either gets it."""

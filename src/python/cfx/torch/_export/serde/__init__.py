@@ -1,0 +1,1 @@
+"""What is said to torch.export, as plain data."""

@@ -1,0 +1,2 @@
+"""Settings that PyTorch keeps under this name."""
+from . import config  # noqa: F401

@@ -1,0 +1,2 @@
+"""What is behind torch.library."""
+from . import custom_ops, fake_impl, infer_schema  # noqa: F401
