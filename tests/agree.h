@@ -1,8 +1,11 @@
-/* Between agree.c and eager.c: what a run gave, and the run that all others are held against. */
+/* Between eager.c, which has the run that all others are held against, agree.c, which compares, and
+ * ways.c, which has the ways in which a program is run. */
 #ifndef CFX_TEST_AGREE_H
 #define CFX_TEST_AGREE_H
 
 #include "programs.h"
+
+#include "dispatch/dispatch.h"
 
 /* What a run gave, or why it gave nothing. */
 typedef struct {
@@ -26,5 +29,50 @@ outcome eager_run(const random_program *p, uint64_t noise);
 
 /* Changes the last digits of a float result in place, as another order of a sum would. */
 void eager_disturb(cfx_value v, uint64_t *lot);
+
+/* ---- agreement (agree.c) --------------------------------------------------------------------- */
+
+/* A drawn program that is being checked. */
+typedef struct {
+    const random_program *drawn;
+    program_finding found;
+    program_counts *counts;
+    outcome first;     /* the eager run */
+    cfx_program *now;  /* the program that is run */
+    cfx_program *last; /* the program that was found to do something else */
+} subject;
+
+/* Notes what disagrees; the first one stays. */
+void agree_found(subject *s, const char *fmt, ...) CFX_PRINTF(2, 3);
+
+/* Whether a changed program, or a decomposed one, may run where eager refuses, as in PyTorch. */
+bool agree_may_run(const outcome *eager);
+bool agree_may_run_decomposed(const outcome *eager);
+
+/* Copies of what a program holds under the drawn names, which begin each run; back to these; and
+ * what a run left there. */
+cfx_dict *agree_held(const cfx_program *p, const random_program *drawn);
+void agree_restore(cfx_program *p, const cfx_dict *held);
+cfx_dict *agree_state(const cfx_program *p, const random_program *drawn, const cfx_dict *held);
+
+/* What a run shows of each node, and how its numbers are disturbed; 0: not. */
+typedef struct {
+    cfx_dict *seen;
+    uint64_t noise;
+} agree_taps;
+
+/* spare: the bytes that the run may take beside those that are held; 0: any. */
+outcome agree_run(cfx_program *p, const random_program *drawn, const cfx_dict *held,
+                  const cfx_executor *x, agree_taps *shown, size_t spare);
+/* Holds what a way gave against the eager run. */
+void agree_on(subject *s, const outcome *o, const char *way);
+/* Runs a program by the interpreter and by plans. */
+void agree_all(subject *s, cfx_program *p, const char *name);
+/* The same of what a change gave; one that failed counts as a refusal. */
+void agree_changed(subject *s, cfx_program *p, const char *name);
+/* Quantized in a way that is drawn: held against itself. */
+void agree_quantized(subject *s, cfx_program *p);
+
+cfx_value agree_tuple(cfx_value list);
 
 #endif

@@ -17,7 +17,8 @@ typedef struct {
 
 typedef struct {
     random_program p;
-    int n, weights, bodies;
+    bool wide; /* see PROGRAMS_WIDE */
+    int n, weights, bodies, depth;
     operand values[DRAWN_VALUES];
 } drawing;
 
@@ -57,5 +58,7 @@ bool draw_attention(drawing *d);
 bool draw_embedding(drawing *d);
 bool draw_cache(drawing *d);   /* written at a position which is counted */
 bool draw_control(drawing *d); /* a branch or a loop */
+bool draw_recurrent(drawing *d);
+bool draw_counted(drawing *d); /* what has as many rows as data tell, and what is made of it */
 
 #endif

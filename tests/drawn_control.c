@@ -13,6 +13,11 @@ static operand *latest_like(drawing *d, const cfx_tensor *like) {
     return &d->values[0];
 }
 
+static cfx_tensor *nothing(cfx_module *self, cfx_tensor *x) {
+    (void)self;
+    return x;
+}
+
 static void add_placeholders(drawing *b, int n, cfx_tensor *const *given) {
     static const char *const names[] = {"a", "b", "c"};
     b->p.graph = cfx_graph_new();
@@ -22,10 +27,10 @@ static void add_placeholders(drawing *b, int n, cfx_tensor *const *given) {
 }
 
 /* The module of a graph, read by a node of the program. */
-static cfx_value body_of(drawing *d, cfx_graph *g) {
+static cfx_value body_of(drawing *d, cfx_module *root, cfx_graph *g) {
     char name[16];
     snprintf(name, sizeof name, "body%d", d->bodies++);
-    cfx_nn_add(d->p.root, name, cfx_graph_module(NULL, g, NULL));
+    cfx_nn_add(d->p.root, name, cfx_graph_module(root, g, NULL));
     return cfx_node_value(cfx_graph_get_attr(d->p.graph, name));
 }
 
@@ -33,11 +38,12 @@ static cfx_value body_of(drawing *d, cfx_graph *g) {
  * before them the first tensor and one more. */
 static cfx_value add_body(drawing *d, int n, cfx_tensor *const *given, bool counts, int nlike,
                           cfx_tensor *const *like) {
-    drawing b = {.p = {.root = d->p.root, .state = d->p.state}};
+    drawing b = {.p = {.root = cfx_module_new("Body", nothing, "x"), .state = d->p.state},
+                 .wide = d->wide, .depth = d->depth + 1};
     cfx_value results = cfx_tuple_value(0, NULL);
     add_placeholders(&b, n, given);
     for (uint32_t left = 1 + test_draw(4), tries = 24; left > 0 && tries > 0; tries--)
-        left -= draw_plain(&b);
+        left -= d->wide && d->depth < 2 && chance(10) ? draw_control(&b) : draw_plain(&b);
     if (counts && CALL(&b, &cfx_op_add_Tensor, node(&b.values[0]), cfx_int(1)))
         cfx_list_append(cfx_as_list(results), node(&b.values[b.n - 1]));
     for (int i = 0; i < nlike; i++)
@@ -45,7 +51,7 @@ static cfx_value add_body(drawing *d, int n, cfx_tensor *const *given, bool coun
             cfx_list_append(cfx_as_list(results), node(&b.values[b.n - 1]));
     cfx_graph_output(b.p.graph, results);
     d->p.random |= b.p.random;
-    return body_of(d, b.p.graph);
+    return body_of(d, b.p.root, b.p.graph);
 }
 
 /* Values of what a call gives: tensors like these, each with `rows` before its shape; 0: none. */
@@ -85,7 +91,7 @@ static bool add_while(drawing *d, operand x, operand y) {
     add_placeholders(&test, 3, given);
     CALL(&test, &cfx_op_lt_Scalar, node(&test.values[0]), cfx_int(3));
     cfx_graph_output(test.p.graph, node(&test.values[test.n - 1]));
-    cfx_value goes = body_of(d, test.p.graph), body = add_body(d, 3, given, true, 1, &x.fake);
+    cfx_value goes = body_of(d, NULL, test.p.graph), body = add_body(d, 3, given, true, 1, &x.fake);
     cfx_node *call = cfx_graph_call(d->p.graph, "torch.ops.higher_order.while_loop", goes, body,
                                     cfx_tuple(node(&count), start), cfx_tuple(node(&y)));
     return add_results(d, call, 0, 2, given, 0);
@@ -114,7 +120,7 @@ bool draw_control(drawing *d) {
     if (d->n > DRAWN_VALUES - 16)
         return false;
     switch (test_draw(4)) {
-    case 0: return add_while(d, x, y);
+    case 0: return !d->depth && add_while(d, x, y); /* its counter is a buffer */
     case 1: return add_rows(d, x, y, chance(2));
     default: return add_branch(d, x, y);
     }

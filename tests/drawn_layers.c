@@ -116,3 +116,51 @@ bool draw_cache(drawing *d) {
     return CALL(d, draw_written(&cfx_op_add_Tensor), at, cfx_int(1)) && done;
 }
 
+
+static cfx_value gates(drawing *d, int64_t rows, int64_t columns) {
+    const int64_t shape[] = {rows, columns};
+    return node(draw_new_weight(d, CFX_F32, columns ? 2 : 1, shape));
+}
+
+/* One layer of an LSTM or a GRU over the rows of something, or of new numbers. */
+bool draw_recurrent(drawing *d) {
+    operand x = *draw_operand(d, NULL, CFX_F32);
+    if (x.fake->ndim != 3 || x.fake->dtype != CFX_F32 || !x.fake->numel || d->n > DRAWN_VALUES - 16)
+        x = *draw_new_weight(d, CFX_F32, 3, (int64_t[]){1 + test_draw(4), 1 + test_draw(2), 3});
+    const bool lstm = chance(2), first = chance(2);
+    const int64_t in = x.fake->shape[2], out = 1 + test_draw(9), all = out * (lstm ? 4 : 3);
+    const int64_t state[] = {1, x.fake->shape[first ? 0 : 1], out};
+    cfx_value h = node(draw_new_weight(d, CFX_F32, 3, state));
+    cfx_value c = node(draw_new_weight(d, CFX_F32, 3, state));
+    cfx_value params = cfx_list(gates(d, all, in), gates(d, all, out), gates(d, all, 0),
+                                gates(d, all, 0));
+    return lstm ? CALL(d, &cfx_op_lstm_input, node(&x), cfx_list(h, c), params, cfx_bool(true),
+                       cfx_int(1), cfx_float(0), cfx_bool(false), cfx_bool(false), cfx_bool(first))
+                : CALL(d, &cfx_op_gru_input, node(&x), h, params, cfx_bool(true), cfx_int(1),
+                       cfx_float(0), cfx_bool(false), cfx_bool(false), cfx_bool(first));
+}
+
+/* Fakes have no data to count, so that what becomes of the rows is said here. */
+bool draw_counted(drawing *d) {
+    operand x = *draw_operand(d, NULL, CFX_DTYPE_COUNT);
+    if (d->depth || !x.fake->ndim || d->n > DRAWN_VALUES - 16)
+        return false;
+    cfx_graph *g = d->p.graph;
+    if (chance(2)) {
+        cfx_node *where = cfx_graph_call(g, "torch.ops.aten.nonzero.default", node(&x));
+        cfx_node *all = cfx_graph_call(g, "torch.ops.aten.sum.dim_IntList", where, cfx_list(0));
+        const int64_t dims = x.fake->ndim;
+        draw_value(d, all, cfx_tensor_value(cfx_tensor_fake(CFX_I64, 1, &dims, NULL)));
+        return cfx_ok();
+    }
+    operand mask = *draw_operand(d, x.fake, CFX_BOOL);
+    if (mask.fake->dtype != CFX_BOOL || !cfx__tensor_same_shape(mask.fake, x.fake))
+        return false;
+    cfx_node *some = cfx_graph_call(g, "torch.ops.aten.masked_select.default", node(&x),
+                                    node(&mask));
+    cfx_node *all = cfx_graph_call(g, "torch.ops.aten.sum.default", some);
+    const bool whole = !cfx__dtype_is_float(x.fake->dtype) && !cfx__dtype_is_complex(x.fake->dtype);
+    const cfx_dtype dtype = whole ? CFX_I64 : (cfx_dtype)x.fake->dtype;
+    draw_value(d, all, cfx_tensor_value(cfx_tensor_fake(dtype, 0, NULL, NULL)));
+    return cfx_ok();
+}

@@ -9,8 +9,20 @@
 
 #include "dispatch/dispatch.h"
 
+/* Lying as it does, also where there are gaps or elements share memory. */
+static cfx_tensor *copy_of(cfx_tensor *t) {
+    int64_t reach = 1;
+    if (!t->numel || cfx__tensor_is_dense(t))
+        return cfx_clone(t);
+    for (int i = 0; i < t->ndim; i++)
+        reach += (t->shape[i] - 1) * t->stride[i];
+    cfx_tensor *line = cfx_clone(cfx_as_strided(t, cfx_list(reach), cfx_list(1), t->offset));
+    return cfx_as_strided(line, cfx_ints_value(t->ndim, t->shape),
+                          cfx_ints_value(t->ndim, t->stride), 0);
+}
+
 cfx_value eager_copy(cfx_value v) {
-    return v.tag == CFX_TAG_TENSOR ? cfx_tensor_value(cfx_clone(v)) : v;
+    return v.tag == CFX_TAG_TENSOR ? cfx_tensor_value(copy_of(cfx_as_tensor(v))) : v;
 }
 
 cfx_value eager_copies(cfx_value list) {
@@ -49,6 +61,7 @@ outcome eager_outcome(cfx_value result, cfx_value inputs, const cfx_dict *state)
 /* A run that goes on: what the program reads, and how its numbers are disturbed. */
 typedef struct {
     const random_program *p;
+    cfx_module *root; /* of the graph that is run */
     cfx_dict *state;
     uint64_t noise;
     cfx_node *refused;
@@ -137,7 +150,11 @@ static cfx_value joined(cfx_value a, cfx_value b) {
 }
 
 static cfx_value run_body(eager *e, cfx_value body, cfx_value inputs) {
-    return run_graph(e, cfx_as_module(body)->graph, inputs);
+    cfx_module *outer = e->root;
+    e->root = cfx_as_module(body);
+    cfx_value v = run_graph(e, e->root->graph, inputs);
+    e->root = outer;
+    return v;
 }
 
 static cfx_value run_while(eager *e, const cfx_value *a) {
@@ -181,7 +198,7 @@ static cfx_value run_higher(eager *e, const char *name, cfx_value args) {
 static cfx_value run_node(eager *e, cfx_node *n, const cfx_dict *values) {
     if (n->op == CFX_GET_ATTR) {
         const cfx_value *own = cfx_dict_find(e->state, cfx_string_value(n->target.name));
-        return own ? *own : cfx_module_attr(e->p->root, n->target.name);
+        return own ? *own : cfx_module_attr(e->root, n->target.name);
     }
     cfx_value args = filled(values, n->args);
     if (cfx_node_is_getitem(n))
@@ -213,7 +230,7 @@ static cfx_value run_graph(eager *e, cfx_graph *g, cfx_value inputs) {
 }
 
 outcome eager_run(const random_program *p, uint64_t noise) {
-    eager e = {.p = p, .state = cfx_dict_new(), .noise = noise};
+    eager e = {.p = p, .root = p->root, .state = cfx_dict_new(), .noise = noise};
     cfx_value inputs = eager_copies(p->inputs);
     for (int64_t i = 0; i < p->state->len; i++)
         cfx_dict_put(e.state, p->state->entries[i].key, eager_copy(p->state->entries[i].value));

@@ -7,7 +7,12 @@
 #include "paths.h"
 #include "test.h"
 
-enum { EVERY = 400, SAMPLES = 100 };
+/* How many of the first looks, and of the others: CFX_SAMPLES of both where that is set, for
+ * valgrind. */
+static long samples(long usual) {
+    const char *few = getenv("CFX_SAMPLES");
+    return few ? strtol(few, NULL, 10) + 1 : usual;
+}
 
 static const char *walk(const path *p) {
     const char *text = p->go(p->file);
@@ -40,11 +45,12 @@ static void loop(const path *p) {
     const char *wanted = walk(p);
     if (!CHECK_OK())
         return;
-    long total = EVERY;
+    const long every = samples(400);
+    long total = every;
     while (late_at(p, total, wanted))
         total += total / 3;
-    long step = getenv("CFX_THOROUGH") ? 1 : total / SAMPLES + 1;
-    for (long n = 1; late_at(p, n, wanted); n += n < EVERY ? 1 : step)
+    long step = getenv("CFX_THOROUGH") ? 1 : total / samples(100) + 1;
+    for (long n = 1; late_at(p, n, wanted); n += n < every ? 1 : step)
         continue;
     CHECK_STR(walk(p), wanted);
     CHECK_OK();

@@ -56,6 +56,8 @@ static const char *run(const char *folder, const cfx_executor *x) {
 static const char *plan(const char *folder) { return run(folder, &cfx_planner); }
 static const char *interpret(const char *folder) { return run(folder, &cfx_interpreter); }
 
+const char *paths_instead(const path *p) { return p->go == plan ? interpret(p->file) : NULL; }
+
 /* ---- changes --------------------------------------------------------------------------------- */
 
 static const char *decompose(const char *folder) {

@@ -11,6 +11,8 @@ typedef struct path {
 
 extern const path paths[]; /* up to one without a name */
 
+/* What a path may give where a plan gets no memory; NULL: what it gives. */
+const char *paths_instead(const path *p);
 /* Where what paths save goes: to be set before memory runs out. */
 void paths_begin(void);
 

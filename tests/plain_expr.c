@@ -41,7 +41,7 @@ static const struct {
 } functions[] = {
     {"vexp", exp, NULL},     {"exp", exp, NULL},       {"vlog", log, NULL},
     {"log", log, NULL},      {"vsigmoid", sigmoid, NULL}, {"sqrt", sqrt, NULL},
-    {"fabs", fabs, NULL},    {"erf", erf, NULL},       {"erfc", erfc, NULL},
+    {"fabs", fabs, NULL},    {"verf", erf, NULL},      {"erfc", erfc, NULL},
     {"tanh", tanh, NULL},    {"sin", sin, NULL},       {"cos", cos, NULL},
     {"tan", tan, NULL},      {"asin", asin, NULL},     {"acos", acos, NULL},
     {"atan", atan, NULL},    {"sinh", sinh, NULL},     {"cosh", cosh, NULL},

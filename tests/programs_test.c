@@ -7,7 +7,10 @@
 TEST(random_programs_that_once_differed_agree) {
     static const uint64_t seeds[] = {1000857, 1001084, 1004699, 1005953, 1007013, 1011365,
                                      1011853, 1016368, 1021396, 1035961, 1038713, 1046060,
-                                     30616185, 30617961, 31602388};
+                                     30616185, 30617961, 31602388, 60038699,
+                                     100000069, 100000170, 100000386, 100000444, 100001104,
+                                     100002494, 100144243, 102002104,
+                                     111001438};
     program_counts c = {0};
     for (int i = 0; i < (int)(sizeof seeds / sizeof *seeds); i++) {
         program_finding f = programs_check(seeds[i], &c);
@@ -25,4 +28,14 @@ TEST(random_programs_compute_the_same_in_every_way) {
             test_fail(CFX_HERE, "seed %d: %s", (int)seed, f.text);
     }
     CHECK(c.ran > 300 && c.exported > 300);
+}
+
+TEST(wide_random_programs_compute_the_same_in_every_way) {
+    program_counts c = {0};
+    for (uint64_t seed = PROGRAMS_WIDE; seed < PROGRAMS_WIDE + 400; seed++) {
+        program_finding f = programs_check(seed, &c);
+        if (f.any)
+            test_fail(CFX_HERE, "seed %d: %s", (int)seed, f.text);
+    }
+    CHECK(c.ran > 300 && c.exported > 300 && c.resized > 50);
 }

@@ -1,0 +1,321 @@
+/* The oracle for random programs: see programs.h. One program is run eagerly, call by call; then as
+ * an exported program by the interpreter, by plans, after each change, out of each kind of file, in
+ * pieces, with its state elsewhere, at other sizes. All agree. Start at programs_check. */
+#include "agree.h"
+#include "drawing.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void hear_nothing(const char *line, void *user) { (void)line, (void)user; }
+
+/* A graph, and those of the branches below a module. */
+static const char *graphs_text(const cfx_graph *g, const cfx_module *root) {
+    cfx__text out = {0};
+    cfx__text_printf(&out, "%s", cfx_graph_str(g));
+    cfx_each_node((cfx_graph *)(uintptr_t)g, n) {
+        const cfx_module *m = n->op == CFX_GET_ATTR ? cfx_module_find(root, n->target.name) : NULL;
+        if (m && m->graph)
+            cfx__text_printf(&out, "\n%s: %s", n->target.name, graphs_text(m->graph, m));
+    }
+    return cfx__text_take(&out);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* The program out of a file of a kind, ".pt2"; NULL or bad, with an error. */
+static cfx_program *reopened(cfx_program *p, const char *kind) {
+    const char *folder = getenv("TMPDIR");
+    char path[256], beside[300];
+    snprintf(path, sizeof path, "%s/cfx_program_%d%s", folder ? folder : "/tmp", (int)getpid(),
+             kind);
+    snprintf(beside, sizeof beside, "%.*s.safetensors", (int)(strlen(path) - strlen(kind)), path);
+    cfx_program *again = cfx_save(p, path) ? cfx_open(path) : NULL;
+    unlink(path);
+    unlink(beside);
+    return again;
+}
+
+/* Tensors lie in a .safetensors file, which has no complex numbers. */
+static void check_text(subject *s, cfx_program *p) {
+    cfx_program *other = reopened(p, ".fx");
+    if (cfx_ok() || !strstr(cfx_error_last()->message, "the format lacks its dtype"))
+        agree_changed(s, other, "as a text");
+    cfx_error_clear();
+}
+
+/* Whether it chooses among equals, for which ONNX has a rule and PyTorch has none. */
+static bool has_ties(const cfx_program *p) {
+    return strstr(graphs_text(p->module->graph, p->module), "topk") != NULL;
+}
+
+/* Results alone: what an ONNX model writes to is not the caller's. Much has no form there. */
+static void check_onnx(subject *s, cfx_program *p) {
+    cfx_program *other = s->first.ran && !has_ties(p) ? reopened(p, ".onnx") : NULL;
+    if (!other || !cfx_ok() || cfx_failed(other)) {
+        cfx_error_clear();
+        return;
+    }
+    outcome o = agree_run(other, s->drawn, cfx_dict_new(), &cfx_interpreter, NULL, 0);
+    const int64_t own = s->first.leaves->len - s->drawn->state->len -
+                        cfx_as_list(s->drawn->inputs)->len;
+    cfx_list *leaves = cfx_as_list(cfx_list_value(o.ran ? own : 0, o.leaves->items));
+    for (int64_t i = own; i < s->first.leaves->len; i++)
+        cfx_list_append(leaves, s->first.leaves->items[i]);
+    o.leaves = leaves;
+    agree_on(s, &o, "as an ONNX model");
+    s->last = s->found.any ? other : s->last;
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+/* As two or three programs, each run on what the one before it gives. */
+static void check_stages(subject *s, cfx_program *p, const cfx_dict *held) {
+    cfx_stages *cut = cfx_program_stages(p, (cfx_stage_options){.n = 2 + (int)test_draw(2)});
+    if (!cfx_ok() || cfx_failed(cut)) { /* there are not so many places */
+        cfx_error_clear();
+        return;
+    }
+    cfx_value inputs = eager_copies(s->drawn->inputs), v = inputs;
+    agree_restore(p, held);
+    for (int i = 0; i < cut->n && cfx_ok(); i++)
+        v = cfx_program_run_with(CFX_HERE, cut->stages[i].program,
+                                 chance(2) ? &cfx_planner : &cfx_interpreter, NULL, eager_args(v));
+    outcome o = eager_outcome(v, inputs, cfx_ok() ? agree_state(p, s->drawn, held) : NULL);
+    agree_on(s, &o, "in stages");
+}
+
+/* ---- state ----------------------------------------------------------------------------------- */
+
+static cfx_dict *session_state(cfx_session *session, const cfx_program *p,
+                               const random_program *drawn, const cfx_dict *held) {
+    cfx_dict *state = agree_state(p, drawn, held);
+    for (int64_t i = 0; i < state->len; i++) {
+        const cfx_value *own = cfx_dict_find(p->state, state->entries[i].key);
+        cfx_tensor *t = own && own->tag == CFX_TAG_TENSOR ? cfx_as_tensor(*own) : NULL;
+        if (t && cfx_session_tensor(session, t) != t)
+            cfx_dict_put(state, state->entries[i].key,
+                         cfx_tensor_value(cfx_session_tensor(session, t)));
+    }
+    return state;
+}
+
+/* Twice, with what was written forgotten in between; the program's own state stays as it is. */
+static void check_session(subject *s, cfx_program *p, const cfx_dict *held) {
+    cfx_session *session = cfx_session_new();
+    for (int turn = 0; turn < 2; turn++) {
+        cfx_value inputs = eager_copies(s->drawn->inputs);
+        agree_restore(p, held);
+        cfx_manual_seed(7);
+        cfx_value v = cfx_session_run_from(CFX_HERE, session, p, eager_args(inputs));
+        cfx_dict *state = cfx_ok() ? session_state(session, p, s->drawn, held) : NULL;
+        outcome o = eager_outcome(v, inputs, state);
+        agree_on(s, &o, turn ? "in a session that was reset" : "in a session");
+        for (int64_t i = 0; o.ran && i < held->len && cfx_ok(); i++) {
+            const cfx_value *own = cfx_dict_find(p->state, held->entries[i].key);
+            if (own && !cfx_is_true(cfx_all(cfx_isclose(*own, held->entries[i].value, 0, 0, true))))
+                agree_found(s, "in a session: the program's %s is written",
+                            cfx_str(held->entries[i].key));
+        }
+        cfx_session_reset(session);
+    }
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+/* Inputs of other sizes: where two were alike they still are, unless `apart`. None becomes 0 or 1,
+ * at which programs may fail that are made for more, as PyTorch's do. */
+static cfx_value resized(const random_program *p, bool apart) {
+    int64_t now[512] = {0};
+    cfx_value out = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < cfx_as_list(p->inputs)->len; i++) {
+        const cfx_tensor *t = cfx_tensor_at(p->inputs, i);
+        int64_t shape[CFX_MAX_DIMS];
+        if (!cfx__tensor_is_contiguous(t)) { /* programs are made for how it lies */
+            cfx_list_append(cfx_as_list(out), cfx_as_list(p->inputs)->items[i]);
+            continue;
+        }
+        for (int k = 0; k < t->ndim; k++) {
+            const int64_t was = t->shape[k];
+            if (!now[was])
+                now[was] = chance(3) ? was : 2 + test_draw(8);
+            shape[k] = was < 2 ? was : apart && chance(3) ? 2 + test_draw(8) : now[was];
+        }
+        cfx_tensor *other = draw_tensor((cfx_dtype)t->dtype, t->ndim, shape);
+        cfx_list_append(cfx_as_list(out), cfx_tensor_value(other));
+    }
+    return out;
+}
+
+/* What a program says of inputs that it does not take. */
+static bool refuses_inputs(const char *why) {
+    return strstr(why, "Expected input") || strstr(why, "Guard failed");
+}
+
+/* Decomposed for all sizes; where no expression is found for what varies, that is told. */
+static void check_apart(subject *s, cfx_program *p) {
+    cfx_program *core = cfx_decompose(p, CFX_NONE);
+    const char *why = cfx_ok() ? "" : cfx_error_last()->message;
+    if (!strstr(why, "no expression was found") && !strstr(why, "cannot be taken apart"))
+        agree_changed(s, core, "at other sizes, decomposed");
+    else
+        s->counts->fixed++;
+    cfx_error_clear();
+}
+
+/* One program for all sizes: at others it does what eager does there, or says of its inputs that it
+ * does not take them. */
+static void check_sizes(subject *s, cfx_module *gm) {
+    cfx_value sizes = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < cfx_as_list(s->drawn->inputs)->len; i++) {
+        cfx_value each = cfx_list_value(0, NULL);
+        for (int k = 0; k < cfx_tensor_at(s->drawn->inputs, i)->ndim; k++)
+            cfx_list_append(cfx_as_list(each), cfx_string_value("Dim.AUTO"));
+        cfx_list_append(cfx_as_list(sizes), each);
+    }
+    cfx_value example = agree_tuple(eager_copies(s->drawn->inputs));
+    cfx_program *p = cfx_export(gm, example, CFX_NONE, sizes, .probe_ms = 10);
+    const cfx_dict *held = cfx_ok() && !cfx_failed(p) ? agree_held(p, s->drawn) : NULL;
+    if (held)
+        agree_changed(s, p, "with sizes that vary");
+    else /* equal sizes that only a branch asks for, say, are not found */
+        s->counts->fixed++;
+    cfx_error_clear();
+    for (int turn = 0; turn < 3 && !s->found.any && held; turn++) {
+        random_program other = *s->drawn;
+        other.inputs = resized(s->drawn, chance(2));
+        subject t = {.drawn = &other, .counts = s->counts, .first = eager_run(&other, 0)};
+        agree_restore(p, held);
+        outcome o = agree_run(p, &other, held, &cfx_interpreter, NULL, 0);
+        if (!o.ran && refuses_inputs(o.why))
+            continue;
+        s->counts->resized++;
+        agree_restore(p, held);
+        agree_all(&t, p, "at other sizes");
+        agree_restore(p, held);
+        if (t.found.any || agree_may_run(&t.first))
+            ;
+        else if (chance(2))
+            agree_changed(&t, reopened(p, ".pt2"), "at other sizes, saved and opened");
+        else if (!agree_may_run_decomposed(&t.first))
+            check_apart(&t, p);
+        s->found = t.found;
+        s->last = t.found.any ? p : s->last;
+    }
+    cfx_error_clear();
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+/* A pass that keeps what is computed; NULL where the one drawn does not. */
+static const cfx_pass *any_pass(void) {
+    const cfx_pass *p = cfx_pass_number((int)test_draw(64));
+    return p && p->promise != CFX_PASS_LOWERED && strncmp(p->name, "check_", 6) &&
+                   strcmp(p->name, "specialize")
+               ? p
+               : NULL;
+}
+
+static void check_pass(subject *s, cfx_program *p) {
+    char name[96];
+    cfx_program *other = cfx_program_copy(p);
+    const cfx_pass *pass = any_pass();
+    snprintf(name, sizeof name, "after pass %s", pass ? pass->name : "none");
+    if (pass && cfx_pass_apply(pass, other, NULL) >= 0)
+        agree_changed(s, other, name);
+    cfx_error_clear();
+}
+
+/* The changes of a program, one after the other, each of the program as it was exported; of the
+ * dearer ones some. */
+static void check_changes(subject *s, cfx_program *p, cfx_module *gm, const cfx_dict *held) {
+    for (int way = 0; way < 10 && !s->found.any; way++) {
+        const bool some = chance(3);
+        agree_restore(p, held);
+        switch (way) {
+        case 0:
+            if (!agree_may_run_decomposed(&s->first))
+                agree_changed(s, cfx_decompose(p, CFX_NONE), "decomposed");
+            break;
+        case 1: check_pass(s, p); break;
+        case 2: agree_changed(s, cfx_optimize(p), "optimised"); break;
+        case 3: agree_changed(s, reopened(p, ".pt2"), "saved and opened"); break;
+        case 4:
+            if (s->first.ran)
+                agree_quantized(s, p);
+            break;
+        case 5:
+            if (some)
+                check_text(s, p);
+            break;
+        case 6:
+            if (some)
+                check_onnx(s, p);
+            break;
+        case 7:
+            if (some)
+                check_stages(s, p, held);
+            break;
+        case 8:
+            if (some)
+                check_session(s, p, held);
+            break;
+        default:
+            if (some)
+                check_sizes(s, gm);
+        }
+    }
+}
+
+static void check_exported(subject *s, cfx_program *p, cfx_module *gm) {
+    const cfx_dict *held = agree_held(p, s->drawn);
+    s->counts->exported++;
+    agree_all(s, p, "the program");
+    if (!s->drawn->random && !s->found.any && !agree_may_run(&s->first))
+        check_changes(s, p, gm, held);
+}
+
+/* "f32[2, 3] by [3, 1]; i64[] by []" */
+static const char *inputs_text(const random_program *p) {
+    cfx__text out = {0};
+    for (int64_t i = 0; i < cfx_as_list(p->inputs)->len; i++) {
+        const cfx_tensor *t = cfx_tensor_at(p->inputs, i);
+        cfx__text_printf(&out, "%s%s%s by %s", i ? "; " : "",
+                         cfx_dtype_name((cfx_dtype)t->dtype),
+                         cfx_repr(cfx_ints_value(t->ndim, t->shape)),
+                         cfx_repr(cfx_ints_value(t->ndim, t->stride)));
+    }
+    return cfx__text_take(&out);
+}
+
+program_finding programs_check(uint64_t seed, program_counts *counts) {
+    subject s = {.counts = counts};
+    size_t mark = cfx_scope_open();
+    random_program drawn = programs_draw(seed);
+    s.drawn = &drawn;
+    cfx_set_log(hear_nothing, NULL);
+    s.first = eager_run(&drawn, 0);
+    counts->drawn++;
+    s.first.ran ? counts->ran++ : counts->refused++;
+    cfx_module *gm = cfx_graph_module(drawn.root, drawn.graph, NULL);
+    cfx_program *p = cfx_export(gm, agree_tuple(eager_copies(drawn.inputs)), CFX_NONE, CFX_NONE);
+    const bool exported = cfx_ok() && !cfx_failed(p);
+    if (exported)
+        check_exported(&s, p, gm);
+    else if (s.first.ran && !strstr(cfx_error_last()->message, "memory location"))
+        agree_found(&s, "export refuses: %s", cfx_error_last()->message);
+    cfx_error_clear();
+    if (s.found.any) {
+        const size_t len = strlen(s.found.text);
+        snprintf(s.found.text + len, sizeof s.found.text - len, "\non %s\nof %s%s%s",
+                 inputs_text(&drawn),
+                 exported ? graphs_text(p->module->graph, p->module)
+                          : graphs_text(drawn.graph, drawn.root),
+                 s.last ? "\nas " : "",
+                 s.last ? graphs_text(s.last->module->graph, s.last->module) : "");
+    }
+    cfx_set_log(NULL, NULL);
+    cfx_scope_close(mark);
+    return s.found;
+}
