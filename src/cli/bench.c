@@ -13,8 +13,8 @@
 #include "../run/run.h"
 
 static const char help[] =
-    "usage: cfx bench MODEL [--inputs F] [--threads N] [--runs N] [--each]\n"
-    "                 [--callers N]\n"
+    "usage: cfx bench MODEL [--inputs F] [--device D] [--threads N] [--runs N]\n"
+    "                 [--each] [--callers N]\n"
     "\n"
     "Runs a program often and prints the first, the best and the median time, the kernels that\n"
     "took it, and how much they reach of what a product reaches here. Without --inputs,\n"
@@ -24,6 +24,7 @@ static const char help[] =
     "  --image HOW      how pictures become tensors, as for cfx run\n"
     "  --threads N      threads for one operator; all cores otherwise\n"
     "  --precision P    what products are computed of: f32, bf16 or f16; sums are f32 always\n"
+    "  --device D       where it runs: cpu, cuda or cuda:N\n"
     "  --runs N         how often; 20 otherwise\n"
     "  --each           prints every run, the first included, in order\n"
     "  --callers N      in N threads that call the same program at once, each with --threads\n"
@@ -242,6 +243,16 @@ static void print_each(double first, const double *ms, int n) {
     cli_answer("each_ms", all);
 }
 
+static cfx_value on_card(cfx_value list, const char *device) {
+    cfx_value out = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < cfx_as_list(list)->len; i++) {
+        const cfx_value v = cfx_as_list(list)->items[i];
+        cfx_list_append(cfx_as_list(out),
+                        v.tag == CFX_TAG_TENSOR ? cfx_tensor_value(cfx_to(v, device)) : v);
+    }
+    return out;
+}
+
 static int bench(const char *model, const char *file, int runs, int callers, bool each,
                  const cfx_executor *executor) {
     cfx_program *p = cfx_open(model);
@@ -249,6 +260,10 @@ static int bench(const char *model, const char *file, int runs, int callers, boo
     cfx_value flat = cfx_list_value(0, NULL);
     cfx_set_grad_mode(CFX_INFERENCE);
     if (!cfx_ok() || !cli_make_inputs(p, given, cfx_as_list(flat)))
+        return cli_trouble();
+    if (executor && !strncmp(executor->name, "cuda", 4)) /* they lie where the program runs */
+        flat = on_card(flat, executor->name);
+    if (!cfx_ok())
         return cli_trouble();
     cfx_args args = {(int)cfx_as_list(flat)->len, cfx_as_list(flat)->items, NULL};
     const int n = callers ? callers : 1;
@@ -289,7 +304,7 @@ static int run(int argc, char **argv) {
     while (cli_more(&w))
         if (!cli_tensors(&w, "--inputs", &inputs) && !cli_image(&w) &&
             !cli_number(&w, "--threads", &threads) &&
-            !cli_number(&w, "--runs", &runs) && !cli_precision(&w) &&
+            !cli_number(&w, "--runs", &runs) && !cli_precision(&w) && !cli_device(&w) &&
             !cli_number(&w, "--busy", &busy) && !cli_number(&w, "--callers", &callers) &&
             !cli_flag(&w, "--reference", &reference) && !cli_flag(&w, "--each", &each))
             cli_rest(&w, &model);
@@ -299,7 +314,8 @@ static int run(int argc, char **argv) {
         return cli_usage(&cli_bench, "which MODEL?");
     if (threads)
         cfx_set_num_threads(threads);
-    const cfx_executor *executor = reference ? &cfx_interpreter : NULL;
+    const cfx_executor *executor = cfx_set_executor(NULL); /* of --device */
+    executor = reference ? &cfx_interpreter : executor;
     cfx_set_executor(executor);
     start_busy(busy);
     return bench(model, inputs, runs, callers, each, executor);

@@ -48,11 +48,13 @@ static cfx_value read_set(const cfx_program *p, const char *dir, bool inputs) {
     return out;
 }
 
-/* The largest part of what is allowed that two numbers differ by. */
-static double excess(double got, double want) {
+/* The largest part of what is allowed that two numbers differ by: a thousandth, or two steps of
+ * numbers of 16 bits. */
+static double excess(double got, double want, cfx_dtype d) {
+    const double share = d == CFX_BF16 ? 0x1p-6 : d == CFX_F16 ? 0x1p-9 : 1e-3;
     if (got == want || (isnan(got) && isnan(want)))
         return 0;
-    return isfinite(got) && isfinite(want) ? fabs(got - want) / (1e-3 * fabs(want) + 1e-6)
+    return isfinite(got) && isfinite(want) ? fabs(got - want) / (share * fabs(want) + 1e-6)
                                            : INFINITY;
 }
 
@@ -68,7 +70,7 @@ static const char *tensors_differ(cfx_tensor *got, cfx_tensor *want) {
     const cfx_tensor *w = cfx__tensor_contiguous_as(want, wide);
     for (int64_t i = 0; i < want->numel * (complex ? 2 : 1); i++) {
         double a = ((const double *)g->data)[i], b = ((const double *)w->data)[i];
-        if (!(excess(a, b) <= 1))
+        if (!(excess(a, b, (cfx_dtype)want->dtype) <= 1))
             return cfx__text_format("element %lld is %.9g, not %.9g", (long long)i, a, b);
     }
     return NULL;

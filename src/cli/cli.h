@@ -61,6 +61,10 @@ bool cli_value(cli_words *w, const char *name, const char **value);
 bool cli_number(cli_words *w, const char *name, int *number); /* from 1 on */
 /* --precision f32|bf16|f16, which is set at once. */
 bool cli_precision(cli_words *w);
+/* --device cpu|cuda[:N], whose executor is chosen at once. */
+bool cli_device(cli_words *w);
+/* What runs on a device: NULL for the CPU. False, told, where there is no such. */
+bool cli_executor_of(cli_words *w, const char *name, const cfx_executor **x);
 /* Takes the word as the argument that is no option; a mistake when there is one already. */
 void cli_rest(cli_words *w, const char **argument);
 

@@ -8,7 +8,8 @@
 #include "../graph/graph.h"
 
 static const char help[] =
-    "usage: cfx compare A B [--inputs F] [--bisect] [--as table|json] [-o F.html]\n"
+    "usage: cfx compare A B [--inputs F] [--device A,B] [--bisect] [--as table|json]\n"
+    "                   [-o F.html]\n"
     "\n"
     "Compares two programs: before and after a pass, decomposed, quantized, of another dtype, two\n"
     "versions of a model. Nodes are paired by where they come from, by name, and by what they are\n"
@@ -18,6 +19,7 @@ static const char help[] =
     "                   largest error, the signal above it in dB, and what each node of B makes\n"
     "                   of A's values, which is where a difference starts\n"
     "  --image HOW      how pictures become tensors, as for cfx run\n"
+    "  --device A,B     where each of the two runs: cpu, cuda or cuda:N\n"
     "  --bisect         finds the node that makes the results differ by running B with more and\n"
     "                   more of A's values in the place of its own\n"
     "  --as json        all of it, with columns for 'cfx draw B --with'\n"
@@ -310,12 +312,22 @@ static int finish(const cli_comparison *c, const options *o) {
     return cfx_ok() ? is_same(c) ? CLI_DONE : CLI_DIFFERS : cli_trouble();
 }
 
+/* "cpu,cuda": where each of the two runs; one device is for both. */
+static bool find_devices(cli_words *w, const char *device, cli_comparison *c) {
+    const char *comma = strchr(device, ',');
+    const char *first =
+        comma ? cfx__text_format("%.*s", (int)(comma - device), device) : device;
+    return cli_executor_of(w, first, &c->on[0]) &&
+           cli_executor_of(w, comma ? comma + 1 : device, &c->on[1]);
+}
+
 static int run(int argc, char **argv) {
     options o = {0};
+    const char *device = NULL;
     cli_words w = {argc, argv, .command = &cli_compare};
     while (cli_more(&w))
         if (!cli_tensors(&w, "--inputs", &o.inputs) && !cli_image(&w) &&
-            !cli_value(&w, "--as", &o.form) &&
+            !cli_value(&w, "--as", &o.form) && !cli_value(&w, "--device", &device) &&
             !cli_value(&w, "-o", &o.page) && !cli_flag(&w, "--bisect", &o.bisect))
             cli_rest(&w, o.a ? &o.b : &o.a);
     if (w.wrong)
@@ -333,6 +345,8 @@ static int run(int argc, char **argv) {
         return cli_usage(&cli_compare, "--bisect needs two programs and --inputs");
     cfx_set_grad_mode(CFX_INFERENCE);
     cli_comparison c = {.path_a = o.a, .path_b = o.b, .first = -1, .made = -1};
+    if (device && !find_devices(&w, device, &c))
+        return CLI_TROUBLE;
     int code = compare(&c, &o) ? finish(&c, &o) : cli_trouble();
     cfx__free(c.rows);
     return code;

@@ -23,6 +23,7 @@ typedef struct cli_row {
 typedef struct cli_comparison {
     const char *path_a, *path_b;
     cfx_program *a, *b;
+    const cfx_executor *on[2]; /* what runs each; NULL: the interpreter, node by node */
     cfx_pairs *pairs;   /* NULL: b is compared with tensors of a file */
     bool ran;           /* rows have errors */
     int n;

@@ -92,13 +92,24 @@ static void tell(runner *r, const cfx_node *n) {
     cli_progress(n->name, r->done, r->all);
 }
 
-static cfx_value keep_value(cfx_interp *it, cfx_node *n) {
-    runner *r = it->user;
+static void keep(runner *r, const cfx_node *n, cfx_value v) {
     tell(r, n);
-    cfx_value v = cfx_interp_run_node(it, n);
     if (cfx_ok() && cfx_pairs_other(r->c->pairs, n))
-        CFX_SCOPE r->values[cfx__node_of(n)->id] = cfx_value_keep(cli_copy_of(v));
+        CFX_SCOPE {
+            cfx_value_drop(r->values[cfx__node_of(n)->id]);
+            r->values[cfx__node_of(n)->id] = cfx_value_keep(cli_copy_of(v));
+        }
+}
+
+static cfx_value keep_value(cfx_interp *it, cfx_node *n) {
+    cfx_value v = cfx_interp_run_node(it, n);
+    keep(it->user, n, v);
     return v;
+}
+
+static cfx_value keep_seen(cfx_watcher *w, cfx_node *n, cfx_value v) {
+    keep(w->user, n, v);
+    return cfx_none();
 }
 
 static cfx_value wanted(const runner *r, const cli_row *row) {
@@ -118,10 +129,9 @@ static bool has_meaning(const cfx_node *n) {
     return !op || !cfx__text_glob("*empty*", cfx__op_info_of(op)->schema->name);
 }
 
-static cfx_value compare_value(cfx_interp *it, cfx_node *n) {
-    runner *r = it->user;
+/* Holds a value of b against a's; what b goes on with. */
+static cfx_value compared(runner *r, const cfx_node *n, cfx_value v) {
     tell(r, n);
-    cfx_value v = cfx_interp_run_node(it, n);
     int k = r->row[cfx__node_of(n)->id];
     if (!cfx_ok() || k < 0)
         return v;
@@ -130,6 +140,29 @@ static cfx_value compare_value(cfx_interp *it, cfx_node *n) {
     if (has_meaning(n))
         cli_add_error(r->local ? &row->here : &row->all, v, want);
     return r->local && takes_values(n) ? in_place_of(v, want) : v;
+}
+
+static cfx_value compare_value(cfx_interp *it, cfx_node *n) {
+    return compared(it->user, n, cfx_interp_run_node(it, n));
+}
+
+static cfx_value compare_seen(cfx_watcher *w, cfx_node *n, cfx_value v) {
+    cfx_value other = compared(w->user, n, v);
+    bool same = other.tag == v.tag && v.tag == CFX_TAG_TENSOR &&
+                cfx_as_tensor(other) == cfx_as_tensor(v);
+    return same || v.tag != CFX_TAG_TENSOR ? cfx_none() : other;
+}
+
+/* A run of one of the two, by the interpreter or on a card. */
+static cfx_value run_side(runner *r, int side, cfx_value inputs) {
+    const cfx_executor *x = r->c->on[side];
+    cfx_program *p = side ? r->c->b : r->c->a;
+    if (!x)
+        return cli_compare_run(
+            p, inputs, (cfx_interp){.run_node = side ? compare_value : keep_value, .user = r});
+    cfx_watcher w = {.see = side ? compare_seen : keep_seen, .user = r};
+    cfx_manual_seed(0);
+    return cfx__program_execute((cfx_site){0}, p, x, &w, cli_copy_of(inputs));
 }
 
 /* ---- bisection ------------------------------------------------------------------------------- */
@@ -227,13 +260,13 @@ bool cli_compare_runs(cli_comparison *c, const char *inputs, bool with_bisect) {
     runner r = {.c = c, .values = cfx__alloc0(made * sizeof *r.values)};
     number_rows(&r);
     r.all = cfx_graph_len(c->a->module->graph) + 2 * cfx_graph_len(c->b->module->graph);
-    cfx_value want = cli_compare_run(c->a, in_a, (cfx_interp){.run_node = keep_value, .user = &r});
+    cfx_value want = run_side(&r, 0, in_a);
     for (int k = 0; k < 2 && cfx_ok(); k++) {
         r.local = k;
-        cli_compare_run(c->b, in_b, (cfx_interp){.run_node = compare_value, .user = &r});
+        run_side(&r, 1, in_b);
     }
     c->ran = cfx_ok();
-    if (cfx_ok())
+    if (cfx_ok() && !c->on[0] && !c->on[1])
         cli_compare_inside(c, in_a, in_b);
     if (with_bisect && cfx_ok())
         bisect(&r, in_b, want);

@@ -168,14 +168,14 @@ static cfx_tensor *multiply(cfx_tensor *x) { return cfx_mm(x, x); }
 static cfx_tensor *copy(cfx_tensor *x) { return cfx_neg_(x); }
 
 /* A product of matrices, and a pass over more memory than the caches have. */
-static cli_machine measure(void) {
+static cli_machine measure(cli_profile *p) {
     enum { N = 768, LONG = 1 << 24 };
-    cli_machine m;
-    CFX_SCOPE {
-        m.flops = rate(multiply, cfx_ones(cfx_list(N, N)), 2.0 * N * N * N);
-        m.bytes = rate(copy, cfx_ones(cfx_list(LONG)), 8.0 * LONG);
+    cli_machine *m = &p->machine;
+    if (!(m->flops > 0)) CFX_SCOPE {
+        m->flops = rate(multiply, cfx_ones(cfx_list(N, N)), 2.0 * N * N * N);
+        m->bytes = rate(copy, cfx_ones(cfx_list(LONG)), 8.0 * LONG);
     }
-    return m;
+    return *m;
 }
 
 double cli_limit(const cli_machine *m, const cli_times *t, bool *memory) {
@@ -230,7 +230,7 @@ static void print_lines(lines *l, const char *title, const char *table, double t
 void cli_profile_print(cli_profile *p) {
     lines kernels = {0}, nodes = {0};
     double total = 1e-9;
-    const cli_machine m = measure();
+    const cli_machine m = measure(p);
     for (size_t i = 0; i < p->rows.len; i++) {
         add_line(&kernels, &m, p->rows.data[i].kernel, &p->rows.data[i]);
         add_line(&nodes, &m, p->rows.data[i].nodes, &p->rows.data[i]);
@@ -338,7 +338,54 @@ static void put_threads(cfx__text *t, const cli_profile *p) {
     }
 }
 
-static void put_columns(cfx__text *t, const cli_profile *p, const cfx_dict *columns) {
+/* What nodes say of their kernel: all of them its name; or those after the first the node that has
+ * its time, and that time. */
+static void put_parts(cfx__text *t, const cli_profile *p, const char *column, bool name) {
+    bool any = false;
+    cfx__text_printf(t, ",\"%s\":{", column);
+    for (size_t i = 0; i < p->rows.len; i++) {
+        const cli_times *r = &p->rows.data[i];
+        for (const char *at = r->nodes; *at;) {
+            size_t len = strcspn(at, ",");
+            if (name || at > r->nodes) {
+                cfx__text_puts(t, any ? "," : "");
+                cfx__json_string(t, at, len);
+                cfx__text_putc(t, ':');
+                const char *said = name ? r->kernel : cfx__text_format("%%%s: %.1f us",
+                                                                       r->node->name, r->time);
+                cfx__json_string(t, said, strlen(said));
+                any = true;
+            }
+            at += len + (at[len] ? strlen(", ") : 0);
+        }
+    }
+    cfx__text_putc(t, '}');
+}
+
+/* The roofline of each kernel, at its first node: what share of the machine's limit it reaches, or
+ * which limit that is. */
+static void put_limits(cfx__text *t, cli_profile *p, const char *column, bool share) {
+    const cli_machine m = measure(p);
+    bool any = false;
+    cfx__text_printf(t, ",\"%s\":{", column);
+    for (size_t i = 0; i < p->rows.len; i++) {
+        const cli_times *r = &p->rows.data[i];
+        bool memory;
+        const double limit = cli_limit(&m, r, &memory);
+        if (!(limit > 0))
+            continue;
+        cfx__text_puts(t, any ? "," : "");
+        cfx__json_string(t, r->node->name, strlen(r->node->name));
+        if (share)
+            cfx__text_printf(t, ":%.4f", limit / r->time);
+        else
+            cfx__text_puts(t, memory ? ":\"memory\"" : ":\"arithmetic\"");
+        any = true;
+    }
+    cfx__text_putc(t, '}');
+}
+
+static void put_columns(cfx__text *t, cli_profile *p, const cfx_dict *columns) {
     cfx__text_puts(t, "\"columns\":{\"time (us)\":{");
     for (size_t i = 0; i < p->rows.len; i++) {
         const cli_times *r = &p->rows.data[i];
@@ -347,6 +394,10 @@ static void put_columns(cfx__text *t, const cli_profile *p, const cfx_dict *colu
         cfx__text_printf(t, ":%.3f", r->time);
     }
     cfx__text_putc(t, '}');
+    put_parts(t, p, "kernel", true);
+    put_parts(t, p, "timed with", false);
+    put_limits(t, p, "of limit (share)", true);
+    put_limits(t, p, "bound by", false);
     for (int64_t i = 0; columns && i < columns->len; i++) {
         const char *name = cfx_text(columns->entries[i].key);
         cfx__text_putc(t, ',');

@@ -14,6 +14,11 @@ typedef struct cli_times {
                                             `texts` */
 } cli_times;
 
+/* What the machine reaches: FLOP and bytes a microsecond. */
+typedef struct cli_machine {
+    double flops, bytes;
+} cli_machine;
+
 typedef struct cli_profile {
     cfx_program *program;
     cfx_cost *cost;   /* at the sizes of this run; NULL: not known */
@@ -23,13 +28,9 @@ typedef struct cli_profile {
     double start;       /* of the last run: microseconds of the clock */
     int runs;           /* those in `before` */
     cfx_dict *sizes;    /* what symbols are in this run */
+    cli_machine machine; /* once it was measured */
     cfx__arena texts;
 } cli_profile;
-
-/* What the machine reaches: FLOP and bytes a microsecond. */
-typedef struct cli_machine {
-    double flops, bytes;
-} cli_machine;
 
 /* Gets ready for a run on these inputs, all of the program's. */
 void cli_profile_start(cli_profile *p, cfx_program *program, cfx_value inputs);

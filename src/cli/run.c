@@ -1,5 +1,6 @@
 /* cfx run: a program on inputs from a file; results shown, saved or compared; values tapped, calls
  * logged, nodes timed. */
+#include "library.h"
 #include "profile.h"
 #include "run_ranks.h"
 #include "samples.h"
@@ -17,8 +18,9 @@ static const char help[] =
     "\n"
     "Runs a program. Inputs are called in0, in1, ... in flattened order, or by their own names\n"
     "('cfx show MODEL --as program' lists them); results are out0, out1, ... Without --save and\n"
-    "--expect the results are printed.\n"
-    "  --inputs F       tensors to run on: .safetensors, .npy, .npz or .pt (of torch.save), PNG\n"
+    "--expect the results are printed. MODEL may be a shared object of 'cfx compile --library':\n"
+    "the code in it runs as it is, so it should be one that you built.\n"
+    "  --inputs F       tensors to run on: .safetensors, .npy, .npz, .pt (torch.save), .pb, PNG\n"
     "                   or JPEG; NAME=F for one of them, F:f32[3,4] for plain numbers; may be\n"
     "                   given more than once. Of a folder each file is a sample. Otherwise those\n"
     "                   that the program was saved with, or made-up ones where it has none\n"
@@ -26,6 +28,8 @@ static const char help[] =
     "  --text TEXT      tokens of a text, for language models; a sample each time it is given\n"
     "  --tokenizer F    Hugging Face's tokenizer.json for it: BPE or WordPiece\n"
     "  --batch N        samples that are run at once; 1 otherwise, or what the program takes\n"
+    "  --generate N     a language model goes on with --text, or with the tokens of --inputs: N\n"
+    "                   tokens, always the most likely; caches are kept from token to token\n"
     "  --random         made-up inputs: random floats, ones for the rest, the same each time\n"
     "  --save F         writes the results as .safetensors\n"
     "  --expect F       compares the results with such files: per result the largest error, and\n"
@@ -48,6 +52,8 @@ static const char help[] =
     "  --reference      runs node by node through the interpreter, not as a plan\n"
     "  --threads N      threads for one operator; all cores otherwise\n"
     "  --precision P    what products are computed of: f32, bf16 or f16; sums are f32 always\n"
+    "  --device D       where it runs: cpu, cuda or cuda:N; what a card has no kernel for runs on\n"
+    "                   the host between copies\n"
     "  --stages N       runs the program as a pipeline of N stages, one on each of the ranks that\n"
     "                   'mpirun -n N cfx run' starts; without mpirun ranks are threads. Programs\n"
     "                   with collectives and folders of 'cfx split' run on ranks without it\n"
@@ -58,7 +64,7 @@ static const char help[] =
 typedef struct {
     const char *model, *save, *expect, *log, *profile, *memory;
     cli_given given;
-    int threads, runs, stages, micro_batches;
+    int threads, runs, stages, micro_batches, generate;
     bool reference, random;
 } options;
 
@@ -165,7 +171,8 @@ static void print_results(const job *j, const char *name, const cfx_list *flat) 
 
 static int finish(job *j) {
     const cli_samples *s = &j->samples;
-    cfx_value flat = cli_samples_all(s), names = names_of_results(j->p);
+    cfx_value flat = cli_samples_all(s);
+    cfx_value names = j->p ? names_of_results(j->p) : cfx_list_value(0, NULL);
     bool same = true;
     bool looked = cli_watches(&j->watch) || j->o.log || j->o.profile || j->o.memory;
     if (!cfx_ok())
@@ -176,11 +183,12 @@ static int finish(job *j) {
         return cli_trouble();
     if (!cli_watch_end(&j->watch))
         return cli_trouble();
-    if (j->o.profile && !cli_profile_write(&j->profile, j->o.profile, j->watch.columns))
+    const bool profiled = j->o.profile && j->profile.program; /* ranks have told their own */
+    if (profiled && !cli_profile_write(&j->profile, j->o.profile, j->watch.columns))
         return cli_trouble();
     if (j->o.memory && !cli_memory_write(&j->profile, j->o.memory))
         return cli_trouble();
-    if (j->o.profile)
+    if (profiled)
         cli_profile_print(&j->profile);
     if (j->o.expect) {
         cfx_dict *expected = cli_read_tensors(j->o.expect, "out");
@@ -320,9 +328,39 @@ static bool run_own(job *j) {
     return run_once(j, cli_own_inputs(j->p, j->o.random));
 }
 
+/* A text that goes on: its new tokens are the result. */
+static bool run_text(job *j) {
+    cli_generation g;
+    begin_sample(j);
+    bool made = cli_generation_begin(&g, j->p, &j->o.given, j->o.generate) &&
+                cli_generation_run(&g, cfx_session_new(), j->p);
+    if (made) {
+        cli_generation_print(&g);
+        cli_samples_add(&j->samples,
+                        cfx_list_value(1, (cfx_value[]){cli_generation_made(&g)}));
+    }
+    cli_generation_end(&g);
+    return made && cfx_ok();
+}
+
+/* A shared object of cfx compile --library, on the inputs that are given. */
+static int run_library(job *j) {
+    if (!j->o.given.inputs)
+        return cli_usage(&cli_run, "a shared object needs --inputs");
+    const cfx_dict *given = cli_read_tensors(j->o.given.inputs, "in");
+    begin_sample(j);
+    const cfx_value flat = cfx_ok() ? cli_library_run(j->o.model, given) : cfx_bad();
+    if (!cfx_ok())
+        return cli_trouble();
+    cli_samples_add(&j->samples, flat);
+    return finish(j);
+}
+
 static int run_program(job *j) {
     j->p = cfx_open(j->o.model);
     cfx_set_grad_mode(CFX_INFERENCE);
+    if (j->o.generate && cfx_ok())
+        return run_text(j) ? finish(j) : cli_trouble();
     if (!cfx_ok() || (cli_watches(&j->watch) && !cli_watch_start(&j->watch, j->p)))
         return cli_trouble();
     if (j->o.given.inputs || j->o.given.ntexts ? run_given(j) : run_own(j))
@@ -334,14 +372,21 @@ static int run_program(job *j) {
 /* Rank 0 has the results, and does with them what is asked; the others are done. */
 static int run_on_ranks(job *j) {
     const options *o = &j->o;
-    if (cli_watches(&j->watch) || o->log || o->profile || o->memory || o->reference ||
-        o->given.ntexts || o->given.batch)
-        return cli_usage(&cli_run, "on ranks there are no taps, checks, logs, profiles, texts, "
-                                   "--batch or --reference");
+    if (cli_watches(&j->watch) || o->log || o->memory || o->reference || o->given.batch ||
+        (o->given.ntexts && !o->generate))
+        return cli_usage(&cli_run, "on ranks there are no taps, checks, logs, --memory, texts "
+                                   "without --generate, --batch or --reference");
     cli_ranks r = {.model = o->model, .inputs = o->given.inputs, .random = o->random,
                    .stages = o->stages, .micro_batches = o->micro_batches, .threads = o->threads,
-                   .result = cfx_none()};
+                   .generate = o->generate, .given = &o->given, .profile = o->profile != NULL,
+                   .runs = o->runs, .result = cfx_none()};
     int rank, code = cli_run_ranks(&r, &rank);
+    if (code == CLI_DONE && rank == 0 && o->profile) {
+        cli_ranks_print(&r);
+        code = cli_ranks_trace(&r, o->profile) ? CLI_DONE : cli_trouble();
+    }
+    if (code == CLI_DONE && rank == 0 && o->generate)
+        cli_generation_print(&r.text);
     if (code == CLI_DONE && rank == 0) {
         cfx_value flat = cfx_list_value(0, NULL);
         cfx_tree_flatten(r.result, cfx_as_list(flat));
@@ -373,7 +418,9 @@ static int run(int argc, char **argv) {
                    !cli_value(&w, "--memory", &o->memory) &&
                    !cli_value(&w, "--save-taps", &j.watch.save) &&
                    !cli_number(&w, "--threads", &o->threads) && !cli_precision(&w) &&
+                   !cli_device(&w) &&
                    !cli_number(&w, "--runs", &o->runs) &&
+                   !cli_number(&w, "--generate", &o->generate) &&
                    !cli_number(&w, "--stages", &o->stages) &&
                    !cli_number(&w, "--micro-batches", &o->micro_batches) &&
                    !cli_flag(&w, "--stats", &j.watch.stats) &&
@@ -394,6 +441,14 @@ static int run(int argc, char **argv) {
     if (!o->given.ntexts != !o->given.tokenizer)
         return cli_usage(&cli_run, o->given.ntexts ? "--text needs --tokenizer tokenizer.json"
                                                    : "--tokenizer is for --text");
+    if (o->generate && (o->random || o->given.batch || cli_watches(&j.watch) || o->log ||
+                        o->memory || o->reference || (o->profile && !o->stages &&
+                                                      cfx_mpi_ranks() <= 1)))
+        return cli_usage(&cli_run, "with --generate there are no made-up inputs, --batch, taps, "
+                                   "checks, logs, --memory, --reference, and profiles on ranks "
+                                   "alone");
+    if (o->generate && o->micro_batches)
+        return cli_usage(&cli_run, "one text has no --micro-batches");
     if (o->given.batch && !o->given.inputs && !o->given.ntexts)
         return cli_usage(&cli_run, "--batch of which samples? --inputs or --text give some");
     if (o->runs && !o->profile)
@@ -405,7 +460,10 @@ static int run(int argc, char **argv) {
         return run_on_ranks(&j);
     if (o->micro_batches)
         return cli_usage(&cli_run, "--micro-batches are for --stages");
-    int code = run_program(&j);
+    const bool library = cli_is_library(o->model);
+    if (library && (cli_watches(&j.watch) || o->log || o->profile || o->memory || o->given.ntexts))
+        return cli_usage(&cli_run, "of a shared object there are results alone");
+    int code = library ? run_library(&j) : run_program(&j);
     cli_profile_end(&j.profile);
     return code;
 }

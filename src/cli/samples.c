@@ -225,6 +225,8 @@ static int64_t rows_of(const cli_samples *s, int64_t i, int64_t k) {
 
 /* How many rows the program takes: 0: any number. */
 static int64_t fixed_rows(const cfx_program *p) {
+    if (!p) /* a shared object, which runs what it is given */
+        return 0;
     for (int i = 0; i < p->ninputs; i++) {
         const cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, p->inputs[i].name));
         if (p->inputs[i].kind != CFX_IN_USER || r.kind != CFX_RESULT_TENSOR || !r.ndim)

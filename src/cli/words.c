@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/base.h"
+#include <cfx/cuda.h>
+
+#include "../value/value.h"
 
 void cli_near(cli_nearest *n, const char *word, const char *name) {
     const int most = n->name ? n->far - 1 : (int)strlen(word) / 3 + (strlen(word) > 1);
@@ -87,6 +89,33 @@ bool cli_precision(cli_words *w) {
     if (name)
         cli_usage(w->command, "--precision is f32, bf16 or f16, not '%s'", name);
     w->wrong = true;
+    return true;
+}
+
+bool cli_executor_of(cli_words *w, const char *name, const cfx_executor **x) {
+    cfx_device d;
+    *x = NULL;
+    if (!cfx__device_parse(name, &d) || d.type == CFX_META) {
+        cli_usage(w->command, "a device is cpu, cuda or cuda:N, not '%s'", name);
+        return false;
+    }
+    if (d.type != CFX_CUDA)
+        return true;
+    *x = cfx_cuda_executor(d.index);
+    if (!*x)
+        cli_trouble();
+    return *x != NULL;
+}
+
+bool cli_device(cli_words *w) {
+    const char *name = NULL;
+    const cfx_executor *x = NULL;
+    if (!cli_value(w, "--device", &name))
+        return false;
+    if (!name || !cli_executor_of(w, name, &x))
+        w->wrong = true;
+    else if (x)
+        cfx_set_executor(x);
     return true;
 }
 
