@@ -41,12 +41,15 @@ ubsan tsan:
 	@$(MAKE) --no-print-directory PRESET=$@ build
 	@tools/test build/$@
 
-# Use of memory that nobody wrote: valgrind over the rooms that read what others made.
+# Use of memory that nobody wrote: valgrind over the rooms that read what others made, and over
+# plans, decompositions and all else that is left half done when a limit is reached.
 memcheck:
 	@tools/setup --tests valgrind
 	@$(MAKE) --no-print-directory build
 	@valgrind -q --error-exitcode=9 --trace-children=yes --child-silent-after-fork=no \
 	    $(B)/cfx_tests -j 2 -t 900 src/value src/graph src/emit src/pack
+	@CFX_SAMPLES=10 valgrind -q --error-exitcode=9 --trace-children=yes \
+	    --child-silent-after-fork=no $(B)/cfx_tests -j 2 -t 900 time_runs_out once_differed
 
 fuzz:
 	@tools/setup $(CLANG)
@@ -65,6 +68,8 @@ bench: build
 	@tools/bench_threads $(B)/cfx
 	@tools/bench_zoo $(B)/cfx
 	@test -z "$(CFX_MODELS)" || tools/bench_models $(B)
+	@test -z "$(CFX_MODELS)" || tools/bench_compile $(B) $(CFX_MODELS)/*
+	@test -z "$(CFX_MODELS)" || tools/bench_ranks $(B)
 
 # Stripped; `make install-debug` puts what debuggers want beside, where they look for it.
 install: build

@@ -74,6 +74,10 @@ BEGIN {
     stateful["src/base/memory.c"] = 1 # what all threads hold together
     stateful["src/base/pool.c"] = 1 # the threads themselves
     stateful["src/ops/libraries.c"] = 1 # the libraries that are open
+    stateful["src/cuda/driver.c"] = 1 # the same, for cards
+    stateful["src/cuda/device.c"] = 1 # the cards of the process, under a lock
+    stateful["src/cuda/weights.c"] = 1 # what plans share there, under a lock
+    stateful["src/cuda/tensor.c"] = 1 # memory of a card that is free, under a lock
     stateful["src/base/machine.c"] = 1 # what was found out about the machine
     stateful["src/base/cores.c"] = 1 # the same
     stateful["src/value/tree_type.c"] = 1 # the types of the user's, under a lock
