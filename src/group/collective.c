@@ -17,6 +17,7 @@ struct cfx__collective {
     cfx_dtype dtype;
     int64_t width, n;       /* bytes of an element, elements of `in`, or of `out` for SPREAD */
     int64_t row;            /* bytes of a row, for SHUFFLE */
+    cfx_tensor *memory[3];  /* of in and out, the caller's, and of room, counted */
     char *in, *out, *room;  /* room: what came to be reduced, by rank */
     int phase, phases;
     uint64_t order;
@@ -184,9 +185,9 @@ int cfx__collective_poll(cfx__collective *c, bool wait) {
                                 : t->test(t, request, 0, &size);
             if (done == 0)
                 return 0;
-            if (done == 1 || wait)
+            if (done == 1)
                 c->requests[c->waits] = NULL;
-            else
+            else if (!wait)
                 cfx__group_fault(c->group);
             if (done < 0 || (request && !took(c, c->waits, size)))
                 return -1;
@@ -207,22 +208,28 @@ static bool make_room(cfx__collective *c) {
     if (c->call.kind != CFX__MESSAGE_REDUCE && c->call.kind != CFX__MESSAGE_SCATTER)
         return true;
     cfx_group *g = c->group;
-    const size_t size = each * (size_t)c->size + 1;
-    if (!g->room_taken && g->room_size < size) {
-        cfx__free(g->room);
-        g->room = cfx__alloc_try(size);
-        g->room_size = g->room ? size : 0;
+    const int64_t size = (int64_t)each * c->size + 1;
+    const bool own = g->room_taken; /* by another collective that is under way */
+    if (own || !g->room || g->room->numel < size) {
+        size_t mark = cfx_scope_open();
+        cfx_tensor *t = cfx__tensor_empty(c->at, CFX_U8, false, 1, &size, NULL);
+        cfx_tensor **to = own ? &c->memory[2] : &g->room;
+        cfx_drop(*to);
+        *to = cfx__obj_is_bad(t) ? NULL : cfx_keep(t);
+        cfx_scope_close(mark);
     }
-    c->room = g->room_taken ? cfx__alloc_try(size) : g->room;
-    g->room_taken |= c->room && c->room == g->room;
+    if (!own && g->room) {
+        c->memory[2] = cfx_keep(g->room);
+        g->room_taken = true;
+    }
+    c->room = c->memory[2] ? c->memory[2]->data : NULL;
     return c->room != NULL;
 }
 
 static void leave_room(cfx__collective *c) {
-    if (c->room && c->room == c->group->room)
+    if (c->memory[2] && c->memory[2] == c->group->room)
         c->group->room_taken = false;
-    else
-        cfx__free(c->room);
+    cfx_drop(c->memory[2]);
 }
 
 static void set_head(cfx__collective *c, const cfx_tensor *t) {
@@ -240,6 +247,7 @@ cfx__collective *cfx__collective_begin(cfx_group *g, cfx_site at, cfx__collectiv
     const cfx_tensor *t = call.kind == CFX__MESSAGE_SPREAD ? out : in;
     cfx__collective *c = cfx__alloc0(sizeof *c);
     *c = (cfx__collective){.group = g, .at = at, .call = call, .rank = cfx_group_rank(g),
+                           .memory = {(cfx_tensor *)in, out},
                            .size = cfx_group_size(g), .dtype = (cfx_dtype)t->dtype,
                            .in = in->data, .out = out->data, .n = t->numel, .phases = 1};
     c->width = cfx_dtype_size(c->dtype);
@@ -263,10 +271,8 @@ cfx__collective *cfx__collective_begin(cfx_group *g, cfx_site at, cfx__collectiv
 }
 
 void cfx__collective_end(cfx__collective *c) {
-    for (int k = 0; c && k < 2 * c->size; k++)
-        if (c->requests[k])
-            c->group->transport->cancel(c->group->transport, c->requests[k]);
     if (c) {
+        cfx__group_cancel(c->group, 2 * c->size, c->requests, COUNT(c->memory), c->memory);
         cfx__free(c->gives);
         cfx__free(c->gets);
         cfx__free(c->requests);

@@ -21,7 +21,8 @@ cfx_group *cfx_set_group(cfx_group *g) {
 static void group_free(void *obj) {
     cfx_group *g = obj;
     cfx__free(g->sent);
-    cfx__free(g->room);
+    cfx_drop(g->room);
+    cfx_drop(g->held);
     cfx__free(g->taken);
 }
 
@@ -82,10 +83,24 @@ bool cfx__group_done(cfx_group *g, void *request, size_t *size) {
     while ((done = t->test(t, request, SLICE, size)) == 0)
         if (!cfx__limit_time())
             break;
-    if (done == 1)
-        return true;
-    t->cancel(t, request);
-    return done == 0 ? false : cfx__group_fault(g);
+    return done == 1 || (done < 0 && cfx__group_fault(g));
+}
+
+void cfx__group_cancel(cfx_group *g, int n, void *const *requests, int nmemory,
+                       cfx_tensor *const *memory) {
+    bool back = true;
+    for (int i = 0; i < n; i++)
+        if (requests[i])
+            back &= g->transport->cancel(g->transport, requests[i]);
+    if (back)
+        return;
+    size_t mark = cfx_scope_open();
+    if (!g->held)
+        g->held = cfx_keep(cfx_as_list(cfx_list_value(0, NULL)));
+    for (int i = 0; i < nmemory; i++)
+        if (memory[i])
+            cfx_list_append(g->held, cfx_tensor_value(memory[i]));
+    cfx_scope_close(mark);
 }
 
 /* ---- heads ----------------------------------------------------------------------------------- */

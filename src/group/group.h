@@ -54,9 +54,9 @@ struct cfx_group {
     bool owned;             /* the transport is ended with it */
     uint64_t collectives;   /* so far */
     uint64_t *sent, *taken; /* values, by rank */
-    char *room;             /* of a collective, kept for the next: new pages cost more than sums */
-    size_t room_size;
+    cfx_tensor *room;       /* of a collective, kept for the next: new pages cost more than sums */
     bool room_taken;
+    cfx_list *held;         /* memory of messages that were given up but could not be taken back */
     cfx__stretch_fn *watch; /* who looks on, or NULL */
     void *watcher;
 };
@@ -77,8 +77,13 @@ cfx_group *cfx__group_new(cfx__transport *t);
 bool cfx__group_fault(cfx_group *g);
 /* Whether there is a group, and a rank of that number which is not this one; else an error. */
 bool cfx__group_peer(const cfx_group *g, int rank);
-/* Waits for a request, as long as the limits allow; false, with an error. It is gone then. */
+/* Waits for a request, as long as the limits allow; it is gone then. False, with an error: the
+ * caller cancels it. */
 bool cfx__group_done(cfx_group *g, void *request, size_t *size);
+/* Gives up those of n requests that there are. Where one cannot be taken back, the group counts
+ * `memory` (tensors or NULL, in which the messages lie) until its transport has ended. */
+void cfx__group_cancel(cfx_group *g, int n, void *const *requests, int nmemory,
+                       cfx_tensor *const *memory);
 /* "float32[2, 3]" as a head says it; scope. */
 const char *cfx__head_text(const cfx__head *h);
 /* Whether a head is what is expected from a rank; else the error says what each is at. */

@@ -145,7 +145,6 @@ static int advance(cfx__parcel *p, int which, bool wait, size_t expected) {
     if (!request)
         return 1;
     if (wait) {
-        p->requests[which] = NULL;
         if (!cfx__group_done(p->group, request, &size))
             return -1;
     } else {
@@ -154,8 +153,8 @@ static int advance(cfx__parcel *p, int which, bool wait, size_t expected) {
             cfx__group_fault(p->group);
         if (done < 1)
             return done;
-        p->requests[which] = NULL;
     }
+    p->requests[which] = NULL;
     if (!p->sends && size != expected) {
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                  "rank %d on %s sent a message of %zu bytes where %zu were announced", p->peer,
@@ -191,9 +190,8 @@ int cfx__parcel_poll(cfx__parcel *p, bool wait, cfx_value *v) {
 }
 
 void cfx__parcel_end(cfx__parcel *p) {
-    for (int i = 0; i < 2; i++)
-        if (p->requests[i])
-            p->group->transport->cancel(p->group->transport, p->requests[i]);
+    if (p->group)
+        cfx__group_cancel(p->group, 2, p->requests, 1, &p->tensor);
     cfx_drop(p->tensor);
     *p = (cfx__parcel){0};
 }

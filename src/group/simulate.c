@@ -215,12 +215,13 @@ static int rank_test(cfx__transport *t, void *r, int64_t wait, size_t *size) {
     return done;
 }
 
-static void rank_cancel(cfx__transport *t, void *request) {
+static bool rank_cancel(cfx__transport *t, void *request) {
     rank *own = (rank *)t;
     pthread_mutex_lock(&own->world->lock);
     take_out(&own->wanted, request);
     pthread_mutex_unlock(&own->world->lock);
     cfx__free(request);
+    return true;
 }
 
 static const char *rank_fault(cfx__transport *t) {

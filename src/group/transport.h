@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CFX__TRANSPORT_VERSION = 1 };
+enum { CFX__TRANSPORT_VERSION = 2 };
 
 /* Memory that is sent, or received into; a message is several of them in a row. */
 typedef struct cfx__part {
@@ -16,7 +16,7 @@ typedef struct cfx__part {
     size_t size;
 } cfx__part;
 
-enum { CFX__PARTS = 2 };
+enum { CFX__PARTS = 2, CFX__PART_SMALL = 512 };
 
 typedef struct cfx__transport cfx__transport;
 struct cfx__transport {
@@ -25,13 +25,15 @@ struct cfx__transport {
     /* The machine of a rank. */
     const char *(*node)(cfx__transport *t, int rank);
     /* Begins to send to a peer, or to receive from it, the parts as one message. Their memory stays
-     * until the request is done or cancelled. NULL: a fault. */
+     * until the request is done or cancelled; parts of at most CFX__PART_SMALL bytes are used only
+     * while begin and test are called. NULL: a fault. */
     void *(*begin)(cfx__transport *t, bool sends, int peer, int tag, const cfx__part *parts);
     /* Whether a request is done, which is waited for so many microseconds: 1, and it is gone;
      * 0: not yet; -1: a fault. *size is the length of a message that was received. */
     int (*test)(cfx__transport *t, void *request, int64_t wait, size_t *size);
-    /* Gives a request up: its memory is the caller's again. */
-    void (*cancel)(cfx__transport *t, void *request);
+    /* Gives a request up. False: what it began cannot be taken back, so its memory, but for small
+     * parts, is held until the transport has ended. */
+    bool (*cancel)(cfx__transport *t, void *request);
     /* The first thing that went wrong with a rank, or NULL. */
     const char *(*fault)(cfx__transport *t);
     /* Ends it all, once; see cfx_group_end. Whether all ranks ended well. */

@@ -50,12 +50,15 @@ typedef struct {
     bool gone, said; /* its process is over; it has sent its note */
 } peer;
 
-typedef struct {
+typedef struct asked {
     MPI_Request request;
     MPI_Datatype type;
     int peer;
     bool sends;
     int64_t since; /* when it was first waited for */
+    cfx__part parts[CFX__PARTS];             /* as the caller gave them */
+    char small[CFX__PARTS][CFX__PART_SMALL]; /* where those parts are that are small */
+    struct asked *next;                      /* of those that were given up */
 } asked;
 
 typedef struct {
@@ -69,7 +72,7 @@ typedef struct {
     char fault[SENTENCE + 160];
     int sending;              /* requests to send that are not done */
     bool faulty, leaving, told, over;
-    bool abandoned;           /* MPI may still use memory that was given back: see mpi_cancel */
+    asked *given_up;          /* requests that MPI could not take back */
     int64_t since;            /* when the fault was found */
     volatile sig_atomic_t told_to_end; /* SIGTERM came */
 } ranks;
@@ -119,7 +122,7 @@ static bool mpi_ok(ranks *a, int code, const char *what) {
 
 /* Takes the notes that have come. */
 static void hear(ranks *a) {
-    int there = !a->abandoned;
+    int there = 1;
     MPI_Status s;
     while (there) {
         if (MPI_Iprobe(MPI_ANY_SOURCE, TAG_NOTE, a->notes, &there, &s) != MPI_SUCCESS || !there)
@@ -205,11 +208,17 @@ static void on_term(int sig) {
 
 static const char *mpi_node(cfx__transport *t, int rank) { return ((ranks *)t)->peers[rank].node; }
 
-/* The parts of a message as one type, which lies in memory where they do. */
-static bool type_of(ranks *a, const cfx__part *parts, MPI_Datatype *type) {
+/* The parts of a message as one type, which lies in memory where they do; small ones lie in the
+ * request. */
+static bool type_of(ranks *a, asked *q, const cfx__part *parts) {
     int lengths[BLOCKS], n = 0;
     MPI_Aint places[BLOCKS];
-    for (int i = 0; i < CFX__PARTS; i++)
+    for (int i = 0; i < CFX__PARTS; i++) {
+        const bool small = parts[i].size <= CFX__PART_SMALL;
+        char *data = small ? q->small[i] : parts[i].data;
+        q->parts[i] = parts[i];
+        if (small && q->sends && parts[i].size)
+            memcpy(data, parts[i].data, parts[i].size);
         for (size_t at = 0; at < parts[i].size; at += PIECE) {
             if (n == BLOCKS) {
                 set_fault(a, "a message of more than 64 GiB");
@@ -217,10 +226,12 @@ static bool type_of(ranks *a, const cfx__part *parts, MPI_Datatype *type) {
             }
             const size_t left = parts[i].size - at;
             lengths[n] = (int)(left < PIECE ? left : PIECE);
-            MPI_Get_address((char *)parts[i].data + at, &places[n++]);
+            MPI_Get_address(data + at, &places[n++]);
         }
-    return mpi_ok(a, MPI_Type_create_hindexed(n, lengths, places, MPI_BYTE, type), "make a type") &&
-           mpi_ok(a, MPI_Type_commit(type), "make a type");
+    }
+    return mpi_ok(a, MPI_Type_create_hindexed(n, lengths, places, MPI_BYTE, &q->type),
+                  "make a type") &&
+           mpi_ok(a, MPI_Type_commit(&q->type), "make a type");
 }
 
 static void *mpi_begin(cfx__transport *t, bool sends, int peer_rank, int tag,
@@ -229,11 +240,12 @@ static void *mpi_begin(cfx__transport *t, bool sends, int peer_rank, int tag,
     asked *q = calloc(1, sizeof *q);
     pthread_mutex_lock(&a->lock);
     bool begun = false;
+    if (q)
+        q->sends = sends;
     if (!q)
         set_fault(a, "there is no memory for a message");
-    else if (!a->faulty && !a->abandoned && type_of(a, parts, &q->type)) {
+    else if (!a->faulty && type_of(a, q, parts)) {
         q->peer = peer_rank;
-        q->sends = sends;
         begun = sends ? mpi_ok(a, MPI_Isend(MPI_BOTTOM, 1, q->type, peer_rank, tag, a->comm,
                                             &q->request), "send")
                       : mpi_ok(a, MPI_Irecv(MPI_BOTTOM, 1, q->type, peer_rank, tag, a->comm,
@@ -252,8 +264,6 @@ static void *mpi_begin(cfx__transport *t, bool sends, int peer_rank, int tag,
 static int test_once(ranks *a, asked *q, size_t *size) {
     int done = 0;
     MPI_Status s;
-    if (a->abandoned)
-        return -1;
     const int code = MPI_Test(&q->request, &done, &s);
     if (code == MPI_ERR_TRUNCATE || (code != MPI_SUCCESS && done)) {
         char text[SENTENCE];
@@ -270,6 +280,9 @@ static int test_once(ranks *a, asked *q, size_t *size) {
     MPI_Count n = 0;
     MPI_Get_elements_x(&s, MPI_BYTE, &n);
     *size = (size_t)n;
+    for (int i = 0; i < CFX__PARTS && !q->sends; i++)
+        if (q->parts[i].size && q->parts[i].size <= CFX__PART_SMALL)
+            memcpy(q->parts[i].data, q->small[i], q->parts[i].size);
     a->sending -= q->sends;
     MPI_Type_free(&q->type);
     free(q);
@@ -303,23 +316,28 @@ static int mpi_test(cfx__transport *t, void *request, int64_t wait, size_t *size
 }
 
 /* MPI cannot take back a send that has begun, nor a receive whose message is on its way, and goes
- * on with both whenever it makes progress; but the memory of a request that is given up is the
- * caller's again. So once a request is given up that is not done, no function of MPI that makes
- * progress is called: MPI_Isend, which `tell` uses, makes none. */
-static void mpi_cancel(cfx__transport *t, void *request) {
+ * on with both whenever it makes progress, as it does when notes are heard. Those requests stay
+ * until the process ends, and their memory with them. */
+static bool mpi_cancel(cfx__transport *t, void *request) {
     ranks *a = (ranks *)t;
     asked *q = request;
+    int done = 0;
     pthread_mutex_lock(&a->lock);
-    if (!a->over && !a->abandoned) {
-        int done = 0;
+    if (!a->over) {
         if (!q->sends)
             MPI_Cancel(&q->request);
-        a->abandoned = MPI_Test(&q->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done;
+        done = MPI_Test(&q->request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
         MPI_Type_free(&q->type);
     }
     a->sending -= q->sends;
+    if (!done) {
+        q->next = a->given_up;
+        a->given_up = q;
+    }
     pthread_mutex_unlock(&a->lock);
-    free(q);
+    if (done)
+        free(q);
+    return done;
 }
 
 static const char *mpi_fault(cfx__transport *t) {
@@ -355,7 +373,8 @@ static bool mpi_end(cfx__transport *t, const char *sentence) {
              a->faulty ? a->fault : sentence ? sentence : "");
     tell(a);
     int64_t until = a->own.failed ? now_ns() + FAREWELL_NS : INT64_MAX;
-    while (!all_said(a) && now_ns() < until) {
+    /* mpirun ends those that linger when a rank has left: a second after SIGTERM */
+    while (!all_said(a) && !a->told_to_end && now_ns() < until) {
         look(a);
         if (a->faulty && until == INT64_MAX)
             until = now_ns() + FAREWELL_NS;
@@ -364,7 +383,7 @@ static bool mpi_end(cfx__transport *t, const char *sentence) {
         pthread_mutex_lock(&a->lock);
     }
     const bool well = !a->own.failed && !a->faulty;
-    bool alive = !a->abandoned && all_said(a);
+    bool alive = all_said(a);
     for (int r = 0; r < a->transport.size; r++)
         alive &= !a->peers[r].gone || a->peers[r].said;
     if (alive)
