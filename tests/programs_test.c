@@ -10,7 +10,7 @@ TEST(random_programs_that_once_differed_agree) {
                                      30616185, 30617961, 31602388, 60038699,
                                      100000069, 100000170, 100000386, 100000444, 100001104,
                                      100002494, 100144243, 102002104,
-                                     111001438};
+                                     111001438, 103007165, 200000925, 200005249, 200005784};
     program_counts c = {0};
     for (int i = 0; i < (int)(sizeof seeds / sizeof *seeds); i++) {
         program_finding f = programs_check(seeds[i], &c);

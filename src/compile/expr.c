@@ -83,7 +83,6 @@ static const struct {
               {"BELOW", "uv", "u > v || v != v ? v : u"},
               {"HOLD", "uvw", "u < v ? v : u > w ? w : u"},
               {"BOUNDED", "uvw", "u < v ? v : u > w ? w : u"},
-              {"HARD", "uvw", "u > w || v > w ? w : u < v ? v : u"},
               {"MAX", "uv", "u > v || u != u ? u : v"},
               {"NAN_TO_NUM", "u", "u != u ? p0 : u == INFINITY ? p1 : u == -INFINITY ? p2 : u"},
               {"QUOTIENT", "uv", "v == -1 ? WRAP(0, -, u) : v == 0 ? 0 : u / v"},

@@ -135,6 +135,13 @@ TEST(onnx_refuses_what_it_has_no_operators_for) {
                         "        return (b,)\n");
     CHECK(!cfx_save(p, test_path("m.onnx")));
     CHECK_ERROR("it looks into memory beside the view that it is given");
+    p = program_of(HEAD "x: \"f32[6]\"):\n"
+                        "        s = torch.ops.aten.split.Tensor(x, 2)\n"
+                        "        a = s[1]\n"
+                        "        b = torch.ops.aten.as_strided.default(a, [2], [1], 0)\n"
+                        "        return (b,)\n");
+    CHECK(!cfx_save(p, test_path("m.onnx")));
+    CHECK_ERROR("it looks into memory beside the view that it is given");
     test_folder_done();
 }
 

@@ -199,32 +199,46 @@ RULE(pad) {
                cfx__export_as(x, 2, d));
 }
 
+/* What n is an item of, or may share its memory with; NULL: it has its own. */
+static const cfx_node *looks_into(const cfx_node *n) {
+    const cfx_value x = cfx_len(n->args) > 0 ? cfx_at(n->args, 0) : cfx_none();
+    if (n->op != CFX_CALL_FUNCTION || x.tag != CFX_TAG_NODE)
+        return NULL;
+    const bool shares = n->target.op ? cfx__op_shares(n->target.op, 0)
+                                     : cfx_node_is_getitem(n);
+    return shares ? cfx_as_node(x) : NULL;
+}
+
+/* How many elements a node gives; -1: that varies, or is not known. */
+static int64_t elements_of(const cfx_node *n) {
+    const cfx_result r = cfx_node_result(n);
+    int64_t elements = r.shape ? 1 : -1;
+    for (int i = 0; r.shape && i < r.ndim; i++)
+        elements *= r.shape[i];
+    return elements;
+}
+
 /* Whether a value has all elements of the memory that it lies in. */
 static bool is_whole(const cfx_node *n) {
-    const cfx_result own = cfx_node_result(n);
-    while (n->op == CFX_CALL_FUNCTION && n->target.op && n->target.op->view &&
-           cfx_at(n->args, 0).tag == CFX_TAG_NODE)
-        n = cfx_as_node(cfx_at(n->args, 0));
-    const cfx_result base = cfx_node_result(n);
-    int64_t elements = 1, all = 1;
-    for (int i = 0; own.shape && i < own.ndim; i++)
-        elements *= own.shape[i];
-    for (int i = 0; base.shape && i < base.ndim; i++)
-        all *= base.shape[i];
-    return own.shape && base.shape && elements == all;
+    const int64_t own = elements_of(n);
+    const cfx_node *base = n;
+    for (const cfx_node *next = looks_into(n); next; next = looks_into(next))
+        base = next;
+    return own >= 0 && own == elements_of(base);
 }
 
 /* What a view of any strides sees of a tensor in one piece: its elements by number. */
 RULE(as_strided) {
     cfx_result from = cfx__export_given(x, 0), to = cfx__export_result(x);
     int64_t sizes[CFX_MAX_DIMS], strides[CFX_MAX_DIMS], at[CFX_MAX_DIMS] = {0}, whole = -1;
+    int64_t elements = 1;
     int n = cfx__export_ints(x, 1, sizes), k = cfx__export_ints(x, 2, strides);
     cfx_value offset = cfx__export_arg(x, 3);
     (void)op;
     if (n < 0 || k != n || !from.shape || !to.shape || offset.tag == CFX_TAG_NODE)
         return cfx__export_lacks("its strides, or the sizes of what it looks into, vary");
-    for (int i = from.ndim - 1, step = 1; i >= 0; step *= (int)from.shape[i--])
-        if (from.shape[i] != 1 && from.stride[i] != step)
+    for (int i = from.ndim - 1; i >= 0; elements *= from.shape[i--])
+        if (from.shape[i] != 1 && from.stride[i] != elements)
             return cfx__export_lacks("what it looks into is not in one piece");
     if (x->args[0].tag == CFX_TAG_NODE && !is_whole(cfx_as_node(x->args[0])))
         return cfx__export_lacks("it looks into memory beside the view that it is given");
@@ -234,6 +248,8 @@ RULE(as_strided) {
         for (int j = 0; j < n; j++)
             e += at[j] * strides[j];
         ((int64_t *)index->data)[i] = e;
+        if (e < 0 || e >= elements)
+            return cfx__export_lacks("it looks into memory beside the view that it is given");
         for (int j = n - 1; j >= 0 && ++at[j] == sizes[j]; j--)
             at[j] = 0;
     }

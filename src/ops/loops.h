@@ -106,6 +106,10 @@ typedef double _Complex c128_t;
 #define ROW(id, rule, price, k, text, ...)                                                         \
     static const pointwise_row row_##id = {rule, price, .operands = k, .name = text, __VA_ARGS__};
 
+/* x, but not below low, or not above high: then that. nan stays; a bound that is nan takes all. */
+#define ABOVE(x, low) ((x) < (low) || (low) != (low) ? (low) : (x))
+#define BELOW(x, high) ((x) > (high) || (high) != (high) ? (high) : (x))
+
 /* ---- the usual rows -------------------------------------------------------------------------- */
 
 /* Floats alone; integers become the default float first. */

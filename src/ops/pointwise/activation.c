@@ -170,9 +170,7 @@ CFX_OP(log_sigmoid_forward) = {
 
 /* x held between low and high; nan stays. */
 #define HOLD(x, low, high) ((x) < (low) ? (low) : (x) > (high) ? (high) : (x))
-/* The same where low may be above high, which then takes all. */
-#define HARD(x, low, high) ((x) > (high) || (low) > (high) ? (high) : (x) < (low) ? (low) : (x))
-NUMBER1(hardtanh, 1, HARD(x, p0, p1), HARD(x, p0, p1))
+NUMBER1(hardtanh, 1, BELOW(ABOVE(x, p0), p1), BELOW(ABOVE(x, p0), p1))
 ONLY_FLOAT1(hardsigmoid, 1, HOLD(x + 3, 0, 6) / 6)
 ONLY_FLOAT1(hardswish, 1, x *HOLD(x + 3, 0, 6) / 6)
 ONLY_FLOAT1(hardshrink, 1, x >= -p0 && x <= p0 ? 0 : x)

@@ -126,9 +126,7 @@ CFX_OP(min_other) = {"aten::min.other(Tensor self, Tensor other) -> Tensor", "to
 
 /* ---- clamp ----------------------------------------------------------------------------------- */
 
-/* Held between p0 and p1; a bound that is nan takes all. */
-#define ABOVE(x, low) ((x) < (low) || (low) != (low) ? (low) : (x))
-#define BELOW(x, high) ((x) > (high) || (high) != (high) ? (high) : (x))
+/* Held between p0 and p1. */
 #define CLAMP(id, k, expr)                                                                         \
     FLOATS_SAY(k, id, #expr, expr)                                                                 \
     INTS_SAY(k, id, #expr, expr)                                                                   \

@@ -122,3 +122,15 @@ TEST(real_numbers_have_complex_powers) {
     CHECK_STR(cfx_str(cfx_pow(x, cfx_complex_value(0.5, 0.25))), "tensor([1.3930+0.2438j])");
     CHECK_OK();
 }
+
+/* As clamp does: nan stays, and where the bounds are the wrong way round the upper one takes all
+ * else. */
+TEST(hardtanh_is_clamp_for_nan_and_for_crossed_bounds) {
+    cfx_tensor *x = cfx_tensor_from_value(cfx_list(NAN, -3.0, 0.5, 7.0, INFINITY));
+    const double bounds[][2] = {{-1, 1}, {1, 0}, {NAN, 1}, {-1, NAN}};
+    for (int i = 0; i < 4; i++)
+        CHECK_STR(cfx_str(cfx_hardtanh(x, bounds[i][0], bounds[i][1])),
+                  cfx_str(cfx_clamp(x, bounds[i][0], bounds[i][1])));
+    CHECK_STR(cfx_str(cfx_hardtanh(x, 1.0, 0.0)), "tensor([nan, 0., 0., 0., 0.])");
+    CHECK_OK();
+}
