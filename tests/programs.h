@@ -38,7 +38,9 @@ typedef struct program_finding {
 
 /* Counts over many programs, so that a generator that makes nothing of interest is noticed. */
 typedef struct program_counts {
-    long drawn, ran, refused, exported, compared, resized, fixed;
+    long drawn, ran, refused, exported, compared, resized, fixed, built;
+    const char *compiler; /* programs are compiled to C and built by this command, "cc -O1", and not
+                             run in the other ways; NULL: they are */
 } program_counts;
 
 /* Runs the program of a seed in all ways; the first disagreement, if any. */

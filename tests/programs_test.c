@@ -10,7 +10,8 @@ TEST(random_programs_that_once_differed_agree) {
                                      30616185, 30617961, 31602388, 60038699,
                                      100000069, 100000170, 100000386, 100000444, 100001104,
                                      100002494, 100144243, 102002104,
-                                     111001438, 103007165, 200000925, 200005249, 200005784};
+                                     111001438, 103007165, 200000925, 200005249,
+                                     200005784, 200025677, 200032412, 200002381};
     program_counts c = {0};
     for (int i = 0; i < (int)(sizeof seeds / sizeof *seeds); i++) {
         program_finding f = programs_check(seeds[i], &c);
@@ -38,4 +39,15 @@ TEST(wide_random_programs_compute_the_same_in_every_way) {
             test_fail(CFX_HERE, "seed %d: %s", (int)seed, f.text);
     }
     CHECK(c.ran > 300 && c.exported > 300 && c.resized > 50);
+}
+
+/* As C, built by the machine's compiler: some, since each costs a tenth of a second. */
+TEST(random_programs_compute_the_same_as_c) {
+    program_counts c = {.compiler = "cc -O1"};
+    for (uint64_t seed = PROGRAMS_WIDE; seed < PROGRAMS_WIDE + 12; seed++) {
+        program_finding f = programs_check(seed, &c);
+        if (f.any)
+            test_fail(CFX_HERE, "seed %d: %s", (int)seed, f.text);
+    }
+    CHECK(c.built > 6);
 }

@@ -2,6 +2,7 @@
  * an exported program by the interpreter, by plans, after each change, out of each kind of file, in
  * pieces, with its state elsewhere, at other sizes. All agree. Start at programs_check. */
 #include "agree.h"
+#include "compiled.h"
 #include "drawing.h"
 
 #include <stdlib.h>
@@ -164,9 +165,8 @@ static void check_apart(subject *s, cfx_program *p) {
     cfx_error_clear();
 }
 
-/* One program for all sizes: at others it does what eager does there, or says of its inputs that it
- * does not take them. */
-static void check_sizes(subject *s, cfx_module *gm) {
+/* The program for all sizes of its inputs; NULL where none is found. */
+static cfx_program *export_for_sizes(subject *s, cfx_module *gm) {
     cfx_value sizes = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < cfx_as_list(s->drawn->inputs)->len; i++) {
         cfx_value each = cfx_list_value(0, NULL);
@@ -176,12 +176,20 @@ static void check_sizes(subject *s, cfx_module *gm) {
     }
     cfx_value example = agree_tuple(eager_copies(s->drawn->inputs));
     cfx_program *p = cfx_export(gm, example, CFX_NONE, sizes, .probe_ms = 10);
-    const cfx_dict *held = cfx_ok() && !cfx_failed(p) ? agree_held(p, s->drawn) : NULL;
+    if (cfx_ok() && !cfx_failed(p))
+        return p;
+    s->counts->fixed++; /* equal sizes that only a branch asks for, say, are not found */
+    cfx_error_clear();
+    return NULL;
+}
+
+/* One program for all sizes: at others it does what eager does there, or says of its inputs that it
+ * does not take them. */
+static void check_sizes(subject *s, cfx_module *gm) {
+    cfx_program *p = export_for_sizes(s, gm);
+    const cfx_dict *held = p ? agree_held(p, s->drawn) : NULL;
     if (held)
         agree_changed(s, p, "with sizes that vary");
-    else /* equal sizes that only a branch asks for, say, are not found */
-        s->counts->fixed++;
-    cfx_error_clear();
     for (int turn = 0; turn < 3 && !s->found.any && held; turn++) {
         random_program other = *s->drawn;
         other.inputs = resized(s->drawn, chance(2));
@@ -268,12 +276,38 @@ static void check_changes(subject *s, cfx_program *p, cfx_module *gm, const cfx_
     }
 }
 
+/* As C: the program with its sizes, and with sizes that vary at those and at others. */
+static void check_compiled(subject *s, cfx_program *p, cfx_module *gm, const cfx_dict *held) {
+    agree_restore(p, held);
+    compiled_check(s, p, "as C");
+    cfx_program *varies = s->found.any ? NULL : export_for_sizes(s, gm);
+    if (varies)
+        compiled_check(s, varies, "as C with sizes that vary");
+    if (varies && !s->found.any) {
+        random_program other = *s->drawn;
+        other.inputs = resized(s->drawn, chance(2));
+        subject t = {.drawn = &other, .counts = s->counts, .first = eager_run(&other, 0)};
+        if (t.first.ran)
+            compiled_check(&t, varies, "as C at other sizes");
+        if (t.found.any) {
+            s->found = t.found;
+            s->last = t.last;
+        }
+    }
+}
+
 static void check_exported(subject *s, cfx_program *p, cfx_module *gm) {
     const cfx_dict *held = agree_held(p, s->drawn);
     s->counts->exported++;
     agree_all(s, p, "the program");
     if (!s->drawn->random && !s->found.any && !agree_may_run(&s->first))
-        check_changes(s, p, gm, held);
+        s->counts->compiler ? check_compiled(s, p, gm, held) : check_changes(s, p, gm, held);
+}
+
+/* Whether PyTorch's export refuses as well: what overlaps itself is written to, or a size that no
+ * symbol stands for comes from data. */
+static bool may_not_export(const char *why) {
+    return strstr(why, "memory location") || strstr(why, "the number of classes depends on data");
 }
 
 /* "f32[2, 3] by [3, 1]; i64[] by []" */
@@ -303,7 +337,7 @@ program_finding programs_check(uint64_t seed, program_counts *counts) {
     const bool exported = cfx_ok() && !cfx_failed(p);
     if (exported)
         check_exported(&s, p, gm);
-    else if (s.first.ran && !strstr(cfx_error_last()->message, "memory location"))
+    else if (s.first.ran && !may_not_export(cfx_error_last()->message))
         agree_found(&s, "export refuses: %s", cfx_error_last()->message);
     cfx_error_clear();
     if (s.found.any) {

@@ -4,7 +4,7 @@
 #include "library.h"
 
 #include "../compile/library.h"
-#include "look.h"
+#include "../tensor/tensor.h"
 
 #include <dlfcn.h>
 
@@ -43,8 +43,9 @@ static cfx_tensor *input_of(compiled *c, const cfx_dict *given, int i) {
     }
     if (!dtype_named(c->dtypes[i], &d) || cfx_as_tensor(v)->dtype != d ||
         cfx_as_tensor(v)->ndim != c->ndims[i]) {
+        const cfx_result r = cfx_result_of(v);
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "input %s is %s, and not %s of %d dimensions", in,
-                 cli_brief(v), c->dtypes[i], c->ndims[i]);
+                 cfx_result_text(&r), c->dtypes[i], c->ndims[i]);
         return NULL;
     }
     return cfx__tensor_contiguous(cfx_as_tensor(v));
