@@ -243,11 +243,17 @@ void cfx__c_call_recurrent(cfx__c_unit *u, const cfx__plan_kernel *k) {
     const cfx__c_ref *out = &to->refs[0];
     const int64_t given = to->refs[1].shape[2];
     const int64_t hidden = lstm ? to->refs[2].shape[2] : given;
-    const cfx__pack_recurrent r = {x->shape[first],        x->shape[!first], hidden,    given,
-                                   lstm ? 4 : gru ? 3 : 1, layers,           directions};
+    const cfx__pack_recurrent r = {.steps = x->shape[first],
+                                   .batch = x->shape[!first],
+                                   .size = x->shape[2],
+                                   .hidden = hidden,
+                                   .given = given,
+                                   .gates = lstm ? 4 : gru ? 3 : 1,
+                                   .layers = layers,
+                                   .directions = directions};
     cfx__c_line(c, "const %s_recurrent_shape shape = {", c->name);
     cfx__c_line(c, "    .steps = %lld, .batch = %lld, .size = %lld, .hidden = %lld, .given = %lld,",
-                (long long)r.steps, (long long)r.batch, (long long)x->shape[2], (long long)hidden,
+                (long long)r.steps, (long long)r.batch, (long long)r.size, (long long)hidden,
                 (long long)given);
     cfx__c_line(c, "    .gates = %lld, .layers = %lld, .directions = %lld,", (long long)r.gates,
                 (long long)layers, (long long)directions);

@@ -190,6 +190,8 @@ void cfx__c_refuse(cfx__c_unit *u, const char *fmt, ...) CFX_PRINTF(2, 3);
 
 /* Finds the places of everything: fills u->refs. */
 void cfx__c_place(cfx__c_unit *u);
+/* The values of a list or tuple; NULL: it is none. */
+const cfx_list *cfx__c_several(cfx_value v);
 /* Memory behind the plan's, for what that has no place for: where it begins. */
 int64_t cfx__c_room(cfx__c_unit *u, int64_t bytes);
 /* What a slot gives; a constant is noted as a weight now. */

@@ -2,7 +2,7 @@
 #include "kernel_test.h"
 #include "numbers.h"
 
-enum { LAYERS = 2, MOST = 2 * LAYERS };
+enum { LAYERS = 3, MOST = 2 * LAYERS };
 
 /* A packed matrix [n, k]; the caller frees it. */
 static float *packed(cfx_tensor *w) {
@@ -66,7 +66,7 @@ static bool agrees(int64_t gates, int64_t layers, int64_t directions, int64_t st
         s.out[0] = first ? wide : batch * wide, s.out[1] = first ? steps * wide : wide;
         float *out = cfx__alloc((size_t)(steps * batch * wide) * sizeof *out + 1);
         float *scratch = cfx__alloc((size_t)cfx__pack_recurrent_scratch(&(cfx__pack_recurrent){
-            steps, batch, hidden, given, gates, layers, directions}));
+            steps, batch, size, hidden, given, gates, layers, directions}));
         float *hs = cfx_tensor_data(h), *cs = cfx_tensor_data(c);
         if (gates == 4)
             NAME_recurrent(&s, w, NAME_lstm_step, cfx_tensor_data(x), hs, cs, out, scratch);
@@ -88,8 +88,8 @@ KERNEL_TEST(recurrent) {
     for (int i = 0; i < COUNT(gates); i++)
         for (int64_t steps = 1; steps <= 70; steps = 3 * steps + 2)
             for (int64_t batch = 1; batch <= 5; batch += 2)
-                for (int64_t way = 0; way < 4; way++)
-                    if (!CHECK(agrees(gates[i], 1 + way / 2, 1 + way % 2, steps, batch,
+                for (int64_t way = 0; way < 6; way++)
+                    if (!CHECK(agrees(gates[i], 1 + way % 3, 1 + way / 3, steps, batch,
                                       9 + 8 * batch, 0)))
                         return;
     CHECK(agrees(4, 2, 2, 5, 3, 11, 6) && agrees(4, 1, 1, 40, 1, 20, 18));

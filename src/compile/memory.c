@@ -150,6 +150,10 @@ static bool makes(const cfx__plan_kernel *k) {
            (k->kind == CFX__PLAN_NONE && k->stored);
 }
 
+const cfx_list *cfx__c_several(cfx_value v) {
+    return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE ? cfx_as_list(v) : NULL;
+}
+
 /* The plan's place of a slot; -1: it has none. A part that is made in its home has that one's. */
 static void place_at(cfx__c_unit *u, int slot, cfx__c_ref *r, int64_t offset, int64_t bytes) {
     const cfx__plan *p = u->plan;
@@ -166,15 +170,16 @@ static void place_at(cfx__c_unit *u, int slot, cfx__c_ref *r, int64_t offset, in
 static void place_made(cfx__c_unit *u, int slot) {
     const cfx__plan *p = u->plan;
     const cfx_value v = p->given[slot];
-    const bool several = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
-    const int n = several ? (int)cfx_as_list(v)->len : v.tag == CFX_TAG_TENSOR;
-    if (u->refs[slot].n || !n)
+    const cfx_list *several = cfx__c_several(v);
+    const int n = several ? (int)several->len : v.tag == CFX_TAG_TENSOR;
+    cfx__c_ref *refs = u->refs[slot].refs;
+    if ((refs && !several) || !n)
         return;
-    cfx__c_ref *refs = cfx__arena_alloc(&u->c->memory, (size_t)n * sizeof *refs + 1);
+    if (!refs) /* some of several may have their places */
+        refs = cfx__arena_alloc(&u->c->memory, (size_t)n * sizeof *refs);
     for (int i = 0; i < n; i++) {
-        const cfx_value item = several ? cfx_as_list(v)->items[i] : v;
-        refs[i] = (cfx__c_ref){0};
-        if (item.tag != CFX_TAG_TENSOR)
+        const cfx_value item = several ? several->items[i] : v;
+        if (item.tag != CFX_TAG_TENSOR || refs[i].where != CFX__C_NOWHERE)
             continue;
         const cfx_tensor *t = several ? cfx_as_tensor(item) : cfx__plan_made(p, slot);
         refs[i] = ref_to(u->c, t);

@@ -171,10 +171,12 @@ int64_t cfx__pack_attention_scratch(int64_t keys, int64_t size, int64_t value) {
 }
 
 int64_t cfx__pack_recurrent_scratch(const cfx__pack_recurrent *r) {
-    enum { STEPS = 32 }; /* NAME_RECURRENT_STEPS */
-    const int64_t between = r->layers > 1 ? 2 * r->steps * r->directions * r->given : 0;
-    return r->batch * (between + (STEPS + 1) * r->gates * r->hidden + r->hidden) *
-           (int64_t)sizeof(float);
+    enum { MOST = 16 }; /* NAME_recurrent_steps */
+    const int64_t wide = r->directions * r->given, n = r->gates * r->hidden;
+    const int64_t beside = r->layers > 1 && r->directions > 1 ? r->steps * wide : 0;
+    const int64_t fit = r->steps * (r->size + wide) / n;
+    const int64_t steps = fit < 1 ? 1 : fit < MOST ? fit : MOST;
+    return r->batch * (beside + (steps + 1) * n + r->hidden) * (int64_t)sizeof(float);
 }
 
 int64_t cfx__pack_fft_scratch(int64_t n) {

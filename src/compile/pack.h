@@ -47,7 +47,7 @@ int64_t cfx__pack_matmul_scratch(int64_t m, int64_t n, int64_t k, bool copied); 
 int64_t cfx__pack_attention_scratch(int64_t keys, int64_t size, int64_t value); /* bytes */
 /* Scratch of recurrent layers. */
 typedef struct cfx__pack_recurrent {
-    int64_t steps, batch, hidden, given, gates, layers, directions;
+    int64_t steps, batch, size, hidden, given, gates, layers, directions;
 } cfx__pack_recurrent;
 int64_t cfx__pack_recurrent_scratch(const cfx__pack_recurrent *r); /* bytes */
 int64_t cfx__pack_fft_scratch(int64_t n); /* bytes */

@@ -149,6 +149,29 @@ static bool is_result(const cfx__c_job *w, const cfx_list *items, int64_t i) {
            cfx__program_written(p, &p->outputs[i]) < 0;
 }
 
+/* One of the results of a call that gives several, if slot s is that: it is made at `to`, unless
+ * it lies otherwise or is made elsewhere already. */
+static bool place_part(cfx__c_job *w, int s, cfx__c_ref to) {
+    const cfx__plan *p = w->plan;
+    const cfx__plan_kernel *item = &p->kernels[s];
+    const int from = item->kind == CFX__PLAN_ITEM ? maker(p, item->x) : -1;
+    if (from < 0 || p->kernels[from].kind != CFX__PLAN_CALL || !cfx_is_bad(p->constants[from]))
+        return false;
+    const cfx_list *given = cfx__c_several(p->given[from]);
+    if (!given || item->index >= given->len || given->items[item->index].tag != CFX_TAG_TENSOR)
+        return false;
+    const cfx_tensor *t = cfx_as_tensor(given->items[item->index]);
+    cfx__c_refs *refs = &w->unit.refs[from];
+    if (!refs->n)
+        *refs = (cfx__c_refs){(int)given->len, cfx__arena_alloc(&w->c.memory, (size_t)given->len *
+                                                                                  sizeof to)};
+    if (refs->refs[item->index].where != CFX__C_NOWHERE || !cfx__tensor_is_contiguous(t) ||
+        (cfx_dtype)t->dtype != to.dtype)
+        return false;
+    refs->refs[item->index] = to;
+    return true;
+}
+
 /* What the caller gets: the values of the output node that are results, and those that are kept. */
 static void find_results(cfx__c_job *w) {
     cfx__c *c = &w->c;
@@ -174,6 +197,8 @@ static void find_results(cfx__c_job *w) {
         if (v.tag != CFX_TAG_NODE || !cfx_is_bad(p->constants[v.spare]))
             continue;
         const int s = maker(p, (int)v.spare);
+        if (place_part(w, s, port_ref(CFX__C_OUTPUT, number, &port, c)))
+            continue;
         if (is_made_here(p, s) && !w->unit.refs[s].n) {
             cfx__c_ref r = port_ref(CFX__C_OUTPUT, number, &port, c);
             if (cfx__plan_lies_like(cfx__plan_made(p, s), cfx_as_tensor(is)) &&

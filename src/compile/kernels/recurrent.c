@@ -56,10 +56,17 @@ static void NAME_rnn_relu_step(const float *x, const float *s, float *restrict h
         h[i] = x[i] + s[i] < 0 ? 0 : x[i] + s[i];
 }
 
-/* Steps whose inputs are multiplied at once. */
-enum { NAME_RECURRENT_STEPS = 32 };
+/* Steps whose inputs are multiplied at once: no more than take the room of the layer's own input
+ * and result. */
+static ptrdiff_t NAME_recurrent_steps(const NAME_recurrent_shape *s) {
+    enum { MOST = 16 };
+    const ptrdiff_t given = s->steps * (s->size + s->directions * s->given);
+    const ptrdiff_t fit = given / (s->gates * s->hidden);
+    return fit < 1 ? 1 : fit < MOST ? fit : MOST;
+}
 
-/* One layer in one direction. `h` and `c` are the state, [batch][given] and [batch][hidden]. */
+/* One layer in one direction. `h` and `c` are the state, [batch][given] and [batch][hidden]. The
+ * result may lie where the input does: steps are written after they are read. */
 static void NAME_recurrent_layer(const NAME_recurrent_shape *s, const NAME_recurrent_weights *w,
                                  NAME_recurrent_step *step, ptrdiff_t size, const float *x,
                                  const ptrdiff_t *x_stride, int backward, float *h, float *c,
@@ -68,11 +75,12 @@ static void NAME_recurrent_layer(const NAME_recurrent_shape *s, const NAME_recur
     const NAME_epilogue of_x = {.bias = w->input_bias, .low = -INFINITY, .high = INFINITY};
     const NAME_epilogue of_h = {.bias = w->state_bias, .low = -INFINITY, .high = INFINITY};
     const NAME_epilogue plain = {.low = -INFINITY, .high = INFINITY};
-    float *from_x = scratch, *from_h = from_x + NAME_RECURRENT_STEPS * b * n;
+    const ptrdiff_t most = NAME_recurrent_steps(s);
+    float *from_x = scratch, *from_h = from_x + most * b * n;
     float *whole = from_h + b * n; /* states before they are projected */
-    for (ptrdiff_t done = 0; done < s->steps; done += NAME_RECURRENT_STEPS) {
+    for (ptrdiff_t done = 0; done < s->steps; done += most) {
         const ptrdiff_t left = s->steps - done;
-        const ptrdiff_t count = left < NAME_RECURRENT_STEPS ? left : NAME_RECURRENT_STEPS;
+        const ptrdiff_t count = left < most ? left : most;
         const ptrdiff_t first = backward ? left - count : done;
         const float *from = x + first * x_stride[0];
         if (b == 1 || x_stride[0] == b * x_stride[1])
@@ -100,22 +108,25 @@ static void NAME_recurrent_layer(const NAME_recurrent_shape *s, const NAME_recur
 }
 
 /* All layers; weights by layer, then by direction. `h` and `c` hold the first states and then the
- * last, [layers * directions][batch][given] and [..][hidden]; c is NULL but for LSTM. The scratch
- * is cfx__pack_recurrent_scratch bytes. */
+ * last, [layers * directions][batch][given] and [..][hidden]; c is NULL but for LSTM. Layers between
+ * are made in `out`, too; of two directions, whose second reads what the first has read, every other
+ * one beside it. The scratch is cfx__pack_recurrent_scratch bytes. */
 static void NAME_recurrent(const NAME_recurrent_shape *s, const NAME_recurrent_weights *w,
                            NAME_recurrent_step *step, const float *x, float *h, float *c,
                            float *out, float *scratch) {
     const ptrdiff_t wide = s->directions * s->given, b = s->batch;
     const ptrdiff_t between[2] = {b * wide, wide};
-    float *one = scratch, *two = one + s->steps * b * wide, *rest = two + s->steps * b * wide;
+    const int turns = s->directions > 1 && s->layers > 1;
+    float *beside = scratch, *rest = turns ? scratch + s->steps * b * wide : scratch;
     for (ptrdiff_t i = 0; i < s->layers * s->directions; i++) {
         const ptrdiff_t layer = i / s->directions, direction = i % s->directions;
-        const int last = layer == s->layers - 1;
-        float *to = last ? out : layer % 2 ? two : one;
+        const int here = !turns || (s->layers - 1 - layer) % 2 == 0; /* in out */
+        const int was_here = !turns || !here;
         NAME_recurrent_layer(s, &w[i], step, layer ? wide : s->size,
-                             !layer ? x : layer % 2 ? one : two, layer ? between : s->x,
-                             direction == 1, h + i * b * s->given,
-                             c ? c + i * b * s->hidden : NULL, to + direction * s->given,
-                             last ? s->out : between, s->layers == 1 ? scratch : rest);
+                             !layer ? x : was_here ? out : beside,
+                             !layer ? s->x : was_here ? s->out : between, direction == 1,
+                             h + i * b * s->given, c ? c + i * b * s->hidden : NULL,
+                             (here ? out : beside) + direction * s->given,
+                             here ? s->out : between, rest);
     }
 }
