@@ -91,39 +91,43 @@ int64_t cfx__pack_winograd_floats(const cfx__pack_conv_shape *s, int size) {
     return cfx__pack_panels_floats(size * size * s->ic, s->oc);
 }
 
+/* A weight of each channel of a panel. */
+typedef double panel[CFX__PANEL];
+
 /* Three weights of a line, `apart`, at the points of a tile. */
-static void at_points(const double *w, int apart, int size, double *to) {
+static void at_points(panel *w, int apart, int size, panel *to) {
     const double a = 0.625, b = 1.5, a2 = a * a, b2 = b * b;
     const double by_a = 1 / (2 * a2 * (a2 - b2)), by_b = 1 / (2 * b2 * (b2 - a2));
-    const double w0 = w[0], w1 = w[apart], w2 = w[2 * apart];
-    if (size == 4) {
-        to[0] = w0, to[apart] = (w0 + w1 + w2) / 2;
-        to[2 * apart] = (w0 - w1 + w2) / 2, to[3 * apart] = w2;
-        return;
+    for (int j = 0; j < CFX__PANEL; j++) {
+        const double w0 = w[0][j], w1 = w[apart][j], w2 = w[2 * apart][j];
+        const bool two = size == 4; /* points 0, 1, -1; else a and b, too, in place of 1 */
+        const double to_a = two ? 0.5 : by_a, one = two ? 1 : a, square = two ? 1 : a2;
+        to[0][j] = two ? w0 : w0 / (a2 * b2);
+        to[apart][j] = (w0 + one * w1 + square * w2) * to_a;
+        to[2 * apart][j] = (w0 - one * w1 + square * w2) * to_a;
+        to[(size - 1) * apart][j] = w2;
+        if (!two) {
+            to[3 * apart][j] = (w0 + b * w1 + b2 * w2) * by_b;
+            to[4 * apart][j] = (w0 - b * w1 + b2 * w2) * by_b;
+        }
     }
-    to[0] = w0 / (a2 * b2);
-    to[apart] = (w0 + a * w1 + a2 * w2) * by_a;
-    to[2 * apart] = (w0 - a * w1 + a2 * w2) * by_a;
-    to[3 * apart] = (w0 + b * w1 + b2 * w2) * by_b;
-    to[4 * apart] = (w0 - b * w1 + b2 * w2) * by_b;
-    to[5 * apart] = w2;
 }
 
 void cfx__pack_winograd(const cfx__pack_conv_shape *s, int size, const float *w, float *to) {
     const int64_t ic = s->ic, points = size * size;
-    memset(to, 0, (size_t)cfx__pack_winograd_floats(s, size) * sizeof *to);
-    for (int64_t j = 0; j < s->oc; j++)
+    for (int64_t first = 0; first < s->oc; first += CFX__PANEL, to += points * ic * CFX__PANEL)
         for (int64_t c = 0; c < ic; c++) {
-            double given[9], half[6 * 3], whole[6 * 6];
-            for (int q = 0; q < 9; q++)
-                given[q] = w[(j * ic + c) * 9 + q];
+            panel given[9], half[6 * 3], whole[6 * 6];
+            for (int j = 0; j < CFX__PANEL; j++)
+                for (int q = 0; q < 9; q++)
+                    given[q][j] = first + j < s->oc ? w[((first + j) * ic + c) * 9 + q] : 0;
             for (int x = 0; x < 3; x++)
                 at_points(given + x, 3, size, half + x);
             for (int y = 0; y < size; y++)
                 at_points(half + 3 * y, 1, size, whole + y * size);
-            for (int q = 0; q < points; q++)
-                to[((j / CFX__PANEL * points + q) * ic + c) * CFX__PANEL + j % CFX__PANEL] =
-                    (float)whole[q];
+            for (int64_t q = 0; q < points; q++)
+                for (int j = 0; j < CFX__PANEL; j++)
+                    to[(q * ic + c) * CFX__PANEL + j] = (float)whole[q][j];
         }
 }
 

@@ -157,19 +157,20 @@ void cfx__c_weights_loader(cfx__c *c, cfx__text *source) {
 
 bool cfx__c_weights_file(const cfx__c *c, const char *path) {
     const uint64_t is = cfx__c_weights_number(c);
-    const size_t bytes = (size_t)(ALIGN + cfx__c_weights_bytes(c));
-    char *all = cfx__alloc(bytes);
-    size_t end = ALIGN;
-    memset(all, 0, ALIGN);
-    memcpy(all, &is, sizeof is);
+    char pad[ALIGN] = {0};
+    int64_t end = ALIGN;
+    cfx__file_save s;
+    if (!cfx_ok() || !cfx__file_save_open(&s, path))
+        return false;
+    memcpy(pad, &is, sizeof is);
+    fwrite(pad, 1, sizeof pad, s.file);
+    memset(pad, 0, sizeof pad);
     for (size_t i = 0; i < c->weights.len; i++) {
         const cfx__c_weight *w = &c->weights.data[i];
-        memset(all + end, 0, (size_t)(ALIGN + w->at) - end);
-        end = (size_t)(ALIGN + w->at + bytes_of(w));
+        fwrite(pad, 1, (size_t)(ALIGN + w->at - end), s.file);
         if (w->count)
-            memcpy(all + ALIGN + w->at, w->data, (size_t)bytes_of(w));
+            fwrite(w->data, 1, (size_t)bytes_of(w), s.file);
+        end = ALIGN + w->at + bytes_of(w);
     }
-    const bool fine = cfx_ok() && cfx__file_write(path, all, bytes);
-    cfx__free(all);
-    return fine;
+    return cfx__file_save_close(&s, true);
 }

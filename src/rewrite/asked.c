@@ -25,20 +25,30 @@ static bool is_kept(const cfx__rerun *run, cfx_op *op) {
     return false;
 }
 
+/* The row of the caller's decompositions that is an operator's; names are looked up once for each
+ * operator. */
+static int own_row(cfx__rerun *run, cfx_op *op) {
+    cfx__own_row found = {op, -1};
+    for (size_t i = 0; i < run->own.len; i++)
+        if (run->own.data[i].op == op)
+            return run->own.data[i].row;
+    for (int i = 0; i < run->options.nown && found.row < 0; i++)
+        if (is_named(op, run->options.own[i].op))
+            found.row = i;
+    VEC_PUSH(run->own, found);
+    return found.row;
+}
+
 /* The caller's decomposition of an operator, or NULL. One that calls the operator itself never
  * ends. */
-static cfx_op_fn *own_for(const cfx__rerun *run, cfx_op *op) {
+static cfx_op_fn *own_for(cfx__rerun *run, cfx_op *op) {
     enum { DEEPEST = 100 };
-    const cfx_decompose_options *o = &run->options;
-    for (int i = 0; i < o->nown; i++)
-        if (is_named(op, o->own[i].op)) {
-            if (cfx__dispatcher()->below < DEEPEST)
-                return o->own[i].fn;
-            cfx_fail(CFX_LIMIT_ERROR, (cfx_site){0},
-                     "the decomposition of %s given for it is made of %s itself", o->own[i].op,
-                     cfx_op_name(op));
-            return NULL;
-        }
+    const int row = run->options.nown ? own_row(run, op) : -1;
+    const cfx_decomposition *own = row < 0 ? NULL : &run->options.own[row];
+    if (!own || cfx__dispatcher()->below < DEEPEST)
+        return own ? own->fn : NULL;
+    cfx_fail(CFX_LIMIT_ERROR, (cfx_site){0},
+             "the decomposition of %s given for it is made of %s itself", own->op, cfx_op_name(op));
     return NULL;
 }
 
@@ -47,7 +57,7 @@ static cfx_op_fn *own_for(const cfx__rerun *run, cfx_op *op) {
  * composite that may be a view of what is written to does not: the views it is made of are what a
  * write can be put back through, and through reshape. */
 static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
-    const cfx__rerun *run = (const cfx__rerun *)r;
+    cfx__rerun *run = (cfx__rerun *)r;
     cfx_op_fn *fn = op->effects & CFX_COMPOSITE ? op->decompose : NULL;
     cfx_op_fn *own = !early || fn || cfx__op_info_of(op)->writes ? own_for(run, op) : NULL;
     if (own)

@@ -37,6 +37,12 @@ bool cfx__alias_views(cfx_op *op);
 
 /* ---- running a graph again (rerun.c) --------------------------------------------------------- */
 
+/* Which of the caller's decompositions an operator has; -1: none. */
+typedef struct cfx__own_row {
+    const cfx_op *op;
+    int row;
+} cfx__own_row;
+
 typedef struct cfx__rerun {
     cfx__recorder recorder; /* first */
     const cfx_program *program; /* NULL: an execution is run again */
@@ -47,6 +53,7 @@ typedef struct cfx__rerun {
     int sizes_used;         /* sizes of the node at hand that depend on data, so far */
     cfx_value *values;      /* by id of the node of the old graph; counted */
     cfx_decompose_options options;
+    VEC(cfx__own_row) own;  /* by operator that was asked for: its row of options.own */
     bool whole;             /* operators stay as they are, but views of what is written to */
     bool foreign;           /* so do all but foreign ones */
     cfx_value operands;     /* of a sub-graph: pairs for its inputs where nothing is noted of them:
