@@ -152,7 +152,7 @@ static const char *module_of(const cfx_node *n) { return cli_module_of(n); }
 
 /* The best of a few runs of work, in a microsecond. */
 static double rate(cfx_tensor *(*run)(cfx_tensor *x), cfx_tensor *x, double work) {
-    enum { TIMES = 3 };
+    enum { TIMES = 8 };
     double best = 0;
     for (int i = 0; i <= TIMES; i++)
         CFX_SCOPE {
@@ -178,9 +178,16 @@ static cli_machine measure(cli_profile *p) {
     return *m;
 }
 
+/* What it needs at its best for the arithmetic, and for the bytes. */
+static double arithmetic_of(const cli_machine *m, const cli_times *r) {
+    return m->flops > 0 ? (double)r->flops / m->flops : 0;
+}
+static double memory_of(const cli_machine *m, const cli_times *r) {
+    return m->bytes > 0 ? (double)r->bytes / m->bytes : 0;
+}
+
 double cli_limit(const cli_machine *m, const cli_times *t, bool *memory) {
-    const double arithmetic = m->flops > 0 ? (double)t->flops / m->flops : 0;
-    const double traffic = m->bytes > 0 ? (double)t->bytes / m->bytes : 0;
+    const double arithmetic = arithmetic_of(m, t), traffic = memory_of(m, t);
     /* in less time than memory gives: it came from a cache, or little of an input was read */
     *memory = traffic > arithmetic && traffic <= t->time;
     const double limit = *memory ? traffic : arithmetic;
@@ -385,15 +392,41 @@ static void put_limits(cfx__text *t, cli_profile *p, const char *column, bool sh
     cfx__text_putc(t, '}');
 }
 
-static void put_columns(cfx__text *t, cli_profile *p, const cfx_dict *columns) {
-    cfx__text_puts(t, "\"columns\":{\"time (us)\":{");
-    for (size_t i = 0; i < p->rows.len; i++) {
-        const cli_times *r = &p->rows.data[i];
-        cfx__text_puts(t, i ? "," : "");
-        cfx__json_string(t, r->node->name, strlen(r->node->name));
-        cfx__text_printf(t, ":%.3f", r->time);
+static double time_of(const cli_machine *m, const cli_times *r) { return (void)m, r->time; }
+static double flops_of(const cli_machine *m, const cli_times *r) {
+    return (void)m, (double)r->flops;
+}
+static double bytes_of(const cli_machine *m, const cli_times *r) {
+    return (void)m, (double)r->bytes;
+}
+
+/* Numbers of each kernel, at its first node. "alone" is what the machine needs at its best for the
+ * arithmetic, and for the bytes; the viewer draws the roofline of these. */
+static void put_numbers(cfx__text *t, cli_profile *p) {
+    static const struct {
+        const char *name;
+        double (*of)(const cli_machine *m, const cli_times *r);
+    } columns[] = {{"time (us)", time_of},
+                   {"computed (FLOP)", flops_of},
+                   {"moved (bytes)", bytes_of},
+                   {"arithmetic alone (us)", arithmetic_of},
+                   {"memory alone (us)", memory_of}};
+    const cli_machine m = measure(p);
+    for (int k = 0; k < COUNT(columns); k++) {
+        cfx__text_printf(t, "%s\"%s\":{", k ? "," : "", columns[k].name);
+        for (size_t i = 0; i < p->rows.len; i++) {
+            const cli_times *r = &p->rows.data[i];
+            cfx__text_puts(t, i ? "," : "");
+            cfx__json_string(t, r->node->name, strlen(r->node->name));
+            cfx__text_printf(t, ":%.10g", columns[k].of(&m, r));
+        }
+        cfx__text_putc(t, '}');
     }
-    cfx__text_putc(t, '}');
+}
+
+static void put_columns(cfx__text *t, cli_profile *p, const cfx_dict *columns) {
+    cfx__text_puts(t, "\"columns\":{");
+    put_numbers(t, p);
     put_parts(t, p, "kernel", true);
     put_parts(t, p, "timed with", false);
     put_limits(t, p, "of limit (share)", true);

@@ -316,6 +316,20 @@ static int64_t flops_of(const cfx_node_cost *n) { return n->flops; }
 static int64_t bytes_of(const cfx_node_cost *n) { return n->bytes; }
 static int64_t live_of(const cfx_node_cost *n) { return n->live; }
 
+/* Of each node whose result takes memory the last that needs it. */
+static void put_until(writer *w, const cfx_cost *cost) {
+    bool any = false;
+    for (int i = 0; i < cost->n; i++) {
+        const cfx_node_cost *n = &cost->nodes[i];
+        int item = n->bytes ? item_of(w->s, n->node) : -1;
+        int last = item < 0 ? -1 : item_of(w->s, cost->nodes[n->freed].node);
+        if (last < 0)
+            continue;
+        cfx__text_printf(w->out, "%s%d,%d", any ? "," : "", item, last);
+        any = true;
+    }
+}
+
 /* What nodes cost, where all sizes are known. */
 static void put_costs(writer *w, const cfx_cost *cost) {
     static const struct {
@@ -338,16 +352,21 @@ static void put_costs(writer *w, const cfx_cost *cost) {
     }
 }
 
-/* [[name, [item, value, ...]], ...]: what metadata tells, then the caller's. */
+/* "until":[item, item, ...] and "facts":[[name, [item, value, ...]], ...]: what metadata tells,
+ * then the caller's. */
 static void put_own_facts(writer *w) {
     const cfx__draw_item *items = w->s->items.data;
     cfx_program *p = w->s->sheets.data[0].program;
     bool fine = cfx_ok();
     cfx_cost *cost = fine && p ? cfx_program_cost(p, NULL) : NULL;
+    if (cfx_failed(cost) && fine)
+        cfx__error_forgive(); /* a size that nothing tells: there are no costs then */
+    cfx__text_puts(w->out, "\"until\":[");
+    if (!cfx_failed(cost))
+        put_until(w, cost);
+    cfx__text_puts(w->out, "],\n\"facts\":[");
     if (!cfx_failed(cost))
         put_costs(w, cost);
-    else if (fine)
-        cfx__error_forgive(); /* a size that nothing tells: there are no costs then */
     cfx__text_puts(w->out, "[\"dtype\",[");
     bool any = false;
     for (size_t i = 0; i < w->s->items.len; i++) {
@@ -490,7 +509,7 @@ static bool put_graph(writer *w) {
     put_asides(w);
     put_tensors(w);
     bool ok = put_focus(w);
-    cfx__text_printf(w->out, "\"frames\":[%s],\n\"facts\":[", s->frames.len ? s->frames.data : "");
+    cfx__text_printf(w->out, "\"frames\":[%s],\n", s->frames.len ? s->frames.data : "");
     put_own_facts(w);
     ok = ok && put_callers_facts(w, s->options->columns);
     cfx__text_puts(w->out, "],\n\"text\":[");

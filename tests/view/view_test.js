@@ -14,10 +14,11 @@ function draw(name, ...more) {
 }
 
 // A transformer, with the plumbing of its mask.
+const distilbert = path.join(data, "..", "..", "..", "examples", "data", "distilbert", "model.pt2");
+
 function spineFile() {
     const file = path.join(out, "spine.html");
-    run("draw", path.resolve(__dirname, "..", "..", "examples", "data", "distilbert",
-        "model.pt2"), "-o", file);
+    run("draw", distilbert, "-o", file);
     return file;
 }
 
@@ -77,6 +78,10 @@ const tests = {
         await page.click(".memory .curve");
         check("a click in the curve goes to a node",
             await page.evaluate("viewer.active.graph.isNode(viewer.active.picked)"));
+        const now = () => page.getAttribute(".curve", "aria-valuenow").then(Number);
+        const before = await now();
+        await page.keyboard.press("ArrowRight");
+        equal("an arrow key to the next", await now(), before + 1);
         await page.keyboard.press("e");
         check("it opens", await page.evaluate(() =>
             viewer.active.layout.isOpen(viewer.active.graph.kind.indexOf(6))));
@@ -199,6 +204,64 @@ const tests = {
         equal("and first", await page.locator("#top li").allTextContents(),
             ["relu12.0 dB", "linear_140.0 dB", "linear80.3 dB"]);
         check("said so", (await page.textContent("#top h2")).startsWith("Worst signal"));
+        await page.close();
+    },
+
+    // A machine of 1000 FLOP and 100 bytes a microsecond: linear is at its limit of arithmetic,
+    // relu moves at a quarter of the machine's speed, linear_1 reaches half of what memory allows.
+    async drawsTheRoofline() {
+        const columns = path.join(out, "roofline.json");
+        fs.writeFileSync(columns, JSON.stringify({columns: {
+            "time (us)": {linear: 40, relu: 20, linear_1: 40},
+            "computed (FLOP)": {linear: 40000, relu: 0, linear_1: 2000},
+            "moved (bytes)": {linear: 1000, relu: 500, linear_1: 2000},
+            "arithmetic alone (us)": {linear: 40, relu: 0, linear_1: 2},
+            "memory alone (us)": {linear: 10, relu: 5, linear_1: 20},
+            "of limit (share)": {linear: 1, relu: 0.25, linear_1: 0.5},
+            "bound by": {linear: "arithmetic", relu: "memory", linear_1: "memory"}}}));
+        const page = await open(draw("seed_mlp", "--with", columns));
+        const says = await page.textContent("#charts");
+        for (const text of ["60% of the time bound by memory", "1.00 GFLOP/s and 100 MB/s",
+            "linear_1 20.0 µs of 40.0 µs", "relu 15.0 µs of 20.0 µs"])
+            check(`it says ${text}`, says.includes(text), says);
+        const at = await page.evaluate(() =>
+            [...document.querySelectorAll(".roofline [role=button]")].map((e) =>
+                [e.tagName, e.getAttribute("aria-label").split(":")[0]]).sort());
+        equal("circles and squares", at,
+            [["circle", "linear"], ["rect", "linear_1"], ["rect", "relu"]]);
+        const gap = await page.evaluate(() => { // in the units of the chart
+            const d = document.querySelector(".roof").getAttribute("d");
+            const top = Number(/L[\d.]+ ([\d.]+)H/.exec(d)[1]);
+            return Number(document.querySelector(".roofline circle").getAttribute("cy")) - top;
+        });
+        check("what reaches the limit lies on the roof", Math.abs(gap) < 0.01, gap);
+        await page.locator(".roofline rect").first().focus();
+        await page.keyboard.press("Enter");
+        check("Enter on a point picks it", ["relu", "linear_1"].includes(await title(page)));
+        equal("which is marked", await page.locator(".roofline .picked").count(), 1);
+        await page.keyboard.press("Escape");
+        check("a module's share of the limit is over its time", /of limit65\.0%/.test(
+            await page.textContent("#card")), await page.textContent("#card"));
+        const plain = await open(draw("seed_mlp"));
+        equal("none without a profile", await plain.locator(".roofline").count(), 0);
+        await plain.close();
+        await page.close();
+    },
+
+    async plotsBoxesThatAreSeen() {
+        const columns = path.join(out, "profile.json"), file = path.join(out, "profiled.html");
+        run("run", distilbert, "--profile", columns, "--runs", "2");
+        run("draw", distilbert, "-o", file, "--with", columns);
+        const page = await open(file);
+        const points = () => page.locator(".roofline [role=button]").count();
+        const kernels = await points();
+        check("every kernel is a point", kernels > 20, kernels);
+        check("memory is over time", (await page.textContent(".memory h3")).endsWith("over time"));
+        await page.evaluate(() => viewer.setRoof(true));
+        const closed = await points();
+        check("closed modules are one point", closed > 1 && closed < kernels, closed);
+        await page.keyboard.press("e");
+        check("opened ones are their nodes", await points() > closed, await points());
         await page.close();
     },
 

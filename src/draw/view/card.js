@@ -1,7 +1,7 @@
 // The card of what is picked: arguments, shapes, source line, weights and values.
 
 import {REPEAT, brief} from "./data.js";
-import {bars, clear, curve, element} from "./dom.js";
+import {bars, clear, element} from "./dom.js";
 
 function row(name, ...value) {
     return [element("dt", {}, name), element("dd", {}, ...value)];
@@ -20,7 +20,7 @@ function linked(pane, i, text) {
     return [...parts, text.slice(from)];
 }
 
-function itemButton(pane, i, text) {
+export function itemButton(pane, i, text) {
     return element("button", {class: "link", onclick: () => pane.viewer.go(pane, i)},
         text || pane.graph.name(i) || pane.graph.label(i));
 }
@@ -68,6 +68,7 @@ function nodeCard(pane, i) {
                 ...linked(pane, i, text))),
             ...(path ? row("module", itemOfModule(pane, i, path), type ? ` ${type}` : "") : []),
             ...(g.users[i].length ? row("used by", ...list(pane, g.users[i])) : []),
+            ...(g.until.has(i) ? row("needed until", itemButton(pane, g.until.get(i))) : []),
             ...factRows(pane, i)),
         source ? element("pre", {class: "source"}, source) : null,
         ...g.weights(i).map(weightCard),
@@ -77,22 +78,6 @@ function nodeCard(pane, i) {
 function itemOfModule(pane, i, path) {
     const k = pane.graph.find("module:" + pane.graph.prefix(i) + path);
     return k < 0 ? path : itemButton(pane, k, path);
-}
-
-// Memory over the time of a run: how much is alive after each node of a frame.
-function memory(pane, i) {
-    const fact = pane.graph.facts.find((f) => f.name === "alive (bytes)");
-    const rows = fact ? [...fact.values].filter(([k, v]) =>
-        pane.graph.contains(i, k) && typeof v === "number").sort((a, b) => a[0] - b[0]) : [];
-    if (rows.length < 3)
-        return null;
-    const peak = rows.reduce((a, b) => (b[1] > a[1] ? b : a));
-    return element("div", {class: "memory"},
-        element("h3", {}, "Memory, node by node"),
-        curve(rows.map(([, v]) => v), `memory alive after each of ${rows.length} nodes`,
-            (k) => pane.viewer.go(pane, rows[k][0])),
-        element("p", {class: "said"}, `most, ${fact.text(peak[1])}, at `,
-            itemButton(pane, peak[0])));
 }
 
 function frameCard(pane, i) {
@@ -124,7 +109,6 @@ function frameCard(pane, i) {
             ...(named.length ? row("operators", named.join(", ")) : []), ...factRows(pane, i)),
         i ? element("button", {onclick: () => pane.toggle(i)},
             pane.layout.isOpen(i) ? "Close (Enter)" : "Open (Enter)") : null,
-        memory(pane, i),
     ];
 }
 

@@ -33,6 +33,9 @@ export class Graph {
         this.frames = new Map(raw.frames.map((f) => [f[0], f]));
         this.linkWires();
         this.facts = raw.facts.map(([name, pairs]) => new Fact(this, name, pairs));
+        this.until = new Map(); // a node whose result takes memory: the last that needs it
+        for (let k = 0; k < raw.until.length; k += 2)
+            this.until.set(raw.until[k], raw.until[k + 1]);
     }
 
     // Who feeds whom, cut wires included; `cut` are those drawn as stubs.
@@ -91,6 +94,10 @@ export class Graph {
 
     call(i) {
         return this.raw.call[i];
+    }
+
+    fact(name) {
+        return this.facts.find((f) => f.name === name) || null;
     }
 
     // Names and texts of arguments.
@@ -198,24 +205,30 @@ export class Fact {
         this.graph = graph;
     }
 
-    // The value of an item: of a frame the sum over what is in it, or the worst of what cannot be
-    // added up (errors, shares, decibels).
+    // The value of an item: of a frame the sum over what is in it, how much of the machine's limit
+    // it reaches over its time, or the worst of what cannot be added up (errors, decibels).
     of(i) {
         const own = this.values.get(i);
         if (own !== undefined || !this.graph.isFrame(i) || this.kind !== "number")
             return own ?? null;
         this.frames ||= new Map();
-        if (!this.frames.has(i)) {
-            let sum = null;
-            for (let k = i + 1; k < this.graph.end[i]; k++) {
-                const v = this.values.get(k);
-                if (typeof v === "number")
-                    sum = sum === null ? v : this.adds ? sum + v
-                        : this.fromLow ? Math.min(sum, v) : Math.max(sum, v);
-            }
-            this.frames.set(i, sum);
-        }
+        if (!this.frames.has(i))
+            this.frames.set(i, this.ofFrame(i));
         return this.frames.get(i);
+    }
+
+    ofFrame(i) {
+        const time = this.name === "of limit (share)" ? this.graph.fact("time (us)") : null;
+        let sum = null;
+        for (let k = i + 1; k < this.graph.end[i]; k++) {
+            let v = this.values.get(k);
+            if (typeof v !== "number")
+                continue;
+            v *= time ? time.values.get(k) / time.of(i) : 1;
+            sum = sum === null ? v : this.adds || time ? sum + v
+                : this.fromLow ? Math.min(sum, v) : Math.max(sum, v);
+        }
+        return sum;
     }
 
     // Whether boxes can be coloured by it: numbers, or texts of which there are few.
@@ -226,12 +239,12 @@ export class Fact {
 
     // Times, bytes and operations add up; the name tells by its unit.
     get adds() {
-        return /^(FLOPs|.*\((us|ms|s|ns)\)|(?!alive).*\(bytes\))$/.test(this.name);
+        return /^(FLOPs|.*\((us|ms|s|ns|FLOP)\)|(?!alive).*\(bytes\))$/.test(this.name);
     }
 
-    // Of decibels of signal the smallest are what one looks for.
+    // Of decibels of signal and of shares of a limit the smallest are what one looks for.
     get fromLow() {
-        return this.unit === "dB";
+        return this.unit === "dB" || this.name === "of limit (share)";
     }
 
     // "us" of "time (us)".

@@ -3,9 +3,11 @@
 import {Graph} from "./data.js";
 import {clear, element} from "./dom.js";
 import {showCard} from "./card.js";
+import {memoryPanel} from "./memory.js";
 import {Scale, legend, topList} from "./overlay.js";
 import {themes} from "./paint.js";
 import {Pane} from "./pane.js";
+import {rooflinePanel} from "./roofline.js";
 import {Search} from "./search.js";
 import {Tree} from "./tree.js";
 
@@ -34,6 +36,7 @@ class Viewer {
         this.tones = data.tones;
         this.overlay = "";
         this.log = false;
+        this.roofOfSeen = false; // the roofline has boxes that are seen, not kernels
         this.bookmarks = new Map();
         this.dark = matchMedia("(prefers-color-scheme: dark)").matches;
         this.graphs = data.graphs.map((raw) => new Graph(raw));
@@ -83,7 +86,7 @@ class Viewer {
             p.host.classList.toggle("active", p === pane && this.panes.length > 1);
         this.tree.show(pane);
         this.tree.pick(pane.picked);
-        showCard(id("card"), pane);
+        this.showDetails(pane);
         this.showOverlay();
         this.showDifferences();
     }
@@ -94,13 +97,24 @@ class Viewer {
         pane.picked = i;
         pane.repaint();
         this.tree.pick(i);
-        showCard(id("card"), pane);
+        this.showDetails(pane);
         const g = pane.graph;
         this.say(i < 0 ? "nothing picked"
             : [g.label(i), g.op(i), g.shape(i)].filter(Boolean).join(", "));
         this.follow(pane, i);
         this.showDifferences();
         this.writeLink();
+    }
+
+    // The card of what is picked, and charts of the frame that it is, or of all.
+    showDetails(pane) {
+        showCard(id("card"), pane);
+        clear(id("charts"), rooflinePanel(pane), memoryPanel(pane));
+    }
+
+    setRoof(ofSeen) {
+        this.roofOfSeen = ofSeen;
+        this.showDetails(this.active);
     }
 
     // Goes to an item: frames around it open, the camera moves. A tree that lies over it goes away.
@@ -125,8 +139,8 @@ class Viewer {
 
     // A frame opened or closed: panels that show it change.
     changed(pane) {
-        if (pane === this.active && pane.picked > 0)
-            showCard(id("card"), pane);
+        if (pane === this.active)
+            this.showDetails(pane);
         this.rescale(pane);
         if (pane === this.active)
             this.showOverlay();
@@ -221,7 +235,7 @@ class Viewer {
     }
 
     factOf(pane) {
-        return pane.graph.facts.find((f) => f.name === this.overlay) || null;
+        return pane.graph.fact(this.overlay);
     }
 
     setOverlay(name) {
