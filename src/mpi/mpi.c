@@ -341,8 +341,11 @@ static bool mpi_cancel(cfx__transport *t, void *request) {
 }
 
 static const char *mpi_fault(cfx__transport *t) {
-    const ranks *a = (ranks *)t;
-    return a->faulty ? a->fault : NULL;
+    ranks *a = (ranks *)t;
+    pthread_mutex_lock(&a->lock);
+    const char *text = a->faulty ? a->fault : NULL; /* which is written once */
+    pthread_mutex_unlock(&a->lock);
+    return text;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -364,6 +367,9 @@ static bool all_said(const ranks *a) {
     return said;
 }
 
+/* A rank that fails stays a while, so that the others hear of it before mpirun ends them all, which
+ * it does when the first has ended: SIGTERM, and a second later SIGKILL. MPI_Finalize waits for
+ * every rank, so none calls it unless all have ended well. */
 static bool mpi_end(cfx__transport *t, const char *sentence) {
     ranks *a = (ranks *)t;
     pthread_mutex_lock(&a->lock);
@@ -373,7 +379,6 @@ static bool mpi_end(cfx__transport *t, const char *sentence) {
              a->faulty ? a->fault : sentence ? sentence : "");
     tell(a);
     int64_t until = a->own.failed ? now_ns() + FAREWELL_NS : INT64_MAX;
-    /* mpirun ends those that linger when a rank has left: a second after SIGTERM */
     while (!all_said(a) && !a->told_to_end && now_ns() < until) {
         look(a);
         if (a->faulty && until == INT64_MAX)
@@ -382,16 +387,15 @@ static bool mpi_end(cfx__transport *t, const char *sentence) {
         nap(200000);
         pthread_mutex_lock(&a->lock);
     }
+    if (a->told_to_end)
+        look(a); /* which says so, unless a rank said more */
     const bool well = !a->own.failed && !a->faulty;
-    bool alive = all_said(a);
-    for (int r = 0; r < a->transport.size; r++)
-        alive &= !a->peers[r].gone || a->peers[r].said;
-    if (alive)
+    if (well)
         MPI_Waitall(a->transport.size, a->telling, MPI_STATUSES_IGNORE);
     a->over = true;
     pthread_mutex_unlock(&a->lock);
     pthread_join(a->watcher, NULL);
-    if (alive)
+    if (well)
         MPI_Finalize();
     return well;
 }
