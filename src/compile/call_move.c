@@ -107,12 +107,16 @@ void cfx__c_call_roll(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c_pointer(c, out, "out", true);
     for (int i = 0; i < x->ndim; i++) {
         const char *v = cfx__c_var(i);
-        const int64_t size = x->shape[i], shift = size ? ((-by[i]) % size + size) % size : 0;
+        const int64_t size = x->shape[i]; /* which may vary, and be smaller than the shift */
         cfx__c_open(c, "for (int64_t %s = 0; %s < %lld; %s++)", v, v, (long long)size, v);
         cfx__text_printf(&to, "%s%s * %lld", i ? " + " : "", v, (long long)out->stride[i]);
-        if (shift)
+        if (by[i] > 0)
+            cfx__text_printf(&from, "%s(%s + %lld - %lld %% %lld) %% %lld * %lld", i ? " + " : "", v,
+                             (long long)size, (long long)by[i], (long long)size, (long long)size,
+                             (long long)x->stride[i]);
+        else if (by[i])
             cfx__text_printf(&from, "%s(%s + %lld) %% %lld * %lld", i ? " + " : "", v,
-                             (long long)shift, (long long)size, (long long)x->stride[i]);
+                             (long long)-by[i], (long long)size, (long long)x->stride[i]);
         else
             cfx__text_printf(&from, "%s%s * %lld", i ? " + " : "", v, (long long)x->stride[i]);
     }

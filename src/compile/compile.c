@@ -31,9 +31,20 @@ static const int64_t *kept(cfx__c *c, const int64_t *v, size_t n) {
     return n ? memcpy(to, v, n * sizeof *to) : to;
 }
 
-/* What `one` has written at a point, for as long as c is there. */
-static cfx__c_take taken(cfx__c *c, const cfx__c *one, const int64_t *at) {
-    VEC(int64_t) sizes = {0};
+typedef VEC(int64_t) numbers;
+
+static void add_sizes(numbers *to, cfx_value v) {
+    const bool several = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
+    for (int i = 0; v.tag == CFX_TAG_TENSOR && i < cfx_as_tensor(v)->ndim; i++)
+        VEC_PUSH(*to, cfx_as_tensor(v)->shape[i]);
+    for (int64_t i = 0; several && i < cfx_as_list(v)->len; i++)
+        add_sizes(to, cfx_as_list(v)->items[i]);
+}
+
+/* What a job has written at a point, for as long as c is there. */
+static cfx__c_take taken(cfx__c *c, const cfx__c_job *job, const int64_t *at) {
+    const cfx__c *one = &job->c;
+    numbers sizes = {0}, results = {0};
     for (int i = 0; i < one->inputs.n + one->outputs.n; i++) {
         const cfx__c_port *p =
             i < one->inputs.n ? &one->inputs.of[i] : &one->outputs.of[i - one->inputs.n];
@@ -47,24 +58,28 @@ static cfx__c_take taken(cfx__c *c, const cfx__c *one, const int64_t *at) {
                      .nrooms = (int)one->rooms.len,
                      .rooms = kept(c, one->rooms.data, one->rooms.len),
                      .weights = cfx__c_weights_number(one)};
+    for (int k = 0; job->plan && k < job->plan->n; k++)
+        add_sizes(&results, job->plan->wanted[k]);
+    t.nsizes = (int)results.len;
+    t.sizes = kept(c, results.data, results.len);
     memcpy(t.at, at, sizeof t.at);
     VEC_FREE(sizes);
+    VEC_FREE(results);
     return t;
 }
 
 /* The same program at another point; false where that is no point of its own. */
-static bool take_at(const cfx__c_job *w, cfx__c *c, int number, cfx__c_take *t, const char **why) {
-    int64_t at[CFX__C_SIZES] = {0};
+static bool take_at(const cfx__c_job *w, cfx__c *c, const int64_t *at, cfx__c_take *t,
+                    const char **why) {
     cfx__c_job one = {.c = {.o = c->o, .program = c->program, .name = c->name, .upper = c->upper}};
     one.c.nsizes = c->nsizes;
     one.c.nvary = c->nvary;
     for (size_t i = 0; i < c->taps.len; i++)
         VEC_PUSH(one.c.taps, c->taps.data[i]);
     memcpy(one.c.sizes, c->sizes, sizeof c->sizes);
-    cfx__c_point(c, number, at);
     const bool fine = cfx__c_write(&one, cfx__c_inputs_at(c, w->source, at, true));
     if (fine)
-        *t = taken(c, &one.c, at);
+        *t = taken(c, &one, at);
     cfx__c_job_end(&one);
     if (!cfx_ok()) {
         const char *said = strchr(cfx_error_last()->message, '\n');
@@ -96,37 +111,119 @@ static bool has_room(const cfx__c_take *first, const cfx__c_take *t) {
     return true;
 }
 
+/* What was written so far. */
+typedef struct {
+    const cfx__c_job *job;
+    int n;
+    cfx__c_take takes[CFX__C_TAKES];
+    const char *why; /* the last one is none of them */
+} taking;
+
+static bool is_taken(const taking *t, const int64_t *at) {
+    for (int k = 0; k < t->n; k++)
+        if (!memcmp(t->takes[k].at, at, sizeof t->takes[k].at))
+            return true;
+    return false;
+}
+
+/* Whether one text serves all that were taken; it is c's then. */
+static bool merges(cfx__c *c, const taking *t) {
+    const cfx__c_take *all[CFX__C_TAKES];
+    for (int i = 0; i < t->n; i++)
+        all[i] = &t->takes[i];
+    return cfx__c_merge(c, t->n, all);
+}
+
+/* Whether nodes have sizes, at the point behind those that were taken, as they have at these. */
+static bool follows(cfx__c *c, const taking *t) {
+    const cfx__c_take *all[CFX__C_TAKES];
+    for (int i = 0; i <= t->n; i++)
+        all[i] = &t->takes[i];
+    return cfx__c_follows(c, t->n + 1, all);
+}
+
+/* Whether the text that serves the others serves a point too: there numbers are what its
+ * expressions say. Where the same sizes are computed by other means at that point, as few elements
+ * may be, those of the text do as well. */
+static bool serves(cfx__c *c, taking *t, const int64_t *at) {
+    if (is_taken(t, at))
+        return true;
+    if (t->n == CFX__C_TAKES)
+        t->n--; /* the newest, at another small size */
+    cfx__c_take *now = &t->takes[t->n];
+    if (!take_at(t->job, c, at, now, &t->why))
+        return false;
+    if (!follows(c, t)) {
+        t->why = "the program: has sizes of another form at other sizes";
+        return false;
+    }
+    if (!is_alike(&t->takes[0], now, &t->why))
+        return true;
+    if (!has_room(&t->takes[0], now))
+        return false;
+    t->n++;
+    const bool fine = merges(c, t);
+    t->n -= !fine;
+    return fine;
+}
+
+/* Small sizes are where numbers are something else than at all others: what is cut off at 5 has 3 at
+ * a size of 3. The range of size i begins where the text holds; false where it holds for none. */
+static bool begin_range(cfx__c *c, taking *t, int i) {
+    enum { STEPS = 72, ROW = 2 };
+    cfx__c_size *s = &c->sizes[i];
+    int64_t at[CFX__C_SIZES];
+    memcpy(at, t->takes[t->n > 1].at, sizeof at);
+    int held = 0;
+    for (int step = 0; step < STEPS && held < ROW && s->low + held <= s->high; step++) {
+        at[i] = s->low + held;
+        const bool fine = serves(c, t, at);
+        s->low = fine ? s->low : at[i] + 1;
+        held = fine ? held + 1 : 0;
+    }
+    const bool fine = held && (s->sample >= s->low || !c->o.test);
+    if (fine)
+        c->problems.len = 0; /* of texts that were not kept */
+    s->sample = s->sample < s->low ? s->low : s->sample;
+    return fine;
+}
+
+/* The same of all sizes, and of the smallest of all at once. */
+static bool begin_ranges(cfx__c *c, taking *t) {
+    int64_t at[CFX__C_SIZES];
+    bool fine = true;
+    for (int i = 0; i < c->nvary && fine; i++)
+        fine = begin_range(c, t, i);
+    memcpy(at, t->takes[0].at, sizeof at);
+    for (int i = 0; i < c->nvary; i++)
+        at[i] = c->sizes[i].low;
+    return fine && serves(c, t, at) && merges(c, t);
+}
+
 /* Writes the program at several points, the largest first, and makes one of it. */
 static bool write_for_sizes(cfx__c_job *w) {
-    enum { TRIES = 4 * CFX__C_TAKES };
+    enum { FITTED = 12, TRIES = 4 * FITTED };
     cfx__c *c = &w->c;
-    cfx__c_take takes[CFX__C_TAKES];
-    const cfx__c_take *all[CFX__C_TAKES];
-    const char *why = "the program: has no form for all of its sizes";
+    taking t = {.job = w, .n = 1, .why = "the program: has no form for all of its sizes"};
     int64_t at[CFX__C_SIZES] = {0};
-    int n = 1;
     cfx__c_point(c, 0, at);
     if (!cfx__c_write(w, cfx__c_inputs_at(c, w->source, at, true)))
         return false;
-    takes[0] = taken(c, c, at);
-    all[0] = &takes[0];
-    for (int i = 1; i < TRIES && n < CFX__C_TAKES; i++) {
-        bool fine = take_at(w, c, i, &takes[n], &why) && is_alike(&takes[0], &takes[n], &why);
-        for (int k = 0; k < n && fine; k++) /* ranges may be short */
-            fine = memcmp(takes[k].at, takes[n].at, sizeof at) != 0;
-        if (fine && !has_room(&takes[0], &takes[n])) {
-            why = "the program: needs more memory at smaller sizes than at the largest";
-            n = 0;
-            break;
-        }
-        all[n] = &takes[n];
-        n += fine;
+    t.takes[0] = taken(c, w, at);
+    for (int i = 1; i < TRIES && t.n && t.n < FITTED; i++) {
+        cfx__c_take *now = &t.takes[t.n];
+        cfx__c_point(c, i, at);
+        if (is_taken(&t, at) || !take_at(w, c, at, now, &t.why) || /* ranges may be short */
+            !is_alike(&t.takes[0], now, &t.why))
+            continue;
+        if (!has_room(&t.takes[0], now))
+            t.why = "the program: needs more memory at smaller sizes than at the largest";
+        t.n = has_room(&t.takes[0], now) ? t.n + 1 : 0;
     }
-    if (n < 2) {
-        VEC_PUSH(c->problems, why);
-    } else {
-        cfx__c_merge(c, n, all);
-    }
+    if (t.n < 2)
+        VEC_PUSH(c->problems, t.why);
+    else if (merges(c, &t) && !begin_ranges(c, &t) && !c->problems.len)
+        VEC_PUSH(c->problems, t.why);
     if (c->problems.len)
         cfx__c_fail(c);
     return cfx_ok();

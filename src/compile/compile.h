@@ -73,7 +73,7 @@ typedef struct cfx__c_ports {
     cfx__c_port *of;
 } cfx__c_ports;
 
-enum { CFX__C_SIZES = 8, CFX__C_TAKES = 12 };
+enum { CFX__C_SIZES = 8, CFX__C_TAKES = 16 };
 
 /* A size of the inputs that is a symbol of the program's. */
 typedef struct cfx__c_size {
@@ -91,6 +91,8 @@ typedef struct cfx__c_take {
     int nrooms;
     const int64_t *rooms; /* bytes of what has a place, in order */
     uint64_t weights;     /* a number that those of others differ from */
+    int nsizes;
+    const int64_t *sizes; /* of what every node gives */
 } cfx__c_take;
 
 struct cfx__c;
@@ -321,6 +323,9 @@ const char *cfx__c_apart(const char *a, const char *b);
 /* Makes c->out and the ports those of all sizes, from what is written at several points, the first
  * of which is c's own. False, with problems. */
 bool cfx__c_merge(cfx__c *c, int n, const cfx__c_take *const *takes);
+/* Whether nodes give, at the last point, sizes that follow from those at the others, where these
+ * have an expression. */
+bool cfx__c_follows(cfx__c *c, int n, const cfx__c_take *const *takes);
 
 /* ---- whole programs -------------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 
 #include <cfx.h>
 #include <cfx/emit.h>
+#include <cfx/export.h>
 #include <cfx/pack.h>
 
 #include "../../tests/files.h"
@@ -219,6 +220,19 @@ TEST(c_inputs_are_not_written_to) {
                     true));
     CHECK_ERROR("the program cannot be compiled:\n"
                 "  add: is written to input x, which is the caller's");
+}
+
+/* An array lies in order; as_strided of what the program was made for did not. */
+TEST(c_strides_of_inputs_are_not_looked_at) {
+    cfx_module *gm = cfx_module_parse(HEAD "x: \"f32[4, 2]\"):\n"
+                                           "        a = torch.ops.aten.mul.Tensor(x, x)\n"
+                                           "        s = torch.ops.aten.as_strided.default(a, [3], [1])\n"
+                                           "        return (s,)\n",
+                                      "test");
+    cfx_tensor *x = cfx_transpose(cfx_ones(cfx_list(2, 4)), 0, 1);
+    cfx_program *p = cfx_export(gm, cfx_tuple(x), CFX_NONE, CFX_NONE);
+    CHECK(!cfx_compile_text(p, NULL));
+    CHECK_ERROR("looks at memory behind a tensor, and input x has strides of its own");
 }
 
 TEST(c_is_written_to_files_that_end_so) {

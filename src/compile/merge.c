@@ -511,3 +511,30 @@ bool cfx__c_merge(cfx__c *c, int n, const cfx__c_take *const *takes) {
     cfx__free(m);
     return fine;
 }
+
+/* Whether the sizes that entry i has are an expression, for the first points. */
+static bool fits(merger *m, int points, int i) {
+    int64_t v[CFX__C_TAKES];
+    m->n = points;
+    for (int k = 0; k < points; k++)
+        v[k] = m->takes[k]->sizes[i];
+    return fit(m, v) != NULL;
+}
+
+bool cfx__c_follows(cfx__c *c, int n, const cfx__c_take *const *takes) {
+    merger *m = cfx__alloc0(sizeof *m);
+    const int entries = takes[0]->nsizes;
+    bool *had = cfx__alloc0((size_t)entries + 1);
+    bool fine = takes[n - 1]->nsizes == entries;
+    *m = (merger){.c = c, .n = n, .takes = takes};
+    find_terms(m);
+    for (int i = 0; i < entries && fine; i++)
+        had[i] = fits(m, n - 1, i);
+    m->known.len = 0;
+    for (int i = 0; i < entries && fine; i++)
+        fine = !had[i] || fits(m, n, i);
+    VEC_FREE(m->known);
+    cfx__free(had);
+    cfx__free(m);
+    return fine;
+}

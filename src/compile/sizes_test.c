@@ -78,6 +78,30 @@ static const char *text_of(const char *path) {
     return cfx__text_take(&t);
 }
 
+static const char *header_of(const char *code) {
+    CHECK(cfx_compile_c(program_of(code), &(cfx_compile_options){.name = "m"}, test_path("n.c")));
+    return text_of(test_path("n.h"));
+}
+
+/* Small sizes are tried: there numbers may be others than at the sizes that a text was made of. */
+TEST(c_ranges_begin_where_the_text_holds) {
+    const char *text = header_of(HEAD "x: \"f32[s0, s1]\"):\n"
+                                      "        a = torch.ops.aten.slice.Tensor(x, 1, 0, 5)\n"
+                                      "        b = torch.ops.aten.mul.Tensor(a, 2)\n"
+                                      "        s = torch.ops.aten.sum.default(b)\n"
+                                      "        return (s,)\n");
+    CHECK_HAS(text, "#define M_S1_MIN 5\n");
+    CHECK_HAS(text, "#define M_S0_MIN 1\n");
+    static const char rolling[] = HEAD "x: \"f32[s0, s1]\"):\n"
+                                       "        r = torch.ops.aten.roll.default(x, [3, -7], [0, 1])\n"
+                                       "        return (r,)\n";
+    CHECK_HAS(header_of(rolling), "#define M_S1_MIN 2\n");
+    CHECK_HAS(compiled(rolling, NULL), "x[(i + s0 - 3 % s0) % s0 * s1 + (j + 7) % s1 * 1]");
+    test_unlink("n.c");
+    test_unlink("n.h");
+    test_folder_done();
+}
+
 TEST(c_headers_tell_ranges_and_shapes_of_sizes) {
     const char *path = test_path("sizes.c");
     CHECK(cfx_compile_c(program_of(adding), &(cfx_compile_options){.name = "m"}, path));

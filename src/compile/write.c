@@ -340,10 +340,44 @@ static void find_reasons(cfx__c *c) {
     cfx__c_fail(c);
 }
 
+/* Whether a program was made for a tensor that lies as C's arrays do; dims of one element lie
+ * anyhow. */
+static bool lies_in_order(const cfx_node *n) {
+    const cfx_result r = cfx_node_result(n);
+    cfx_value step = cfx_int(1);
+    for (int i = r.kind == CFX_RESULT_TENSOR ? r.ndim - 1 : -1; i >= 0; i--) {
+        const cfx_value size = cfx_result_size(&r, i);
+        if (!cfx_equal_values(size, cfx_int(1)) && !cfx_equal_values(cfx_result_stride(&r, i), step))
+            return false;
+        step = cfx__sym_binary(CFX__SYM_MUL, step, size);
+    }
+    return true;
+}
+
+/* Refuses what looks at memory behind a tensor where the program was made for an input in other
+ * strides than those of its array. */
+static bool sees_memory_alone(cfx__c *c) {
+    const char *strided = NULL;
+    cfx_each_node(c->program->module->graph, n) {
+        if (n->op == CFX_PLACEHOLDER && !lies_in_order(n))
+            strided = n->name;
+        if (strided && n->op == CFX_CALL_FUNCTION && n->target.op &&
+            n->target.op->effects & CFX_STORAGE) {
+            const char *problem = cfx__text_format(
+                "%s: %s looks at memory behind a tensor, and input %s has strides of its own",
+                n->name, cfx_op_name(n->target.op), strided);
+            VEC_PUSH(c->problems, problem);
+        }
+    }
+    if (c->problems.len)
+        cfx__c_fail(c);
+    return !c->problems.len;
+}
+
 bool cfx__c_write(cfx__c_job *w, const cfx_list *flat) {
     cfx__c *c = &w->c;
     w->inputs = inputs_of(c->program, flat);
-    if (cfx_is_bad(w->inputs))
+    if (cfx_is_bad(w->inputs) || !sees_memory_alone(c))
         return false;
     const int n = c->program->ninputs;
     w->kept = cfx__arena_alloc(&c->memory, (size_t)n + 1);
