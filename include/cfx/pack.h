@@ -9,7 +9,8 @@
 extern "C" {
 #endif
 
-/* Opens a program; scope. The file is mapped: weights are views into it and cost nothing until they
+/* Opens a program; scope: a .pt2, .fx or .onnx, by its name, or, where that says nothing, by how it
+ * begins. The file is mapped: weights are views into it and cost nothing until they
  * are used, and what is written to them stays in this process. Bad, with an error that names the
  * file and what is wrong with it, when it holds none that can be read. Nothing in a file is ever
  * executed.

@@ -123,7 +123,7 @@ void cli_answer_end(const char *command, int code) {
         put_object(&out, command, code);
     answer.json = answer.tsv = false; /* from here on words are printed again */
     if (asked && out.len)
-        fwrite(out.data, 1, out.len, stdout);
+        fputs(cli_streams_named(out.data), stdout);
     cfx__text_release(&out);
     cfx_drop(answer.facts);
     answer.facts = NULL;

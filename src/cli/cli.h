@@ -136,12 +136,16 @@ void cli_say(const char *fmt, ...) CFX_PRINTF(1, 2);
 void cli_say_list(const char *fmt, va_list ap);
 /* What is printed from here on stands back on a terminal, or no more. */
 void cli_dim(bool on);
+/* Words go to stderr from here on: a file goes to stdout. */
+void cli_output_aside(void);
 /* Writes what is left. Returns the exit code; another, with a sentence, where output was lost. */
 int cli_output_end(int code);
 
 /* Puts files in the place of each "-" among the words, where a file stands: stdin for what is read,
  * stdout for what is written. False, with words, where that cannot be. */
 bool cli_streams_begin(int argc, char **argv);
+/* A text in which the files that stand for stdin and stdout are called so; scope. */
+const char *cli_streams_named(const char *text);
 /* Writes what goes to stdout. Returns the exit code. */
 int cli_streams_end(int code);
 

@@ -20,9 +20,12 @@ static const char *list_inputs(const cfx_program *p) {
     cfx__text out = {0};
     for (int i = 0, k = 0; i < p->ninputs; i++)
         if (p->inputs[i].kind == CFX_IN_USER) {
-            cfx__text_printf(&out, "%sin%d (%s): %s", k ? ", " : "", k, p->inputs[i].name,
-                             p->inputs[i].constant ? cfx_value_repr(p->inputs[i].value)
-                                                   : cli_brief(declared(p, i)));
+            const cfx_value v = declared(p, i);
+            cfx__text_printf(&out, "%sin%d (%s)", k ? ", " : "", k, p->inputs[i].name);
+            if (p->inputs[i].constant || !cfx_is_none(v)) /* else nothing is noted of it */
+                cfx__text_printf(&out, ": %s", p->inputs[i].constant
+                                                   ? cfx_value_repr(p->inputs[i].value)
+                                                   : cli_brief(v));
             k++;
         }
     return out.len ? cfx__text_take(&out) : "none";
@@ -69,7 +72,7 @@ bool cli_gather_inputs(const cfx_program *p, const char *path, const cfx_dict *f
     if (used >= file->len)
         return true;
     cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
-             "%s has %lld tensors, of which only %lld are inputs; inputs are %s", one_line(path),
+             "%s has %lld tensors, of which %lld can be used; inputs are %s", one_line(path),
              (long long)file->len, (long long)used, list_inputs(p));
     return false;
 }

@@ -14,11 +14,17 @@ static const cli_command *const commands[] = {
     &cli_draw,     &cli_bench, &cli_ops};
 
 int cli_trouble(void) {
+    char *words = NULL;
+    size_t len = 0;
+    FILE *report = open_memstream(&words, &len);
     if (!cfx_ok())
-        cli_answer("error", cfx_string_value(cfx_error_last()->message));
+        cli_answer("error", cfx_string_value(cli_streams_named(cfx_error_last()->message)));
+    const bool fine = !report || cfx_report(report);
+    if (report)
+        fclose(report);
     cli_say("cfx: ");
-    if (cfx_report(stderr))
-        cli_say("something went wrong\n");
+    fputs(fine || !words ? "something went wrong\n" : cli_streams_named(words), stderr);
+    free(words);
     return CLI_TROUBLE;
 }
 

@@ -14,6 +14,7 @@ static struct {
     size_t n;
 } begun;
 
+static int written_to = STDOUT_FILENO;
 static bool closed; /* the pipe that stdout is has no reader any more */
 
 typedef struct {
@@ -24,7 +25,7 @@ typedef struct {
 
 static void write_block(block *b) {
     for (size_t at = 0; at < b->n && !b->lost;) {
-        ssize_t done = write(STDOUT_FILENO, b->bytes + at, b->n - at);
+        ssize_t done = write(written_to, b->bytes + at, b->n - at);
         at += done > 0 ? (size_t)done : 0;
         b->lost = done == 0 || (done < 0 && errno != EINTR);
         closed |= b->lost && errno == EPIPE;
@@ -94,12 +95,14 @@ void cli_output_begin(void) {
     stdout = out;
 }
 
+void cli_output_aside(void) { written_to = STDERR_FILENO; }
+
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 static void put_list(FILE *out, const char *fmt, va_list ap) {
     cfx__text t = {0};
     cfx__text_vshow(&t, fmt, ap);
-    fwrite(t.data, 1, t.len, out);
+    CFX_SCOPE fputs(cli_streams_named(t.data ? t.data : ""), out);
     cfx__text_release(&t);
 }
 

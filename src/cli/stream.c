@@ -1,5 +1,6 @@
-/* "-" where a file stands: stdin or stdout. Files are mapped, and written whole or not at all, so
- * what comes is put into a file first, and what goes is written to one and copied at the end. */
+/* "-" where a file stands: stdin or stdout; "-.onnx" is stdout and tells what is written, "-:f32[3]"
+ * stdin and what it holds. Files are mapped, and written whole or not at all, so what comes is put
+ * into a file first, and what goes is written to one and copied at the end. */
 #define _GNU_SOURCE
 #include "cli.h"
 
@@ -22,7 +23,7 @@ static const struct {
 
 static struct {
     char *folder, *path; /* of the file that goes to stdout; NULL: none does */
-    bool read;           /* stdin was taken already */
+    char *taken;         /* the path of what came from stdin; NULL: it was not read */
 } streams;
 
 static bool copy(int from, int to) {
@@ -54,25 +55,40 @@ static char *failed(const char *what) {
 
 /* A path to what stdin holds; the file has no name any more. NULL, with words. */
 static char *taken(void) {
-    if (streams.read) {
+    if (streams.taken) {
         cli_say("cfx: stdin can be read once only\n");
         return NULL;
     }
-    streams.read = true;
-    char *path = NULL, *name = NULL;
+    char *name = NULL;
     if (asprintf(&name, "%s/cfx-XXXXXX", temporary()) < 0)
         return failed("stdin");
     const int fd = mkstemp(name);
     if (fd >= 0)
         unlink(name);
     free(name);
-    if (fd < 0 || !copy(STDIN_FILENO, fd) || asprintf(&path, "/dev/fd/%d", fd) < 0)
+    if (fd < 0 || !copy(STDIN_FILENO, fd) || asprintf(&streams.taken, "/dev/fd/%d", fd) < 0)
         return failed("cannot keep what comes from stdin");
-    return path;
+    return streams.taken;
 }
 
-/* A path that is copied to stdout at the end. NULL, with words. */
-static char *given(const char *suffix) {
+/* Whether a command writes one file alone; else words. */
+static bool is_one(const char *command, const char *suffix) {
+    const char *why = NULL;
+    if (!strcmp(command, "compile"))
+        why = "C is two files, .c and .h; 'cfx show MODEL --as c' prints it";
+    else if (!strcmp(command, "split"))
+        why = "stages are a folder of files";
+    else if (!strcmp(suffix, ".fx"))
+        why = "a .fx has its tensors in a file beside it";
+    if (why)
+        cli_say("cfx: it cannot go to stdout: %s\n", why);
+    return !why;
+}
+
+/* A path that is copied to stdout at the end, where words do not go then. NULL, with words. */
+static char *given(const char *command, const char *suffix) {
+    if (!is_one(command, suffix))
+        return NULL;
     if (streams.path) {
         cli_say("cfx: one file only can go to stdout\n");
         return NULL;
@@ -80,6 +96,7 @@ static char *given(const char *suffix) {
     if (asprintf(&streams.folder, "%s/cfx-XXXXXX", temporary()) < 0 ||
         !mkdtemp(streams.folder) || asprintf(&streams.path, "%s/out%s", streams.folder, suffix) < 0)
         return failed("cannot keep what goes to stdout");
+    cli_output_aside();
     return streams.path;
 }
 
@@ -92,28 +109,48 @@ static const char *suffix_of(const char *command, const char *option, size_t len
     return NULL;
 }
 
+/* What stands behind "-" in the name of a stream; NULL: it names none. */
+static const char *behind(const char *name, bool written) {
+    const char *rest = name[0] == '-' ? name + 1 : NULL;
+    return rest && (!*rest || *rest == (written ? '.' : ':')) ? rest : NULL;
+}
+
 bool cli_streams_begin(int argc, char **argv) {
     for (int i = 2; i < argc; i++) {
         const char *equals = strrchr(argv[i], '='); /* "--save=-" and "NAME=-" */
         const size_t len = equals ? (size_t)(equals - argv[i]) : strlen(argv[i - 1]);
         const char *option = equals ? argv[i] : argv[i - 1];
-        if (strcmp(equals ? equals + 1 : argv[i], "-"))
-            continue;
         const char *suffix = suffix_of(argv[1], option, len);
-        char *path = suffix ? given(suffix) : taken();
+        const char *rest = behind(equals ? equals + 1 : argv[i], suffix != NULL);
+        if (!rest)
+            continue;
+        const char *path = suffix ? given(argv[1], *rest ? rest : suffix) : taken();
         if (!path)
             return false;
-        if (!equals) {
-            argv[i] = path;
-            continue;
-        }
-        const bool made = asprintf(&argv[i], "%.*s=%s", (int)len, option, path) >= 0;
-        if (!suffix)
-            free(path);
-        if (!made)
+        if (asprintf(&argv[i], "%.*s%s%s%s", equals ? (int)len : 0, option, equals ? "=" : "", path,
+                     suffix ? "" : rest) < 0)
             return false;
     }
     return true;
+}
+
+/* Adds a text with every `path` in it as `name`. */
+static void put_renamed(cfx__text *out, const char *text, const char *path, const char *name) {
+    for (const char *at; path && (at = strstr(text, path)); text = at + strlen(path)) {
+        cfx__text_printf(out, "%.*s", (int)(at - text), text);
+        cfx__text_puts(out, name);
+    }
+    cfx__text_puts(out, text);
+}
+
+const char *cli_streams_named(const char *text) {
+    if (!streams.taken && !streams.path)
+        return text;
+    cfx__text first = {0}, second = {0};
+    put_renamed(&first, text, streams.taken, "stdin");
+    put_renamed(&second, first.data ? first.data : "", streams.path, "stdout");
+    cfx__text_release(&first);
+    return cfx__text_take(&second);
 }
 
 int cli_streams_end(int code) {

@@ -51,14 +51,19 @@ static bool read_shape(const char *p, raw *r) {
     return !p[1];
 }
 
-/* Whether a text ends in ":DTYPE[SHAPE]"; where that begins. */
+/* Where a text ends in ":DTYPE[SHAPE]", where that begins; NULL where it does not, with an error
+ * where the dtype or the shape is none. */
 static const char *find_raw(const char *text, raw *r) {
     const char *colon = strrchr(text, ':'), *bracket = colon ? strchr(colon, '[') : NULL;
     if (!bracket)
         return NULL;
     const char *dtype = cfx__text_format("%.*s", (int)(bracket - colon - 1), colon + 1);
     *r = (raw){0};
-    return cfx_dtype_parse(dtype, &r->dtype) && read_shape(bracket + 1, r) ? colon : NULL;
+    if (cfx_dtype_parse(dtype, &r->dtype) && read_shape(bracket + 1, r))
+        return colon;
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+             "'%s' is no dtype and shape of plain numbers, such as 'f32[3,4]'", colon + 1);
+    return NULL;
 }
 
 static cfx_value read_raw(const char *path, const raw *r) {
@@ -105,6 +110,8 @@ static cfx_dict *read_picture(const char *path) {
 static cfx_dict *read_one(const char *text) {
     raw r;
     const char *colon = is_there(text) ? NULL : find_raw(text, &r);
+    if (!cfx_ok())
+        return NULL;
     if (!colon && cfx_image_is_in(text))
         return read_picture(text);
     if (!colon)

@@ -1,4 +1,5 @@
-/* The formats that programs are kept in: a table, by the end of a file's name. */
+/* The formats that programs are kept in: a table, by the end of a file's name; what is called
+ * otherwise is known by how it begins. */
 #include <cfx/check.h>
 #include <cfx/rewrite.h>
 
@@ -10,13 +11,28 @@ typedef struct format {
     cfx_program *(*open)(const char *path);
     bool (*save)(const cfx_program *p, const char *path);
     bool aten; /* foreign operators have no form in it */
+    bool (*begins)(const unsigned char *data, size_t size); /* whether a file may be of this kind */
 } format;
 
+/* Words of a text: nothing that is no sign of one, but line breaks. */
+static bool begins_text(const unsigned char *data, size_t size) {
+    size_t n = 0;
+    while (n < size && n < 64 && (data[n] >= ' ' || data[n] == '\n' || data[n] == '\r' ||
+                                  data[n] == '\t'))
+        n++;
+    return n && (n == size || n == 64);
+}
+
+/* The version of ONNX, a model's first field, a number below 128; and the head of another field. */
+static bool begins_model(const unsigned char *data, size_t size) {
+    return size > 2 && data[0] == 0x08 && data[1] && data[1] < 0x80 && data[2] >= 0x10;
+}
+
 static const format formats[] = {
-    {".fx", cfx__fx_open, cfx__fx_save, false},
-    {".pt2", cfx__pt2_open_file, cfx__pt2_save, true},
-    {".onnx", cfx__onnx_open, cfx__onnx_save, false},
-    {"", cfx__pt2_open_file, cfx__pt2_save, true}, /* whatever it is called */
+    {".fx", cfx__fx_open, cfx__fx_save, false, begins_text},
+    {".pt2", cfx__pt2_open_file, cfx__pt2_save, true, NULL},
+    {".onnx", cfx__onnx_open, cfx__onnx_save, false, begins_model},
+    {"", cfx__pt2_open_file, cfx__pt2_save, true, NULL}, /* whatever it is called */
 };
 
 static const format *format_of(const char *path) {
@@ -29,12 +45,27 @@ static const format *format_of(const char *path) {
     }
 }
 
+/* The format of a file whose name does not tell it. One that cannot be read, or that is no text and
+ * no model of ONNX, is an archive or nothing. */
+static const format *format_in(const char *path) {
+    unsigned char data[64];
+    FILE *file = fopen(path, "rb");
+    const size_t n = file ? fread(data, 1, sizeof data, file) : 0;
+    const format *f = formats;
+    if (file)
+        fclose(file);
+    while (*f->suffix && !(f->begins && f->begins(data, n)))
+        f++;
+    return f;
+}
+
 cfx_program *cfx_open(const char *path) {
     if (!path) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no path");
         return &cfx__program_bad;
     }
-    return format_of(path)->open(path);
+    const format *f = format_of(path);
+    return (*f->suffix ? f : format_in(path))->open(path);
 }
 
 /* The program as a file has it, in ATen where that has no other operators; scope. NULL, with an
