@@ -1,6 +1,6 @@
-/* "-" where a file stands: stdin or stdout; "-.onnx" is stdout and tells what is written, "-:f32[3]"
- * stdin and what it holds. Files are mapped, and written whole or not at all, so what comes is put
- * into a file first, and what goes is written to one and copied at the end. */
+/* "-" where a file stands: stdin or stdout; "-.onnx" is stdout and tells what is written,
+ * "-:f32[3]" stdin and what it holds. Files are mapped, and written whole or not at all, so what
+ * comes is put into a file first, and what goes is written to one and copied at the end. */
 #define _GNU_SOURCE
 #include "cli.h"
 
