@@ -129,6 +129,26 @@ CFX_API void cfx_qconfig_mapping_regex_from(cfx_site at, cfx_qconfig_mapping *m,
 CFX_API void cfx_qconfig_mapping_order(cfx_qconfig_mapping *m, const char *path, const char *type,
                                        int index, const cfx_qconfig *q);
 
+/* One rule of a mapping, as it was given. */
+typedef enum cfx_qconfig_by {
+    CFX_QCONFIG_GLOBAL,
+    CFX_QCONFIG_TYPE,
+    CFX_QCONFIG_NAME,
+    CFX_QCONFIG_REGEX,
+    CFX_QCONFIG_ORDER
+} cfx_qconfig_by;
+typedef struct cfx_qconfig_rule {
+    cfx_qconfig_by by;
+    const char *text;           /* a type, a path or an expression; the mapping's. NULL: global */
+    const char *type;           /* by order: of calls of this type, */
+    int index;                  /* this one */
+    const cfx_qconfig *qconfig; /* NULL: it is left in float */
+} cfx_qconfig_rule;
+/* How many rules a mapping has, and one of them: the global one first. Types of torch.nn are
+ * written as their class ("Linear"). */
+CFX_API int cfx_qconfig_mapping_count(const cfx_qconfig_mapping *m);
+CFX_API cfx_qconfig_rule cfx_qconfig_mapping_at(const cfx_qconfig_mapping *m, int i);
+
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 /* fuse_fx: the traced module with Conv+BN(+ReLU), Linear+ReLU and the like as one module each. The

@@ -48,6 +48,15 @@ static PyObject *get_training(PyObject *self, void *unused) {
     (void)unused;
     return PyBool_FromLong(cfx__py_cmodule_of(self)->training);
 }
+static int set_training(PyObject *self, PyObject *value, void *unused) {
+    (void)unused;
+    int on = value ? PyObject_IsTrue(value) : -1;
+    if (on >= 0)
+        cfx__py_cmodule_of(self)->training = on;
+    else if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_AttributeError, "training cannot be deleted");
+    return on < 0 ? -1 : 0;
+}
 static PyObject *get_object(PyObject *self, void *unused) {
     (void)unused;
     PyObject *o = carried(cfx__py_cmodule_of(self));
@@ -121,6 +130,42 @@ static PyObject *counted(PyObject *self, PyObject *unused) {
     return all;
 }
 
+/* set(name, value): an attribute, a parameter or a buffer that it has. */
+static PyObject *set(PyObject *self, PyObject *args) {
+    const char *name;
+    PyObject *value, *result = NULL;
+    if (!PyArg_ParseTuple(args, "sO", &name, &value))
+        return NULL;
+    CFX__PY_CALL(result) {
+        cfx_value v;
+        if (!cfx__py_to_value(value, &v))
+            continue;
+        cfx_module_set_attr(cfx__py_cmodule_of(self), name, v);
+        result = Py_BuildValue("");
+    }
+    return result;
+}
+
+static PyObject *copy(PyObject *self, PyObject *unused) {
+    PyObject *result = NULL;
+    (void)unused;
+    CFX__PY_CALL(result) {
+        cfx_module *m = cfx_module_copy(cfx__py_cmodule_of(self));
+        if (!cfx_failed(m))
+            result = cfx__py_from_cmodule(m);
+    }
+    return result;
+}
+
+/* extra_repr(): what it shows of itself beside its name. */
+static PyObject *extra_repr(PyObject *self, PyObject *unused) {
+    PyObject *text = NULL;
+    cfx_module *m = cfx__py_cmodule_of(self);
+    (void)unused;
+    CFX__PY_CALL(text) text = cfx__py_text(m->extra_repr ? m->extra_repr(m) : "");
+    return text;
+}
+
 static PyObject *cmodule_repr(PyObject *self) {
     PyObject *text = NULL;
     CFX__PY_CALL(text) text = cfx__py_text(cfx_module_str(cfx__py_cmodule_of(self)));
@@ -146,7 +191,7 @@ static PyObject *forward(PyObject *self, PyObject *args) {
 
 static PyGetSetDef gets[] = {{"type", get_type, NULL, NULL, NULL},
                              {"path", get_path, NULL, NULL, NULL},
-                             {"training", get_training, NULL, NULL, NULL},
+                             {"training", get_training, set_training, NULL, NULL},
                              {"object", get_object, NULL, "The Python module it mirrors.", NULL},
                              {"graph", get_graph, NULL, NULL, NULL},
                              {"address", get_address, NULL, NULL, NULL},
@@ -157,6 +202,9 @@ static PyMethodDef methods[] = {{"attrs", attrs, METH_NOARGS, NULL},
                                 {"children", children, METH_NOARGS, NULL},
                                 {"counted", counted, METH_NOARGS, NULL},
                                 {"forward", forward, METH_VARARGS, NULL},
+                                {"set", set, METH_VARARGS, NULL},
+                                {"copy", copy, METH_NOARGS, NULL},
+                                {"extra_repr", extra_repr, METH_NOARGS, NULL},
                                 {0}};
 static PyType_Slot slots[] = {{Py_tp_dealloc, cmodule_dealloc},
                               {Py_tp_repr, cmodule_repr},
@@ -330,7 +378,8 @@ static bool put_children(cfx_module *m, PyObject *module, PyObject *memo) {
     return good;
 }
 
-/* The name of the layer of C's that a Python module is; NULL: it is Python's own. */
+/* The name of the layer of C's that a Python module is, or the module of C it stands for; NULL:
+ * it is Python's own. */
 static PyObject *layer_name(PyObject *module) {
     PyObject *o = PyObject_CallMethod(cfx__py.mirror_kind, "__call__", "O", module);
     if (o == Py_None)
@@ -338,11 +387,8 @@ static PyObject *layer_name(PyObject *module) {
     return o;
 }
 
-static cfx_module *new_mirror(PyObject *module, const char *signature) {
-    PyObject *layer = signature ? NULL : layer_name(module);
+static cfx_module *new_mirror(PyObject *module, PyObject *layer, const char *signature) {
     cfx_module *m = NULL;
-    if (PyErr_Occurred())
-        return NULL;
     if (layer) {
         PyObject *dict = PyObject_GetAttrString(module, "__dict__");
         PyObject *plain = dict ? PyObject_CallMethod(cfx__py.plain_attrs, "__call__", "O", module)
@@ -355,7 +401,6 @@ static cfx_module *new_mirror(PyObject *module, const char *signature) {
             m = NULL;
         Py_XDECREF(dict);
         Py_XDECREF(plain);
-        Py_DECREF(layer);
     } else {
         PyObject *name = PyObject_CallMethod(module, "_get_name", NULL);
         if (name && cfx__py_utf8(name))
@@ -376,8 +421,16 @@ static cfx_module *mirror(PyObject *module, PyObject *memo, const char *signatur
         Py_XDECREF(key);
         return known ? cfx__py_cmodule_of(known) : NULL;
     }
-    cfx_module *m = new_mirror(module, signature);
+    PyObject *layer = signature || PyErr_Occurred() ? NULL : layer_name(module);
+    if (layer && PyObject_TypeCheck(layer, cfx__py.module)) {
+        cfx_module *own = PyDict_SetItem(memo, key, layer) == 0 ? cfx__py_cmodule_of(layer) : NULL;
+        Py_DECREF(layer); /* memo has it */
+        Py_DECREF(key);
+        return own;
+    }
+    cfx_module *m = PyErr_Occurred() ? NULL : new_mirror(module, layer, signature);
     PyObject *made = m ? cfx__py_from_cmodule(m) : NULL, *training = NULL;
+    Py_XDECREF(layer);
     bool good = made && PyDict_SetItem(memo, key, made) == 0 &&
                 put_tensors(m, module, "_parameters", m->parameters) &&
                 put_buffers(m, module) && put_constants(m, module) &&

@@ -305,7 +305,7 @@ static int fill(PyObject *m) {
                 cfx__py_add_tree(m) && cfx__py_add_graph(m) && cfx__py_add_node(m) &&
                 cfx__py_add_sym(m) && cfx__py_add_cmodule(m) && cfx__py_add_program(m) &&
                 cfx__py_add_control(m) && cfx__py_add_library(m) && cfx__py_add_session(m) &&
-                cfx__py_add_grad(m) && cfx__py_add_optim(m);
+                cfx__py_add_grad(m) && cfx__py_add_optim(m) && cfx__py_add_quant(m);
     return good && PyModule_AddStringConstant(m, "version", CFX_VERSION) == 0 ? 0 : -1;
 }
 

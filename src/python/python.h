@@ -109,7 +109,8 @@ typedef struct cfx__py_globals {
     PyObject *graph_class, *program_class;
     PyObject *sym_class, *sym_float_class, *sym_bool_class;
     PyObject *module_from;    /* * called with a module of C: the Python module for it */
-    PyObject *mirror_kind;    /* * called with a module: the layer of C's that it is, or None */
+    PyObject *mirror_kind;    /* * called with a module: the layer of C's that it is, the module of
+                                   C that it stands for, or None */
     PyObject *plain_attrs;    /* * called with a module: its attributes that C can have */
     PyObject *call_bound;     /* * called with a module and a value for each parameter of forward */
     PyObject *immutable_list, *immutable_dict; /* * what the arguments of nodes are made of */
@@ -324,5 +325,6 @@ bool cfx__py_add_session(PyObject *m);
 bool cfx__py_add_control(PyObject *m);
 bool cfx__py_add_grad(PyObject *m);
 bool cfx__py_add_optim(PyObject *m);
+bool cfx__py_add_quant(PyObject *m);
 
 #endif

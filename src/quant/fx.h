@@ -106,8 +106,8 @@ cfx_module *cfx__quant_pair(const char *type, cfx_module *first, cfx_module *sec
 /* The module inside a pair, or m itself. */
 cfx_module *cfx__quant_inner(cfx_module *m);
 
-/* What prepare notes on a node for convert: which qconfig ("qconfig", the struct as bytes; left out
- * where there is none), whether it is observed ("observed"). */
+/* What prepare notes on a node for convert: which qconfig ("qconfig", the bytes of the struct
+ * as hexadecimal digits; left out where there is none), whether it is observed ("observed"). */
 void cfx__quant_note(cfx_node *n, const cfx_qconfig *q, bool observed);
 bool cfx__quant_noted(const cfx_node *n, cfx_qconfig *q);
 bool cfx__quant_is_observed(const cfx_node *n);

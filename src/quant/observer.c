@@ -216,6 +216,7 @@ static void see_histogram(cfx_module *m, const cfx_observer *how, cfx_tensor *x)
 static cfx_value params_of_range(const cfx_observer *how, cfx_tensor *min, cfx_tensor *max) {
     int64_t n = cfx_tensor_numel(min);
     bool floats = how->qscheme == CFX_PER_CHANNEL_AFFINE_FLOAT_QPARAMS;
+    bool affine = how->qscheme == CFX_PER_TENSOR_AFFINE || how->qscheme == CFX_PER_CHANNEL_AFFINE;
     cfx_tensor *scale = cfx_tensor_new(CFX_F32, 1, &n, NULL);
     cfx_tensor *zero = cfx_tensor_new(CFX_F64, 1, &n, NULL);
     min = cfx_contiguous(min);
@@ -224,7 +225,7 @@ static cfx_value params_of_range(const cfx_observer *how, cfx_tensor *min, cfx_t
         return cfx_bad();
     cfx__observer_params(how, n, (void *)min->data, (void *)max->data, (void *)scale->data,
                          (void *)zero->data);
-    return cfx_tuple(scale, cfx_to(zero, floats ? cfx_f32 : cfx_i64));
+    return cfx_tuple(scale, cfx_to(zero, floats ? cfx_f32 : affine ? cfx_i32 : cfx_i64));
 }
 
 static cfx_value choose_min_max(cfx_module *m, const cfx_observer *how) {

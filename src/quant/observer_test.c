@@ -126,3 +126,20 @@ TEST(percentile_observer_leaves_out_the_rarest) {
     cfx_forward(m, cfx_cat(cfx_list(x, cfx_tensor_from_value(cfx_list(-99.0, 99.0)))));
     CHECK_NEAR(cfx_tensor_get(cfx_tensor_at(cfx_observer_qparams(m), 0), 0), 3.96 / 255, 1e-6);
 }
+
+TEST(rules_of_a_mapping_are_read_back) {
+    cfx_qconfig q;
+    cfx_qconfig_mapping *m = cfx_qconfig_mapping_new();
+    CHECK(cfx_qconfig_find("x86", &q));
+    cfx_qconfig_mapping_type(m, "torch.nn.Linear", &q);
+    cfx_qconfig_mapping_order(m, "body", "torch.add", 2, NULL);
+    CHECK(cfx_qconfig_mapping_count(m) == 3);
+    CHECK(cfx_qconfig_mapping_at(m, 0).by == CFX_QCONFIG_GLOBAL);
+    CHECK(!cfx_qconfig_mapping_at(m, 0).qconfig);
+    cfx_qconfig_rule type = cfx_qconfig_mapping_at(m, 1), order = cfx_qconfig_mapping_at(m, 2);
+    CHECK(type.by == CFX_QCONFIG_TYPE && !strcmp(type.text, "Linear") && type.qconfig);
+    CHECK(type.qconfig->activation.kind == CFX_HISTOGRAM_OBSERVER);
+    CHECK(order.by == CFX_QCONFIG_ORDER && !strcmp(order.text, "body") && order.index == 2);
+    CHECK(!strcmp(order.type, "torch.add") && !order.qconfig);
+    CHECK(cfx_qconfig_mapping_count(NULL) == 0 && !cfx_qconfig_mapping_at(NULL, 7).text);
+}

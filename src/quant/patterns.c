@@ -253,17 +253,30 @@ const char *cfx__quant_new_name(const cfx_module *gm, const char *prefix) {
 }
 
 void cfx__quant_note(cfx_node *n, const cfx_qconfig *q, bool observed) {
+    char digits[2 * sizeof *q + 1] = "";
+    for (size_t i = 0; q && i < sizeof *q; i++)
+        snprintf(digits + 2 * i, 3, "%02x", ((const uint8_t *)q)[i]);
     if (q)
-        cfx_node_set_meta(n, "qconfig", cfx_string_value_n((const char *)q, sizeof *q));
+        cfx_node_set_meta(n, "qconfig", cfx_string_value(digits));
     cfx_node_set_meta(n, "observed", cfx_bool(observed));
+}
+
+static bool is_observer(const cfx_observer *o) {
+    return o->kind <= CFX_REUSE_INPUT_OBSERVER && o->dtype < CFX_DTYPE_END &&
+           o->qscheme <= CFX_PER_CHANNEL_AFFINE_FLOAT_QPARAMS &&
+           o->fake <= CFX_LEARNABLE_FAKE_QUANTIZE;
 }
 
 bool cfx__quant_noted(const cfx_node *n, cfx_qconfig *q) {
     cfx_value v = cfx_node_get_meta(n, "qconfig");
-    if (v.tag != CFX_TAG_STR || cfx_as_string(v)->len != sizeof *q)
+    const char *digits = cfx_text(v);
+    if (!digits || strlen(digits) != 2 * sizeof *q)
         return false;
-    memcpy(q, cfx_as_string(v)->text, sizeof *q);
-    return true;
+    for (size_t i = 0; i < sizeof *q; i++) {
+        char pair[3] = {digits[2 * i], digits[2 * i + 1], 0};
+        ((uint8_t *)q)[i] = (uint8_t)strtoul(pair, NULL, 16);
+    }
+    return is_observer(&q->activation) && is_observer(&q->weight);
 }
 
 bool cfx__quant_is_observed(const cfx_node *n) {

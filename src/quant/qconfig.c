@@ -96,16 +96,14 @@ bool cfx_qconfig_find_from(cfx_site at, const char *name, cfx_qconfig *out) {
 
 /* ---- mappings -------------------------------------------------------------------------------- */
 
-typedef enum by { BY_TYPE, BY_NAME, BY_REGEX, BY_ORDER } by;
-
 typedef struct rule {
-    by by;
+    cfx_qconfig_by by;
     char *text;
-    char *type; /* BY_ORDER: of calls inside the module at `text`, */
+    char *type; /* CFX_QCONFIG_ORDER: of calls inside the module at `text`, */
     int index;  /* this one */
     bool some; /* false: leave it in float */
     cfx_qconfig q;
-    regex_t regex; /* BY_REGEX */
+    regex_t regex; /* CFX_QCONFIG_REGEX */
 } rule;
 
 struct cfx_qconfig_mapping {
@@ -118,7 +116,7 @@ struct cfx_qconfig_mapping {
 static void mapping_free(void *p) {
     cfx_qconfig_mapping *m = p;
     for (size_t i = 0; i < m->rules.len; i++) {
-        if (m->rules.data[i]->by == BY_REGEX)
+        if (m->rules.data[i]->by == CFX_QCONFIG_REGEX)
             regfree(&m->rules.data[i]->regex);
         cfx__free(m->rules.data[i]->text);
         cfx__free(m->rules.data[i]->type);
@@ -133,7 +131,8 @@ cfx_qconfig_mapping *cfx_qconfig_mapping_new(void) {
     return cfx__scope_own(cfx__obj_make(&mapping_type, sizeof(cfx_qconfig_mapping)));
 }
 
-static rule *add_rule(cfx_qconfig_mapping *m, by kind, const char *text, const cfx_qconfig *q) {
+static rule *add_rule(cfx_qconfig_mapping *m, cfx_qconfig_by kind, const char *text,
+                      const cfx_qconfig *q) {
     if (!m || !text)
         return NULL;
     rule *r = NULL;
@@ -168,11 +167,11 @@ static const char *type_name(const char *type) {
 }
 
 void cfx_qconfig_mapping_type(cfx_qconfig_mapping *m, const char *type, const cfx_qconfig *q) {
-    add_rule(m, BY_TYPE, type_name(type), q);
+    add_rule(m, CFX_QCONFIG_TYPE, type_name(type), q);
 }
 
 void cfx_qconfig_mapping_name(cfx_qconfig_mapping *m, const char *path, const cfx_qconfig *q) {
-    add_rule(m, BY_NAME, path, q);
+    add_rule(m, CFX_QCONFIG_NAME, path, q);
 }
 
 void cfx_qconfig_mapping_regex_from(cfx_site at, cfx_qconfig_mapping *m, const char *regex,
@@ -187,7 +186,7 @@ void cfx_qconfig_mapping_regex_from(cfx_site at, cfx_qconfig_mapping *m, const c
         return;
     }
     size_t before = m ? m->rules.len : 0;
-    rule *r = add_rule(m, BY_REGEX, regex, q);
+    rule *r = add_rule(m, CFX_QCONFIG_REGEX, regex, q);
     if (r && m->rules.len > before)
         r->regex = compiled;
     else
@@ -200,7 +199,7 @@ void cfx_qconfig_mapping_order(cfx_qconfig_mapping *m, const char *path, const c
         return;
     rule *r = cfx__alloc0(sizeof *r);
     const char *name = type_name(type);
-    *r = (rule){.by = BY_ORDER, .index = index, .some = q != NULL};
+    *r = (rule){.by = CFX_QCONFIG_ORDER, .index = index, .some = q != NULL};
     r->text = cfx__text_copy(path, strlen(path));
     r->type = cfx__text_copy(name, strlen(name));
     if (q)
@@ -210,7 +209,20 @@ void cfx_qconfig_mapping_order(cfx_qconfig_mapping *m, const char *path, const c
 
 static const cfx_qconfig *answer(const rule *r) { return r->some ? &r->q : NULL; }
 
-static const rule *find(const cfx_qconfig_mapping *m, by kind, const char *text, size_t len) {
+int cfx_qconfig_mapping_count(const cfx_qconfig_mapping *m) {
+    return m ? (int)m->rules.len + 1 : 0;
+}
+
+cfx_qconfig_rule cfx_qconfig_mapping_at(const cfx_qconfig_mapping *m, int i) {
+    if (i < 1 || i >= cfx_qconfig_mapping_count(m))
+        return (cfx_qconfig_rule){.by = CFX_QCONFIG_GLOBAL,
+                                  .qconfig = m && m->some ? &m->global : NULL};
+    const rule *r = m->rules.data[i - 1];
+    return (cfx_qconfig_rule){r->by, r->text, r->type, r->index, answer(r)};
+}
+
+static const rule *find(const cfx_qconfig_mapping *m, cfx_qconfig_by kind, const char *text,
+                        size_t len) {
     for (size_t i = 0; i < m->rules.len; i++) {
         const rule *r = m->rules.data[i];
         if (r->by == kind && !strncmp(r->text, text, len) && !r->text[len])
@@ -221,7 +233,7 @@ static const rule *find(const cfx_qconfig_mapping *m, by kind, const char *text,
 
 const cfx_qconfig *cfx__qconfig_of_type(const cfx_qconfig_mapping *m, const char *type,
                                         bool *said) {
-    const rule *r = find(m, BY_TYPE, type_name(type), strlen(type_name(type)));
+    const rule *r = find(m, CFX_QCONFIG_TYPE, type_name(type), strlen(type_name(type)));
     *said = r != NULL;
     return r ? answer(r) : NULL;
 }
@@ -231,7 +243,7 @@ const cfx_qconfig *cfx__qconfig_of_call(const cfx_qconfig_mapping *m, const char
     const rule *found = NULL;
     for (size_t i = 0; i < m->rules.len; i++) {
         const rule *r = m->rules.data[i];
-        if (r->by == BY_ORDER && r->index == index && !strcmp(r->text, path) &&
+        if (r->by == CFX_QCONFIG_ORDER && r->index == index && !strcmp(r->text, path) &&
             !strcmp(r->type, type_name(type)))
             found = r;
     }
@@ -243,14 +255,14 @@ const cfx_qconfig *cfx__qconfig_or(const cfx_qconfig_mapping *m, const char *typ
                                    const cfx_qconfig *other) {
     for (size_t len = strlen(path); len; len--)
         if (!path[len] || path[len] == '.') {
-            const rule *r = find(m, BY_NAME, path, len);
+            const rule *r = find(m, CFX_QCONFIG_NAME, path, len);
             if (r)
                 return answer(r);
         }
     for (size_t i = 0; i < m->rules.len; i++) {
         const rule *r = m->rules.data[i];
         regmatch_t at;
-        if (r->by == BY_REGEX && !regexec(&r->regex, path, 1, &at, 0) && at.rm_so == 0)
+        if (r->by == CFX_QCONFIG_REGEX && !regexec(&r->regex, path, 1, &at, 0) && at.rm_so == 0)
             return answer(r);
     }
     bool said;
@@ -289,7 +301,7 @@ static const char *const signed_range[] = {"Tanh", "torch.tanh", "tanh", "tanh_"
 
 static void set_all(cfx_qconfig_mapping *m, const char *const *types, int n, const cfx_qconfig *q) {
     for (int i = 0; i < n; i++)
-        add_rule(m, BY_TYPE, types[i], q);
+        add_rule(m, CFX_QCONFIG_TYPE, types[i], q);
 }
 
 cfx_qconfig_mapping *cfx_qconfig_mapping_default_from(cfx_site at, const char *backend) {
@@ -314,16 +326,16 @@ cfx_qconfig_mapping *cfx_qconfig_mapping_default_from(cfx_site at, const char *b
         weight.weight = (cfx_observer)FAKE_WEIGHT();
     cfx_qconfig_mapping *m = cfx_qconfig_mapping_new();
     cfx_qconfig_mapping_global(m, &q);
-    add_rule(m, BY_TYPE, "reshape", &reuse);
+    add_rule(m, CFX_QCONFIG_TYPE, "reshape", &reuse);
     other = q;
     if (!strncmp(backend, "x86", 3) || !strncmp(backend, "fbgemm", 6))
         other.weight = weight.weight;
     set_all(m, transposed, COUNT(transposed), &other);
     other = (cfx_qconfig){q.activation, FLOAT};
-    add_rule(m, BY_TYPE, "torch.nn.functional.layer_norm", &other);
-    add_rule(m, BY_TYPE, "LayerNorm", &other);
+    add_rule(m, CFX_QCONFIG_TYPE, "torch.nn.functional.layer_norm", &other);
+    add_rule(m, CFX_QCONFIG_TYPE, "LayerNorm", &other);
     cfx_qconfig_find_from(at, "quint8_weight", &other);
-    add_rule(m, BY_TYPE, "PReLU", &other);
+    add_rule(m, CFX_QCONFIG_TYPE, "PReLU", &other);
     other = (cfx_qconfig){{.kind = CFX_FIXED_QPARAMS_OBSERVER,
                            .scale = 1.0 / 256,
                            .quant_max = 255,

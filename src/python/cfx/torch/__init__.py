@@ -20,6 +20,8 @@ from ._basics import *  # noqa: F401,F403
 from ._basics import _assert, _check, _check_is_size, _check_value  # noqa: F401
 from ._sym import (SymBool, SymFloat, SymInt, sym_float, sym_int, sym_ite, sym_max,  # noqa: F401
                    sym_min, sym_not)
+from ._qscheme import (per_channel_affine, per_channel_affine_float_qparams,  # noqa: F401
+                       per_channel_symmetric, per_tensor_affine, per_tensor_symmetric, qscheme)
 from .version import __version__  # noqa: F401
 
 for _d in ("float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz "
@@ -45,7 +47,7 @@ from ._ops import ops  # noqa: E402,F401
 _SUBMODULES = {"fx", "export", "autograd", "optim", "jit", "cuda", "_C", "linalg", "special", "fft",
                "functional", "testing", "backends", "amp", "random", "serialization", "types",
                "distributed", "multiprocessing", "compiler", "_subclasses", "_higher_order_ops",
-               "func", "version", "library", "_library", "_functorch"}
+               "func", "version", "library", "_library", "_functorch", "ao", "quantization"}
 
 
 def __getattr__(name):

@@ -4,6 +4,7 @@ import re
 import types
 import typing
 
+import cfx
 from cfx import _cfx
 from cfx._functions import _schema, split_schema
 
@@ -45,9 +46,27 @@ class OpOverloadPacket:
     def __call__(self, *args, **kwargs):
         if _cfx.is_overridden(*args, *kwargs.values()):
             return _cfx.override(self, args, kwargs)
+        if self._namespace == "quantized":
+            args, kwargs = self._with_numbers(args, kwargs)
         if len(self._all) == 1:
             return self._all[0](*args, **kwargs)
         return self._function(*args, **kwargs)
+
+    @functools.cached_property
+    def _number_places(self):
+        """The places and names of arguments that are numbers."""
+        given = self._all[0]._schema_text.partition("(")[2].partition(")")[0].split(", ")
+        return {key for i, text in enumerate(given) if text.startswith(("float ", "int "))
+                for key in (i, text.split()[-1])}
+
+    def _with_numbers(self, args, kwargs):
+        """Scales and zero points may be tensors of one number: buffers of a converted module."""
+        def number(place, a):
+            plain = place not in self._number_places or not isinstance(a, cfx.Tensor) or a.ndim
+            return a if plain else a.item()
+
+        return ([number(i, a) for i, a in enumerate(args)],
+                {k: number(k, a) for k, a in kwargs.items()})
 
     @functools.cached_property
     def _function(self):

@@ -2,6 +2,7 @@
 from cfx import _cfx
 
 from ..nn.modules import _layers, container
+from ..nn.modules._backed import backed
 from ..nn.modules.module import Module, Parameter
 from ..utils import _pytree as pytree
 from ._custom import unpack_spec
@@ -32,12 +33,15 @@ def from_c(made, class_name=None, known=None):
 
 
 def _from_c(made, class_name, known):
+    own = backed(made)
+    if own is not None:
+        return own
     if made.object is not None and _unchanged(made):
         return made.object
     if made.graph is not None:
         return _graph_module(made, class_name, known)
     if made.type in _layers.ROWS:
-        return _layers.from_c(made)
+        return _layers.new_from_c(made)
     cls = Dispatcher if made.type == "InterpreterModuleDispatcher" else \
         getattr(container, made.type, Module)
     m = cls.__new__(cls)

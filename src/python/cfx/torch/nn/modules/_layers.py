@@ -325,17 +325,22 @@ def from_c(made):
     if made.object is not None:
         return made.object
     if made.type in ROWS:
-        cls = layer(made.type)
-        m = cls.__new__(cls)
-        Module.__init__(m)
-        m._take(made)
-        return m
+        return new_from_c(made)
     from . import container
 
     cls = getattr(container, made.type, Module)
     m = cls.__new__(cls)
     Module.__init__(m)
     _Layer._take(m, made)
+    return m
+
+
+def new_from_c(made):
+    """A layer with the tensors of one of C's, whatever that mirrors."""
+    cls = layer(made.type)
+    m = cls.__new__(cls)
+    Module.__init__(m)
+    m._take(made)
     return m
 
 

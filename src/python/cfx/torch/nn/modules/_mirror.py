@@ -70,8 +70,13 @@ def _call_bound(module, values):
 
 
 def mirror_kind(module):
-    """The layer of C's that a module is; None where Python has changed what it does."""
+    """The layer of C's that a module is, or the module of C that it stands for; None where Python
+    has changed what it does."""
+    from ._backed import Backed
     from ._layers import layer
+
+    if isinstance(module, Backed):
+        return module._c
 
     cls = type(module)
     name = cls.__dict__.get("_layer")

@@ -1,0 +1,1 @@
+"""torch.ao.nn: fused and quantized layers, which quantize_fx makes."""
