@@ -125,11 +125,32 @@ static cfx_value parts(cfx_graph *g, cfx_node *x, int n) {
     return out;
 }
 
+/* Nodes of modules within modules, each with a child of its own. */
+static cfx_value modules(cfx_graph *g, cfx_node *x, int n) {
+    enum { DEPTH = 40 };
+    cfx_value stacks[DEPTH];
+    cfx__text path = {0};
+    for (int i = 0; i < DEPTH; i++) {
+        cfx_dict *stack = cfx_dict_new(), *outer = i ? cfx_as_dict(stacks[i - 1]) : NULL;
+        for (int64_t k = 0; outer && k < outer->len; k++)
+            cfx_dict_put(stack, outer->entries[k].key, outer->entries[k].value);
+        cfx__text_printf(&path, "%sm", i ? "." : "");
+        cfx_dict_set(stack, path.data, cfx_tuple(path.data, "M"));
+        stacks[i] = cfx_dict_value(stack);
+    }
+    cfx__text_release(&path);
+    for (int i = 0; i < n; i++) {
+        x = relu(g, x);
+        cfx_node_set_meta(x, "nn_module_stack", stacks[i % DEPTH]);
+    }
+    return cfx_tuple(x);
+}
+
 static const family families[] = {
     {"wide in", wide_in},   {"equal nodes", equal_nodes}, {"no-ops", no_ops},
     {"constants", constants}, {"wide out", wide_out},     {"deep", deep},
     {"many outputs", many_outputs}, {"same outputs", same_outputs}, {"dead", dead},
-    {"views", views},       {"parts", parts}};
+    {"views", views},       {"parts", parts}, {"modules", modules}};
 
 static cfx_program *program_of(const family *f, int n) {
     int64_t shape[] = {2};
@@ -174,7 +195,6 @@ static void interpret(cfx_program *p) {
     cfx_program_run_with((cfx_site){0}, p, &cfx_interpreter, NULL, CFX_ARGS(input()));
 }
 static void plan(cfx_program *p) {
-    p = cfx_program_copy(p); /* which has none yet */
     cfx_program_run_with((cfx_site){0}, p, &cfx_planner, NULL, CFX_ARGS(input()));
     cfx_program_plan(p, input());
 }
@@ -236,7 +256,7 @@ static sizes sizes_of(const family *f) {
 /* The time of a way, or of a pass. */
 static double time_of(cfx_program *p, const way *w, const cfx_pass *pass) {
     size_t mark = cfx_scope_open();
-    p = pass ? cfx_program_copy(p) : p;
+    p = cfx_program_copy(p); /* which nothing is known of yet */
     double start = seconds();
     if (w)
         w->go(p);

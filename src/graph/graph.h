@@ -261,8 +261,13 @@ struct cfx__program {
     VEC(cfx_output_spec) outputs;
     VEC(cfx_module_call) calls;
     VEC(const cfx_node *) placeholders; /* of each input; NULL: not known yet */
+    int held; /* inputs in front that are known to be parameters, buffers and constants */
+    VEC(int) numbers; /* by id of a node: the input that it is the placeholder of, if it is one */
     VEC(const cfx_node *) results;      /* of each output; NULL: a plain value, or not known */
 };
+
+/* Notes which input a placeholder is. (signature.c) */
+void cfx__program_number(struct cfx__program *own, const cfx_node *n, size_t number);
 
 extern cfx_program cfx__program_bad; /* without inputs, results and tensors */
 

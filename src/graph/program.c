@@ -24,6 +24,7 @@ static void program_free(void *obj) {
     VEC_FREE(p->own_->inputs);
     VEC_FREE(p->own_->outputs);
     VEC_FREE(p->own_->placeholders);
+    VEC_FREE(p->own_->numbers);
     VEC_FREE(p->own_->results);
     cfx__arena_release(&p->own_->arena);
     cfx_drop(p->own_->bound);
@@ -89,6 +90,8 @@ void cfx_program_add_input(cfx_program *p, cfx_input_spec spec) {
     spec.value = cfx_value_keep(spec.value);
     VEC_PUSH(p->own_->inputs, spec);
     VEC_PUSH(p->own_->placeholders, n && n->op == CFX_PLACEHOLDER ? n : NULL);
+    if (n)
+        cfx__program_number(p->own_, n, p->own_->inputs.len - 1);
     p->inputs = p->own_->inputs.data;
     p->ninputs = (int)p->own_->inputs.len;
     p->own_->synced = 0;

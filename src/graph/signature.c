@@ -94,16 +94,28 @@ static void follow(cfx_value *tree, bool inputs, const change *c) {
 
 static bool is_user(const cfx_input_spec *s) { return s->kind == CFX_IN_USER; }
 
+void cfx__program_number(struct cfx__program *own, const cfx_node *n, size_t number) {
+    const uint32_t id = cfx__node_of(n)->id;
+    while (own->numbers.len <= id)
+        VEC_PUSH(own->numbers, -1);
+    own->numbers.data[id] = (int)number;
+}
+
+/* The number of the input that a node is the placeholder of; -1: of none. What was noted of a node
+ * of another graph, or of one that is gone, does not count. */
+static int64_t number_of(const struct cfx__program *own, const cfx_node *n) {
+    const uint32_t id = cfx__node_of(n)->id;
+    const int64_t k = id < own->numbers.len ? own->numbers.data[id] : -1;
+    return k >= 0 && k < (int64_t)own->inputs.len && own->placeholders.data[k] == n ? k : -1;
+}
+
 /* The number of the input that placeholder number k was; -1: it is new. One whose node is not known
  * is the one in its place. */
 static int64_t old_input(const struct cfx__program *own, const cfx_node *n, size_t k) {
-    size_t count = own->inputs.len;
-    if (k < count && own->placeholders.data[k] == n)
-        return (int64_t)k;
-    for (size_t i = 0; i < count; i++)
-        if (own->placeholders.data[i] == n)
-            return (int64_t)i;
-    return k < count && !own->placeholders.data[k] ? (int64_t)k : -1;
+    const int64_t number = number_of(own, n);
+    if (number >= 0)
+        return number;
+    return k < own->inputs.len && !own->placeholders.data[k] ? (int64_t)k : -1;
 }
 
 /* Results that are written to an input follow its name. */
@@ -162,10 +174,13 @@ static void sync_inputs(cfx_program *p, change *c, cfx_dict *names) {
     }
     c->old = users;
     cfx__free(stays);
+    own->held = 0;
     VEC_FREE(own->inputs);
     VEC_FREE(own->placeholders);
     memcpy(&own->inputs, &specs, sizeof specs);
     memcpy(&own->placeholders, &nodes, sizeof nodes);
+    for (size_t i = 0; i < nodes.len; i++)
+        cfx__program_number(own, nodes.data[i], i);
     p->inputs = own->inputs.data;
     p->ninputs = (int)own->inputs.len;
 }
@@ -190,16 +205,38 @@ static int64_t results_of(const cfx_program *p, const cfx_value **items) {
     return l->len;
 }
 
+/* Outputs there were, those of the same node in a row. */
+typedef struct {
+    const cfx_graph *graph;
+    int64_t *first; /* by id of a node: its first output that is left, and 1; 0: none */
+    int64_t *next;  /* by number of an output: that of the same node behind it, the same way */
+} old_results;
+
+static old_results old_results_of(const struct cfx__program *own, const cfx_graph *g) {
+    old_results old = {g, cfx__alloc0((g->made.len + 1) * sizeof *old.first),
+                       cfx__alloc0((own->outputs.len + 1) * sizeof *old.next)};
+    for (size_t i = own->outputs.len; i-- > 0;) {
+        const cfx_node *n = own->results.data[i];
+        if (!n || n->graph != g)
+            continue;
+        int64_t *first = &old.first[cfx__node_of(n)->id];
+        old.next[i] = *first;
+        *first = (int64_t)i + 1;
+    }
+    return old;
+}
+
 /* The number of the output that result number k was: in its place where their number is the same,
  * else the first that is left of the same node; -1: it is new. */
-static int64_t old_output(const struct cfx__program *own, const bool *taken, bool same,
-                          cfx_value v, int64_t k) {
+static int64_t old_output(const old_results *old, bool same, cfx_value v, int64_t k) {
     if (same)
         return k;
-    for (size_t i = 0; v.tag == CFX_TAG_NODE && i < own->outputs.len; i++)
-        if (!taken[i] && own->results.data[i] == cfx_as_node(v))
-            return (int64_t)i;
-    return -1;
+    if (v.tag != CFX_TAG_NODE || cfx_as_node(v)->graph != old->graph)
+        return -1;
+    int64_t *first = &old->first[cfx__node_of(cfx_as_node(v))->id], number = *first - 1;
+    if (number >= 0)
+        *first = old->next[number];
+    return number;
 }
 
 /* One output as the graph has it now. */
@@ -218,10 +255,11 @@ static void sync_outputs(cfx_program *p, change *c) {
     int64_t count = results_of(p, &items), last = -1, users = 0;
     bool same = count == (int64_t)own->outputs.len;
     bool *taken = cfx__alloc0(own->outputs.len + 1);
+    const old_results old = old_results_of(own, p->module->graph);
     VEC(cfx_output_spec) specs = {0};
     VEC(const cfx_node *) nodes = {0};
     for (int64_t k = 0; k < count; k++) {
-        int64_t i = old_output(own, taken, same, items[k], k);
+        int64_t i = old_output(&old, same, items[k], k);
         cfx_output_spec s = i >= 0 ? own->outputs.data[i] : (cfx_output_spec){0};
         if (i >= 0)
             taken[i] = true;
@@ -240,6 +278,8 @@ static void sync_outputs(cfx_program *p, change *c) {
     }
     c->old = users;
     cfx__free(taken);
+    cfx__free(old.first);
+    cfx__free(old.next);
     VEC_FREE(own->outputs);
     VEC_FREE(own->results);
     memcpy(&own->outputs, &specs, sizeof specs);
@@ -320,10 +360,8 @@ bool cfx__program_whole(cfx_site at, const cfx_program *p) {
 const cfx_input_spec *cfx_program_input(const cfx_program *p, const cfx_node *n) {
     if (!n || n->op != CFX_PLACEHOLDER || !cfx_program_sync(p))
         return NULL;
-    for (int i = 0; i < p->ninputs; i++)
-        if (p->own_->placeholders.data[i] == n)
-            return &p->inputs[i];
-    return NULL;
+    const int64_t k = number_of(p->own_, n);
+    return k < 0 ? NULL : &p->inputs[k];
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -344,6 +382,9 @@ static void insert_input(cfx_program *p, int k, const cfx_node *n, cfx_input_spe
             behind * sizeof *own->placeholders.data);
     own->inputs.data[k] = spec;
     own->placeholders.data[k] = n;
+    for (size_t i = (size_t)k; i < own->inputs.len; i++)
+        if (own->placeholders.data[i])
+            cfx__program_number(own, own->placeholders.data[i], i);
     p->inputs = own->inputs.data;
     p->ninputs = (int)own->inputs.len;
 }
@@ -363,6 +404,18 @@ static cfx_node *new_placeholder(cfx_graph *g, cfx_node *at, char prefix, const 
     return made;
 }
 
+/* The node before which a tensor's placeholder goes, the first of the caller's own, and the number
+ * of the input that it becomes. */
+static cfx_node *first_of_users(cfx_program *p, int *number) {
+    struct cfx__program *own = p->own_;
+    int k = own->held;
+    cfx_node *at = k ? own->placeholders.data[k - 1]->next : p->module->graph->first;
+    while (at && at->op == CFX_PLACEHOLDER && k < p->ninputs && !is_user(&p->inputs[k]))
+        at = at->next, k++;
+    own->held = *number = k;
+    return at;
+}
+
 cfx_node *cfx_program_add_tensor(cfx_program *p, cfx_input_kind kind, const char *target,
                                  cfx_tensor *t) {
     static const char prefixes[] = {[CFX_IN_PARAMETER] = 'p', [CFX_IN_BUFFER] = 'b',
@@ -378,16 +431,15 @@ cfx_node *cfx_program_add_tensor(cfx_program *p, cfx_input_kind kind, const char
     for (int i = 1; is_taken(p, unique); i++)
         unique = cfx__text_format("%s_%d", target, i);
     cfx_dict_set(kind == CFX_IN_CONSTANT ? p->constants : p->state, unique, cfx_tensor_value(t));
-    int k = 0;
-    cfx_node *at = p->module->graph->first; /* the first of the caller's own */
-    while (at && at->op == CFX_PLACEHOLDER && k < p->ninputs && !is_user(&p->inputs[k]))
-        at = at->next, k++;
+    int k;
+    cfx_node *at = first_of_users(p, &k);
     cfx_node *made = new_placeholder(p->module->graph, at, prefixes[kind], unique, t);
     cfx__result_set_grad(made, cfx__input_learns(kind, (cfx_dtype)t->dtype));
     insert_input(p, k, made, (cfx_input_spec){.kind = kind,
                                               .name = cfx_program_text(p, made->name),
                                               .target = cfx_program_text(p, unique),
                                               .persistent = kind == CFX_IN_BUFFER});
+    p->own_->synced = p->module->graph->version + 1; /* as it was before, with this one */
     cfx_scope_close(mark);
     return made;
 }

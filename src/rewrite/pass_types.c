@@ -1,21 +1,27 @@
 /* annotate_types: what every node gives, as Python writes types: AnnotateTypesWithSchema. */
 #include "pass.h"
 
+static const char *type_of(const cfx_result *r);
+
+/* A tuple, with the types of what is in it; scope. */
+static const char *type_of_several(const cfx_result *r) {
+    cfx__text t = {0};
+    for (int64_t i = 0; i < cfx_result_count(r); i++) {
+        cfx_result item = cfx_result_item(r, i);
+        const char *type = type_of(&item);
+        cfx__text_printf(&t, "%s%s", i ? ", " : "typing.Tuple[", type ? type : "typing.Any");
+    }
+    cfx__text_printf(&t, "%s]", t.len ? "" : "typing.Tuple[");
+    return cfx__text_take(&t);
+}
+
 static const char *type_of(const cfx_result *r) {
     switch (r->kind) {
     case CFX_RESULT_TENSOR: return "torch.Tensor";
     case CFX_RESULT_INT: return "int";
     case CFX_RESULT_BOOL: return "bool";
     case CFX_RESULT_FLOAT: return "float";
-    case CFX_RESULT_SEVERAL: {
-        const char *text = "typing.Tuple[";
-        for (int64_t i = 0; i < cfx_result_count(r); i++) {
-            cfx_result item = cfx_result_item(r, i);
-            const char *type = type_of(&item);
-            text = cfx__text_format("%s%s%s", text, i ? ", " : "", type ? type : "typing.Any");
-        }
-        return cfx__text_format("%s]", text);
-    }
+    case CFX_RESULT_SEVERAL: return type_of_several(r);
     case CFX_RESULT_UNKNOWN:
     case CFX_RESULT_OBJECT: return NULL;
     }
