@@ -29,13 +29,13 @@ static bool is_kept(const cfx__rerun *run, cfx_op *op) {
  * operator. */
 static int own_row(cfx__rerun *run, cfx_op *op) {
     cfx__own_row found = {op, -1};
-    for (size_t i = 0; i < run->own.len; i++)
-        if (run->own.data[i].op == op)
-            return run->own.data[i].row;
+    for (size_t i = 0; i < run->own->asked.len; i++)
+        if (run->own->asked.data[i].op == op)
+            return run->own->asked.data[i].row;
     for (int i = 0; i < run->options.nown && found.row < 0; i++)
         if (is_named(op, run->options.own[i].op))
             found.row = i;
-    VEC_PUSH(run->own, found);
+    VEC_PUSH(run->own->asked, found);
     return found.row;
 }
 

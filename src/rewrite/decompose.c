@@ -183,6 +183,7 @@ typedef struct {
     cfx__worlds worlds;
     const int *order;
     cfx_decompose_options options;
+    cfx__own_rows own;
     bool whole, foreign;
     recording world[CFX__WORLDS];
 } decomposing;
@@ -203,6 +204,7 @@ static bool record(decomposing *d, int k) {
                           .k = k,
                           .order = d->order,
                           .options = d->options,
+                          .own = &d->own,
                           .whole = d->whole,
                           .foreign = d->foreign};
     cfx__rerun_record(&w->run, cfx_graph_new());
@@ -401,6 +403,7 @@ static cfx_program *decompose(const cfx_program *p, cfx_decompose_options o, boo
     for (int k = 0; k < CFX__WORLDS; k++)
         forget(&d.world[k]);
     cfx__worlds_free(&d.worlds);
+    VEC_FREE(d.own.asked);
     cfx__free(order);
     return cfx_scope_return(mark, cfx_ok() ? out : &cfx__program_bad);
 }

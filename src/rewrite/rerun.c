@@ -535,5 +535,4 @@ void cfx__rerun_done(cfx__rerun *run) {
     cfx__free(run->values);
     cfx__alias_close(&run->alias);
     VEC_FREE(run->inputs);
-    VEC_FREE(run->own);
 }

@@ -37,11 +37,14 @@ bool cfx__alias_views(cfx_op *op);
 
 /* ---- running a graph again (rerun.c) --------------------------------------------------------- */
 
-/* Which of the caller's decompositions an operator has; -1: none. */
+/* Which of the caller's decompositions operators have that were asked for; -1: none. */
 typedef struct cfx__own_row {
     const cfx_op *op;
     int row;
 } cfx__own_row;
+typedef struct cfx__own_rows {
+    VEC(cfx__own_row) asked;
+} cfx__own_rows;
 
 typedef struct cfx__rerun {
     cfx__recorder recorder; /* first */
@@ -53,7 +56,7 @@ typedef struct cfx__rerun {
     int sizes_used;         /* sizes of the node at hand that depend on data, so far */
     cfx_value *values;      /* by id of the node of the old graph; counted */
     cfx_decompose_options options;
-    VEC(cfx__own_row) own;  /* by operator that was asked for: its row of options.own */
+    cfx__own_rows *own;     /* rows of options.own; of all runs that have these options */
     bool whole;             /* operators stay as they are, but views of what is written to */
     bool foreign;           /* so do all but foreign ones */
     cfx_value operands;     /* of a sub-graph: pairs for its inputs where nothing is noted of them:
