@@ -111,9 +111,9 @@ void cfx__c_call_roll(cfx__c_unit *u, const cfx__plan_kernel *k) {
         cfx__c_open(c, "for (int64_t %s = 0; %s < %lld; %s++)", v, v, (long long)size, v);
         cfx__text_printf(&to, "%s%s * %lld", i ? " + " : "", v, (long long)out->stride[i]);
         if (by[i] > 0)
-            cfx__text_printf(&from, "%s(%s + %lld - %lld %% %lld) %% %lld * %lld", i ? " + " : "", v,
-                             (long long)size, (long long)by[i], (long long)size, (long long)size,
-                             (long long)x->stride[i]);
+            cfx__text_printf(&from, "%s(%s + %lld - %lld %% %lld) %% %lld * %lld", i ? " + " : "",
+                             v, (long long)size, (long long)by[i], (long long)size,
+                             (long long)size, (long long)x->stride[i]);
         else if (by[i])
             cfx__text_printf(&from, "%s(%s + %lld) %% %lld * %lld", i ? " + " : "", v,
                              (long long)-by[i], (long long)size, (long long)x->stride[i]);

@@ -167,8 +167,9 @@ static bool serves(cfx__c *c, taking *t, const int64_t *at) {
     return fine;
 }
 
-/* Small sizes are where numbers are something else than at all others: what is cut off at 5 has 3 at
- * a size of 3. The range of size i begins where the text holds; false where it holds for none. */
+/* Small sizes are where numbers are something else than at all others: what is cut off at 5 has 3
+ * at a size of 3. The range of size i begins where the text holds; false where it holds for none.
+ */
 static bool begin_range(cfx__c *c, taking *t, int i) {
     enum { STEPS = 72, ROW = 2 };
     cfx__c_size *s = &c->sizes[i];

@@ -224,11 +224,11 @@ TEST(c_inputs_are_not_written_to) {
 
 /* An array lies in order; as_strided of what the program was made for did not. */
 TEST(c_strides_of_inputs_are_not_looked_at) {
-    cfx_module *gm = cfx_module_parse(HEAD "x: \"f32[4, 2]\"):\n"
-                                           "        a = torch.ops.aten.mul.Tensor(x, x)\n"
-                                           "        s = torch.ops.aten.as_strided.default(a, [3], [1])\n"
-                                           "        return (s,)\n",
-                                      "test");
+    static const char code[] = HEAD "x: \"f32[4, 2]\"):\n"
+                                    "        a = torch.ops.aten.mul.Tensor(x, x)\n"
+                                    "        s = torch.ops.aten.as_strided.default(a, [3], [1])\n"
+                                    "        return (s,)\n";
+    cfx_module *gm = cfx_module_parse(code, "test");
     cfx_tensor *x = cfx_transpose(cfx_ones(cfx_list(2, 4)), 0, 1);
     cfx_program *p = cfx_export(gm, cfx_tuple(x), CFX_NONE, CFX_NONE);
     CHECK(!cfx_compile_text(p, NULL));

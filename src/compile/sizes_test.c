@@ -92,9 +92,10 @@ TEST(c_ranges_begin_where_the_text_holds) {
                                       "        return (s,)\n");
     CHECK_HAS(text, "#define M_S1_MIN 5\n");
     CHECK_HAS(text, "#define M_S0_MIN 1\n");
-    static const char rolling[] = HEAD "x: \"f32[s0, s1]\"):\n"
-                                       "        r = torch.ops.aten.roll.default(x, [3, -7], [0, 1])\n"
-                                       "        return (r,)\n";
+    static const char rolling[] =
+        HEAD "x: \"f32[s0, s1]\"):\n"
+             "        r = torch.ops.aten.roll.default(x, [3, -7], [0, 1])\n"
+             "        return (r,)\n";
     CHECK_HAS(header_of(rolling), "#define M_S1_MIN 2\n");
     CHECK_HAS(compiled(rolling, NULL), "x[(i + s0 - 3 % s0) % s0 * s1 + (j + 7) % s1 * 1]");
     test_unlink("n.c");

@@ -347,7 +347,8 @@ static bool lies_in_order(const cfx_node *n) {
     cfx_value step = cfx_int(1);
     for (int i = r.kind == CFX_RESULT_TENSOR ? r.ndim - 1 : -1; i >= 0; i--) {
         const cfx_value size = cfx_result_size(&r, i);
-        if (!cfx_equal_values(size, cfx_int(1)) && !cfx_equal_values(cfx_result_stride(&r, i), step))
+        if (!cfx_equal_values(size, cfx_int(1)) &&
+            !cfx_equal_values(cfx_result_stride(&r, i), step))
             return false;
         step = cfx__sym_binary(CFX__SYM_MUL, step, size);
     }

@@ -185,6 +185,12 @@ TEST(what_files_have_no_form_for_is_refused) {
                 "'torch._ops.OpOverload'>, <class 'torch._ops.HigherOrderOperator'>)\n");
     CHECK(!cfx_save_unchecked(p, test_path("made.pt2")));
     CHECK_ERROR("node 'add_tensor' calls torch.add");
+    p = make_program();
+    cfx_node *out = cfx_graph_output_node(p->module->graph);
+    sum = cfx_graph_find(p->module->graph, "add_tensor");
+    cfx_node_set_args(out, cfx_tuple(cfx_tuple(cfx_tuple(sum, sum))));
+    CHECK(!cfx_save_unchecked(p, test_path("made.pt2")));
+    CHECK_ERROR("gives a tuple among others, which a file has no form for");
     clean("made.pt2");
 }
 
