@@ -269,29 +269,12 @@ int64_t cfx__rerun_data_size(cfx__recorder *r) {
     return s ? s->size.at[run->k] : -1;
 }
 
-typedef struct {
-    const char *symbol;
-    bool found;
-} given_symbol;
-
-static void find_symbol(cfx_node *n, void *user) {
-    given_symbol *g = user;
-    const char *name;
-    for (int i = 0, skip; !g->found && (skip = i, name = data_symbol(results_of(n), &skip)); i++)
-        g->found = !strcmp(name, g->symbol);
-}
-
-/* What a part is of a size that depends on data may depend on data as well, and is then a symbol
- * that none of the arguments has. */
+/* What a part is of a size that depends on data may depend on data as well. */
 int64_t cfx__rerun_part_size(cfx__recorder *r, int64_t n) {
     cfx__rerun *run = (cfx__rerun *)r;
-    int skip = 0;
-    bool part = r->like && r->like->target.op == &cfx_op_slice_Tensor;
-    given_symbol g = {.symbol = part ? data_symbol(results_of(r->like), &skip) : NULL};
-    const cfx__symbol *s = g.symbol ? cfx__worlds_find(run->worlds, g.symbol) : NULL;
-    if (s)
-        cfx__node_each(r->like->args, find_symbol, &g);
-    return s && !g.found ? s->size.at[run->k] : n;
+    const char *name = r->like ? cfx__sizes_cut(r->like) : NULL;
+    const cfx__symbol *s = name ? cfx__worlds_find(run->worlds, name) : NULL;
+    return s ? s->size.at[run->k] : n;
 }
 
 typedef struct {
@@ -404,6 +387,20 @@ static bool is_choice(const cfx_node *n) {
     return false;
 }
 
+/* Whether n is a size that data decides, and that the program asserts to be a number, or another
+ * size: what is noted of the tensor does not say that it is one of its own. */
+static bool is_asserted_size(const cfx_node *n, const cfx_op *op) {
+    cfx_value val = cfx_node_get_meta(n, "val"), of = cfx_at(n->args, 0);
+    if (op != &cfx_op_sym_size_int || of.tag != CFX_TAG_NODE)
+        return false;
+    cfx_result r = cfx_node_result(cfx_as_node(of));
+    int64_t dim = cfx_integer(cfx_at(n->args, 1));
+    bool own = val.tag == CFX_TAG_SYM && r.kind == CFX_RESULT_TENSOR && dim >= 0 && dim < r.ndim &&
+               cfx_equal_values(cfx_result_size(&r, (int)dim), val);
+    cfx_each_user(n, u) if (!own && is_truth(u->user) && is_choice(u->user)) return true;
+    return false;
+}
+
 static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
     cfx_value args = cfx__rerun_filled(run, n->args), kwargs = cfx__rerun_filled(run, n->kwargs);
     if (cfx_is_bad(args) || cfx_is_bad(kwargs))
@@ -418,7 +415,7 @@ static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
         return cfx__rerun_higher(run, n, a);
     if (op && !strcmp(cfx_op_name(op), "aten.item.default"))
         return run_item(run, n, a);
-    if (!op && is_truth(n) && is_choice(n))
+    if ((!op && is_truth(n) && is_choice(n)) || is_asserted_size(n, op))
         return cfx__rerun_copied(run, n, a);
     if ((op && (needs_data(op) || is_counted(n, op, a))) || (!op && !n->target.fn) ||
         ((!op || (op->effects & CFX_SIDE)) && has_unknown(n, a)))

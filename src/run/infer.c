@@ -184,6 +184,14 @@ static int64_t told_size(void) {
     return number ? first.shape[0] : -1;
 }
 
+/* How long a slice is that is cut by data. */
+static int64_t told_part(int64_t n) {
+    const inference *f = cfx__run_state_now()->inference;
+    const char *name = cfx__sizes_cut(f->node);
+    const cfx__symbol *s = name ? cfx__worlds_find(&f->worlds, name) : NULL;
+    return s ? s->size.at[f->k] : n;
+}
+
 /* ---- one node -------------------------------------------------------------------------------- */
 
 static cfx_value call(inference *f, const cfx_node *n, cfx_args a) {
@@ -288,13 +296,16 @@ cfx_value cfx__infer_computed(inference *f, cfx_node *n) {
     bool fake = cfx_set_fake_mode(true);
     cfx_grad_mode grad = cfx_set_grad_mode(CFX_NO_GRAD);
     inference *outer = cfx__run_state_now()->inference;
-    int64_t (*before)(void) = cfx__dispatcher()->data_size;
+    int64_t (*size)(void) = cfx__dispatcher()->data_size;
+    int64_t (*part)(int64_t) = cfx__dispatcher()->part_size;
     f->ntold = f->asked = 0;
     cfx__run_state_now()->inference = f;
     cfx__dispatcher()->data_size = told_size;
+    cfx__dispatcher()->part_size = told_part;
     cfx_value v = f->region ? call_in_region(f, n, a) : call(f, n, a);
     cfx__run_state_now()->inference = outer;
-    cfx__dispatcher()->data_size = before;
+    cfx__dispatcher()->data_size = size;
+    cfx__dispatcher()->part_size = part;
     cfx_set_grad_mode(grad);
     cfx_set_fake_mode(fake);
     return v;

@@ -258,6 +258,31 @@ static void check_parts(cfx__recorder *r, cfx_site at, cfx_op *op, const cfx_val
             r, at, (cfx__relation){op == &cfx_op_narrow ? CFX__LE : CFX__EQ, sum, size});
 }
 
+/* Whether it is known on which side of 0 a number is. */
+static bool has_sign(const cfx__recorder *r, cfx_value v) {
+    const cfx__relation below = {CFX__LT, side(r, v), cfx_int(0)};
+    return cfx__relation_known(&((const cfx__export *)r)->dims->worlds, &below) >= 0;
+}
+
+/* How long a slice is whose ends are data follows from them where it is known whether they count
+ * from the end, and which is the larger; else it is a number of its own, as in PyTorch. */
+static void check_slice(cfx__recorder *r, cfx_op *op, const cfx_value *args) {
+    cfx__export *e = (cfx__export *)r;
+    e->cut = false;
+    if (op != &cfx_op_slice_Tensor)
+        return;
+    bool data[] = {cfx__mark_is_data(r, args[2]), cfx__mark_is_data(r, args[3])};
+    for (int i = 0; i < 2; i++)
+        e->cut |= data[i] && !has_sign(r, args[2 + i]);
+    const cfx__relation order = {CFX__LE, side(r, args[2]), side(r, args[3])};
+    e->cut |= data[0] && data[1] && cfx__relation_known(&e->dims->worlds, &order) < 0;
+    const cfx_tensor *t = cfx_as_tensor(args[0]);
+    int64_t dim = cfx_integer(cfx__value_plain(args[1]));
+    dim += dim < 0 ? t->ndim : 0;
+    if (dim >= 0 && dim < t->ndim)
+        e->whole = t->shape[dim];
+}
+
 /* That of a new tensor is no less than 0, as PyTorch says when it makes one. */
 static void check_sizes(cfx__recorder *r, cfx_site at, const cfx__schema *s,
                         const cfx_value *args) {
@@ -286,6 +311,7 @@ bool cfx__check_call(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args,
     if (r->marks && !is_check && !ranges) {
         check_sizes(r, at, cfx__op_info_of(op)->schema, args);
         check_parts(r, at, op, args);
+        check_slice(r, op, args);
     }
     if (!r->marks || (!is_check && !ranges))
         return false;

@@ -407,6 +407,23 @@ FORWARD(of_equal_sizes) {
     GIVE(cfx_add(cfx_ones(cfx_list(p, 4)), cfx_mul(cfx_ones(cfx_list(q, 4)), 2)));
 }
 
+static cfx_tensor *found(cfx_value n, int i) { return cfx_nonzero(cfx_ge(n, i)); }
+
+FORWARD(counted_once) {
+    cfx_tensor *all = found(N, 3);
+    cfx_check(OP("eq", cfx_size(all, 0), 1), NULL);
+    GIVE(cfx_add(cfx_mul(X, cfx_sum(all)), cfx_size(all, 0)));
+}
+FORWARD(counted_at_least) {
+    cfx_check(OP("gt", cfx_size(found(N, 3), 0), 1), NULL);
+    GIVE(cfx_sin(X));
+}
+FORWARD(counted_alike) {
+    cfx_tensor *many = found(N, 1), *few = found(N, 3);
+    cfx_check(OP("eq", cfx_size(many, 0), cfx_size(few, 0)), NULL);
+    GIVE(cfx_add(cfx_sum(cfx_add(many, few)), X));
+}
+
 static const struct {
     const char *name;
     cfx_forward_fn *forward;
@@ -420,7 +437,11 @@ static const struct {
     {"narrow", narrowed, {3, 0}, {8, 0}, "u0 <= 3", "u0 <= s77"},
     {"narrow, negative", narrowed, {0, 0}, {-1, 0}, "u0 >= 0", "u0 >= 0"},
     {"split", split, {1, 2}, {2, 3}, "Eq(u0 + u1, 3)", "Eq(u0 + u1, s77)"},
-    {"equal sizes", of_equal_sizes, {5, 5}, {5, 6}, "Eq(u0, u1)", NULL},
+    {"equal sizes", of_equal_sizes, {5, 5}, {5, 6}, "Eq(u0, u1)", "Eq(u0, u1)"},
+    {"one found", counted_once, {1, 4}, {5, 4}, "u0 <= 1", "u0 <= 1"},
+    {"one found, none is", counted_once, {3, 0}, {1, 1}, "u0 >= 1", "u0 >= 1"},
+    {"two found", counted_at_least, {4, 4}, {4, 1}, "u0 >= 2", "u0 >= 2"},
+    {"as many found", counted_alike, {4, 0}, {4, 1}, "Eq(u0, u1)", "Eq(u0, u1)"},
 };
 
 static void check_asserted(cfx_module *m, cfx_program *p, int i, const char *sentence) {
@@ -449,6 +470,46 @@ TEST(what_is_checked_is_asserted_whatever_it_compares_with) {
             check_asserted(m, p, i, sentence);
             if (asserted[i].dynamic)
                 check_asserted(m, cfx_decompose(p, CFX_NONE), i, sentence);
+        }
+}
+
+/* ---- slices that data cuts ------------------------------------------------------------------- */
+
+FORWARD(cut_end) { GIVE(cfx_slice(X, 0, 0, at_of(N, 0))); }
+FORWARD(cut_start) { GIVE(cfx_slice(X, 0, at_of(N, 0))); }
+FORWARD(cut_both) { GIVE(cfx_mul(cfx_slice(X, 1, at_of(N, 0), at_of(N, 1)), 2)); }
+FORWARD(cut_item) {
+    (void)self;
+    return cfx_py("operator.getitem", X, cfx_slice_value(CFX_NONE, at_of(N, 1), CFX_NONE));
+}
+FORWARD(cut_sum) { GIVE(cfx_sum(cfx_slice(cfx_slice(X, 0, 0, at_of(N, 0)), 1, at_of(N, 1)), 0)); }
+FORWARD(cut_positive) {
+    cfx_value k = at_of(N, 0);
+    cfx_check(OP("ge", k, 0), NULL);
+    GIVE(cfx_slice(X, 0, 0, k));
+}
+
+TEST(slices_are_as_long_as_data_says) {
+    static const struct {
+        const char *name;
+        cfx_forward_fn *forward;
+        const char *shape; /* that the program notes */
+    } all[] = {{"end", cut_end, "f32[u1, 4]"},     {"start", cut_start, "f32[u1, 4]"},
+               {"both", cut_both, "f32[3, u2]"},   {"getitem", cut_item, "f32[u1, 4]"},
+               {"twice", cut_sum, "f32[u1, u3]"},  {"checked", cut_positive, "f32[Min(3, u0), 4]"}};
+    static const int numbers[][2] = {{1, 2}, {0, 3}, {7, 1}, {-1, 2}, {-9, 9}, {2, -1}};
+    for (int i = 0; i < (int)(sizeof all / sizeof *all); i++)
+        for (int dynamic = 0; dynamic < 2; dynamic++) {
+            cfx_module *m = cfx_module_new("Cut", all[i].forward, "x, n");
+            cfx_value args = cfx_tuple(cfx_randn(3, 4), cfx_tensor_from_value(cfx_list(1, 2)));
+            cfx_program *p = cfx_export(m, args, CFX_NONE, dynamic ? batch_of("x") : CFX_NONE);
+            if (!CHECK_OK() || (!dynamic && !CHECK(strstr(cfx_program_str(p), all[i].shape))))
+                test_fail(CFX_HERE, "%s:\n%s", all[i].name, cfx_program_str(p));
+            for (int k = 0; k < 6; k++) {
+                cfx_tensor *n = cfx_tensor_from_value(cfx_list(numbers[k][0], numbers[k][1]));
+                if (all[i].forward != cut_positive || numbers[k][0] >= 0)
+                    check_runs(m, p, cfx_tuple(cfx_randn(dynamic ? k + 2 : 3, 4), n));
+            }
         }
 }
 

@@ -444,6 +444,8 @@ bool cfx__export_record(cfx__export *e, cfx__request *r, int k) {
                                     .decomposition_for = decomposition_for,
                                     .unknown_tensor = lift_constant,
                                     .data_size = cfx__unknown_size,
+                                    .part_size = cfx__unknown_part,
+                                    .sized = cfx__unknown_sized,
                                     .unknown = cfx__unknown_number,
                                     .holds = holds,
                                     .marks = &e->marks,

@@ -24,6 +24,9 @@ typedef struct cfx__export {
     cfx__dims *dims; /* whose sizes are those of world k */
     int k;
     int data_sizes;  /* symbols for sizes that depend on data, so far: u0, u1, ... */
+    int sized;       /* the first of them that no node is known to give */
+    bool cut;        /* how long the slice is that is recorded is data, */
+    int64_t whole;   /* and no more than this */
     int joined;      /* sizes and numbers of two branches that became one, so far */
     cfx__joints *joints;
     cfx__nn_layer layer;
@@ -110,6 +113,8 @@ bool cfx__levels_agree(const cfx__export *e, const cfx__export *other);
 
 /* What the recorder asks of sizes and numbers that only running can tell (unknown.c). */
 int64_t cfx__unknown_size(cfx__recorder *r);
+int64_t cfx__unknown_part(cfx__recorder *r, int64_t n);
+void cfx__unknown_sized(cfx__recorder *r, cfx_node *n);
 cfx_value cfx__unknown_number(cfx__recorder *r, cfx_value like, cfx_node *n);
 cfx_value cfx__unknown_either(cfx__recorder *r, int64_t a, int64_t b);
 /* Whether some size that C looked at is another with other data, which is an error then, unless a

@@ -30,7 +30,8 @@ static bool is_another(const cfx__worlds *w, const cfx__symbol *s) {
     for (size_t i = 0; i < w->totals.len; i++) {
         const struct cfx__total *t = &w->totals.data[i];
         const cfx_sym *sum = cfx_as_sym(t->sum);
-        if (!t->at_most && sum->op == CFX__SYM_NAME && !strcmp(sum->name, s->name))
+        bool one = !t->at_most && sum->op == CFX__SYM_NAME;
+        if (one && (!strcmp(sum->name, s->name) || cfx__relation_names(t->total, s->name)))
             return true;
     }
     return false;

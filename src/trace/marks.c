@@ -1,5 +1,7 @@
 /* Numbers that forward gets out of tensors while it is exported; see marks.h. Start at
  * cfx__mark_read, which is asked whenever C looks at one. */
+#include <cfx/ops.h>
+
 #include "draft.h"
 #include "export.h"
 #include "relations.h"
@@ -93,6 +95,13 @@ cfx_value cfx__mark_result(cfx__recorder *r, const char *function, cfx_args a, c
     for (int i = 0; i < a.n; i++)
         look(&o, a.v[i], true);
     return o.tensor || o.marked ? mark_all(&o, function, result, node) : result;
+}
+
+cfx_value cfx__mark_answer(cfx__recorder *r, const cfx_op *op, cfx_args a, cfx_value v) {
+    if (op != &cfx_op_sym_size_int && op != &cfx_op_size_int)
+        return cfx__mark_result(r, NULL, a, v, NULL);
+    const char *symbol = cfx__unknown_name(r, cfx_as_tensor(a.v[0]), cfx_integer(a.v[1]));
+    return cfx__mark_put(r, (cfx__mark){.value = v, .symbol = symbol});
 }
 
 /* ---- what they are called -------------------------------------------------------------------- */
@@ -271,7 +280,8 @@ bool cfx__mark_may_read(cfx_site at, const cfx_tensor *t) {
 int64_t cfx__mark_read_size(cfx_site at, const cfx_tensor *t, int dim) {
     cfx__recorder *r = cfx__recorder_now();
     if (r && r->marks && cfx__record_shadow_of(t) && !cfx__dispatcher()->below)
-        cfx__mark_read(at, cfx__mark_put(r, (cfx__mark){.value = cfx_int(t->shape[dim])}));
+        cfx__mark_read(at, cfx__mark_put(r, (cfx__mark){.value = cfx_int(t->shape[dim]),
+                                                        .symbol = cfx__unknown_name(r, t, dim)}));
     return t->shape[dim];
 }
 
@@ -334,6 +344,8 @@ static void read_all(cfx_site at, const cfx__schema_arg *a, cfx_value v) {
 
 bool cfx__mark_settle(cfx__recorder *r, cfx_site at, const cfx__schema *s, cfx_value *args) {
     bool python = !strcmp(s->ns, "python");
+    if (python && !strcmp(s->name, "getitem") && args[0].tag == CFX_TAG_TENSOR)
+        return true; /* slices and selects, which take numbers as they are */
     for (int i = 0; i < s->nargs && !r->log; i++) {
         if (!cfx__value_has_marks(args[i]))
             continue;

@@ -41,6 +41,8 @@ cfx_value cfx__mark_put(struct cfx__recorder *r, cfx__mark m);
  * by item); elsewhere as it is. */
 cfx_value cfx__mark_result(struct cfx__recorder *r, const char *function, cfx_args a,
                            cfx_value result, cfx_node *node);
+/* The same of what a question about a tensor gave: a size says which symbol it is. */
+cfx_value cfx__mark_answer(struct cfx__recorder *r, const cfx_op *op, cfx_args a, cfx_value v);
 /* What is known of a marked number; NULL where it is not marked. */
 const cfx__mark *cfx__mark_of(const struct cfx__recorder *r, cfx_value v);
 /* Whether it is data. */
@@ -62,6 +64,10 @@ cfx_value cfx__mark_expr(const struct cfx__recorder *r, cfx_value v);
 /* The arguments of a call, plain, unless they are logged (record_log.h); what is no size to the
  * operator is looked at. False, with an error. */
 bool cfx__mark_settle(struct cfx__recorder *r, cfx_site at, const cfx__schema *s, cfx_value *args);
+
+/* The symbol of a size of t that data decides, where the call that made t is known to have asked for
+ * it; NULL: it is not, or is a size of something else (unknown.c). */
+const char *cfx__unknown_name(const struct cfx__recorder *r, const cfx_tensor *t, int64_t dim);
 
 /* ---- what is known of data (checks.c) -------------------------------------------------------- */
 

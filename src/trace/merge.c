@@ -306,6 +306,10 @@ static bool merge_node(cfx__merging *g) {
         cfx__merge_note_number(g, n, all);
     else
         cfx__merge_note(g, n, all);
+    if (symbol.tag == CFX_TAG_LIST) {
+        cfx__merge_note_hidden(g, n, all, cfx_as_list(symbol));
+        cfx_node_remove_meta(n, "data");
+    }
     if (val[0].tag == CFX_TAG_BOOL && is_same_in_all(g, val))
         cfx__merge_note_truth(g, n, cfx_is_true(val[0]));
     if (cfx__merge_is_scalar(val[0])) /* of which those stay that someone uses */

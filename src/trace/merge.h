@@ -138,6 +138,9 @@ void cfx__merge_note(cfx__merging *g, cfx_node *n, cfx_value val);
 /* Asserts what n, a number that is data, must be by what forward checks, where that is one
  * number. */
 void cfx__merge_assert_fixed(cfx__merging *g, cfx_node *n, const char *symbol);
+/* Asserts what is known of sizes that n gives, where val does not name their symbols: they are one
+ * number, or equal to others. */
+void cfx__merge_note_hidden(cfx__merging *g, cfx_node *n, cfx_value val, const cfx_list *symbols);
 /* The same for all inputs: numbers first, which need not be read then. */
 void cfx__merge_note_inputs(cfx__merging *g);
 /* Where n asserts what is asserted already, which gets its name: the node that it asks. Else None.

@@ -87,22 +87,6 @@ static cfx_node *add_up(cfx__merging *g, const cfx_sym *sum) {
     return cfx__reify_node(g, "operator.add", cfx_tuple(a, b), all);
 }
 
-/* Where the last of several sizes that depend on data appears, what they add up to is asserted. */
-static void assert_totals(cfx__merging *g, cfx_value name) {
-    for (size_t i = 0; i < g->m->worlds->totals.len; i++) {
-        const struct cfx__total *t = &g->m->worlds->totals.data[i];
-        bool has = false;
-        if (t->at_most || !is_given(g, cfx_as_sym(t->sum), name, &has) || !has)
-            continue;
-        cfx_node *sum = add_up(g, cfx_as_sym(t->sum));
-        cfx__place_add(g, t->sum, sum, NULL, 0);
-        cfx_value total = cfx__reify(g, t->total, false);
-        const char *claim = cfx__text_format("Eq(%s, %s)", cfx_value_str(t->sum),
-                                             cfx_value_str(t->total));
-        assert_that(g, "operator.eq", cfx_tuple(sum, total), claim);
-    }
-}
-
 /* Whether an expression is one of symbols that nodes give; *has where `name` is one of them. */
 static bool is_made(const cfx__merging *g, const cfx_sym *e, cfx_value name, bool *has) {
     if (e->op == CFX__SYM_INT)
@@ -119,6 +103,23 @@ static bool is_made(const cfx__merging *g, const cfx_sym *e, cfx_value name, boo
 
 static bool is_made_in(const cfx__merging *g, cfx_value v, cfx_value name, bool *has) {
     return v.tag != CFX_TAG_SYM || is_made(g, cfx_as_sym(v), name, has);
+}
+
+/* Where the last of several sizes that depend on data appears, what they add up to is asserted. */
+static void assert_totals(cfx__merging *g, cfx_value name) {
+    for (size_t i = 0; i < g->m->worlds->totals.len; i++) {
+        const struct cfx__total *t = &g->m->worlds->totals.data[i];
+        bool has = false;
+        if (t->at_most || !is_given(g, cfx_as_sym(t->sum), name, &has) ||
+            !is_made_in(g, t->total, name, &has) || !has)
+            continue;
+        cfx_node *sum = add_up(g, cfx_as_sym(t->sum));
+        cfx__place_add(g, t->sum, sum, NULL, 0);
+        cfx_value total = cfx__reify(g, t->total, false);
+        const char *claim = cfx__text_format("Eq(%s, %s)", cfx_value_str(t->sum),
+                                             cfx_value_str(t->total));
+        assert_that(g, "operator.eq", cfx_tuple(sum, total), claim);
+    }
 }
 
 /* Where the last of several numbers that depend on data appears, what forward checks of them is
@@ -264,6 +265,37 @@ void cfx__merge_note(cfx__merging *g, cfx_node *n, cfx_value val) {
         note_results(g, n, val);
     else
         note_tensor(g, n, val);
+}
+
+/* Asserts what is known of a symbol whose size another expression stands for: a number, or a symbol
+ * that it is equal to. Which of several sizes it is of is not known any more: all of them are it. */
+static void assert_hidden(cfx__merging *g, cfx_node *n, cfx_value val, cfx_value name) {
+    const cfx__symbol *s = cfx__worlds_find(g->m->worlds, cfx_as_sym(name)->name);
+    cfx_result r = cfx_result_of(val);
+    for (int64_t i = 0; is_list(val) && i < cfx_as_list(val)->len; i++)
+        assert_hidden(g, cfx__reify_node(g, "operator.getitem", cfx_tuple(n, i), cfx_none()),
+                      cfx_as_list(val)->items[i], name);
+    for (int i = 0; r.kind == CFX_RESULT_TENSOR && i < r.ndim; i++) {
+        if (!cfx__exprs_proves(g->exprs, cfx_result_size(&r, i), &s->size))
+            continue;
+        bool one = s->least == s->most;
+        cfx_node *size = cfx__reify_node(g, "aten.sym_size.int", cfx_tuple(n, i),
+                                         one ? cfx_int(s->least) : name);
+        if (one) {
+            cfx__merge_assert_fixed(g, size, s->name);
+        } else if (!cfx__place_find(g, name)) {
+            cfx__place_add(g, name, size, NULL, 0);
+            assert_range(g, name);
+        }
+    }
+}
+
+void cfx__merge_note_hidden(cfx__merging *g, cfx_node *n, cfx_value val, const cfx_list *symbols) {
+    for (int64_t i = 0; i < symbols->len; i++) {
+        cfx_value name = cfx__sym_name(cfx_text(symbols->items[i]), false, 0);
+        if (!cfx__place_find(g, name) && cfx__worlds_find(g->m->worlds, cfx_as_sym(name)->name))
+            assert_hidden(g, n, val, name);
+    }
 }
 
 void cfx__merge_note_inputs(cfx__merging *g) {

@@ -275,6 +275,8 @@ static cfx_value record_leaf(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_valu
     node_args(r, at, s, own, &list, &kw);
     cfx_node *n = cfx__record_node(r, at, (cfx_target){.op = op, .name = cfx_op_name(op)}, list,
                                    kw, node_name(s));
+    if (r->sized && n->graph)
+        r->sized(r, n);
     cfx_value made = cfx__record_results(r, at, n, result);
     bool tensor = info->form == CFX__INPLACE && args[0].tag == CFX_TAG_TENSOR;
     cfx__record_shadow *self =
@@ -479,7 +481,7 @@ static bool record_question(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value
     r->asked_of = op;
     cfx_value v = cfx__op_call_bound(at, op, own);
     r->asked_of = NULL;
-    *result = cfx_is_bad(v) ? v : cfx__mark_result(r, NULL, given, v, NULL);
+    *result = cfx_is_bad(v) ? v : cfx__mark_answer(r, op, given, v);
     return true;
 }
 

@@ -40,6 +40,9 @@ typedef struct cfx__recorder {
     /* Whether the tensor, which has data, is one of the module's. NULL: none is. */
     bool (*holds)(struct cfx__recorder *r, const cfx_tensor *t);
     cfx__marks *marks; /* numbers that are not known; NULL: none is marked */
+    /* Notes that node n gave the sizes that data_size and part_size were asked for. NULL: no one
+     * asks. */
+    void (*sized)(struct cfx__recorder *r, cfx_node *n);
     /* Adds metadata to a new node. */
     void (*note)(struct cfx__recorder *r, cfx_site at, cfx_node *n);
     /* By what PyTorch orders the inputs of sub-graphs: where the module has the tensor that node n

@@ -2,7 +2,9 @@
  * whose results have sizes that none of their arguments has. Forms are those of PyTorch's shape
  * functions. What a rule says is proven in every world before it is used (merge.c), so a rule may
  * leave out what seldom happens. Start at cfx__sizes_rule. */
-#include "worlds.h"
+#include <cfx/ops.h>
+
+#include "merge.h"
 
 /* ---- arithmetic; None where something is not known ---------------------------------------------
  */
@@ -434,4 +436,39 @@ cfx_value cfx__sizes_rule(const cfx_node *n, int out) {
         return is_list(shape) ? shape : cfx_none();
     }
     return cfx_none();
+}
+
+/* ---- slices that are cut by data ------------------------------------------------------------- */
+
+static bool is_data_symbol(cfx_value v) {
+    return v.tag == CFX_TAG_SYM && cfx_as_sym(v)->op == CFX__SYM_NAME &&
+           *cfx_as_sym(v)->name == 'u';
+}
+
+typedef struct {
+    cfx_value symbol;
+    bool found;
+} given;
+
+static void find_symbol(cfx_node *n, void *user) {
+    given *g = user;
+    cfx_value val = cfx_node_get_meta(n, "val"), shape = cfx__merge_sizes(val);
+    g->found |= cfx_equal_values(val, g->symbol);
+    for (int64_t i = 0; !cfx_is_none(shape) && i < cfx_as_list(shape)->len; i++)
+        g->found |= cfx_equal_values(cfx_as_list(shape)->items[i], g->symbol);
+}
+
+const char *cfx__sizes_cut(const cfx_node *n) {
+    cfx_value shape = n->op == CFX_CALL_FUNCTION && n->target.op == &cfx_op_slice_Tensor
+                          ? cfx__merge_sizes(cfx_node_get_meta(n, "val"))
+                          : cfx_none();
+    for (int64_t i = 0; !cfx_is_none(shape) && i < cfx_as_list(shape)->len; i++) {
+        given g = {.symbol = cfx_as_list(shape)->items[i]};
+        if (!is_data_symbol(g.symbol))
+            continue;
+        cfx__node_each(n->args, find_symbol, &g);
+        if (!g.found)
+            return cfx_as_sym(g.symbol)->name;
+    }
+    return NULL;
 }

@@ -1,6 +1,7 @@
 /* Sizes and numbers that only running can tell, while a module is exported: each is a symbol of its
  * own, u0, u1, ..., and a plain number in each world; floats are zuf0, zuf1, ... */
 #include "export.h"
+#include "relations.h"
 
 /* The symbol called so, as `like` says where it is new. */
 static const cfx__symbol *symbol(cfx__export *e, const char *name, cfx__symbol like) {
@@ -32,7 +33,48 @@ int64_t cfx__unknown_size(cfx__recorder *r) {
     return s->size.at[e->k];
 }
 
+/* A slice that is cut by data is as long as that says, up to the whole (checks.c). */
+int64_t cfx__unknown_part(cfx__recorder *r, int64_t n) {
+    cfx__export *e = (cfx__export *)r;
+    if (!e->cut)
+        return n;
+    const cfx__symbol *s = next_symbol(e, (cfx__symbol){.most = INT64_MAX - 1});
+    int64_t length = s->size.at[e->k];
+    cfx__check_assume(r, (cfx_site){0}, (cfx__relation){CFX__LE, cfx__sym_name(s->name, false, 0),
+                                                        cfx_int(e->whole)});
+    e->cut = false;
+    return length;
+}
+
+/* The symbols since the last call are of sizes that n gives; those of numbers say so themselves. */
+void cfx__unknown_sized(cfx__recorder *r, cfx_node *n) {
+    cfx__export *e = (cfx__export *)r;
+    cfx_value names = cfx_list_value(0, NULL);
+    for (; e->sized < e->data_sizes; e->sized++)
+        cfx_list_append(cfx_as_list(names),
+                        cfx_string_value(cfx__text_format("u%d", e->sized)));
+    if (cfx_as_list(names)->len)
+        cfx_node_set_meta(n, "data", names);
+}
+
+const char *cfx__unknown_name(const cfx__recorder *r, const cfx_tensor *t, int64_t dim) {
+    const cfx__export *e = (const cfx__export *)r;
+    const cfx__record_shadow *made = r->marks ? cfx__record_shadow_of(t) : NULL;
+    cfx_value names = made && made->node ? cfx_node_get_meta(made->node, "data") : cfx_none();
+    for (int64_t i = 0; names.tag == CFX_TAG_LIST && i < cfx_as_list(names)->len; i++) {
+        const cfx__symbol *s =
+            cfx__worlds_find(&e->dims->worlds, cfx_text(cfx_as_list(names)->items[i]));
+        int64_t first = 0;
+        while (s && first < t->ndim && t->shape[first] != s->size.at[e->k])
+            first++;
+        if (s && first == (dim < 0 ? dim + t->ndim : dim))
+            return s->name;
+    }
+    return NULL;
+}
+
 static cfx_value marked(cfx__recorder *r, const cfx__symbol *s, cfx_value v, cfx_node *n) {
+    ((cfx__export *)r)->sized = ((cfx__export *)r)->data_sizes;
     if (n && n->graph) /* which is told apart by it (merge.c) */
         cfx_node_set_meta(n, "data", cfx_string_value(s->name));
     return cfx__mark_put(r, (cfx__mark){.data = true, .value = v, .symbol = s->name, .node = n});

@@ -187,6 +187,10 @@ cfx_value cfx__exprs_fit(cfx__exprs *x, const cfx__seen *seen);
  * metadata of its arguments: a list, or None where no rule says. Scope. */
 cfx_value cfx__sizes_rule(const cfx_node *n, int out);
 
+/* The symbol that says how long a slice is whose ends are data: one of its result that none of its
+ * arguments has. NULL: n is no such slice. */
+const char *cfx__sizes_cut(const cfx_node *n);
+
 /* The number that PyTorch gives a symbol that comes from `source`: 77 of "L['x'].size()[0]". */
 int cfx__symbol_number(const char *source);
 
