@@ -286,10 +286,13 @@ static bool add_names(PyObject *m) {
     cfx__py.torch_function = PyUnicode_InternFromString("__torch_function__");
     cfx__py.torch_dispatch = PyUnicode_InternFromString("__torch_dispatch__");
     cfx__py.fields = PyUnicode_InternFromString("_fields");
+    cfx__py.node_name = PyUnicode_InternFromString("node");
+    cfx__py.tracer_name = PyUnicode_InternFromString("tracer");
     cfx__py.method_type = attribute("types", "MethodType");
     cfx__py.builtin_function = attribute("types", "BuiltinFunctionType");
     cfx__py.method_descriptor = attribute("types", "MethodDescriptorType");
     return cfx__py.known && cfx__py.torch_function && cfx__py.torch_dispatch && cfx__py.fields &&
+           cfx__py.node_name && cfx__py.tracer_name &&
            cfx__py.method_type && cfx__py.builtin_function && cfx__py.method_descriptor &&
            PyObject_SetAttrString(m, "known", cfx__py.known) == 0;
 }
@@ -305,7 +308,8 @@ static int fill(PyObject *m) {
                 cfx__py_add_tree(m) && cfx__py_add_graph(m) && cfx__py_add_node(m) &&
                 cfx__py_add_sym(m) && cfx__py_add_cmodule(m) && cfx__py_add_program(m) &&
                 cfx__py_add_control(m) && cfx__py_add_library(m) && cfx__py_add_session(m) &&
-                cfx__py_add_grad(m) && cfx__py_add_optim(m) && cfx__py_add_quant(m);
+                cfx__py_add_grad(m) && cfx__py_add_optim(m) && cfx__py_add_quant(m) &&
+                cfx__py_add_traced(m);
     return good && PyModule_AddStringConstant(m, "version", CFX_VERSION) == 0 ? 0 : -1;
 }
 

@@ -133,7 +133,7 @@ typedef struct cfx__py_globals {
     PyObject *dtypes[CFX_DTYPE_END];
     PyObject *layouts[2], *memory_formats[4];
     PyObject *errors[CFX_FILE_ERROR + 1]; /* by cfx_error_kind */
-    PyObject *torch_function, *torch_dispatch, *fields; /* names of attributes */
+    PyObject *torch_function, *torch_dispatch, *fields, *node_name, *tracer_name; /* attributes */
     bool closed;              /* the interpreter is going down: nothing may be called any more */
 } cfx__py_globals;
 
@@ -326,5 +326,6 @@ bool cfx__py_add_control(PyObject *m);
 bool cfx__py_add_grad(PyObject *m);
 bool cfx__py_add_optim(PyObject *m);
 bool cfx__py_add_quant(PyObject *m);
+bool cfx__py_add_traced(PyObject *m);
 
 #endif

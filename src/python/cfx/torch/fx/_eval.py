@@ -53,6 +53,22 @@ def _forward_from_src(src, globals_, co_fields=None):
     return _method_from_src("forward", src, globals_, co_fields)
 
 
+class LazyForward:
+    """forward of a class: compiled when it is first asked for, since graphs are often changed again
+    before somebody calls them."""
+
+    def __init__(self, src, globals_, co_fields):
+        self._how = src, globals_, co_fields
+
+    def __get__(self, instance, owner=None):
+        forward = _forward_from_src(*self._how)
+        for cls in (owner or type(instance)).__mro__:
+            if vars(cls).get("forward") is self:
+                cls.forward = forward
+                break
+        return forward if instance is None else forward.__get__(instance, owner)
+
+
 def _error_message(frame):
     """The lines around the one of generated code that failed."""
     n = frame.lineno

@@ -18,7 +18,8 @@ from ._compatibility import compatibility
 from .graph import Graph
 from .graph_module import GraphModule, _make_graph_module
 from .node import base_types, map_aggregate
-from .proxy import _PLAIN, ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
+from .proxy import (_PLAIN, ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase,
+                    _own_create_arg)
 
 _OWN = nn_module.__name__.rpartition("nn.")[0]
 _NN = (_OWN + "nn", "torch.nn", "torch.ao.nn", _OWN + "ao.nn")  # modules whose classes are leaves
@@ -115,6 +116,7 @@ class Tracer(TracerBase):
         self.module_stack = collections.OrderedDict()
         self.num_calls = {}
         self.node_name_to_scope = {}
+        self._parameters = {}
 
     _qualname_counter = collections.defaultdict(int)
 
@@ -211,7 +213,7 @@ class Tracer(TracerBase):
     def getattr(self, attr, attr_val, parameter_proxy_cache):
         """What reading an attribute of a module gives: a proxy for a parameter."""
         if isinstance(attr_val, nn_module.Parameter):
-            found = self._attr_proxy(attr_val, self.root.named_parameters(),
+            found = self._attr_proxy(attr_val, self._parameter_name(attr_val),
                                      parameter_proxy_cache)
             if found is not None:
                 return found
@@ -221,13 +223,20 @@ class Tracer(TracerBase):
                 return found
         return attr_val
 
+    def _parameter_name(self, value):
+        """The name of a parameter of the root: [(name, parameter)], or []."""
+        if id(value) not in self._parameters or self._parameters[id(value)][1] is not value:
+            self._parameters = {id(p): (name, p) for name, p in self.root.named_parameters()}
+        found = self._parameters.get(id(value))
+        return [found] if found else []
+
     def _attr_proxy(self, value, named, cache):
         for name, p in named:
             if value is not p:
                 continue
             if name not in cache:
                 kwargs = {}
-                if "proxy_factory_fn" in inspect.signature(self.create_proxy).parameters:
+                if _takes_factory(type(self).create_proxy):
                     kwargs["proxy_factory_fn"] = (
                         (lambda node: ParameterProxy(self, node, name, value))
                         if self.param_shapes_constant else None)
@@ -387,6 +396,15 @@ class Tracer(TracerBase):
         return other
 
 
+_own_create_arg.add(Tracer.create_arg)
+
+
+@functools.lru_cache(maxsize=64)
+def _takes_factory(create_proxy):
+    return "proxy_factory_fn" in inspect.signature(create_proxy).parameters
+
+
+@functools.lru_cache(maxsize=1)
 def _sequential():
     from ..nn import Sequential
 
@@ -396,11 +414,14 @@ def _sequential():
 @contextlib.contextmanager
 def _seen_by(tracer, patcher):
     """Calls of modules and reads of their parameters go to the tracer, on this thread."""
-    cache = {}
+    cache, seen = {}, set()
 
     def call(module, forward, args, kwargs):
-        _autowrap_check(patcher, getattr(getattr(module, "forward", module), "__globals__", {}),
-                        tracer._autowrap_function_ids)
+        kind = type(module)
+        if kind not in seen or "forward" in module.__dict__:
+            seen.add(kind)
+            _autowrap_check(patcher, getattr(getattr(module, "forward", module), "__globals__", {}),
+                            tracer._autowrap_function_ids)
         return tracer.call_module(module, forward, args, kwargs)
 
     with nn_module.watched(call, lambda name, value: tracer.getattr(name, value, cache)):

@@ -10,7 +10,7 @@ import cfx
 from ..nn.modules.module import Module, Parameter, _addindent
 from ._codegen import _BoxedCodeGen, _PyTreeCodeGen
 from ._compatibility import compatibility
-from ._eval import _error_message, _forward_from_src, import_block
+from ._eval import LazyForward, _error_message, _forward_from_src, import_block
 from .graph import Graph
 
 __all__ = ["reduce_graph_module", "reduce_package_graph_module", "GraphModule"]
@@ -294,8 +294,7 @@ class GraphModule(Module):
         self._lineno_map = made._lineno_map
         self._prologue_start = made._prologue_start
         cls = type(self)
-        cls.forward = _forward_from_src(self._code, made.globals,
-                                        getattr(self._graph, "_co_fields", {}))
+        cls.forward = LazyForward(self._code, made.globals, getattr(self._graph, "_co_fields", {}))
         if "_wrapped_call" not in vars(cls):
             cls._wrapped_call = _WrappedCall(cls, vars(cls).get("__call__"))
         self._recompile_submodules()

@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import dis
 import enum
+import functools
 import inspect
 import operator
 import traceback
@@ -116,8 +117,12 @@ class TracerBase:
     def create_proxy(self, kind, target, args, kwargs, name=None, type_expr=None,
                      proxy_factory_fn=None):
         """A node, and the proxy that stands for it."""
-        node = self.create_node(kind, target, self.create_arg(args), self.create_arg(kwargs), name,
-                                type_expr)
+        plain = _asks_nothing(self) and _cfx.traced(Proxy, args, kwargs)
+        if plain:
+            _, args, kwargs = plain
+        else:
+            args, kwargs = self.create_arg(args), self.create_arg(kwargs)
+        node = self.create_node(kind, target, args, kwargs, name, type_expr)
         return proxy_factory_fn(node) if proxy_factory_fn else self.proxy(node)
 
     @compatibility(is_backward_compatible=True)
@@ -180,6 +185,17 @@ class TracerBase:
     def keys(self, obj):
         """Asked where ** is applied to a proxy."""
         return Attribute(obj, "keys")()
+
+
+_own_create_arg = set()  # the create_arg of classes here, which leave plain values as they are
+
+
+def _asks_nothing(tracer):
+    """Whether create_arg of a tracer is none of the user's."""
+    return type(tracer).create_arg in _own_create_arg and "create_arg" not in tracer.__dict__
+
+
+_own_create_arg.add(TracerBase.create_arg)
 
 
 def _holds_node(a):
@@ -297,7 +313,9 @@ class Proxy:
     def __torch_function__(cls, orig_method, types, args=None, kwargs=None):
         args = args if args else ()
         kwargs = kwargs if kwargs else {}
-        tracer = _tracer_of(cls, orig_method, args, kwargs)
+        plain = _cfx.traced(Proxy, args, kwargs)
+        tracer = plain[0] if plain and plain[0] is not None else \
+            _tracer_of(cls, orig_method, args, kwargs)
         if is_tensor_method_or_property(orig_method):
             return tracer.create_proxy("call_method", orig_method.__name__, args, kwargs)
         if getattr(orig_method, "_is_higher_order", False):
@@ -312,9 +330,13 @@ class Proxy:
 
 def _target_to_str(target):
     """What a node that calls a function of this name is called."""
+    return _name_of_call(target if isinstance(target, str) else target.__name__)
+
+
+@functools.lru_cache(maxsize=1024)
+def _name_of_call(name):
     from .graph import _snake_case
 
-    name = target if isinstance(target, str) else target.__name__
     if len(name) > 4 and name.startswith("__") and name.endswith("__"):
         name = name[2:-2]
     return _snake_case(name)

@@ -1,0 +1,77 @@
+"""What tracing does for every call: arguments of nodes, whose tracer it is, code when it is asked
+for."""
+import unittest
+
+import cfx.torch as torch
+from cfx.torch import fx
+
+
+class Arguments(unittest.TestCase):
+    def test_containers_of_proxies_become_containers_of_nodes(self):
+        def f(x, y):
+            return torch.cat([x, y.T], dim=0).sum((0, 1)), x[1:, None, ..., [0]]
+
+        gm = fx.symbolic_trace(f)
+        nodes = {n.name: n for n in gm.graph.nodes}
+        self.assertEqual(nodes["cat"].args, ([nodes["x"], nodes["getattr_1"]],))
+        self.assertEqual(nodes["cat"].kwargs, {"dim": 0})
+        self.assertEqual(nodes["getitem"].args[1],
+                         (slice(1, None, None), None, ..., [0]))
+        a, b = torch.ones(2, 2), torch.ones(3, 2).T
+        self.assertEqual(gm(a, b)[0].item(), f(a, b)[0].item())
+
+    def test_a_tracer_of_the_users_is_asked_about_every_argument(self):
+        seen = []
+
+        class Asking(fx.Tracer):
+            def create_arg(self, a):
+                seen.append(a)
+                return super().create_arg(a)
+
+        graph = Asking().trace(lambda x: torch.add(x, 3))
+        self.assertIn(3, [a for a in seen if type(a) is int])
+        self.assertEqual([n.op for n in graph.nodes], ["placeholder", "call_function", "output"])
+
+    def test_proxies_of_two_tracers_do_not_mix(self):
+        def proxy():
+            tracer = fx.Tracer()
+            tracer.graph = fx.Graph()
+            return fx.Proxy(tracer.graph.placeholder("x"), tracer)
+
+        with self.assertRaisesRegex(RuntimeError, "multiple different tracers"):
+            torch.add(proxy(), proxy())
+
+    def test_a_container_that_holds_itself_is_an_error(self):
+        loop = []
+        loop.append(loop)
+        with self.assertRaises(RecursionError):
+            fx.symbolic_trace(lambda x: torch.cat([x, loop]))
+
+    def test_a_parameter_that_is_replaced_while_tracing_is_read_by_its_name(self):
+        class M(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.w = torch.nn.Parameter(torch.ones(2))
+
+            def forward(self, x):
+                y = x * self.w
+                self.v = torch.nn.Parameter(torch.zeros(2))
+                return y + self.v + self.w
+
+        gm = fx.symbolic_trace(M())
+        self.assertEqual([n.target for n in gm.graph.nodes if n.op == "get_attr"], ["w", "v"])
+
+
+class Code(unittest.TestCase):
+    def test_forward_follows_the_graph_as_it_is_when_asked_for(self):
+        gm = fx.symbolic_trace(lambda x: torch.relu(x))
+        for _ in range(2):
+            for node in gm.graph.nodes:
+                if node.op == "call_function":
+                    node.target = torch.neg if node.target is torch.relu else torch.relu
+            gm.recompile()
+        node.graph.find_nodes(op="call_function", target=torch.relu)[0].target = torch.neg
+        gm.recompile()
+        self.assertEqual(gm(torch.tensor([2.0])).tolist(), [-2.0])
+        self.assertEqual(type(gm).forward.__code__.co_varnames[:2], ("self", "x"))
+        self.assertIs(type(gm).forward, type(gm).forward)
