@@ -47,6 +47,10 @@ class _Namespace(types.ModuleType):
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
+        if name == "pad_sequence":
+            from .nn.utils.rnn import pad_sequence
+
+            return pad_sequence
         value = _function(f"torch.{self.__name__.partition('torch.')[2]}.{name}", self.__name__)
         setattr(self, name, value)
         return value

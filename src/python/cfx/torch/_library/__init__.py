@@ -1,2 +1,2 @@
 """What is behind torch.library."""
-from . import custom_ops, fake_impl, infer_schema  # noqa: F401
+from . import custom_ops, fake_impl, infer_schema, utils  # noqa: F401

@@ -25,6 +25,8 @@ class FileCheck:
         return self._add("same", text)
 
     def check_count(self, text, count, exactly=False):
+        if count == 0 and exactly:
+            return self._add("not", text)
         return self._add("count", text, count, exactly)
 
     def check_dag(self, text):

@@ -15,6 +15,11 @@ _OWN = {"Container": Container, "Module": Module, "ModuleDict": ModuleDict,
 def __getattr__(name):
     if name == "__all__":
         return sorted([*_OWN, *_layers.ROWS])
+    if name == "lazy" or name.startswith("Lazy"):
+        import importlib
+
+        lazy = importlib.import_module(f"{__name__}.lazy")
+        return lazy if name == "lazy" else getattr(lazy, name)
     try:
         return _layers.layer(name)
     except KeyError:
