@@ -105,7 +105,8 @@ void fuzz_begin(void) {
     cfx_set_num_threads(1);
     cfx_set_memory_limit((size_t)256 << 20);
     cfx_set_node_limit(100000);
-    cfx_set_time_limit(2);
+    const char *seconds = getenv("CFX_FUZZ_SECONDS");
+    cfx_set_time_limit(seconds ? strtod(seconds, NULL) : 2);
     cfx_manual_seed(1);
 }
 

@@ -4,6 +4,7 @@
  *     build/fuzz/fuzz/fuzz_text -max_total_time=60 fuzz/corpus/text      searches
  *     build/release/fuzz/fuzz_text -n 1000 fuzz/corpus/text      replays and tries changed copies
  *     build/asan/fuzz/fuzz_kinds -each 0 100000                  goes through those that are listed
+ *     CFX_FUZZ_SECONDS=0.003 build/asan/fuzz/fuzz_kinds ...      runs out of time somewhere in each
  *
  * Each is one file with LLVMFuzzerTestOneInput. Nothing may crash, hang or leak; and what is said
  * twice must agree: fuzz_wrong ends the process where it does not. */
