@@ -72,7 +72,8 @@ typedef struct cfx_pass_result {
 } cfx_pass_result;
 
 /* Runs a pipeline. New nodes know where they come from: "from_node", a dict of "pass" and "nodes",
- * the names of those they took the place of. When a pass fails, or leaves a program that does not
+ * the names of those they took the place of; and "from", where some of these were made by a pass
+ * themselves: a dict of their names to such dicts. When a pass fails, or leaves a program that does not
  * hold together, there is an error that names the pass and the node, and the program given is as it
  * was before. */
 CFX_API cfx_pass_result cfx_passes_run(const cfx_pass_manager *m, cfx_program *p);

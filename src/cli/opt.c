@@ -143,21 +143,37 @@ static void print_report(const cfx_pass_report *r, void *user) {
               r->seconds * 1e3);
 }
 
+/* "fold_constants, from neg", and in brackets where those came from themselves. */
+static void print_origin(cfx_value from) {
+    cfx_value nodes = cfx_dict_get(cfx_as_dict(from), "nodes");
+    cfx_value earlier = cfx_dict_get(cfx_as_dict(from), "from");
+    const bool list = nodes.tag == CFX_TAG_LIST && cfx_as_list(nodes)->len;
+    cli_print("%s, from%s", cfx_value_str(cfx_dict_get(cfx_as_dict(from), "pass")),
+              list ? "" : " nothing");
+    for (int64_t i = 0; list && i < cfx_as_list(nodes)->len; i++) {
+        const char *name = cfx_value_str(cfx_as_list(nodes)->items[i]);
+        cfx_value one = earlier.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(earlier), name)
+                                                    : cfx_none();
+        cli_print("%s %s", i ? "," : "", name);
+        if (one.tag != CFX_TAG_DICT)
+            continue;
+        cli_print(" (");
+        print_origin(one);
+        cli_print(")");
+    }
+}
+
 static void print_origins(const char *path, cfx_module *m, void *user) {
     (void)user;
     if (!m->graph)
         return;
     cfx_each_node(m->graph, n) {
         cfx_value from = cfx_node_get_meta(n, "from_node");
-        cfx_value nodes =
-            from.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(from), "nodes") : cfx_none();
-        if (nodes.tag != CFX_TAG_LIST)
+        if (from.tag != CFX_TAG_DICT)
             continue;
-        cli_print("%s%s%s: %s, from", path, *path ? "." : "", n->name,
-                  cfx_value_str(cfx_dict_get(cfx_as_dict(from), "pass")));
-        for (int64_t i = 0; i < cfx_as_list(nodes)->len; i++)
-            cli_print("%s %s", i ? "," : "", cfx_value_str(cfx_as_list(nodes)->items[i]));
-        cli_print("%s\n", cfx_as_list(nodes)->len ? "" : " nothing");
+        cli_print("%s%s%s: ", path, *path ? "." : "", n->name);
+        print_origin(from);
+        cli_print("\n");
     }
 }
 

@@ -6,6 +6,22 @@
 
 /* ---- where nodes come from ------------------------------------------------------------------- */
 
+void cfx__source_add(cfx_dict *from, const char *name, cfx_value earlier) {
+    cfx_value all = cfx_dict_get(from, "from");
+    if (earlier.tag != CFX_TAG_DICT)
+        return;
+    if (cfx_is_none(all)) {
+        all = cfx_dict_value(cfx_dict_new());
+        cfx_dict_set(from, "from", all);
+    }
+    cfx_dict_set(cfx_as_dict(all), name, earlier);
+}
+
+cfx_value cfx__source_of(cfx_value from, const char *name) {
+    cfx_value all = from.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(from), "from") : from;
+    return all.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(all), name) : cfx_none();
+}
+
 /* What is noted while a pass runs on one graph. */
 typedef struct origin {
     cfx_graph_hooks hooks;
@@ -25,13 +41,16 @@ static cfx_list *sources(const cfx_node *n) {
     return nodes.tag == CFX_TAG_LIST ? cfx_as_list(nodes) : NULL;
 }
 
-static void add_source(cfx_node *n, const char *name) {
+/* n is there for the node called so, which came from what `earlier` says; None: it was there. */
+static void add_source(cfx_node *n, const char *name, cfx_value earlier) {
     cfx_list *list = sources(n);
     for (int64_t i = 0; list && i < list->len; i++)
         if (!strcmp(cfx_text(list->items[i]), name))
             return;
-    if (list)
-        cfx_list_append(list, cfx_string_value(name));
+    if (!list)
+        return;
+    cfx_list_append(list, cfx_string_value(name));
+    cfx__source_add(cfx_as_dict(cfx_node_get_meta(n, "from_node")), name, earlier);
 }
 
 static void note_created(cfx_graph_hooks *self, cfx_node *n) {
@@ -51,7 +70,7 @@ static void note_replaced(cfx_graph_hooks *self, cfx_node *old, cfx_node *with, 
         return;
     size_t mark = cfx_scope_open();
     if (!is_new(o, old))
-        add_source(with, old->name);
+        add_source(with, old->name, cfx_node_get_meta(old, "from_node"));
     cfx__node_add_origin(with, old);
     cfx_scope_close(mark);
 }
@@ -64,10 +83,12 @@ static void spread(const origin *o) {
         size_t mark = cfx_scope_open();
         cfx_each_user(n, u) {
             const cfx_list *list = is_new(o, u->user) ? sources(u->user) : NULL;
+            cfx_value from = cfx_node_get_meta(u->user, "from_node");
             for (int64_t i = 0; list && i < list->len; i++)
-                add_source(n, cfx_text(list->items[i]));
+                add_source(n, cfx_text(list->items[i]),
+                           cfx__source_of(from, cfx_text(list->items[i])));
             if (!is_new(o, u->user) && u->user->op != CFX_OUTPUT)
-                add_source(n, u->user->name);
+                add_source(n, u->user->name, from);
         }
         cfx_scope_close(mark);
     }

@@ -54,6 +54,13 @@ cfx_value cfx__pass_nodes(const cfx_program *p, const cfx_dict *options, bool fl
 typedef int cfx__graph_fn(cfx_program *p, cfx_module *m, const cfx_dict *options);
 int cfx__pass_graphs(cfx_program *p, const cfx_dict *options, cfx__graph_fn *fn);
 
+/* ---- where nodes come from (manager.c) ------------------------------------------------------- */
+
+/* In "from_node" metadata: what the node called so came from itself, `earlier`, is kept with it;
+ * nothing where that is None. And what was kept; None where nothing was. */
+void cfx__source_add(cfx_dict *from, const char *name, cfx_value earlier);
+cfx_value cfx__source_of(cfx_value from, const char *name);
+
 /* ---- nodes that others take the place of (pass.c) -------------------------------------------- */
 
 /* For passes that go over a graph in order: what n stands for is in the arguments of a later node

@@ -126,11 +126,14 @@ static void expect(applying *a, const cfx__rule *r, const cfx__splice *s, const 
     }
 }
 
+/* A node that was matched is one that new nodes come from. */
+static void add_matched(cfx_dict *from, const cfx_node *n) {
+    cfx_list_append(cfx_as_list(cfx_dict_get(from, "nodes")), cfx_string_value(n->name));
+    cfx__source_add(from, n->name, cfx_node_get_meta(n, "from_node"));
+}
+
 /* New nodes tell which rule made them of which nodes. */
-static void note_source(const cfx__rule *r, const cfx__splice *s, cfx_value names) {
-    cfx_dict *from = cfx_dict_new();
-    cfx_dict_set(from, "pass", cfx_string_value(r->name));
-    cfx_dict_set(from, "nodes", names);
+static void note_source(const cfx__splice *s, cfx_dict *from) {
     for (int64_t i = 0; i < cfx_as_list(s->made)->len; i++)
         cfx_node_set_meta(cfx_as_node(cfx_as_list(s->made)->items[i]), "from_node",
                           cfx_dict_value(from));
@@ -168,7 +171,10 @@ static void note_results(const cfx__splice *s) {
 }
 
 static bool splice(applying *a, const cfx__rule *r, cfx__matcher *m) {
-    cfx_value inputs = cfx_list_value(0, NULL), names = cfx_list_value(0, NULL);
+    cfx_value inputs = cfx_list_value(0, NULL);
+    cfx_dict *from = cfx_dict_new();
+    cfx_dict_set(from, "pass", cfx_string_value(r->name));
+    cfx_dict_set(from, "nodes", cfx_list_value(0, NULL));
     cfx_value *vals = cfx__alloc0((size_t)r->pattern->nreturned * sizeof *vals);
     making c = {.row = r->row, .graph = a->graph};
     cfx__splice s = {.graph = a->graph, .pattern = r->pattern, .table = m->table,
@@ -189,11 +195,10 @@ static bool splice(applying *a, const cfx__rule *r, cfx__matcher *m) {
         vals[i] = cfx_value_keep(cfx_node_get_meta(
             cfx_as_node(*cfx__match_slot(m->table, r->pattern->returned[i])), "val"));
     for (int i = 0; i < r->pattern->ncalls; i++)
-        cfx_list_append(cfx_as_list(names), cfx_string_value(
-            cfx_as_node(*cfx__match_slot(m->table, r->pattern->calls[i]))->name));
+        add_matched(from, cfx_as_node(*cfx__match_slot(m->table, r->pattern->calls[i])));
     bool done = cfx__splice_do(&s, NULL);
     if (done) {
-        note_source(r, &s, names);
+        note_source(&s, from);
         expect(a, r, &s, vals);
         if (!a->program)
             note_results(&s);

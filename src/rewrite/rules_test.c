@@ -203,6 +203,14 @@ TEST(rules_in_a_table) {
     CHECK_STR(cfx_repr(cfx_node_get_meta(add, "from_node")), "{'pass': 'tiny', 'nodes': ['a']}");
     cfx_result result = cfx_node_result(add);
     CHECK_STR(cfx_result_text(&result), "f32[2, 4]");
+    const cfx_rule back[] = {/* level by level */
+                             {.name = "back", .pattern = "x + c", .replacement = "x * c"}};
+    out = cfx_rewrite(out, cfx_rules_table(back, 1), &n);
+    cfx_node *mul = CHECK(n == 1) ? cfx_graph_find(out->module->graph, "mul") : NULL;
+    if (CHECK_OK() && CHECK(mul))
+        CHECK_STR(cfx_repr(cfx_node_get_meta(mul, "from_node")),
+                  "{'pass': 'back', 'nodes': ['add'], 'from': {'add': {'pass': 'tiny', 'nodes': "
+                  "['a']}}}");
 }
 
 TEST(rules_on_a_module) {

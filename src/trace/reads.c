@@ -268,7 +268,7 @@ void cfx__merge_note(cfx__merging *g, cfx_node *n, cfx_value val) {
 }
 
 /* Asserts what is known of a symbol whose size another expression stands for: a number, or a symbol
- * that it is equal to. Which of several sizes it is of is not known any more: all of them are it. */
+ * that it is equal to. Which of several sizes it is of is not known any more: all are as large. */
 static void assert_hidden(cfx__merging *g, cfx_node *n, cfx_value val, cfx_value name) {
     const cfx__symbol *s = cfx__worlds_find(g->m->worlds, cfx_as_sym(name)->name);
     cfx_result r = cfx_result_of(val);
