@@ -20,10 +20,14 @@ const char cli_answer_help[] =
     "  --tsv            its tables, a line for each row, columns divided by tabs\n";
 
 void cli_answer_begin(int argc, char **argv) {
-    for (int i = 0; i < argc; i++) {
+    bool help = argc < 2 || argv[1][0] == '-' || !strcmp(argv[1], "help");
+    for (int i = 2; i < argc; i++) {
         answer.json |= !strcmp(argv[i], "--json");
         answer.tsv |= !strcmp(argv[i], "--tsv");
+        help |= !strcmp(argv[i], "--help");
     }
+    if (help) /* which is words, and so is the version */
+        answer.json = answer.tsv = false;
 }
 
 bool cli_answer_option(cli_words *w) {
@@ -36,7 +40,6 @@ bool cli_answers_json(void) { return answer.json; }
 
 void cli_answer_as_json(void) { answer.json = true; }
 
-void cli_answer_elsewhere(void) { answer.json = false; }
 
 cfx_value cli_fact(double x) { return isfinite(x) ? cfx_float(x) : cfx_none(); }
 
@@ -55,6 +58,12 @@ void cli_answer_row(const char *table, cfx_value row) {
     if (rows.tag != CFX_TAG_LIST)
         cli_answer(table, rows = cfx_list_value(0, NULL));
     cfx_list_append(cfx_as_list(rows), row);
+}
+
+void cli_answer_object(const char *json) {
+    const cfx_value all = json ? cfx__json_parse(json, strlen(json), "what was found") : cfx_none();
+    for (int64_t i = 0; all.tag == CFX_TAG_DICT && i < cfx_as_dict(all)->len; i++)
+        cli_answer(cfx_text(cfx_as_dict(all)->entries[i].key), cfx_as_dict(all)->entries[i].value);
 }
 
 cfx_value cli_shape(const cfx_tensor *t) {

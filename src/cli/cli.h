@@ -111,8 +111,8 @@ bool cli_answer_option(cli_words *w);
 bool cli_answers(void);
 bool cli_answers_json(void);
 void cli_answer_as_json(void); /* as --json */
-/* The command prints JSON of its own: facts are not. */
-void cli_answer_elsewhere(void);
+/* The keys of an object that is JSON already. */
+void cli_answer_object(const char *json);
 /* Notes a fact, or a row of a table: a dict of the same keys in each. */
 void cli_answer(const char *key, cfx_value v);
 void cli_answer_row(const char *table, cfx_value row);
@@ -161,6 +161,8 @@ void cli_progress_end(void);
 
 /* Prints the recorded error and says where to find help. Returns CLI_TROUBLE. */
 int cli_trouble(void);
+/* Prints a sentence of which no error is recorded. Returns CLI_TROUBLE. */
+int cli_wrong(const char *fmt, ...) CFX_PRINTF(1, 2);
 /* Prints a sentence about wrong usage. Returns CLI_TROUBLE. */
 int cli_usage(const cli_command *command, const char *fmt, ...) CFX_PRINTF(2, 3);
 

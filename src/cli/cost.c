@@ -323,6 +323,9 @@ void cli_print_costs_json(const cli_costs *c) {
     cfx__text_puts(&out, ",\n");
     put_column(&out, c, "alive (bytes)", live_of);
     cfx__text_puts(&out, "}}\n");
-    fwrite(out.data, 1, out.len, stdout);
+    if (cli_answers())
+        cli_answer_object(out.data);
+    else
+        fwrite(out.data, 1, out.len, stdout);
     cfx__text_release(&out);
 }

@@ -28,6 +28,18 @@ int cli_trouble(void) {
     return CLI_TROUBLE;
 }
 
+int cli_wrong(const char *fmt, ...) {
+    va_list ap;
+    cfx__text t = {0};
+    va_start(ap, fmt);
+    cfx__text_vshow(&t, fmt, ap);
+    va_end(ap);
+    cli_answer("error", cfx_string_value(t.data));
+    cli_say("cfx: %s\n", t.data);
+    cfx__text_release(&t);
+    return CLI_TROUBLE;
+}
+
 int cli_usage(const cli_command *command, const char *fmt, ...) {
     va_list ap;
     cfx__text t = {0};
@@ -69,7 +81,7 @@ static const cli_command *find(const char *name) {
             return commands[i];
         cli_near(&near, name, commands[i]->name);
     }
-    cli_say("cfx: no command '%s'%s; see 'cfx --help'\n", name, cli_meant(&near));
+    cli_wrong("no command '%s'%s; see 'cfx --help'", name, cli_meant(&near));
     return NULL;
 }
 
@@ -101,12 +113,8 @@ static int run(int argc, char **argv) {
     for (int k = 2; k < argc; k++)
         if (!strcmp(argv[k], "--help"))
             return help_of(command);
-    cli_answer_begin(argc, argv);
     int code = command->run(argc - 1, argv + 1);
-    if (!cfx_ok()) /* nobody told it */
-        code = cli_trouble();
-    cli_answer_end(command->name, code);
-    return code;
+    return cfx_ok() ? code : cli_trouble(); /* nobody told it */
 }
 
 int main(int argc, char **argv) {
@@ -115,7 +123,9 @@ int main(int argc, char **argv) {
     signal(SIGBUS, on_lost_page);
     cli_output_begin();
     cli_limits_begin();
+    cli_answer_begin(argc, argv);
     int code = cli_streams_begin(argc, argv) ? run(argc, argv) : CLI_TROUBLE;
+    cli_answer_end(argc > 1 ? argv[1] : "", code);
     code = cli_streams_end(cli_output_end(code));
     cfx_finish(stderr);
     return code;

@@ -106,9 +106,8 @@ static int explain_name(const char *name) {
     cfx_op *op = cfx_op_find(name);
     if (!fn && !op) {
         const char *hint = cfx__dispatch_hint(name);
-        cli_say("cfx ops: no operator is called '%s'%s\n", name,
-                *hint ? hint : "; 'cfx ops' lists them");
-        return CLI_TROUBLE;
+        return cli_wrong("no operator is called '%s'%s", name,
+                         *hint ? hint : "; 'cfx ops' lists them");
     }
     for (int i = 0; i < (fn ? fn->n : 1) && cfx__limit_time() && cfx_ok(); i++)
         explain(fn ? fn->ops[i] : op);

@@ -67,6 +67,12 @@ int cli_show_problems(const cfx_program *p, const char *path, const char *dialec
     if (cfx_failed(found))
         return cli_trouble();
     cli_print("%s", cfx_problems_str(found, path));
+    cli_answer("problems", cfx_list_value(0, NULL));
+    for (int i = 0; i < found->n; i++)
+        cli_answer_row("problems", cfx_dict_of("node", found->items[i].node ? found->items[i].node
+                                                                            : "",
+                                               "line", cfx_int(found->items[i].line), "problem",
+                                               found->items[i].text));
     cfx_module_walk(p->module, count_nodes, &nodes);
     cli_print("%s: %s in %lld nodes\n", path, found->n ? count(found) : "no problems",
               (long long)nodes);

@@ -239,7 +239,8 @@ static cfx_value execute(job *j, cfx_value inputs) {
     const bool looks = cli_watches(&j->watch), tells = j->terminal || j->o.profile;
     cfx_watcher watcher = {
         .wants = is_wanted, .see = looks ? see : NULL, .ran = tells ? ran : NULL, .user = j};
-    cfx_mode api = cfx_function_log(stdout), aten = cfx_dispatch_log(stdout);
+    FILE *out = cli_answers() ? stderr : stdout;
+    cfx_mode api = cfx_function_log(out), aten = cfx_dispatch_log(out);
     if (j->o.log && !strcmp(j->o.log, "api"))
         cfx_function_mode_push(&api);
     else if (j->o.log)

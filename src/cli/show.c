@@ -59,7 +59,12 @@ static void show_c(cfx_program *p) {
         fputs(text, stdout);
 }
 static void show_tree(cfx_program *p) { cli_show_tree(p, NULL); }
-static void show_json(cfx_program *p) { fputs(cfx_program_json(p), stdout); }
+static void show_json(cfx_program *p) {
+    if (cli_answers())
+        cli_answer_object(cfx_program_json(p));
+    else
+        fputs(cfx_program_json(p), stdout);
+}
 static void show_names(cfx_program *p) {
     cfx_each_node(p->module->graph, n) cli_print("%s\n", n->name);
 }
@@ -188,8 +193,6 @@ static int run(int argc, char **argv) {
             cli_answer_as_json();
         return cli_show_tensors(model, node);
     }
-    if (!selector)
-        cli_answer_elsewhere(); /* of a program: what --as json says */
     cfx_program *p = cfx_open(model);
     if (!cfx_ok())
         return cli_trouble();
@@ -211,9 +214,12 @@ static int run(int argc, char **argv) {
     }
     if (node && !json && strcmp(form, "tree"))
         return cli_usage(&cli_show, "a node is shown as a card or as json, not as '%s'", form);
-    if (cli_answers())
-        note_nodes(p);
-    return node ? cli_show_node(p, node, json) : show(p, form);
+    if (node)
+        return cli_show_node(p, node, json);
+    if (json || !cli_answers())
+        return show(p, form);
+    note_nodes(p); /* of a program --tsv is the table of its nodes */
+    return cfx_ok() ? CLI_DONE : cli_trouble();
 }
 
 const cli_command cli_show = {"show", run, "show a program: modules, graph, code, one node", help};

@@ -17,9 +17,10 @@ static void print_node(const char *mark, const cfx_node *n) {
     const char *op = n->op == CFX_PLACEHOLDER || n->op == CFX_OUTPUT ? cfx_opcode_name(n->op)
                                                                      : n->target.name;
     op = strncmp(op, "torch.ops.", 10) ? op : op + 10;
-    CFX_SCOPE
-        cli_print("%-4s %-28s %-34s %s\n", mark, n->name, op,
-                  r.kind == CFX_RESULT_UNKNOWN ? "" : cfx_result_text(&r));
+    const char *result = r.kind == CFX_RESULT_UNKNOWN ? "" : cfx_result_text(&r);
+    cli_print("%-4s %-28s %-34s %s\n", mark, n->name, op, result);
+    cli_answer_row("nodes", cfx_dict_of("node", n->name, "at", mark, "target", op, "result",
+                                        result));
 }
 
 /* Steps from a node to each that it feeds, -1: none; by node id. The caller frees. The nodes come
@@ -52,7 +53,7 @@ int cli_show_path(const cfx_program *p, const char *from, const char *to) {
         n = before;
     }
     for (size_t i = way.len; i-- > 0;)
-        print_node(i + 1 < way.len ? "->" : "", way.data[i]);
+        CFX_SCOPE print_node(i + 1 < way.len ? "->" : "", way.data[i]);
     if (!way.len)
         cli_print("%s does not reach %s\n", from, to);
     bool found = way.len > 0;

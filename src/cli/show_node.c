@@ -58,11 +58,11 @@ static void consider(const char *path, cfx_module *m, void *user) {
 static int no_such_node(const cfx_program *p, const char *name) {
     neighbours all = {.name = name};
     cfx_module_walk(p->module, consider, &all);
-    cli_say("cfx show: no node is called '%s'", name);
+    cfx__text near = {0};
     for (int i = 0; i < all.n; i++)
-        cli_say("%s%s", i ? ", " : "; near it are ", all.near[i]->name);
-    cli_say(all.n ? "\n" : "; 'cfx show MODEL --as graph' lists them\n");
-    return CLI_TROUBLE;
+        cfx__text_printf(&near, "%s%s", i ? ", " : "; near it are ", all.near[i]->name);
+    return cli_wrong("no node is called '%s'%s", name,
+                     all.n ? cfx__text_take(&near) : "; 'cfx show MODEL --as graph' lists them");
 }
 
 /* ---- the card -------------------------------------------------------------------------------- */
@@ -160,6 +160,10 @@ int cli_show_node(const cfx_program *p, const char *name, bool json) {
     if (!s.node)
         return no_such_node(p, name);
     const cfx_node *n = s.node;
+    if (cli_answers()) {
+        cli_answer_object(cfx__node_json(n));
+        return cfx_ok() ? CLI_DONE : cli_trouble();
+    }
     if (json) {
         cli_lines(cfx__node_json(n));
         return cfx_ok() ? CLI_DONE : cli_trouble();

@@ -49,14 +49,14 @@ static const char *temporary(void) {
 }
 
 static char *failed(const char *what) {
-    cli_say("cfx: %s: %s\n", what, strerror(errno));
+    cli_wrong("%s: %s", what, strerror(errno));
     return NULL;
 }
 
 /* A path to what stdin holds; the file has no name any more. NULL, with words. */
 static char *taken(void) {
     if (streams.taken) {
-        cli_say("cfx: stdin can be read once only\n");
+        cli_wrong("stdin can be read once only");
         return NULL;
     }
     char *name = NULL;
@@ -81,7 +81,7 @@ static bool is_one(const char *command, const char *suffix) {
     else if (!strcmp(suffix, ".fx"))
         why = "a .fx has its tensors in a file beside it";
     if (why)
-        cli_say("cfx: it cannot go to stdout: %s\n", why);
+        cli_wrong("it cannot go to stdout: %s", why);
     return !why;
 }
 
@@ -90,7 +90,7 @@ static char *given(const char *command, const char *suffix) {
     if (!is_one(command, suffix))
         return NULL;
     if (streams.path) {
-        cli_say("cfx: one file only can go to stdout\n");
+        cli_wrong("one file only can go to stdout");
         return NULL;
     }
     if (asprintf(&streams.folder, "%s/cfx-XXXXXX", temporary()) < 0 ||

@@ -49,7 +49,7 @@ static bool read_size(const char *text, size_t len, int64_t size[2], bool both) 
 static bool read_part(reader *r, const char *text, size_t len, double to[3], bool positive) {
     char word[64], *end;
     if (len >= sizeof word || r->count == 3)
-        return wrong("%.*s is one number, or one for each of at most three channels",
+        return wrong("%.*s is one number, or one for each of three channels",
                      (int)r->key_len, r->key);
     memcpy(word, text, len);
     word[len] = 0;
@@ -122,6 +122,13 @@ static bool read_value(reader *r, const char *text, size_t len) {
                  (int)k, key);
 }
 
+/* Whether a key has all of its numbers: pictures have one channel or three. */
+static bool is_whole(const reader *r) {
+    const bool parts = r->key && (is(r->key, r->key_len, "mean") || is(r->key, r->key_len, "std"));
+    return !parts || r->count != 2 ||
+           wrong("%.*s is one number, or one for each of three channels", (int)r->key_len, r->key);
+}
+
 bool cfx_image_options_parse(const char *text, cfx_image_options *options) {
     if (!cfx_ok())
         return false;
@@ -132,6 +139,8 @@ bool cfx_image_options_parse(const char *text, cfx_image_options *options) {
     for (const char *end; *text; text = *end ? end + 1 : end) {
         end = text + strcspn(text, ",");
         const char *equals = memchr(text, '=', (size_t)(end - text));
+        if (equals && !is_whole(&r))
+            return false;
         if (equals) {
             r = (reader){options, text, (size_t)(equals - text), 0};
             text = equals + 1;
@@ -141,6 +150,8 @@ bool cfx_image_options_parse(const char *text, cfx_image_options *options) {
         if (!read_value(&r, text, (size_t)(end - text)))
             return false;
     }
+    if (!is_whole(&r))
+        return false;
     for (int i = 0; i < 3 && options->bytes; i++)
         if (options->mean[i] != 0 || options->std[i] != 0)
             return wrong("dtype=u8 goes without mean and std");
