@@ -61,6 +61,8 @@ cfx_args cfx__fn_gather(const cfx_fn *fn, cfx_args a) {
     while (last >= 0 && (s->args[last].keyword_only || s->args[last].has_default))
         last--;
     bool several = last >= 0 && s->args[last].type == CFX__T_TENSOR && s->args[last].list;
+    if (several)
+        a = cfx__dispatch_args_split(a); /* keywords are none of them */
     if (!several || a.n <= last || a.v[last].tag == CFX_TAG_LIST || a.v[last].tag == CFX_TAG_TUPLE)
         return a;
     cfx_value args = cfx_list_value(last, a.v);

@@ -9,16 +9,22 @@ CFX_FAMILY(VIEW);
 
 /* ---- split, meshgrid ------------------------------------------------------------------------- */
 
+/* Both give tuples, where the operators give lists. */
+static cfx_value as_tuple(cfx_value v) {
+    return v.tag == CFX_TAG_LIST ? cfx_tuple_value(cfx_as_list(v)->len, cfx_as_list(v)->items) : v;
+}
+
 /* (tensor, split_size_or_sections, dim) */
 static void functional_split(cfx_op_call *c) {
     bool sections = c->args[1].tag == CFX_TAG_LIST || c->args[1].tag == CFX_TAG_TUPLE;
-    c->result = sections ? cfx_split_with_sizes(c->args[0], c->args[1], c->args[2])
-                         : cfx_split(c->args[0], c->args[1], c->args[2]);
+    c->result = as_tuple(sections ? cfx_split_with_sizes(c->args[0], c->args[1], c->args[2])
+                                  : cfx_split(c->args[0], c->args[1], c->args[2]));
 }
 
 static void functional_meshgrid(cfx_op_call *c) {
-    c->result = arg_is_none(c, 1) ? cfx_meshgrid(c->args[0])
-                                  : cfx_meshgrid(c->args[0], CFX_KW(indexing, c->args[1]));
+    c->result = as_tuple(arg_is_none(c, 1)
+                             ? cfx_meshgrid(c->args[0])
+                             : cfx_meshgrid(c->args[0], CFX_KW(indexing, c->args[1])));
 }
 
 /* ---- norm: (input, p, dim, keepdim, out, dtype) ---------------------------------------------- */

@@ -7,7 +7,7 @@ static const char *py_text(cfx_value v) { return cfx_repr(v); }
 
 TEST(split_takes_a_size_or_sections) {
     CHECK_STR(py_text(cfx_py("torch.split", grid(), 1)),
-              "[tensor([[0., 1., 2.]]), tensor([[3., 4., 5.]])]");
+              "(tensor([[0., 1., 2.]]), tensor([[3., 4., 5.]]))");
     CHECK_STR(py_text(cfx_at(cfx_py("torch.split", grid(), cfx_list(1, 2), CFX_KW(dim, 1)), 1)),
               "tensor([[1., 2.],\n        [4., 5.]])");
 }
@@ -22,10 +22,11 @@ TEST(norms_are_of_vectors_or_matrices) {
 
 TEST(tensors_are_taken_one_by_one_or_in_a_list) {
     cfx_tensor *v = cfx_arange(2.0);
-    const char *rows = "[tensor([[0., 0.],\n        [1., 1.]]), tensor([[0., 1.],\n"
-                       "        [0., 1.]])]";
+    const char *rows = "(tensor([[0., 0.],\n        [1., 1.]]), tensor([[0., 1.],\n"
+                       "        [0., 1.]]))";
     CHECK_STR(py_text(cfx_py("torch.meshgrid", v, v)), rows);
     CHECK_STR(py_text(cfx_py("torch.meshgrid", cfx_list(v, v), CFX_KW(indexing, "ij"))), rows);
+    CHECK_STR(py_text(cfx_py("torch.meshgrid", v, v, CFX_KW(indexing, "ij"))), rows);
     CHECK_STR(py_text(cfx_py("torch.einsum", "i,i->", v, v)), "tensor(1.)");
     CHECK_STR(py_text(cfx_py("torch.einsum", "i,i->", cfx_list(v, v))), "tensor(1.)");
     CHECK_STR(py_text(cfx_broadcast_tensors(v, cfx_ones(1))),

@@ -176,7 +176,12 @@ def python_function(path, module):
     given = []
     for kind, argument, default, only in split_schema(schema):
         given.append(argument if default is None and not only else f"{argument}={argument}")
-    text = f"def {name}({signature(schema)}):\n    return _call({', '.join(given)})\n"
+    parameters = signature(schema)
+    first = split_schema(schema)[0]
+    if first[0] == "Tensor[]" and path.startswith("torch.functional."):  # meshgrid(x, y)
+        given[0] = f"*{first[1]}"
+        parameters = f"*{parameters.replace(', *', '', 1)}"
+    text = f"def {name}({parameters}):\n    return _call({', '.join(given)})\n"
     names = {"_call": inner, "torch": torch(), "inf": math.inf, "nan": math.nan, "__name__": module}
     exec(compile(text, f"<{path}>", "exec"), names)
     f = names[name]

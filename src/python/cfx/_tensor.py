@@ -69,10 +69,20 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
         return other
 
     def __reduce_ex__(self, protocol):
-        data = bytes(memoryview(self.detach().reshape(-1).view(_cfx.uint8)))
+        order = sorted(range(self.dim()), key=lambda d: -self.stride(d))  # as it lies in memory
+        dense = self.detach().permute(order)
+        if not dense.is_contiguous():
+            order, dense = None, self.detach().contiguous()
+        data = bytes(memoryview(dense.reshape(-1).view(_cfx.uint8)))
         state = {k: v for k, v in vars(self).items() if not k.startswith("_backward")}
         cls = None if type(self) is Tensor else type(self)
-        return (_rebuild, (cls, data, self.dtype, tuple(self.shape), self.requires_grad, state))
+        return (_rebuild, (cls, data, self.dtype, tuple(dense.shape), self.requires_grad, state,
+                           order))
+
+    def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
+        """A copy of data, of this dtype unless another is said."""
+        return tensor(data.detach() if isinstance(data, Tensor) else data,
+                      dtype=dtype or self.dtype, requires_grad=requires_grad)
 
     # ---- iteration and conversion ----
 
@@ -339,9 +349,11 @@ _OLD_NAMES = {_cfx.float32: "FloatTensor", _cfx.float64: "DoubleTensor", _cfx.fl
               _cfx.bool: "BoolTensor"}
 
 
-def _rebuild(cls, data, dtype, shape, requires_grad, state):
+def _rebuild(cls, data, dtype, shape, requires_grad, state, order=None):
     flat = _cfx.from_buffer(bytearray(data))[0] if data else tensor([], dtype=_cfx.uint8)
     plain = flat.view(dtype).reshape(shape) if data else tensor([], dtype=dtype).reshape(shape)
+    if order and order != sorted(order):
+        plain = plain.permute([order.index(d) for d in range(len(order))])
     t = _cfx.alias(cls or Tensor, plain, requires_grad)
     t.__dict__.update(state)
     return t

@@ -47,7 +47,8 @@ from ._ops import ops  # noqa: E402,F401
 _SUBMODULES = {"fx", "export", "autograd", "optim", "jit", "cuda", "_C", "linalg", "special", "fft",
                "functional", "testing", "backends", "amp", "random", "serialization", "types",
                "distributed", "multiprocessing", "compiler", "_subclasses", "_higher_order_ops",
-               "func", "version", "library", "_library", "_functorch", "ao", "quantization", "profiler"}
+               "func", "version", "library", "_library", "_functorch", "ao", "quantization",
+               "profiler"}
 
 
 def __getattr__(name):

@@ -19,7 +19,8 @@ __all__ = ["manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_stat
            "FloatTensor", "DoubleTensor", "HalfTensor", "LongTensor", "IntTensor", "ByteTensor",
            "BoolTensor", "cond", "while_loop", "compiled_with_cxx11_abi", "is_nonzero", "nonzero",
            "result_type", "can_cast", "promote_types", "get_device", "obj", "sym_sqrt",
-           "from_file", "is_distributed", "is_same_size", "UntypedStorage", "Storage"]
+           "broadcast_shapes", "from_file",
+           "is_distributed", "is_same_size", "UntypedStorage", "Storage"]
 
 _seed = [0x3C6EF372FE94F82B & 0x7FFFFFFF]
 
@@ -290,7 +291,7 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
 
 
 def are_deterministic_algorithms_enabled():
-    return True
+    return False  # nobody asked for it; they are all the same
 
 
 is_deterministic = are_deterministic_algorithms_enabled
@@ -327,6 +328,18 @@ def _assert(condition, message):
     if type(condition) is not Tensor and _cfx.is_overridden(condition):
         return _cfx.override(_assert, (condition, message), {})
     assert condition, message
+
+
+def broadcast_shapes(*shapes):
+    """The size that tensors of these sizes have together."""
+    from cfx._functions import function
+
+    given = [(s,) if isinstance(s, int) else tuple(s) for s in shapes] or [()]
+    fakes = [_cfx.fake(_cfx.float32, s) for s in given]
+    return function("torch.broadcast_tensors", "torch")(*fakes)[0].shape
+
+
+_assert.__module__ = "torch"  # where generated code finds it
 
 
 def _failed(kind, message):

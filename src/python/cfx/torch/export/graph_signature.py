@@ -113,8 +113,8 @@ def _targets(specs, kind):
 
 
 def _mapped(specs, kind):
-    return types.MappingProxyType(collections.OrderedDict(
-        (s.arg.name, s.target) for s in specs if s.kind == kind and isinstance(s.target, str)))
+    return types.MappingProxyType({s.arg.name: s.target for s in specs
+                                   if s.kind == kind and isinstance(s.target, str)})
 
 
 @dataclasses.dataclass

@@ -179,10 +179,78 @@ def _run_forward(module, args, kwargs):
     before = list(global_hooks.backward_pre.values()) + list(module._backward_pre_hooks.values())
     if not after and not before:
         return module.forward(*args, **kwargs)
-    from cfx._grad import call_between_gates
+    return _Gates(module, before, after).call(args, kwargs)
 
-    return call_between_gates(module, args, kwargs, before, after,
-                              module._is_full_backward_hook is not False)
+
+class _Gates:
+    """A call of a module between identities: gradients of its results go through the outer ones,
+    those of its arguments through the inner ones, and the hooks see both."""
+
+    def __init__(self, module, before, after):
+        self.module, self.before, self.after = module, before, after
+        self.grads_out, self.grads_in, self.open = [], [], 0
+
+    def call(self, args, kwargs):
+        if self.after:
+            self.grads_in = [None] * len(args)
+            args = tuple(self._gate(i, a, self._input_arrived) for i, a in enumerate(args))
+            inputs, self.open = self.open, 0
+        result = self.module.forward(*args, **kwargs)
+        many = isinstance(result, tuple)
+        outs = list(result) if many else [result]
+        self.grads_out = [None] * len(outs)
+        outs = [self._gate(i, o, self._output_arrived) for i, o in enumerate(outs)]
+        self.outputs_open = self.open
+        self.inputs_open = inputs if self.after else 0
+        if not many:
+            return outs[0]
+        return type(result)(*outs) if hasattr(result, "_fields") else tuple(outs)
+
+    def _gate(self, i, value, arrived):
+        if not (isinstance(value, cfx.Tensor) and value.requires_grad and cfx.is_grad_enabled()):
+            return value
+        self.open += 1
+        gate = value.view_as(value)
+        gate.register_hook(lambda g: arrived(i, g))
+        return gate
+
+    def _output_arrived(self, i, g):
+        self.grads_out[i] = g
+        self.outputs_open -= 1
+        if self.outputs_open:  # others are still computed
+            return None
+        for hook in self.before:
+            changed = hook(self.module, tuple(self.grads_out))
+            if changed is not None:
+                self._take(self.grads_out, changed, i, "full backward pre hook")
+        if self.after and not self.inputs_open:
+            self._call_after(None)
+        return self.grads_out[i]
+
+    def _input_arrived(self, i, g):
+        self.grads_in[i] = g
+        self.inputs_open -= 1
+        if not self.inputs_open:
+            self._call_after(i)
+        return self.grads_in[i]
+
+    def _call_after(self, last):
+        for hook in self.after:
+            changed = hook(self.module, tuple(self.grads_in), tuple(self.grads_out))
+            if changed is not None:
+                self._take(self.grads_in, changed, last, "backward hook")
+
+    def _take(self, grads, changed, last, what):
+        """Puts what a hook gave in the place of gradients: one that went on already stays."""
+        changed = changed if isinstance(changed, tuple) else (changed,)
+        if len(changed) != len(grads):
+            raise RuntimeError(f"Backward hook returned an invalid number of grad_input, got "
+                               f"{len(changed)}, but expected {len(grads)}")
+        for i, (old, new) in enumerate(zip(grads, changed)):
+            if new is not old and i != last and old is not None:
+                raise RuntimeError(f"a {what} of {type(self.module).__name__} replaces gradients "
+                                   "of several tensors: cfx can replace that of one")
+            grads[i] = new
 
 
 # ---- hooks of all modules ------------------------------------------------------------------------

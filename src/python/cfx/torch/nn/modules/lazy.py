@@ -24,12 +24,13 @@ class LazyModuleMixin:
             self.__dict__["_initialized"] = True
             if self.cls_to_become is not None:
                 self.__class__ = self.cls_to_become
+                return self._call_impl(*args, **kwargs)
         return super()._call_impl(*args, **kwargs)
 
 
 def _lazy(name):
-    """LazyNAME: the layer without the size of its input, which dimension 1 (the last one of Linear) of
-    its first input has."""
+    """LazyNAME: the layer without the size of its input, which dimension 1 (the last one of
+    Linear) of its first input has."""
     from ._layers import layer
 
     plain = layer(name)
