@@ -7,6 +7,8 @@
 
 /* ---- one object for one graph ---------------------------------------------------------------- */
 
+static const char graph_capsule[] = "cfx_graph"; /* which nobody but C can make */
+
 PyObject *cfx__py_from_graph(cfx_graph *g) {
     PyObject *o = g ? cfx_graph_user(g) : NULL;
     if (o) {
@@ -16,7 +18,7 @@ PyObject *cfx__py_from_graph(cfx_graph *g) {
     if (!g)
         Py_RETURN_NONE;
     PyObject *class_ = cfx__py.graph_class ? cfx__py.graph_class : (PyObject *)cfx__py.graph;
-    PyObject *key = PyLong_FromVoidPtr(g);
+    PyObject *key = PyCapsule_New(g, graph_capsule, NULL);
     o = key ? PyObject_CallMethod(class_, "_of", "O", key) : NULL;
     Py_XDECREF(key);
     return o;
@@ -51,9 +53,9 @@ static PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return o;
 }
 
-/* Graph._of(address): the object for a graph that C has; for cfx__py_from_graph. */
-static PyObject *graph_of(PyObject *type, PyObject *address) {
-    cfx_graph *g = PyLong_AsVoidPtr(address);
+/* Graph._of(capsule): the object for a graph that C has; for cfx__py_from_graph. */
+static PyObject *graph_of(PyObject *type, PyObject *capsule) {
+    cfx_graph *g = PyCapsule_GetPointer(capsule, graph_capsule);
     return g ? make((PyTypeObject *)type, g) : NULL;
 }
 

@@ -109,8 +109,8 @@ class Graph(_cfx.GraphBase):
         self._co_fields = {}
 
     @classmethod
-    def _of(cls, address):
-        graph = super()._of(address)
+    def _of(cls, capsule):
+        graph = super()._of(capsule)
         graph.__init__()
         tree = graph._tree()
         if tree is not None:
