@@ -29,6 +29,21 @@ CFX_API cfx_value cfx_archive_names(const char *path);
  * a bad value, with an error, where they cannot be read (classes of the user's). */
 CFX_API cfx_value cfx_program_sample_inputs(const cfx_program *p);
 
+/* Writes the weights of a program that was opened from `path` as its kernels read them, to a file
+ * beside it: "model.pt2.prepared". Those are written that were packed by running it, so run it
+ * first, as it will be run. The next process that opens the same model maps them in place of
+ * packing again. The file is the user's own alone (mode 0600) and appears whole or not at all.
+ * False, with an error, where it cannot be written or nothing was packed; what was written goes to
+ * `report` (NULL: nowhere): "path", "forms", "bytes". */
+CFX_API bool cfx_program_prepare(const cfx_program *p, const char *path, cfx_dict *report);
+/* What became of the prepared file beside the one that a program was opened from; scope. None where
+ * there is none; else a dict: "path"; "refused", why it is not used, or None; "forms", how many it
+ * has; "used" and "bytes", how many of them runs have asked for so far and how large they are;
+ * "other" and "broken": how many were not believed, since they were made of other weights or are
+ * not what was written. A file is refused that others could have written, or that was made for
+ * another machine or by another version; what is not believed is packed anew. */
+CFX_API cfx_value cfx_program_prepared(const cfx_program *p);
+
 /* What torch.save wrote (.pt, .pth): dicts, lists, tuples, numbers, words and tensors, nested in
  * any way; scope. Tensors are views into the mapped file. Nothing is executed: a bad value, with an
  * error that names the file, where it holds objects of other classes. */

@@ -282,6 +282,7 @@ static int bench(const char *model, const char *file, int runs, int callers, boo
         if (each)
             print_each(first, ms, runs * n);
         print_times(model, first, ms, runs * n);
+        cli_tell_prepared(p, true);
         if (callers)
             cli_answer("runs_per_second", cli_fact(runs * n / took));
         if (callers)

@@ -19,7 +19,7 @@ typedef struct cli_command {
 } cli_command;
 
 extern const cli_command cli_bench, cli_compare, cli_compile, cli_convert, cli_decompose, cli_draw,
-    cli_ops, cli_opt, cli_quantize, cli_rewrite, cli_run, cli_show, cli_split;
+    cli_ops, cli_opt, cli_prepare, cli_quantize, cli_rewrite, cli_run, cli_show, cli_split;
 
 /* What cfx --version prints. */
 void cli_print_version(void);

@@ -55,6 +55,10 @@ int cli_reduce(const char *model, const char *inputs, const char *command, cli_o
 
 /* ---- cfx run --------------------------------------------------------------------------------- */
 
+/* What became of the prepared file beside a program: a fact, words where it was not used as it is,
+ * and with `all` a line of what was. (prepare.c) */
+void cli_tell_prepared(const cfx_program *p, bool all);
+
 /* Compares flattened results with the file of a reference and prints a line for each. Returns
  * whether all are within the tolerance of their dtype, `least` at least. `names` are the results'
  * own names. */

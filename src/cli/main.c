@@ -11,7 +11,7 @@
 static const cli_command *const commands[] = {
     &cli_show,     &cli_run, &cli_compare, &cli_convert,  &cli_compile,
     &cli_decompose, &cli_opt, &cli_rewrite, &cli_quantize, &cli_split,
-    &cli_draw,     &cli_bench, &cli_ops};
+    &cli_prepare,  &cli_draw, &cli_bench,   &cli_ops};
 
 int cli_trouble(void) {
     char *words = NULL;

@@ -357,15 +357,20 @@ static int run_library(job *j) {
     return finish(j);
 }
 
+static int finish_program(job *j) {
+    cli_tell_prepared(j->p, j->o.profile != NULL);
+    return finish(j);
+}
+
 static int run_program(job *j) {
     j->p = cfx_open(j->o.model);
     cfx_set_grad_mode(CFX_INFERENCE);
     if (j->o.generate && cfx_ok())
-        return run_text(j) ? finish(j) : cli_trouble();
+        return run_text(j) ? finish_program(j) : cli_trouble();
     if (!cfx_ok() || (cli_watches(&j->watch) && !cli_watch_start(&j->watch, j->p)))
         return cli_trouble();
     if (j->o.given.inputs || j->o.given.ntexts ? run_given(j) : run_own(j))
-        return finish(j);
+        return finish_program(j);
     cfx_error_note("Program: %s", j->o.model);
     return cli_trouble();
 }

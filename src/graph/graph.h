@@ -257,6 +257,7 @@ struct cfx__program {
     void *bound;      /* see cfx__program_bound */
     uint64_t synced;  /* the version of the graph that the signature is in line with, and 1 */
     pthread_mutex_t lock; /* held while it is brought in line: programs run in many threads */
+    void *prepared;   /* packed weights beside its file; counted. See src/pack/prepared.c */
     VEC(cfx_input_spec) inputs;
     VEC(cfx_output_spec) outputs;
     VEC(cfx_module_call) calls;

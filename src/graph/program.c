@@ -28,6 +28,7 @@ static void program_free(void *obj) {
     VEC_FREE(p->own_->results);
     cfx__arena_release(&p->own_->arena);
     cfx_drop(p->own_->bound);
+    cfx_drop(p->own_->prepared);
     pthread_mutex_destroy(&p->own_->lock);
     cfx__free(p->own_);
     cfx_value_drop(p->in_spec);

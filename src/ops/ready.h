@@ -86,6 +86,10 @@ typedef struct cfx__ready {
     struct cfx__ready *(*behind)(const struct cfx__ready *first, const struct cfx__ready *second);
 } cfx__ready;
 
+/* What packed weights depend on beside their keys, as a line of text: the units of this machine
+ * that kernels are chosen by, and the sources that pack. Scope. (dense/machine.c) */
+const char *cfx__ready_machine(void);
+
 /* Rows of a narrow weight, picked by integers: the columns of embedding. */
 bool cfx__ready_takes_rows(const cfx__layer *l);
 cfx__ready *cfx__ready_rows(const cfx__layer *l);

@@ -4,6 +4,7 @@
 #include <cfx/rewrite.h>
 
 #include "../onnx/onnx.h"
+#include "prepared.h"
 #include "pt2.h"
 
 typedef struct format {
@@ -65,7 +66,10 @@ cfx_program *cfx_open(const char *path) {
         return &cfx__program_bad;
     }
     const format *f = format_of(path);
-    return (*f->suffix ? f : format_in(path))->open(path);
+    cfx_program *p = (*f->suffix ? f : format_in(path))->open(path);
+    if (!cfx_failed(p))
+        cfx__prepared_find(p, path);
+    return p;
 }
 
 /* The program as a file has it, in ATen where that has no other operators; scope. NULL, with an

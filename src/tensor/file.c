@@ -58,13 +58,23 @@ static char *map_whole(const char *path, int fd, size_t size) {
     return NULL;
 }
 
-cfx__file_mapping *cfx__file_map(const char *path) {
+/* What keeps a file from being read, or NULL. */
+static const char *hindrance(const struct stat *st, bool own) {
+    if (!S_ISREG(st->st_mode))
+        return S_ISDIR(st->st_mode) ? "Is a directory" : "not a regular file";
+    if (own && ((st->st_uid != geteuid() && st->st_uid != 0) || st->st_mode & (S_IWGRP | S_IWOTH)))
+        return "others could have written it";
+    return NULL;
+}
+
+static cfx__file_mapping *map_file(const char *path, bool own) {
     if (!path) {
         fail("read", "(null)", "no path was given");
         return NULL;
     }
     /* not to wait for somebody at the other end of a pipe */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = open(path,
+                  O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (own ? O_NOFOLLOW : 0));
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0) {
         fail("read", path, strerror(errno));
@@ -73,13 +83,14 @@ cfx__file_mapping *cfx__file_map(const char *path) {
         return NULL;
     }
     bool copy = cfx__ctx()->copy_files;
+    const char *why = hindrance(&st, own);
     char *data = NULL;
-    if (!S_ISREG(st.st_mode))
-        fail("read", path, S_ISDIR(st.st_mode) ? "Is a directory" : "not a regular file");
+    if (why)
+        fail("read", path, why);
     else if (st.st_size)
         data = (copy ? read_whole : map_whole)(path, fd, (size_t)st.st_size);
     close(fd);
-    if (!S_ISREG(st.st_mode) || (st.st_size && !data))
+    if (why || (st.st_size && !data))
         return NULL;
     cfx__file_mapping *m = cfx__obj_make(&mapping_type, sizeof *m);
     m->data = data;
@@ -87,6 +98,10 @@ cfx__file_mapping *cfx__file_map(const char *path) {
     m->copied = copy;
     return m;
 }
+
+cfx__file_mapping *cfx__file_map(const char *path) { return map_file(path, false); }
+
+cfx__file_mapping *cfx__file_map_own(const char *path) { return map_file(path, true); }
 
 void cfx__file_unload(const cfx__storage *s) {
     const cfx_obj *owner = s->release == cfx_drop ? s->owner : NULL;

@@ -8,7 +8,12 @@
 
 enum { KEPT = 8 };
 
-static void packed_free(void *p) { cfx__free(((cfx__packed *)p)->data); }
+static void packed_free(void *p) {
+    cfx__packed *f = p;
+    if (!f->from)
+        cfx__free(f->data);
+    cfx_drop(f->from);
+}
 
 static const cfx__obj_type packed_type = {.name = "packed", .free = packed_free};
 
@@ -64,13 +69,106 @@ static cfx__packed *look_up(const cfx__storage *s, uint64_t key, size_t size) {
     return f;
 }
 
+/* ---- lent ------------------------------------------------------------------------------------ */
+
+static void lender_free(void *p) {
+    cfx__lender *l = p;
+    cfx_drop(l->file);
+    cfx__free(l->of);
+}
+
+static const cfx__obj_type lender_type = {.name = "lender", .free = lender_free};
+
+cfx__lender *cfx__lender_new(cfx__file_mapping *file, int nof) {
+    cfx__lender *l = cfx__obj_make(&lender_type, sizeof *l);
+    l->file = cfx_keep(file);
+    l->of = cfx__alloc0((size_t)nof * sizeof *l->of);
+    return l;
+}
+
+void cfx__packed_lend(cfx__storage *s, const cfx__packed *form) {
+    cfx__packed *f = cfx__obj_make(&packed_type, sizeof *f);
+    const cfx_obj head = f->head;
+    *f = *form;
+    f->head = head;
+    f->version = s->version;
+    f->unchecked = true;
+    cfx_keep(f->from);
+    cfx__packed_keep(s, f);
+    cfx_drop(f);
+}
+
+int cfx__packed_all(cfx__storage *s, cfx__packed **forms, int most) {
+    int n = 0;
+    cfx__lock(&s->packed_lock);
+    cfx__packed *old = take_old(s, KEPT);
+    for (cfx__packed *f = s->packed; f && n < most; f = f->next)
+        if (f->data && !f->local && !f->unchecked)
+            forms[n++] = cfx_keep(f);
+    cfx__unlock(&s->packed_lock);
+    drop_all(old);
+    return n;
+}
+
+static void count_one(int64_t *count, int64_t by) {
+    __atomic_fetch_add(count, by, __ATOMIC_RELAXED);
+}
+
+/* Whether the bytes that a form was made of are those of the storage. Threads that ask at once find
+ * the same. */
+static bool is_of(const cfx__storage *s, cfx__lent_of *of) {
+    int is = __atomic_load_n((int *)&of->is, __ATOMIC_RELAXED);
+    if (is == CFX__LENT_UNKNOWN) {
+        is = cfx__packed_sum(s->data, s->size) == of->sum ? CFX__LENT_SAME : CFX__LENT_OTHER;
+        __atomic_store_n((int *)&of->is, is, __ATOMIC_RELAXED);
+    }
+    return is == CFX__LENT_SAME;
+}
+
+/* Whether a form is ours, or lent and what it should be. */
+static bool is_believed(const cfx__storage *s, cfx__packed *f) {
+    if (likely(!__atomic_load_n(&f->unchecked, __ATOMIC_ACQUIRE)))
+        return true;
+    if (!is_of(s, &f->from->of[f->of])) {
+        count_one(&f->from->other, 1);
+        return false;
+    }
+    if (cfx__packed_sum(f->data, f->size) != f->sum) {
+        count_one(&f->from->broken, 1);
+        return false;
+    }
+    count_one(&f->from->used, 1);
+    count_one(&f->from->bytes, (int64_t)f->size);
+    __atomic_store_n(&f->unchecked, false, __ATOMIC_RELEASE);
+    return true;
+}
+
+static void take_out(cfx__storage *s, cfx__packed *f) {
+    cfx__lock(&s->packed_lock);
+    cfx__packed **at = &s->packed;
+    while (*at && *at != f)
+        at = &(*at)->next;
+    const bool found = *at != NULL;
+    if (found) {
+        *at = f->next;
+        f->next = NULL;
+    }
+    cfx__unlock(&s->packed_lock);
+    if (found)
+        cfx_drop(f);
+}
+
 cfx__packed *cfx__packed_find(cfx__storage *s, uint64_t key, size_t size) {
     cfx__lock(&s->packed_lock);
     cfx__packed *old = take_old(s, KEPT), *f = look_up(s, key, size);
     f = f && f->data ? cfx_keep(f) : NULL;
     cfx__unlock(&s->packed_lock);
     drop_all(old);
-    return f;
+    if (!f || is_believed(s, f))
+        return f;
+    take_out(s, f);
+    cfx_drop(f);
+    return NULL;
 }
 
 /* ---- made of others -------------------------------------------------------------------------- */
@@ -115,21 +213,6 @@ static cfx__packed *found_or(cfx__storage *s, cfx__packed *own) {
     return f;
 }
 
-static void take_out(cfx__storage *s, cfx__packed *f) {
-    cfx__lock(&s->packed_lock);
-    cfx__packed **at = &s->packed;
-    while (*at && *at != f)
-        at = &(*at)->next;
-    const bool found = *at != NULL;
-    if (found) {
-        *at = f->next;
-        f->next = NULL;
-    }
-    cfx__unlock(&s->packed_lock);
-    if (found)
-        cfx_drop(f);
-}
-
 cfx__packed *cfx__packed_get(cfx__storage *s, uint64_t key, size_t size, cfx__packed_fn *make,
                              void *user) {
     const origin *from = s->release == origin_free && !s->version ? s->owner : NULL;
@@ -140,6 +223,11 @@ cfx__packed *cfx__packed_get(cfx__storage *s, uint64_t key, size_t size, cfx__pa
     cfx__packed *place = place_for(s, key, size), *f = found_or(s, place);
     while (f != place && !f->data) { /* another thread is at it */
         nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        cfx_drop(f);
+        f = found_or(s, place);
+    }
+    while (f != place && !is_believed(s, f)) {
+        take_out(s, f);
         cfx_drop(f);
         f = found_or(s, place);
     }

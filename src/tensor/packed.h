@@ -19,6 +19,34 @@ cfx__packed *cfx__packed_get(cfx__storage *s, uint64_t key, size_t size, cfx__pa
  * they are read again where somebody asks. Done with what a form was made of where the process
  * spares memory (base/spare.h). */
 void cfx__file_unload(const cfx__storage *s);
+/* ---- lent ------------------------------------------------------------------------------------ */
+
+/* A storage that forms in a file were made of. */
+typedef struct cfx__lent_of {
+    uint64_t sum; /* of its bytes then */
+    enum { CFX__LENT_UNKNOWN, CFX__LENT_SAME, CFX__LENT_OTHER } is;
+} cfx__lent_of;
+
+/* Who lends forms that lie in a mapped file (src/pack/prepared.c). They are believed when they are
+ * asked for and their bytes, and those they were made of, have the sums that the file says; else
+ * they are made anew. Counted. */
+typedef struct cfx__lender {
+    cfx_obj head;
+    cfx__file_mapping *file; /* counted */
+    cfx__lent_of *of;        /* storages; theirs */
+    int nforms;
+    int64_t used, bytes;     /* forms that were asked for and believed */
+    int64_t other, broken;   /* made of other bytes; not whole */
+} cfx__lender;
+cfx__lender *cfx__lender_new(cfx__file_mapping *file, int nof); /* the caller owns a count */
+/* Keeps a form that is lent with a storage. */
+void cfx__packed_lend(cfx__storage *s, const cfx__packed *form);
+/* The forms that a storage has, whole and not of this process alone, `most` of them; how many. The
+ * caller owns a count of each. */
+int cfx__packed_all(cfx__storage *s, cfx__packed **forms, int most);
+/* A sum of bytes that tells whether they are the same; by all threads allowed. (sum.c) */
+uint64_t cfx__packed_sum(const void *p, size_t size);
+
 /* Fills the memory of a tensor. */
 typedef void cfx__packed_fill_fn(void *user, void *to);
 /* A tensor of numbers that are computed of a tensor's alone and of what the hash `by` says, by

@@ -222,6 +222,11 @@ typedef struct cfx__packed {
     uint32_t version;
     void *data; /* 64-byte aligned */
     size_t size;
+    bool local;               /* a library of this process alone can read it */
+    bool unchecked;           /* lent, and nobody has looked yet whether it is whole */
+    uint64_t sum;             /* of lent bytes, and */
+    struct cfx__lender *from; /* whose they are, counted; NULL: our own. See packed.h */
+    int of;                   /* the number there of the storage that they were made of */
 } cfx__packed;
 
 /* The key of a form: what it is, and the numbers that it depends on. */
@@ -447,6 +452,9 @@ typedef struct cfx__file_mapping {
 
 /* Maps a file; the caller owns the count. NULL, with a FileError that names it, when it cannot. */
 cfx__file_mapping *cfx__file_map(const char *path);
+/* The same of a file that nobody but this user or the system's own could have written: no link, and
+ * theirs alone to write. NULL, with an error. */
+cfx__file_mapping *cfx__file_map_own(const char *path);
 
 /* A file that appears under its name only when it is whole and on the disk: written without a name
  * in the same folder, or beside, and put in place at the end with the rights of the file before it.

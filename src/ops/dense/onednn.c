@@ -291,8 +291,10 @@ typedef struct {
 static cfx__packed *make_packed(void *user) {
     const packing *p = user;
     cfx__packed *form = cfx__packed_new(p->t->storage, p->key, p->port->size);
-    if (form)
+    if (form) {
+        form->local = true; /* oneDNN's own layout, which differs with its version */
         move(p->port->in, p->port->plain_mem, p->t->data, p->port->wanted_mem, form->data);
+    }
     return form;
 }
 
