@@ -147,6 +147,12 @@ CFX_API cfx_value cfx_associative_scan_from(cfx_site at, cfx_module *self, cfx_f
  * traced, and runs otherwise. */
 CFX_API cfx_value cfx_wrap_from(cfx_site at, const char *name, cfx_opaque_fn *fn, cfx_args args);
 #define cfx_wrap(name, fn, ...) cfx_wrap_from(CFX_HERE, name, fn, CFX_ARGS(__VA_ARGS__))
+/* The same of an object that can be called (cfx_object_value), which has data of its own and frees
+ * it: the node keeps it. */
+CFX_API cfx_value cfx_wrap_object_from(cfx_site at, const char *name, cfx_value object,
+                                       cfx_args args);
+#define cfx_wrap_object(name, object, ...)                                                         \
+    cfx_wrap_object_from(CFX_HERE, name, object, CFX_ARGS(__VA_ARGS__))
 
 #ifdef __cplusplus
 }

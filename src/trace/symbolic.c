@@ -308,17 +308,25 @@ cfx_value cfx_items_from(cfx_site at, cfx_value v) {
 }
 
 cfx_value cfx_wrap_from(cfx_site at, const char *name, cfx_opaque_fn *fn, cfx_args a) {
-    cfx__tracer *t = cfx__tracer_now();
     if (!fn || !name) {
         cfx_fail(CFX_TYPE_ERROR, at, "a wrapped function has a name and is not NULL");
         return cfx_bad();
     }
-    if (cfx__dispatch_args_bad(at, a))
+    return cfx_wrap_object_from(at, name, cfx_function_value(fn), a);
+}
+
+cfx_value cfx_wrap_object_from(cfx_site at, const char *name, cfx_value object, cfx_args a) {
+    cfx__tracer *t = cfx__tracer_now();
+    if (cfx_is_bad(object) || cfx__dispatch_args_bad(at, a))
         return cfx_bad();
+    if (!name || object.tag != CFX_TAG_OBJECT) {
+        cfx_fail(CFX_TYPE_ERROR, at, "a wrapped object has a name and can be called");
+        return cfx_bad();
+    }
     a = cfx__dispatch_args_split(a);
     if (!t || !cfx__trace_any(a))
-        return fn(a);
-    cfx_target target = cfx_target_object(name, cfx_function_value(fn));
+        return cfx_object_call_from(at, object, a);
+    cfx_target target = cfx_target_object(name, object);
     cfx_node *n = cfx__tracer_node(t, at, CFX_CALL_FUNCTION, target, a);
     if (n->graph)
         cfx_node_set_meta(n, "is_wrapped", cfx_bool(true));

@@ -462,6 +462,51 @@ TEST(wrapped_functions_are_one_node_and_still_run) {
     CHECK_STR(cfx_str(cfx_wrap("twice", twice, ones(1))), "tensor([2.])");
 }
 
+/* A factor, and how many of them there were and are gone. */
+typedef struct {
+    double by;
+    int *freed;
+} factor;
+
+static cfx_value factor_call(void *data, cfx_args a) {
+    return cfx_py("operator.mul", a.v[0], ((const factor *)data)->by);
+}
+
+static void factor_free(void *data) {
+    ++*((factor *)data)->freed;
+    free(data);
+}
+
+static const cfx_object_type factor_type = {
+    .name = "Factor", .call = factor_call, .free = factor_free};
+
+static cfx_value factor_new(double by, int *freed) {
+    factor *f = malloc(sizeof *f);
+    *f = (factor){by, freed};
+    return cfx_object_value(&factor_type, f);
+}
+
+static int factors_freed;
+
+static cfx_value wrapping_factors(cfx_module *self, cfx_args a) {
+    (void)self;
+    cfx_value v = cfx_wrap_object("by", factor_new(2, &factors_freed), a.v[0]);
+    return cfx_wrap_object("by", factor_new(5, &factors_freed), v);
+}
+
+TEST(wrapped_objects_bring_data_of_their_own_which_goes_with_the_graph) {
+    factors_freed = 0;
+    CFX_SCOPE {
+        cfx_module *gm = cfx_symbolic_trace(cfx_module_new("W", wrapping_factors, "x"));
+        CHECK_INT(cfx_graph_len(gm->graph), 4);
+        CHECK_STR(cfx_str(cfx_forward(gm, ones(2))), "tensor([10., 10.])");
+        CHECK_INT(factors_freed, 0);
+    }
+    CHECK_INT(factors_freed, 2);
+    cfx_wrap_object("f", cfx_int(3), ones(1));
+    CHECK_ERROR("a wrapped object has a name and can be called");
+}
+
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 static cfx_value sized(cfx_module *self, cfx_args a) {
