@@ -1,6 +1,7 @@
 /* One token of a language model with the sizes of SmolLM-135M: keys and values of the tokens so far
  * are kept in buffers that the program writes to. What a step cannot do without is reading the
- * weights once, which is measured beside it; then the same step with weights of 8 and of 4 bits. */
+ * weights once, which is measured beside it; then the same step with weights of 8 and of 4 bits, by
+ * inputs in float32 and in int8. */
 #include "bench.h"
 
 #include <math.h>
@@ -143,16 +144,18 @@ static step step_of(cfx_program *p) {
                   cfx_tensor_new(CFX_I64, 1, (int64_t[]){1}, (int64_t[]){CONTEXT / 2})};
 }
 
-static void bench_weights(const step *wide, int bits) {
+static void bench_weights(const step *wide, int bits, int activations) {
     cfx_quantize_options o = {.scheme = CFX_QUANTIZE_WEIGHT, .bits = bits,
-                              .per = bits == 4 ? CFX_QUANTIZE_GROUP : CFX_QUANTIZE_CHANNEL};
+                              .per = bits == 4 ? CFX_QUANTIZE_GROUP : CFX_QUANTIZE_CHANNEL,
+                              .activations = activations};
     cfx_quantized *q = cfx_quantize(wide->p, cfx_none(), o);
     step plain = *wide, small = q ? step_of(q->program) : plain;
     double ours = NAN, theirs = NAN;
     char what[64];
     if (q)
         bench_pair(run_step, &small, run_step, &plain, &ours, &theirs);
-    snprintf(what, sizeof what, "a token, weights of %d bits", bits);
+    snprintf(what, sizeof what, "a token, weights of %d bits%s", bits,
+             activations ? " by int8" : "");
     bench_row(what, ours, "a token, float32", theirs);
 }
 
@@ -166,6 +169,8 @@ BENCH(token) {
     double ours, theirs;
     bench_pair(run_step, &s, read_weights, weights, &ours, &theirs);
     bench_row("a token of SmolLM-135M, float32", ours, "reading the weights", theirs);
-    bench_weights(&s, 8);
-    bench_weights(&s, 4);
+    for (int activations = 0; activations <= 8; activations += 8) {
+        bench_weights(&s, 8, activations);
+        bench_weights(&s, 4, activations);
+    }
 }

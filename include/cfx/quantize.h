@@ -39,6 +39,9 @@ typedef struct cfx_quantize_options {
     int bits;             /* of weights: 8 or 4; 0: 8 */
     cfx_quantize_per per;
     int group;            /* of CFX_QUANTIZE_GROUP: how many inputs; 0: 32 */
+    int activations;      /* of CFX_QUANTIZE_WEIGHT: 8 rounds what weights of linear layers are
+                             multiplied with to 8 bits as it comes, in blocks of 32 inputs that
+                             share a scale, where those fill a row; 0: floats as they are */
     cfx_quantize_range range;
     double percentile;    /* 0: 99.99 */
     cfx_value skip;       /* a list of selectors (see cfx_tap) of layers that stay as they are */

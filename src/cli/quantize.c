@@ -22,6 +22,11 @@ static const char help[] =
     "  --weights T        int8 (the default) or int4\n"
     "  --per P            what shares a scale in a weight: channel (the default), tensor, or\n"
     "                     group N: so many inputs of each result of a linear layer\n"
+    "  --activations T    with --scheme weight: int8 rounds what weights of linear layers are "
+    "multiplied\n"
+    "                     with as it comes, 32 inputs to a scale: faster where few bits are "
+    "multiplied;\n"
+    "                     float (the default) leaves it as it is\n"
     "  --range R          how a range is found: histogram (the default), minmax, average, or\n"
     "                     percentile P\n"
     "  --smooth A         puts outliers of inputs into weights (SmoothQuant), 0 to 1: try 0.5\n"
@@ -130,13 +135,14 @@ static bool read_list(cli_words *w, const char *option, const char **list, int *
 
 static bool read_options(options *o, int argc, char **argv) {
     static const char *const schemes[] = {"static", "dynamic", "weight"};
-    static const char *const weights[] = {"int8", "int4"};
+    static const char *const weights[] = {"int8", "int4"}, *const given[] = {"float", "int8"};
     const char *word = NULL;
-    int scheme = 0, weight = 0;
+    int scheme = 0, weight = 0, activations = 0;
     cli_words w = {argc, argv, .command = &cli_quantize};
     while (cli_more(&w)) {
         if (read_choice(&w, "--scheme", schemes, 3, &scheme) ||
             read_choice(&w, "--weights", weights, 2, &weight) ||
+            read_choice(&w, "--activations", given, 2, &activations) ||
             read_list(&w, "--calibrate", o->calibrate, &o->ncalibrate, FILES, true) ||
             read_list(&w, "--skip", o->skip, &o->nskip, SKIPS, false) ||
             cli_program_out(&w, &o->out) || cli_image(&w) ||
@@ -155,6 +161,7 @@ static bool read_options(options *o, int argc, char **argv) {
     }
     o->how.scheme = (cfx_quantize_scheme)scheme;
     o->how.bits = weight ? 4 : 8;
+    o->how.activations = activations ? 8 : 0;
     return !w.wrong;
 }
 

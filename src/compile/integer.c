@@ -209,7 +209,7 @@ void cfx__c_integers(cfx__c_work *k, const cfx__layer *l) {
 bool cfx__c_narrow_known(const cfx__layer *l) {
     const cfx__narrow *w = l->epilogue.narrow;
     const cfx_dtype d = (cfx_dtype)cfx__layer_x(l)->dtype;
-    if ((w->bits == 4 && w->k % 2) || cfx__layer_out(l)->dtype != CFX_F32)
+    if (w->block || (w->bits == 4 && w->k % 2) || cfx__layer_out(l)->dtype != CFX_F32)
         return false;
     if (l->call.op == &cfx_op_embedding)
         return !l->epilogue.n && (d == CFX_I64 || d == CFX_I32);

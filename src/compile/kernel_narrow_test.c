@@ -22,7 +22,7 @@ static bool multiplies(int bits, int64_t m, int64_t n, int64_t k, int64_t group,
             else
                 *at = (uint8_t)(int8_t)w[i];
         }
-        const cfx__narrow from = {bits, n, k, group, stored, scale};
+        const cfx__narrow from = {bits, n, k, group, stored, scale, 0};
         void *numbers = cfx__alloc((size_t)cfx__pack_panels_floats(k, n) * 2 + 1);
         float *scales = cfx__alloc((size_t)cfx__pack_panels_floats(k, n) * 4 + 1);
         float *c = cfx__alloc((size_t)(m * n) * sizeof *c), *column = cfx__alloc((size_t)k * 4);

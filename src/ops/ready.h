@@ -34,13 +34,16 @@ typedef struct cfx__integers {
     cfx__rounding out;
 } cfx__integers;
 
-/* A weight of 8 or 4 bits whose input and result are float32: n results of k inputs each. */
+/* A weight of 8 or 4 bits whose input and result are float32: n results of k inputs each. Inputs
+ * may be rounded to int8 on the way: a block shares the scale with which its farthest number is
+ * 127. */
 typedef struct cfx__narrow {
     int bits;
     int64_t n, k, group;        /* inputs that share a scale; they divide k */
     const cfx_tensor *integers; /* int8 [n, k], or for 4 bits uint8 [n, k / 2]: two numbers a byte,
                                    the first in the low bits, each 8 more than it is */
     const cfx_tensor *scales;   /* float32 [n, k / group], or one for all */
+    int64_t block;              /* inputs that are rounded together; 0: they are not rounded */
 } cfx__narrow;
 
 typedef struct cfx__epilogue {

@@ -268,8 +268,27 @@ static bool choose(const cfx__lowering *l, cfx__layer *layer, chain *ch) {
     return false;
 }
 
-/* Notes the layer; the slot that has its result. */
-static int put(cfx__lowering *l, int slot, const cfx__layer *layer, const chain *ch) {
+/* The same of a layer with a narrow weight whose input, slot x, is rounded in blocks: the layer
+ * rounds it, and reads what it was before. */
+static bool choose_rounded(const cfx__lowering *l, cfx__layer *layer, cfx__narrow *narrow,
+                           chain *ch, int *x) {
+    cfx_value *arg = &layer->call.args[layer->input], was = *arg;
+    int from;
+    narrow->block = cfx__plan_rounded(l, *x, &from);
+    if (narrow->block) {
+        *arg = l->plan->given[from];
+        if (choose(l, layer, ch)) {
+            *x = from;
+            return true;
+        }
+        *arg = was;
+        narrow->block = 0;
+    }
+    return false;
+}
+
+/* Notes the layer, which reads slot x; the slot that has its result. */
+static int put(cfx__lowering *l, int slot, int x, const cfx__layer *layer, const chain *ch) {
     enum { LONGEST = 64 }; /* steps that give their argument again may come between the posts */
     int slots[LONGEST], n = 0, end = ch->end[ch->epilogue.n];
     for (int i = slot; i >= 0; i = i == end ? -1 : cfx__plan_only_user(l, i)) {
@@ -277,8 +296,7 @@ static int put(cfx__lowering *l, int slot, const cfx__layer *layer, const chain 
             return -1;
         slots[n++] = i;
     }
-    const cfx_value x = l->plan->kernels[slot].step->bound[layer->input];
-    cfx__plan_put_layer(l, layer, (int)x.spare, ch->add, n, slots);
+    cfx__plan_put_layer(l, layer, x, ch->add, n, slots);
     return end;
 }
 
@@ -315,20 +333,24 @@ int cfx__plan_fuse(cfx__lowering *l, int slot) {
                                  .fake = true},
                         .input = op->layer.input,
                         .batches = has_batches(s->node)};
-    const cfx_value x = s->bound[layer.input];
-    if (x.tag != CFX_TAG_NODE || cfx_as_tensor(args[layer.input])->data)
+    if (s->bound[layer.input].tag != CFX_TAG_NODE || cfx_as_tensor(args[layer.input])->data)
         return -1;
+    int x = (int)s->bound[layer.input].spare;
     cfx__narrow narrow;
     if (cfx__plan_narrow(l, slot, &narrow))
         ch.epilogue.narrow = &narrow;
     follow(l, start, like, &ch);
     chain whole = ch;
-    bool takes = choose(l, &layer, &ch);
+    bool takes = ch.epilogue.narrow && choose_rounded(l, &layer, &narrow, &ch, &x);
+    if (!takes) {
+        ch = whole;
+        takes = cfx_ok() && choose(l, &layer, &ch);
+    }
     if (!takes && image && l->target->images != CFX_CONTIGUOUS && cfx_ok() &&
         args[0].tag == CFX_TAG_TENSOR && !cfx_as_tensor(args[0])->data) {
         ch = whole;
         args[0] = cfx_tensor_value(in_format(cfx_as_tensor(args[0]), l->target->images));
         takes = choose(l, &layer, &ch);
     }
-    return takes && cfx_ok() ? put(l, slot, &layer, &ch) : -1;
+    return takes && cfx_ok() ? put(l, slot, x, &layer, &ch) : -1;
 }

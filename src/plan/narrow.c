@@ -202,15 +202,82 @@ bool cfx__plan_narrow(const cfx__lowering *l, int slot, cfx__narrow *to) {
     return read_scales(l, &o, axis, to) && cfx__plan_are_scales(to->scales);
 }
 
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+/* A step that reads slot `from` and gives it in another shape. */
+static bool is_reshaped(const cfx__run_step *s) {
+    return (cfx__plan_reshapes(s->op) || s->op == &cfx_op_unflatten_int ||
+            s->op == &cfx_op_flatten_using_ints) &&
+           s->bound[0].tag == CFX_TAG_NODE;
+}
+
+/* The step that an argument is, which nobody looks at; NULL where it is none. */
+static const cfx__run_step *arg_step(const cfx__lowering *l, cfx_value v) {
+    const cfx__run_step *s = v.tag == CFX_TAG_NODE ? cfx__plan_step(l, (int)v.spare) : NULL;
+    return s && !cfx__plan_wants(l->e, s->node) ? s : NULL;
+}
+
+/* Whether v is item i of the pair of numbers that choose_qparams_per_token gives for `rows`. */
+static bool is_choice(const cfx__lowering *l, cfx_value v, int i, cfx_value rows) {
+    const cfx__run_step *item = arg_step(l, v);
+    if (!item || !item->item)
+        return false;
+    const cfx_list *args = cfx_as_list(item->args);
+    const cfx__run_step *choose = arg_step(l, args->items[0]);
+    return is_int(args->items[1], i) && choose &&
+           choose->op == &cfx_op_quantized_decomposed_choose_qparams_per_token &&
+           cfx_equal_values(choose->bound[0], rows) && cfx_integer(choose->bound[1]) == CFX_I8;
+}
+
+/* Arguments 1 to 5 of a call that rounds to int8, or back: scales and zeros of `rows`, and a range
+ * that cuts nothing off. */
+static bool rounds_by(const cfx__lowering *l, const cfx__run_step *s, cfx_value rows) {
+    return is_choice(l, s->bound[1], 0, rows) && is_choice(l, s->bound[2], 1, rows) &&
+           (is_int(s->bound[3], -127) || is_int(s->bound[3], -128)) && is_int(s->bound[4], 127) &&
+           s->bound[5].tag == CFX_TAG_DTYPE && cfx_integer(s->bound[5]) == CFX_I8;
+}
+
+int64_t cfx__plan_rounded(const cfx__lowering *l, int slot, int *x) {
+    const cfx__run_step *whole = cfx__plan_step(l, slot);
+    if (!whole->op || cfx__plan_wants(l->e, whole->node) || !is_reshaped(whole))
+        return 0;
+    const cfx__run_step *back = arg_step(l, whole->bound[0]);
+    if (!back || back->op != &cfx_op_quantized_decomposed_dequantize_per_token ||
+        !gives_float(back->bound[6]))
+        return 0;
+    const cfx__run_step *to = arg_step(l, back->bound[0]);
+    if (!to || to->op != &cfx_op_quantized_decomposed_quantize_per_token ||
+        !rounds_by(l, to, to->bound[0]) || !rounds_by(l, back, to->bound[0]))
+        return 0;
+    const cfx__run_step *split = arg_step(l, to->bound[0]);
+    if (!split || !is_reshaped(split))
+        return 0;
+    *x = (int)split->bound[0].spare;
+    const cfx_tensor *from = cfx__plan_tensor(l, *x), *own = cfx__plan_tensor(l, slot);
+    const cfx_tensor *rows = cfx__plan_tensor(l, (int)to->bound[0].spare);
+    const bool same = from && own && rows && rows->ndim && from->dtype == CFX_F32 &&
+                      cfx__tensor_same_shape(from, own) && cfx_is_bad(l->plan->constants[*x]);
+    return same ? rows->shape[rows->ndim - 1] : 0;
+}
+
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* What is put off and asked for by nobody any more is left out. */
+/* Steps that round inputs in blocks. */
+static bool rounds(const cfx__run_step *s) {
+    return s->item || is_reshaped(s) ||
+           s->op == &cfx_op_quantized_decomposed_choose_qparams_per_token ||
+           s->op == &cfx_op_quantized_decomposed_quantize_per_token ||
+           s->op == &cfx_op_quantized_decomposed_dequantize_per_token;
+}
+
+/* What is put off, or rounds an input, and asked for by nobody any more is left out. */
 static void leave_out(cfx__lowering *l) {
     bool *read = cfx__plan_kernel_reads(l);
     for (int k = l->plan->n - 1; k >= 0; k--) {
         const cfx__run_step *s = cfx__plan_step(l, k);
-        if (l->put_off[k] && s->op && !cfx__plan_wants(l->e, s->node) &&
-            !cfx__plan_is_read(l, read, k))
+        const bool asked = l->first[k] != l->first[k + 1]; /* by a step of the program */
+        if ((l->put_off[k] ? s->op != NULL : asked && !l->taken[k] && rounds(s)) &&
+            !cfx__plan_wants(l->e, s->node) && !cfx__plan_is_read(l, read, k))
             l->taken[k] = true;
     }
     cfx__free(read);

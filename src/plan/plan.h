@@ -147,6 +147,9 @@ bool cfx__plan_put_off(cfx__lowering *l);
 bool cfx__plan_find_narrow(cfx__lowering *l);
 /* The weight of step `slot` in integers, where it is dequantized; tensors are the scope's. */
 bool cfx__plan_narrow(const cfx__lowering *l, int slot, cfx__narrow *to);
+/* Whether a slot is float32 rounded to int8 in blocks and back, by choose_qparams_per_token of its
+ * rows cut so: the size of the blocks and the slot x that it was; else 0. */
+int64_t cfx__plan_rounded(const cfx__lowering *l, int slot, int *x);
 /* Whether sums of integers times such scales, a contiguous tensor, are sums of the floats: none is
  * so large or small that products overflow earlier or later. */
 bool cfx__plan_are_scales(const cfx_tensor *t);

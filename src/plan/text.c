@@ -81,6 +81,9 @@ static void put_layer(cfx__text *t, const cfx__layer *l, const char *x,
     cfx__text_putc(t, ')');
     if (l->epilogue.narrow)
         cfx__text_printf(t, " with a weight of %d bits", l->epilogue.narrow->bits);
+    if (l->epilogue.narrow && l->epilogue.narrow->block)
+        cfx__text_printf(t, ", its input rounded to int8 in blocks of %lld",
+                         (long long)l->epilogue.narrow->block);
     if (l->epilogue.integers)
         cfx__text_puts(t, " in integers");
     for (int i = 0; i < l->epilogue.n; i++) {

@@ -106,6 +106,11 @@ static cfx_node *place_after(cfx_node *n) {
     return at;
 }
 
+static bool is_item(const cfx_node *n, int i) {
+    return n->op == CFX_CALL_FUNCTION && cfx_as_list(n->args)->len == 2 &&
+           cfx_equal_values(cfx_as_list(n->args)->items[1], cfx_int(i));
+}
+
 /* n rounded, once for all its readers: the node that gives the integers. */
 static cfx_node *rounded(cfx_node *n, cfx_value params, cfx_value *pair) {
     double scale = cfx__tensor_number(cfx_tensor_at(params, 0), 0);
@@ -178,6 +183,49 @@ static void round_as_it_comes(const cfx__quant_layer *l) {
     cfx_node_replace_input(l->node, x, dq);
 }
 
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+enum { BLOCK = 32 }; /* inputs that share a scale */
+
+/* A node that reads x and calls op so; made where there is none. */
+static cfx_node *call_once(cfx_node *at, cfx_node *x, const char *op, cfx_value args) {
+    cfx_each_user(x, u) if (cfx__call_op(u->user) == cfx_op_find(op) &&
+                            cfx_equal_values(u->user->args, args)) return u->user;
+    return cfx__call_new(at, x, op, args, cfx_none());
+}
+
+static cfx_node *item_once(cfx_node *at, cfx_node *pair, int i) {
+    cfx_each_user(pair, u) if (is_item(u->user, i)) return u->user;
+    cfx_node *item = NULL;
+    CFX_INSERT_BEFORE(at->graph, at)
+        item = cfx_graph_call_function(at->graph, "operator.getitem", cfx_tuple(pair, i),
+                                       cfx_none());
+    return item;
+}
+
+/* The input of a layer rounded to int8 block by block as it comes, and back; once for all layers
+ * that take it. Rows of other lengths stay as they are. */
+static void round_in_blocks(const cfx__quant_layer *l) {
+    const int64_t inputs = l->tensor->shape[1 - l->axis];
+    cfx_node *x = l->input, *at = place_after(x);
+    if (inputs % BLOCK || l->tensor->dtype != CFX_F32)
+        return;
+    cfx_value i8 = cfx_dtype_value(CFX_I8);
+    cfx_node *rows = call_once(at, x, "aten.unflatten.int",
+                               cfx_tuple(x, -1, cfx_list(inputs / BLOCK, BLOCK)));
+    cfx_node *pair = call_once(at, rows, "quantized_decomposed.choose_qparams_per_token.default",
+                               cfx_tuple(rows, i8));
+    cfx_node *scale = item_once(at, pair, 0), *zero = item_once(at, pair, 1);
+    cfx_node *q = call_once(at, rows, "quantized_decomposed.quantize_per_token.default",
+                            cfx_tuple(rows, scale, zero, -127, 127, i8));
+    cfx_node *back = call_once(at, q, "quantized_decomposed.dequantize_per_token.default",
+                               cfx_tuple(q, scale, zero, -127, 127, i8, cfx_f32));
+    cfx_node *whole = call_once(at, back, "aten.flatten.using_ints", cfx_tuple(back, -2, -1));
+    cfx_node_replace_input(l->node, x, whole);
+}
+
+/* ---- layers ---------------------------------------------------------------------------------- */
+
 bool cfx__quant_inputs(cfx_program *p, const cfx__quant_layers *layers, const cfx__quant_watch *w,
                        const cfx_quantize_options *o) {
     (void)p;
@@ -191,6 +239,8 @@ bool cfx__quant_inputs(cfx_program *p, const cfx__quant_layers *layers, const cf
                 round_input(w, add, other);
         } else if (!l->left && o->scheme == CFX_QUANTIZE_DYNAMIC) {
             round_as_it_comes(l);
+        } else if (!l->left && o->activations && l->linear) {
+            round_in_blocks(l);
         }
         cfx_scope_close(mark);
     }

@@ -5,6 +5,8 @@
 #include "quant.h"
 #include "test.h"
 
+#include <math.h>
+
 static cfx_tensor *gated_forward(cfx_module *self, cfx_tensor *x) {
     cfx_tensor *y = cfx_relu(cfx_call(self, "wide", x));
     return cfx_silu(cfx_add(cfx_call(self, "narrow", y), x));
@@ -54,6 +56,87 @@ TEST(plan_multiplies_weights_of_8_and_4_bits) {
         }
     }
     CHECK_OK();
+}
+
+/* Inputs rounded in blocks too: sums of a block are whole numbers, whichever kernel makes them. */
+TEST(plan_multiplies_narrow_weights_by_rounded_inputs) {
+    static const int64_t rows[] = {1, 2, 3, 5, 6, 7, 40};
+    for (int i = 0; i < COUNT(rows) && cfx_ok(); i++) {
+        cfx_program *p = gated_program(96, 160, rows[i]);
+        cfx_tensor *x = cfx_randn(cfx_list(rows[i], 96));
+        for (int kind = 0; kind < 6; kind++) {
+            const int bits = kind % 2 ? 4 : 8;
+            cfx_quantize_options o = {.scheme = CFX_QUANTIZE_WEIGHT, .bits = bits,
+                                      .per = (cfx_quantize_per)(kind / 2), .activations = 8};
+            cfx_quantized *q = cfx_quantize(p, cfx_none(), o);
+            if (!CHECK(cfx_ok()))
+                return;
+            const char *plan = cfx_program_plan(q->program, x);
+            CHECK(strstr(plan, bits == 4 ? "int4 weights by int8" : "int8 weights by int8"));
+            CHECK(!strstr(plan, "per_token") && !strstr(plan, "flatten"));
+            CHECK(strstr(plan, "rounded to int8 in blocks of 32"));
+            CHECK(apart(q->program, x) < 1e-3); /* a half may go either way */
+            const double db = cfx_quantize_compare(q, cfx_list(cfx_tuple(x)))->db;
+            CHECK(db > (bits == 4 ? kind / 2 == CFX_QUANTIZE_TENSOR ? 8 : 15 : 35));
+        }
+    }
+    CHECK_OK();
+}
+
+/* What is no number spoils the rows that have it, and no others. */
+TEST(plan_rounds_what_is_no_number_as_the_interpreter_does) {
+    cfx_program *p = gated_program(64, 96, 3);
+    cfx_quantize_options o = {.scheme = CFX_QUANTIZE_WEIGHT, .bits = 4, .activations = 8};
+    cfx_quantized *q = cfx_quantize(p, cfx_none(), o);
+    cfx_tensor *x = cfx_randn(cfx_list(3, 64));
+    ((float *)x->data)[7] = NAN;
+    ((float *)x->data)[64 + 40] = INFINITY;
+    const cfx_executor *was = cfx_set_executor(&cfx_planner);
+    cfx_tensor *got = cfx_as_tensor(cfx_program_run(q->program, x));
+    cfx_set_executor(&cfx_interpreter);
+    cfx_tensor *want = cfx_as_tensor(cfx_program_run(q->program, x));
+    cfx_set_executor(was);
+    if (!CHECK_OK())
+        return;
+    for (int64_t i = 0; i < got->numel; i++) {
+        const float a = ((const float *)got->data)[i], b = ((const float *)want->data)[i];
+        CHECK(isnan(a) == isnan(b) && isnan(a) == (i < 128));
+    }
+}
+
+static cfx_tensor *pair_forward(cfx_module *self, cfx_tensor *x) {
+    return cfx_add(cfx_call(self, "a", x), cfx_call(self, "b", x));
+}
+
+TEST(quantize_rounds_activations_once_for_all_that_take_them) {
+    cfx_manual_seed(8);
+    cfx_module *m = cfx_module_new("Pair", pair_forward, "x");
+    cfx_nn_add(m, "a", cfx_nn_linear(64, 40));
+    cfx_nn_add(m, "b", cfx_nn_linear(64, 40));
+    cfx_tensor *x = cfx_randn(cfx_list(2, 3, 64));
+    cfx_program *p = cfx_export(m, cfx_tuple(x), cfx_none(), cfx_none());
+    cfx_quantize_options o = {.scheme = CFX_QUANTIZE_WEIGHT, .activations = 8};
+    cfx_program *q = cfx_quantize(p, cfx_none(), o)->program;
+    int rounds = 0;
+    cfx_each_node(q->module->graph, n) rounds += !!strstr(n->name, "choose_qparams_per_token");
+    CHECK_INT(rounds, 1);
+    CHECK(apart(q, x) < 2e-6);
+    CHECK_OK();
+}
+
+TEST(quantize_says_which_activations_it_rounds) {
+    cfx_program *p = gated_program(48, 96, 3); /* the first layer's rows are one block and a half */
+    cfx_quantize_options o = {.scheme = CFX_QUANTIZE_WEIGHT, .activations = 8};
+    const char *plan = cfx_program_plan(cfx_quantize(p, cfx_none(), o)->program,
+                                        cfx_randn(cfx_list(3, 48)));
+    CHECK(strstr(plan, "int8 weights by int8") && strstr(plan, "int8 weights  "));
+    CHECK_OK();
+    o.scheme = CFX_QUANTIZE_DYNAMIC;
+    CHECK(cfx_failed(cfx_quantize(p, cfx_none(), o)));
+    CHECK_ERROR("activations of 8 bits in blocks are for weights quantized alone");
+    o = (cfx_quantize_options){.scheme = CFX_QUANTIZE_WEIGHT, .activations = 4};
+    CHECK(cfx_failed(cfx_quantize(p, cfx_none(), o)));
+    CHECK_ERROR("activations of 4 bits: only 8 are there");
 }
 
 /* Sizes that end inside a panel, a word and a group. */

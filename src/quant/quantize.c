@@ -74,6 +74,13 @@ static bool check_options(cfx_value batches, const cfx_quantize_options *o) {
                  o->bits);
     else if (o->group < 0 || o->group == 1)
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "a group of %d inputs has no use", o->group);
+    else if (o->activations != 0 && o->activations != 8)
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "activations of %d bits: only 8 are there",
+                 o->activations);
+    else if (o->activations && o->scheme != CFX_QUANTIZE_WEIGHT)
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "activations of 8 bits in blocks are for weights quantized alone: the other "
+                 "schemes round them in their own way");
     else if (o->smooth < 0 || o->smooth > 1)
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "smoothing by %g: it is between 0 and 1",
                  o->smooth);

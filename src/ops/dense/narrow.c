@@ -14,33 +14,25 @@
 typedef void narrow_fn(const narrow_panels *p, int64_t panel, const float *a, int64_t row,
                        float *c);
 
-/* Bytes of a panel's numbers: whole words of eight. */
-static int64_t panel_size(const narrow_panels *p) {
-    return p->bits == 4 ? (p->k + 7) / 8 * 4 * tile_width() : p->k * tile_width();
+/* Bytes of a panel's numbers, in whole words. */
+int64_t narrow_panel_size(const narrow_panels *p) {
+    const int64_t each = 32 / p->bits; /* numbers of a word */
+    return (p->k + each - 1) / each * (int64_t)sizeof(uint32_t) * tile_width();
 }
 
-static const char *panel_of(const narrow_panels *p, int64_t panel) {
-    return (const char *)p->numbers + panel * panel_size(p);
-}
-
-typedef int32_t four __attribute__((vector_size(16)));
-
-static inline four one_by_one(const char *p) {
-    const int8_t *b = (const int8_t *)p;
-    return (four){b[0], b[1], b[2], b[3]};
+const char *narrow_panel_at(const narrow_panels *p, int64_t panel) {
+    return (const char *)p->numbers + panel * narrow_panel_size(p);
 }
 
 /* Number i of each word as a vector of floats: shifted up to the sign and down again. */
-#define SHIFTED(name, v, i)                                                                        \
-    __builtin_convertvector((ints_##name)((v) << (28 - 4 * (i))) >> 28, vec_##name)
-#define NIBBLE_w16(v, i) SHIFTED(w16, v, i)
-#define NIBBLE_w32(v, i) SHIFTED(w32, v, i)
+#define SHIFTED(name, v, up, down)                                                                 \
+    __builtin_convertvector((ints_##name)((v) << (up)) >> (down), vec_##name)
+#define NIBBLE_w16(v, i) SHIFTED(w16, v, 28 - 4 * (i), 28)
+#define NIBBLE_w32(v, i) SHIFTED(w32, v, 28 - 4 * (i), 28)
 #define NIBBLE_w64(v, i) ((vec_w64)picked((__m512i)((v) >> 4 * (i))))
-
-/* The bytes at p as a vector of integers. */
-#define BYTES_w16(p) one_by_one(p)
-#define BYTES_w32(p) _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(p)))
-#define BYTES_w64(p) _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(p)))
+#define BYTE_w16(v, i) SHIFTED(w16, v, 24 - 8 * (i), 24)
+#define BYTE_w32(v, i) SHIFTED(w32, v, 24 - 8 * (i), 24)
+#define BYTE_w64(v, i) SHIFTED(w64, v, 24 - 8 * (i), 24)
 
 #if defined(__x86_64__)
 /* The lowest four bits pick one of sixteen numbers. */
@@ -65,19 +57,18 @@ void narrow_unpack(const narrow_panels *p, int64_t panel, int64_t at, int64_t le
         const int64_t g = at / p->group, rest = (g + 1) * p->group - at;
         const float *scales = p->scales + (panel * groups + g) * width;
         n = end - at < rest ? end - at : rest;
-        BY_WIDTH(vector_bytes(), unpack)(p, panel_of(p, panel), scales, at, n, to);
+        BY_WIDTH(vector_bytes(), unpack)(p, narrow_panel_at(p, panel), scales, at, n, to);
     }
 }
 
 void narrow_column(const narrow_panels *p, int64_t j, float *to) {
     const int64_t width = tile_width(), panel = j / width, groups = p->k / p->group;
-    const char *numbers = panel_of(p, panel);
+    const char *numbers = narrow_panel_at(p, panel);
     const float *scales = p->scales + panel * groups * width + j % width;
     for (int64_t i = 0; i < p->k; i++) {
-        const int64_t row = p->bits == 4 ? i / 8 : i, at = row * width + j % width;
-        const int number = p->bits == 4
-                               ? (int)(((const uint32_t *)numbers)[at] << (28 - i % 8 * 4)) >> 28
-                               : ((const int8_t *)numbers)[at];
+        const int each = 32 / p->bits;
+        const uint32_t word = ((const uint32_t *)numbers)[i / each * width + j % width];
+        const int number = (int)(word << (32 - p->bits * (i % each + 1))) >> (32 - p->bits);
         to[i] = (float)number * scales[i / p->group * width];
     }
 }
@@ -92,10 +83,12 @@ typedef struct {
     atomic_bool over; /* a number needs more than 4 bits */
 } packing;
 
-/* Eight numbers of result j in a word: as they are stored they are 8 more than they are. */
+/* The numbers of result j from i on in a word. Those of 4 bits that are stored two to a byte are 8
+ * more there than they are. */
 static uint32_t word_of(packing *p, int64_t j, int64_t i) {
     const cfx__narrow *w = p->w;
-    const int64_t count = w->k - i < 8 ? w->k - i : 8;
+    const int bits = p->to->bits;
+    const int64_t each = 32 / bits, count = w->k - i < each ? w->k - i : each;
     uint32_t word = 0;
     if (w->integers->dtype == CFX_U8) {
         memcpy(&word, w->integers->data + (j * w->k + i) / 2, (size_t)(count + 1) / 2);
@@ -104,31 +97,21 @@ static uint32_t word_of(packing *p, int64_t j, int64_t i) {
     const int8_t *from = (const int8_t *)w->integers->data + j * w->integers->stride[0];
     for (int64_t q = 0; q < count; q++) {
         const int number = from[(i + q) * w->integers->stride[1]];
-        if (number < -8 || number > 7)
+        if (bits == 4 && (number < -8 || number > 7))
             p->over = true;
-        word |= (uint32_t)(number & 15) << 4 * q;
+        word |= ((uint32_t)number & ((1u << bits) - 1)) << bits * q;
     }
     return word;
 }
 
 static void pack_numbers(packing *p, int64_t panel, int64_t first, int64_t cols) {
-    const cfx__narrow *w = p->w;
-    const int64_t width = tile_width();
-    char *to = p->numbers + panel * panel_size(p->to);
+    const int64_t width = tile_width(), each = 32 / p->to->bits;
+    char *to = p->numbers + panel * narrow_panel_size(p->to);
     if (cols < width)
-        memset(to, 0, (size_t)panel_size(p->to));
-    for (int64_t j = 0; j < cols; j++) {
-        if (p->to->bits == 4) {
-            for (int64_t i = 0; i < w->k; i += 8)
-                ((uint32_t *)to)[i / 8 * width + j] = word_of(p, first + j, i);
-            continue;
-        }
-        const int64_t step = w->integers->stride[1];
-        const int8_t *from =
-            (const int8_t *)w->integers->data + (first + j) * w->integers->stride[0];
-        for (int64_t i = 0; i < w->k; i++)
-            to[i * width + j] = from[i * step];
-    }
+        memset(to, 0, (size_t)narrow_panel_size(p->to));
+    for (int64_t j = 0; j < cols; j++)
+        for (int64_t i = 0; i < p->w->k; i += each)
+            ((uint32_t *)to)[i / each * width + j] = word_of(p, first + j, i);
 }
 
 static void pack_range(void *arg, int64_t begin, int64_t end) {
@@ -196,7 +179,7 @@ static cfx__packed *make_panels(void *user) {
 bool narrow_pack(const cfx__narrow *w, narrow_panels *to, cfx__packed **form) {
     const int64_t width = tile_width(), n = (w->n + width - 1) / width;
     *to = (narrow_panels){.bits = w->bits, .k = w->k, .n = w->n, .group = w->group};
-    const int64_t numbers = (n * panel_size(to) + 63) / 64 * 64;
+    const int64_t numbers = (n * narrow_panel_size(to) + 63) / 64 * 64;
     const int64_t scales = n * (w->k / w->group) * width;
     panel_form p = {w, to, numbers, key_of(w), (size_t)(numbers + scales * (int64_t)sizeof(float))};
     *form = cfx__packed_get(w->integers->storage, p.key, p.size, make_panels, &p);

@@ -1,5 +1,6 @@
 /* Products and tables of narrow weights made ready. */
 #include "narrow.h"
+#include "pieces.h"
 #include "../ops.h"
 
 #include <math.h>
@@ -68,11 +69,107 @@ static bool run(const cfx__ready *r, const void *x, void *out, void *scratch) {
     return cfx_ok();
 }
 
+/* ---- inputs in int8 -------------------------------------------------------------------------- */
+
+enum {
+    NEAR = 1 << 18,      /* bytes of A that stay in the second cache */
+    ROUNDED = 1 << 14,   /* numbers to round that are worth a thread */
+    GRAIN_DOTS = 1 << 19 /* multiplications worth a thread */
+};
+
+typedef struct {
+    product p;
+    product_pieces cut;
+    narrow_rounded x;
+} dot_job;
+
+/* Rows [first, first + rows) of a panel, narrow_dot_rows() at most. */
+static void dot_tile(const dot_job *j, int64_t panel, const int8_t *bytes, int64_t first,
+                     int rows) {
+    const product *p = &j->p;
+    const int64_t width = tile_width(), at = panel * width;
+    const int64_t cols = p->n - at < width ? p->n - at : width;
+    _Alignas(64) float room[NARROW_DOT_ROWS * TILE_WIDEST];
+    float *c = p->c + first * p->c_row + at;
+    narrow_dots(p->narrow, panel, bytes, &j->x, first, rows, room);
+    for (int r = 0; r < rows; r++)
+        finish(p, room + r * width, at, cols, c + r * p->c_row);
+    if (p->epilogue->n)
+        tile_finish(p->epilogue, c, p->c_row, rows, cols);
+}
+
+/* A tile of rows by some panels, unpacked in registers. */
+static void dot_panels(void *arg, int64_t begin, int64_t end) {
+    const dot_job *j = arg;
+    for (int64_t panel = begin; panel < end; panel++)
+        dot_tile(j, panel, NULL, 0, (int)j->p.m);
+}
+
+/* Many rows: each panel is unpacked once for as many as stay near. */
+static void dot_piece(const void *arg, int64_t piece, void *bytes) {
+    const dot_job *j = arg;
+    const product_piece b = product_piece_at(&j->p, &j->cut, piece);
+    const int64_t tall = narrow_dot_rows(), fit = NEAR / j->p.k / tall * tall;
+    const int64_t near = fit < tall ? tall : fit;
+    for (int64_t top = b.top; top < b.bottom; top += near) {
+        const int64_t rows = b.bottom - top < near ? b.bottom - top : near;
+        const int64_t tiles = (rows + tall - 1) / tall;
+        for (int64_t panel = b.from; panel < b.to; panel++) {
+            narrow_unpack_bytes(j->p.narrow, panel, bytes);
+            for (int64_t i = 0; i < tiles; i++) {
+                const int64_t first = rows * i / tiles, last = rows * (i + 1) / tiles;
+                dot_tile(j, panel, bytes, top + first, (int)(last - first));
+            }
+        }
+    }
+}
+
+static void dot_pieces(void *arg, int64_t begin, int64_t end) {
+    const dot_job *j = arg;
+    pieces_run(dot_piece, j, begin, end, (size_t)(j->p.k * tile_width()));
+}
+
+static void round_rows(void *arg, int64_t begin, int64_t end) {
+    const dot_job *j = arg;
+    narrow_round(j->p.a + begin * j->p.a_row, j->p.a_row, begin, end - begin, j->p.narrow->bits,
+                 &j->x);
+}
+
+/* Where the rounded rows of A lie in the room for them; its bytes. */
+static int64_t rounded_in(const product *p, char *room, narrow_rounded *x) {
+    const int64_t blocks = p->m * (p->k / NARROW_BLOCK);
+    *x = (narrow_rounded){.k = p->k, .scales = (float *)room,
+                          .starts = (int32_t *)room + blocks,
+                          .numbers = (int8_t *)((int32_t *)room + 2 * blocks)};
+    return 8 * blocks + p->m * p->k;
+}
+
+static bool run_dots(const cfx__ready *r, const void *x, void *out, void *scratch) {
+    enum { GRAIN = 1 << 15 }; /* weights worth a thread */
+    const kernel *k = (const kernel *)r;
+    const int64_t width = tile_width(), tall = narrow_dot_rows();
+    dot_job j = {.p = k->product};
+    j.p.a = x;
+    j.p.c = out;
+    rounded_in(&j.p, scratch, &j.x);
+    cfx__parallel(j.p.m, 1 + ROUNDED / j.p.k, round_rows, &j);
+    if (j.p.m <= tall) {
+        cfx__parallel((j.p.n + width - 1) / width, 1 + GRAIN / (j.p.k * width), dot_panels, &j);
+    } else {
+        j.cut = product_cut(&j.p, width, tall, 1, GRAIN_DOTS);
+        cfx__parallel(j.cut.pieces, 1, dot_pieces, &j);
+    }
+    return cfx_ok();
+}
+
 /* ---- making ---------------------------------------------------------------------------------- */
 
 static const char *name_of(const cfx__narrow *w, bool table) {
-    return table ? (w->bits == 4 ? "rows of int4 weights" : "rows of int8 weights")
-                 : (w->bits == 4 ? "product, int4 weights" : "product, int8 weights");
+    static const char *const names[][2] = {{"rows of int4 weights", "rows of int8 weights"},
+                                           {"product, int4 weights", "product, int8 weights"},
+                                           {"product, int4 weights by int8",
+                                            "product, int8 weights by int8"}};
+    return names[table ? 0 : w->block ? 2 : 1][w->bits == 8];
 }
 
 static kernel *made(const cfx__narrow *w, bool table) {
@@ -95,6 +192,7 @@ bool narrow_gemm_takes(const product_layer *l, const cfx__epilogue *e) {
            cfx__tensor_is_contiguous(x) && product_row(l->out) >= w->n &&
            (!bias || (bias->dtype == CFX_F32 && bias->ndim == 1 && bias->shape[0] == w->n &&
                       bias->data && cfx__tensor_is_contiguous(bias))) &&
+           (!w->block || (w->block == NARROW_BLOCK && w->group % NARROW_BLOCK == 0)) &&
            tile_epilogue_of(e, &epilogue) && narrow_takes(w);
 }
 
@@ -109,7 +207,8 @@ cfx__ready *narrow_gemm_ready(const product_layer *l, const cfx__epilogue *e) {
     k->product = (product){.m = x->numel / w->k, .n = w->n, .k = w->k, .a_row = w->k,
                            .line = x->numel / w->k, .narrow = &k->panels, .bias = k->bias,
                            .c_row = product_row(out), .epilogue = &k->epilogue};
-    k->pub.run = run;
+    k->pub.run = w->block ? run_dots : run;
+    k->pub.scratch = w->block ? rounded_in(&k->product, NULL, &(narrow_rounded){0}) : 0;
     return &k->pub;
 }
 
@@ -131,7 +230,7 @@ static bool pick(const cfx__ready *r, const void *x, void *out, void *scratch) {
 
 bool cfx__ready_takes_rows(const cfx__layer *l) {
     const cfx_tensor *rows = cfx__layer_x(l), *out = cfx__layer_out(l);
-    return l->epilogue.narrow && !l->epilogue.n &&
+    return l->epilogue.narrow && !l->epilogue.narrow->block && !l->epilogue.n &&
            (rows->dtype == CFX_I64 || rows->dtype == CFX_I32) && cfx__tensor_is_contiguous(rows) &&
            out->dtype == CFX_F32 && cfx__tensor_is_contiguous(out) &&
            narrow_takes(l->epilogue.narrow);
