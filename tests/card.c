@@ -15,6 +15,9 @@ card_state card;
 
 enum { WORDS = 40, REALS = 8, BAD = 1 };
 
+/* Whether this call is the one that is to go wrong. */
+static bool fails(void) { return card.fail_after && --card.fail_after == 0; }
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -23,12 +26,12 @@ typedef struct {
 } head;
 
 static int take_memory(cfx__cuda_address *at, size_t size) {
-    if (card.most && card.held + size > card.most)
+    if ((card.most && card.held + size > card.most) || fails())
         return CFX__CUDA_OUT_OF_MEMORY;
     head *h = aligned_alloc(256, sizeof *h + (size + 255) / 256 * 256);
     h->size = size;
     memset(h + 1, 0xff, size);
-    card.held += size;
+    __atomic_fetch_add(&card.held, size, __ATOMIC_RELAXED); /* any thread gives memory back */
     *at = (uintptr_t)(h + 1);
     return 0;
 }
@@ -39,7 +42,7 @@ static int take_shared(cfx__cuda_address *at, size_t size, unsigned flags) {
 
 static int give_memory(cfx__cuda_address at) {
     head *h = (head *)(uintptr_t)at - 1;
-    card.held -= h->size;
+    __atomic_fetch_sub(&card.held, h->size, __ATOMIC_RELAXED);
     free(h);
     return 0;
 }
@@ -48,7 +51,7 @@ static int give_memory(cfx__cuda_address at) {
 
 typedef const char *play_all_fn(void (*kernel)(void), const unsigned *grid, const unsigned *block,
                                 size_t shared, const uint64_t *word, const double *real,
-                                int together, int cluster);
+                                int cooperative, int cluster);
 
 typedef struct {
     play_all_fn *all;
@@ -60,7 +63,7 @@ typedef struct {
 typedef struct {
     const function *f;
     unsigned grid[3], block[3], shared;
-    int together;
+    int cooperative;
     uint64_t word[WORDS];
     double real[REALS];
 } launched;
@@ -75,7 +78,7 @@ static graph *capturing;
 static int play_one(const launched *l) {
     card.kernels++;
     const char *wrong = l->f->all(l->f->kernel, l->grid, l->block, l->shared, l->word, l->real,
-                                  l->together, l->f->cluster);
+                                  l->cooperative, l->f->cluster);
     if (wrong)
         test_fail(CFX_HERE, "a kernel on the card that is played: %s", wrong);
     return wrong ? 719 : card.fail_kernel;
@@ -89,8 +92,11 @@ static int launch_as(const launched *as, void **parameters) {
             memcpy(&l.real[reals++], parameters[i], 8);
         else
             memcpy(&l.word[words++], parameters[i], 8);
-    if (!l.grid[0] || !l.block[0] || l.block[0] > 1024)
+    if (!l.grid[0] || !l.block[0] || l.block[0] > 1024 || l.shared > (unsigned)card.shared ||
+        fails())
         return BAD;
+    if (l.cooperative && (uint64_t)l.grid[0] * l.grid[1] * l.grid[2] > (uint64_t)card.processors)
+        return 720;
     if (!capturing)
         return play_one(&l);
     capturing->of = realloc(capturing->of, (size_t)(capturing->n + 1) * sizeof l);
@@ -105,18 +111,18 @@ static int launch(void *code, unsigned gx, unsigned gy, unsigned gz, unsigned bx
     return launch_as(&l, parameters);
 }
 
-static int launch_together(void *code, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+static int launch_cooperative(void *code, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                            unsigned by, unsigned bz, unsigned shared, void *stream,
                            void **parameters) {
     (void)stream;
     const launched l = {
-        .f = code, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared, .together = 1};
+        .f = code, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared, .cooperative = 1};
     return launch_as(&l, parameters);
 }
 
 static int copy(cfx__cuda_address to, cfx__cuda_address from, size_t size, void *stream) {
     (void)stream;
-    if (capturing)
+    if (capturing || fails())
         return BAD;
     card.copies++;
     memmove((void *)(uintptr_t)to, (void *)(uintptr_t)from, size);
@@ -131,6 +137,8 @@ static int fill(cfx__cuda_address at, unsigned char with, size_t size, void *str
 
 static int capture_begin(void *stream, int mode) {
     (void)stream, (void)mode;
+    if (fails())
+        return BAD;
     capturing = calloc(1, sizeof *capturing);
     return 0;
 }
@@ -139,7 +147,7 @@ static int capture_end(void *stream, void **made) {
     (void)stream;
     *made = capturing;
     capturing = NULL;
-    return 0;
+    return fails() ? BAD : 0;
 }
 
 /* What the library lets go with a card that is lost stays in sight of who looks for leaks. */
@@ -152,6 +160,8 @@ static void *kept(void *p) {
 static int graph_make(void **ready, void *of, unsigned long long flags) {
     (void)flags;
     const graph *g = of;
+    if (fails())
+        return BAD;
     graph *own = kept(calloc(1, sizeof *own));
     own->n = g->n;
     own->of = malloc((size_t)g->n * sizeof *g->of);
@@ -169,7 +179,7 @@ static int graph_free(void *g) {
 static int graph_launch(void *ready, void *stream) {
     (void)stream;
     const graph *g = ready;
-    int answer = 0;
+    int answer = fails() ? BAD : 0;
     card.graphs++;
     for (int i = 0; i < g->n && !answer; i++)
         answer = play_one(&g->of[i]);
@@ -178,7 +188,7 @@ static int graph_launch(void *ready, void *stream) {
 
 static int stream_wait(void *stream) {
     (void)stream;
-    return capturing ? BAD : 0;
+    return capturing || fails() ? BAD : 0;
 }
 
 /* ---- code ------------------------------------------------------------------------------------ */
@@ -284,6 +294,8 @@ typedef struct {
 } module;
 
 static int module_load(void **made, const void *code) {
+    if (fails())
+        return BAD;
     module *m = kept(calloc(1, sizeof *m));
     char path[700];
     m->handle = dlopen(code, RTLD_NOW | RTLD_LOCAL);
@@ -328,6 +340,8 @@ static void read_parameters(function *f, const char *text, const char *name) {
 
 static int module_function(void **made, void *of, const char *name) {
     module *m = of;
+    if (fails())
+        return BAD;
     function *f = kept(calloc(1, sizeof *f));
     *(void **)&f->all = dlsym(m->handle, "play_all");
     *(void **)&f->kernel = dlsym(m->handle, name);
@@ -340,16 +354,16 @@ static int module_function(void **made, void *of, const char *name) {
 }
 
 static int function_set(void *f, int which, int to) {
-    (void)f, (void)which, (void)to;
-    return 0;
+    (void)f, (void)which;
+    return to > card.shared || fails() ? BAD : 0;
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-static int init(unsigned flags) { return flags ? BAD : 0; }
+static int init(unsigned flags) { return flags ? BAD : card.init; }
 
 static int driver_version(int *v) {
-    *v = 13000;
+    *v = card.version;
     return 0;
 }
 
@@ -370,7 +384,11 @@ static int name(char *to, int n, int handle) {
 
 static int attribute(int *v, int which, int handle) {
     (void)handle;
-    *v = which == 75 ? 9 : which == 76 ? 0 : which == 16 ? 4 : which == 97 ? 227 << 10 : 1;
+    *v = which == 75   ? 9
+         : which == 76 ? 0
+         : which == 16 ? card.processors
+         : which == 97 ? card.shared
+                       : 1;
     return 0;
 }
 
@@ -379,7 +397,7 @@ static int retain(void **context, int handle) {
     return handle ? BAD : 0;
 }
 
-static int set_current(void *context) { return context == &card ? 0 : BAD; }
+static int set_current(void *context) { return context == &card && !fails() ? 0 : BAD; }
 
 static int stream_create(void **made, unsigned flags) {
     *made = &card;
@@ -435,7 +453,7 @@ static const cfx__cuda_driver played = {.init = init,
                                         .module_function = module_function,
                                         .function_set = function_set,
                                         .launch = launch,
-                                        .launch_together = launch_together,
+                                        .launch_cooperative = launch_cooperative,
                                         .event_create = event_create,
                                         .event_destroy = nothing,
                                         .event_record = event_record,
@@ -460,7 +478,8 @@ bool card_begin(void) {
         return false;
     }
     setenv("CFX_CACHE", "", 1); /* nothing is kept */
-    card = (card_state){.count = 1};
+    card = (card_state){
+        .count = 1, .version = 13000, .processors = 132, .shared = 227 << 10};
     cfx__cuda_play(&played, &compiler);
     return true;
 }

@@ -12,6 +12,9 @@ typedef struct {
     long kernels, copies, graphs; /* launched; graphs that were replayed */
     size_t held, most;            /* bytes on the card; the most that it has, 0: no end */
     int fail_kernel;              /* what a launch answers; 0: it is done */
+    int fail_after;               /* the call of the driver that fails; 0: none */
+    int init, version;            /* what it answers when it is opened, and of which CUDA it is */
+    int processors, shared;       /* multiprocessors, bytes of shared memory of a block */
     int count;                    /* cards */
 } card_state;
 

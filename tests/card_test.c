@@ -2,6 +2,7 @@
  * CFX_PROGRAMS names folders of programs, those too. */
 #include <cfx.h>
 #include <cfx/cuda.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,6 +136,204 @@ TEST(a_machine_without_a_card_says_so) {
     cfx_error_clear();
     card_end();
     CHECK(cfx_cuda_count() >= 0); /* whatever is really there */
+}
+
+/* Every call of the driver fails once: that is an error in words, or nothing that is missed, and
+ * the next run is right. */
+TEST(whatever_a_driver_refuses_is_an_error_in_words) {
+    if (!card_begin())
+        return;
+    cfx_set_grad_mode(CFX_INFERENCE);
+    cfx_program *p = opened("seed_mlp");
+    cfx_tensor *x = input_of("seed_mlp", 0);
+    cfx_value v[] = {cfx_tensor_value(x)};
+    const cfx_args args = {1, v, NULL};
+    const cfx_executor *on = cfx_cuda_executor(0);
+    const cfx_value want = cfx_program_run_with(CFX_HERE, p, &cfx_interpreter, NULL, args);
+    int failed = 0, n = 0;
+    for (bool more = true; more && n < 1000;) {
+        cfx_program *fresh = opened("seed_mlp"); /* which has no plan yet */
+        card.fail_after = ++n;
+        for (int run = 0; run < 3 && card.fail_after; run++)
+            cfx_program_run_with(CFX_HERE, fresh, on, NULL, args);
+        more = !card.fail_after;
+        card.fail_after = 0;
+        if (!cfx_ok()) {
+            failed++;
+            CHECK(strstr(cfx_error_last()->message, "cuda:0") != NULL);
+            cfx_error_clear();
+        }
+        const cfx_value have = cfx_program_run_with(CFX_HERE, fresh, on, NULL, args);
+        CHECK_OK();
+        CHECK(apart(want, have) < 1e-5);
+    }
+    CHECK(failed > 8 && n < 1000);
+    card_end();
+}
+
+typedef struct {
+    pthread_t thread;
+    cfx_program *program;
+    double shift, worst;
+    bool fine;
+} sharer;
+
+static void *share(void *arg) {
+    sharer *s = arg;
+    cfx_set_grad_mode(CFX_INFERENCE);
+    CFX_SCOPE {
+        cfx_value v[] = {cfx_tensor_value(input_of("seed_mlp", s->shift))};
+        const cfx_args args = {1, v, NULL};
+        const cfx_value want =
+            cfx_program_run_with(CFX_HERE, s->program, &cfx_interpreter, NULL, args);
+        for (int i = 0; i < 8; i++) {
+            const cfx_value have =
+                cfx_program_run_with(CFX_HERE, s->program, cfx_cuda_executor(0), NULL, args);
+            const double far = cfx_ok() ? apart(want, have) : 1;
+            s->worst = far > s->worst ? far : s->worst;
+        }
+        s->fine = cfx_ok();
+    }
+    cfx_finish(stderr);
+    return NULL;
+}
+
+TEST(threads_share_a_card_and_a_program) {
+    if (!card_begin())
+        return;
+    sharer all[3];
+    cfx_program *p = opened("seed_mlp");
+    for (int i = 0; i < COUNT(all); i++) {
+        all[i] = (sharer){.program = p, .shift = i};
+        pthread_create(&all[i].thread, NULL, share, &all[i]);
+    }
+    for (int i = 0; i < COUNT(all); i++) {
+        pthread_join(all[i].thread, NULL);
+        CHECK(all[i].fine && all[i].worst < 1e-5);
+    }
+    card_end();
+}
+
+TEST(drivers_that_are_old_or_do_not_start_are_told) {
+    if (!card_begin())
+        return;
+    card.version = 11080;
+    CHECK(cfx_cuda_executor(0) == NULL);
+    CHECK_ERROR("the driver is of CUDA 11.8; cfx needs that of 12.0 or newer");
+    cfx_error_clear();
+    card.version = 13000, card.init = 999;
+    CHECK(cfx_cuda_executor(0) == NULL);
+    CHECK_ERROR("CUDA cannot be used here");
+    cfx_error_clear();
+    card.init = 0;
+    CHECK(cfx_cuda_executor(0) != NULL);
+    CHECK_OK();
+    card_end();
+}
+
+/* What a kernel written by hand needs and a small card has not is done another way. */
+TEST(cards_with_less_of_everything_give_the_same) {
+    if (!card_begin())
+        return;
+    cfx_set_grad_mode(CFX_INFERENCE);
+    card.processors = 2, card.shared = 48 << 10;
+    verdicts v = {0};
+    folder_check(cfx_cuda_executor(0), "examples/data", &v);
+    CHECK_INT(v.others, 0);
+    CHECK(v.agree > 0);
+    card_end();
+}
+
+TEST(products_on_a_card_multiply_what_was_asked_for) {
+    if (!card_begin())
+        return;
+    cfx_set_grad_mode(CFX_INFERENCE);
+    cfx_module *gm = cfx_module_parse("class GraphModule(torch.nn.Module):\n"
+                                      "    def forward(self, x, y):\n"
+                                      "        p = torch.ops.aten.linear.default(x, y)\n"
+                                      "        return p\n",
+                                      "test");
+    static const struct {
+        cfx_precision precision;
+        double least, most; /* how far results are from those of float32 */
+    } of[] = {{CFX_PRECISION_F32, 0, 1e-4},
+              {CFX_PRECISION_TF32, 1e-5, 0.02},
+              {CFX_PRECISION_F16, 1e-5, 0.02},
+              {CFX_PRECISION_BF16, 1e-3, 0.2}};
+    cfx_tensor *x = cfx_randn(24, 64), *y = cfx_randn(40, 64);
+    cfx_value in[] = {cfx_tensor_value(x), cfx_tensor_value(y)};
+    const cfx_value want = cfx_tensor_value(cfx_linear(x, y));
+    const cfx_value bf16 = cfx_dtype_value(CFX_BF16), f32 = cfx_dtype_value(CFX_F32);
+    const cfx_value rounded =
+        cfx_tensor_value(cfx_linear(cfx_to(cfx_to(x, bf16), f32), cfx_to(cfx_to(y, bf16), f32)));
+    for (int i = 0; i < COUNT(of); i++) {
+        cfx_set_precision(of[i].precision);
+        cfx_execution e = {.at = CFX_HERE, .module = gm, .inputs = {2, in, NULL}};
+        const cfx_value have = cfx_executor_run(cfx_cuda_executor(0), &e);
+        CHECK_OK();
+        CHECK(apart(want, have) >= of[i].least && apart(want, have) < of[i].most);
+        if (of[i].precision == CFX_PRECISION_BF16)
+            CHECK(apart(rounded, have) < 1e-4);
+    }
+    cfx_set_precision(CFX_PRECISION_F32);
+    card_end();
+}
+
+/* By the card's own kernels, with indices that meet and that count from the end. */
+TEST(elements_are_read_and_written_by_index_on_a_card) {
+    if (!card_begin())
+        return;
+    cfx_set_grad_mode(CFX_INFERENCE);
+    static const char *const calls[] = {
+        "gather.default(x, 1, i)",
+        "index_select.default(x, 0, k)",
+        "scatter.src(x, 1, i, y)",
+        "scatter_add.default(x, 1, i, y)",
+        "index_copy.default(x, 1, k, y)",
+        "index_add.default(x, 0, l, y)",
+        "index_put.default(x, [None, k], y)",
+        "index_put.default(x, [l, k], z, True)",
+        "index.Tensor(x, [None, i])",
+        "index.Tensor(x, [l, k])",
+        "embedding.default(x, i)",
+        "upsample_nearest2d.default(w, [6, 5])",
+        "upsample_bilinear2d.default(w, [6, 5], False)",
+    };
+    cfx_value in[] = {cfx_tensor_value(cfx_randn(5, 5)),
+                      cfx_tensor_value(cfx_randn(5, 3)),
+                      cfx_tensor_value(cfx_randn(3)),
+                      cfx_tensor_value(cfx_randn(1, 2, 3, 4)),
+                      cfx_tensor_value(cfx_tensor_from_value(cfx_list(
+                          cfx_list(0, 3, 0), cfx_list(1, 1, 4), cfx_list(2, 0, 2),
+                          cfx_list(4, 4, 4), cfx_list(3, 2, 1)))),
+                      cfx_tensor_value(cfx_tensor_from_value(cfx_list(4, 0, 2))),
+                      cfx_tensor_value(cfx_tensor_from_value(cfx_list(1, 1, 3)))};
+    for (int c = 0; c < COUNT(calls); c++) CFX_SCOPE {
+        const bool rows = !strncmp(calls[c], "index_add", 9);
+        cfx_value own[COUNT(in)];
+        memcpy(own, in, sizeof in);
+        if (rows)
+            own[1] = cfx_tensor_value(cfx_transpose(cfx_as_tensor(in[1]), 0, 1));
+        cfx_module *gm = cfx_module_parse(
+            cfx__text_format("class GraphModule(torch.nn.Module):\n"
+                             "    def forward(self, x, y, z, w, i, k, l):\n"
+                             "        a = torch.ops.aten.%s\n"
+                             "        return a\n",
+                             calls[c]),
+            "test");
+        cfx_execution e = {.at = CFX_HERE, .module = gm, .graph = gm->graph,
+                           .inputs = {COUNT(own), own, NULL}};
+        const cfx_value want = cfx_executor_run(&cfx_interpreter, &e);
+        const cfx_value have = cfx_executor_run(cfx_cuda_executor(0), &e);
+        if (!CHECK_OK() || !CHECK(apart(want, have) < 1e-5))
+            test_fail(CFX_HERE, "%s", calls[c]);
+        cfx__cuda_plan *p = cfx_cuda_executor(0)->prepare(&e);
+        for (size_t s = 0; p && s < p->steps.len; s++)
+            if (p->steps.data[s].kind == CFX__CUDA_HOST)
+                test_fail(CFX_HERE, "%s runs on the host", calls[c]);
+        cfx_drop(p);
+    }
+    card_end();
 }
 
 TEST(an_index_out_of_range_is_found_on_a_card) {

@@ -478,12 +478,12 @@ static inline void play_run(play_team *team, int teams) {
     }
 }
 
-/* Runs a kernel, all its blocks together, or one cluster after the other; NULL, or what is wrong
- * with it. word: its parameters that are pointers and integers, 48 of them; real: those that are
- * doubles, 8. */
+/* Runs a kernel, all its blocks at once (cooperative), or one cluster after the other; NULL, or
+ * what is wrong with it. word: its parameters that are pointers and integers, 48 of them; real:
+ * those that are doubles, 8. */
 extern "C" const char *play_all(void (*kernel)(), const unsigned *grid, const unsigned *block,
                                 size_t shared, const uint64_t *word, const double *real,
-                                int together, int cluster) {
+                                int cooperative, int cluster) {
     memset(&play, 0, sizeof play);
     play.grid = play_index{grid[0], grid[1], grid[2]};
     play.block = play_index{block[0], block[1], block[2]};
@@ -491,7 +491,7 @@ extern "C" const char *play_all(void (*kernel)(), const unsigned *grid, const un
     play.threads = (int)(block[0] * block[1] * block[2]);
     play.blocks = (int)(grid[0] * grid[1] * grid[2]);
     play.cluster = cluster > 1 ? cluster : 1;
-    const int teams = together ? play.blocks : play.cluster, warps = (play.threads + 31) / 32;
+    const int teams = cooperative ? play.blocks : play.cluster, warps = (play.threads + 31) / 32;
     play_team *team = (play_team *)calloc((size_t)teams, sizeof *team);
     play.teams = team;
     for (int i = 0; i < teams; i++) {

@@ -16,7 +16,7 @@
 
 typedef const char *player_all(void (*kernel)(void), const unsigned *grid, const unsigned *block,
                                size_t shared, const uint64_t *word, const double *real,
-                               int together, int cluster);
+                               int cooperative, int cluster);
 
 void *player_memory(size_t bytes) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -286,7 +286,7 @@ static bool run_one(const cfx__cuda_launch *l, void *const *operand, void *scrat
     *(void **)&kernel = dlsym(lib, l->function);
     const char *wrong = !all || !kernel
                             ? "the library does not have it"
-                            : all(kernel, l->grid, l->block, l->shared, word, real, l->together,
+                            : all(kernel, l->grid, l->block, l->shared, word, real, l->cooperative,
                                   (int)l->cluster);
     if (wrong)
         test_fail(at, "%s: %s", l->function, wrong);

@@ -178,16 +178,18 @@ CFX_API bool cfx_set_copy_files(bool on);
 
 /* ---- precision ------------------------------------------------------------------------------- */
 
-/* What plans keep the weights of float32 products and convolutions in. Sums are float32 always, and
- * so is everything but products: norms, softmax, activations, what is added. Halves are half the
- * memory to read, which is what time goes to where few rows are multiplied at a time. Where the
- * machine multiplies bf16 itself (AVX512-BF16, AMX), what products multiply weights with is rounded
- * too, which makes them about twice as fast, or more; elsewhere, and in f16, weights become float32
- * again on their way. */
+/* What float32 products and convolutions multiply. Sums are float32 always, and so is everything
+ * but products: norms, softmax, activations, what is added. On the CPU, plans keep weights as bf16
+ * or f16: half the memory to read, which is what time goes to where few rows are multiplied at a
+ * time. Where the machine multiplies bf16 itself (AVX512-BF16, AMX), what products multiply weights
+ * with is rounded too, which makes them about twice as fast, or more; elsewhere and in f16 weights
+ * become float32 again on their way. On a card, all that products multiply is rounded. tf32 is a
+ * card's: the CPU computes it in float32. */
 typedef enum cfx_precision {
     CFX_PRECISION_F32,
     CFX_PRECISION_BF16, /* 8 bits of mantissa, all the range */
-    CFX_PRECISION_F16   /* 11 bits, numbers up to 65504 */
+    CFX_PRECISION_F16,  /* 11 bits, numbers up to 65504 */
+    CFX_PRECISION_TF32  /* 11 bits, all the range; on a card */
 } cfx_precision;
 /* For plans that this thread makes and runs from now on, and attention. Returns what was before. */
 CFX_API cfx_precision cfx_set_precision(cfx_precision p);

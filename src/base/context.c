@@ -64,7 +64,7 @@ int cfx_finish(FILE *out) {
 cfx_precision cfx_set_precision(cfx_precision p) {
     cfx__context *c = cfx__ctx();
     cfx_precision before = c->precision;
-    c->precision = p == CFX_PRECISION_BF16 || p == CFX_PRECISION_F16 ? p : CFX_PRECISION_F32;
+    c->precision = p >= CFX_PRECISION_F32 && p <= CFX_PRECISION_TF32 ? p : CFX_PRECISION_F32;
     return before;
 }
 

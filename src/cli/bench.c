@@ -23,7 +23,7 @@ static const char help[] =
     "  --inputs F       tensors to run on, as for cfx run\n"
     "  --image HOW      how pictures become tensors, as for cfx run\n"
     "  --threads N      threads for one operator; all cores otherwise\n"
-    "  --precision P    what products are computed of: f32, bf16 or f16; sums are f32 always\n"
+    "  --precision P    what products multiply: f32, tf32, bf16 or f16; sums are f32 always\n"
     "  --device D       where it runs: cpu, cuda or cuda:N\n"
     "  --runs N         how often; 20 otherwise\n"
     "  --each           prints every run, the first included, in order\n"

@@ -51,7 +51,7 @@ static const char help[] =
     "  --memory F.svg   draws the bytes alive over the program, and what is alive at the peak\n"
     "  --reference      runs node by node through the interpreter, not as a plan\n"
     "  --threads N      threads for one operator; all cores otherwise\n"
-    "  --precision P    what products are computed of: f32, bf16 or f16; sums are f32 always\n"
+    "  --precision P    what products multiply: f32, tf32, bf16 or f16; sums are f32 always\n"
     "  --device D       where it runs: cpu, cuda or cuda:N; what a card has no kernel for runs on\n"
     "                   the host between copies\n"
     "  --stages N       runs the program as a pipeline of N stages, one on each of the ranks that\n"
@@ -197,7 +197,7 @@ static int finish(job *j) {
                      j->o.expect);
         if (!cfx_ok())
             return cli_trouble();
-        static const cfx_dtype kept[] = {CFX_F32, CFX_BF16, CFX_F16}; /* by precision */
+        static const cfx_dtype kept[] = {CFX_F32, CFX_BF16, CFX_F16, CFX_F16}; /* by precision */
         same = cli_expect(cfx_as_list(flat), cfx_as_list(names), expected,
                           cli_tolerance(kept[cfx_get_precision()]));
     }

@@ -77,17 +77,17 @@ bool cli_number(cli_words *w, const char *name, int *number) {
 }
 
 bool cli_precision(cli_words *w) {
-    static const char *const names[] = {"f32", "bf16", "f16"};
+    static const char *const names[] = {"f32", "bf16", "f16", "tf32"}; /* by precision */
     const char *name = NULL;
     if (!cli_value(w, "--precision", &name))
         return false;
-    for (int i = 0; name && i < 3; i++)
+    for (int i = 0; name && i < COUNT(names); i++)
         if (!strcmp(name, names[i])) {
             cfx_set_precision((cfx_precision)i);
             return true;
         }
     if (name)
-        cli_usage(w->command, "--precision is f32, bf16 or f16, not '%s'", name);
+        cli_usage(w->command, "--precision is f32, tf32, bf16 or f16, not '%s'", name);
     w->wrong = true;
     return true;
 }

@@ -73,21 +73,11 @@ bool cfx__cuda_put_call(cfx__c_unit *u, int slot) {
 
 /* ---- matmul ---------------------------------------------------------------------------------- */
 
-/* The dims before the last two as one, where they lie so. */
 static const cfx__c_ref *three(cfx__c *c, const cfx__c_ref *r) {
     const int nd = r->ndim;
     int64_t shape[] = {1, r->shape[nd - 2], r->shape[nd - 1]};
     int64_t stride[] = {0, r->stride[nd - 2], r->stride[nd - 1]};
-    for (int i = nd - 3; i >= 0; i--) {
-        if (r->shape[i] == 1)
-            continue;
-        if (shape[0] == 1)
-            stride[0] = r->stride[i];
-        else if (r->stride[i] != stride[0] * shape[0])
-            return NULL;
-        shape[0] *= r->shape[i];
-    }
-    return cfx__c_ref_like(c, r, 3, shape, stride);
+    return cfx__cuda_flatten(r, 2, shape, stride) ? cfx__c_ref_like(c, r, 3, shape, stride) : NULL;
 }
 
 /* A matrix for all, or the same number of them on both sides. */
@@ -115,4 +105,36 @@ const cfx_op *cfx__cuda_work_of(cfx__cuda_making *m, int slot, cfx__c_work *k) {
     if (kernel->kind == CFX__PLAN_CALL && kernel->op == &cfx_op_matmul)
         return matmul(u, kernel, k);
     return cfx__c_work_of(u, slot, k);
+}
+
+/* ---- what libraries do ----------------------------------------------------------------------- */
+
+bool cfx__cuda_flatten(const cfx__c_ref *r, int keep, int64_t *size, int64_t *stride) {
+    *size = 1, *stride = 0;
+    for (int i = r->ndim - 1 - keep; i >= 0; i--) {
+        if (r->shape[i] == 1)
+            continue;
+        if (*size == 1)
+            *stride = r->stride[i];
+        else if (r->stride[i] != *stride * *size)
+            return false;
+        *size *= r->shape[i];
+    }
+    return true;
+}
+
+static bool lies_alike(const cfx__c_ref *a, const cfx__c_ref *b) {
+    bool alike = a->ndim == b->ndim && a->dtype == b->dtype;
+    for (int i = 0; alike && i < a->ndim; i++)
+        alike = a->shape[i] == b->shape[i] && (a->shape[i] == 1 || a->stride[i] == b->stride[i]);
+    return alike;
+}
+
+int cfx__cuda_library_posts(const cfx__c_work *k, const cfx__c_ref **add, bool *relu) {
+    const cfx__epilogue *e = k->epilogue;
+    int n = 0;
+    *add = e && e->n && !e->post[0].op && lies_alike(k->add, k->out) ? k->add : NULL;
+    n += *add != NULL;
+    *relu = e && n < e->n && e->post[n].op == &cfx_op_relu;
+    return n + *relu;
 }

@@ -12,9 +12,9 @@ enum { /* as the library numbers them */
        DATA_BF16 = 9,
        FORMAT_FIRST = 0,
        FORMAT_LAST = 1,
+       MATH_TENSOR = 1,  /* tf32 of float32 */
+       MATH_CONVERT = 2, /* f16 of it */
        MATH_FMA = 3,
-       MATH_TENSOR = 1,
-       MATH_CONVERT = 2,
        CORRELATION = 1,
        ACT_RELU = 1,
        ACT_NONE = 5,
@@ -152,10 +152,10 @@ static bool set_window(convolution *c, const cfx__c_window *win, cfx_dtype type)
         step[lead + i] = (int)cfx__c_item(win->stride, i, 1);
         far[lead + i] = (int)cfx__c_item(win->dilation, i, 1);
     }
-    const cfx_precision p = cfx_get_precision();
-    const int math = type != CFX_F32          ? MATH_TENSOR
-                     : p == CFX_PRECISION_F32 ? MATH_FMA
-                                              : MATH_CONVERT;
+    const cfx_precision p = type == CFX_F32 ? cfx_get_precision() : CFX_PRECISION_TF32;
+    const int math = p == CFX_PRECISION_TF32  ? MATH_TENSOR
+                     : p == CFX_PRECISION_F16 ? MATH_CONVERT
+                                              : MATH_FMA;
     return !c->dnn->conv_create(&c->conv) &&
            !c->dnn->conv_set(c->conv, nd + lead, pad, step, far, CORRELATION,
                              type == CFX_F64 ? DATA_64 : DATA_32) &&
@@ -184,18 +184,12 @@ static bool choose(convolution *c) {
 
 /* ---- what steps say -------------------------------------------------------------------------- */
 
-static bool lies_alike(const cfx__c_ref *a, const cfx__c_ref *b) {
-    bool alike = a->ndim == b->ndim && a->dtype == b->dtype;
-    for (int i = 0; alike && i < a->ndim; i++)
-        alike = a->shape[i] == b->shape[i] && (a->shape[i] == 1 || a->stride[i] == b->stride[i]);
-    return alike;
-}
-
 static bool takes(const cfx__c_work *k, const cfx__c_window *w) {
     const cfx__c_ref *x = k->x, *out = k->out;
     if (w->nd < 1 || w->nd > 3 || x->ndim != w->nd + 2 || w->transposed || !k->packs ||
         type_of(x->dtype) < 0 || x->dtype != out->dtype || k->packs->dtype != x->dtype ||
-        !cfx__c_count(out) || !cfx__c_count(x))
+        !cfx__c_count(out) || !cfx__c_count(x) ||
+        (x->dtype == CFX_F32 && cfx_get_precision() == CFX_PRECISION_BF16)) /* it rounds to f16 */
         return false;
     for (int i = 0; i < w->nd && w->lows; i++) /* the same before and behind */
         if (cfx__c_item(w->dilation, i, 1) * (k->w->shape[2 + i] - 1) % 2)
@@ -227,17 +221,11 @@ bool cfx__cuda_try_convolution(cfx__cuda_making *m, int slot) {
     c->device = device;
     c->x_ref = *k.x, c->out_ref = *k.out;
     c->biased = k.bias != NULL;
-    int done = 0;
-    const cfx__epilogue *e = k.epilogue;
-    if (c->biased && e && e->n && !e->post[0].op && lies_alike(k.add, k.out)) {
-        c->adds = true;
-        c->add_ref = *k.add;
-        done = 1;
-    }
-    if (c->biased && e && done < e->n && e->post[done].op == &cfx_op_relu) {
-        c->relu = true;
-        done++;
-    }
+    const cfx__c_ref *add = NULL;
+    const int done = c->biased ? cfx__cuda_library_posts(&k, &add, &c->relu) : 0;
+    c->adds = add != NULL;
+    if (add)
+        c->add_ref = *add;
     c->x = tensor_of(dnn, k.x, win.nd);
     c->out = tensor_of(dnn, k.out, win.nd);
     bool fine =
@@ -258,8 +246,7 @@ bool cfx__cuda_try_convolution(cfx__cuda_making *m, int slot) {
         return false;
     }
     c->w_ref = *w;
-    cfx__cuda_step *s = cfx__cuda_step_add(m, CFX__CUDA_JOB, slot);
-    s->job = &c->job;
-    m->scratch = (int64_t)c->scratch > m->scratch ? (int64_t)c->scratch : m->scratch;
+    c->job.scratch = (int64_t)c->scratch;
+    cfx__cuda_add_job(m, slot, &c->job);
     return cfx__cuda_posts(m, slot, &k, done);
 }

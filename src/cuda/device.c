@@ -28,10 +28,15 @@ static const char *words_of(const cfx__cuda_driver *driver, int answer) {
     return text;
 }
 
-/* Answers after which nothing of the context can be used any more. */
+/* Answers after which nothing of the context can be used any more, as the driver's header tells
+ * them: an error of the memory or of a link, an address that is none or not aligned, a trap, a
+ * kernel that took too long. A launch that asks for too much is none of them. */
 static bool is_fatal(int answer) {
-    return answer == 46 || (answer >= 214 && answer <= 216) || answer == 220 ||
-           (answer >= 700 && answer <= 720);
+    static const int fatal[] = {214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719};
+    for (int i = 0; i < COUNT(fatal); i++)
+        if (fatal[i] == answer)
+            return true;
+    return false;
 }
 
 bool cfx__cuda_done(cfx__cuda_device *d, int answer, const char *what) {
@@ -140,14 +145,12 @@ cfx__cuda_device *cfx__cuda_device_open(int n) {
 }
 
 bool cfx__cuda_enter(cfx__cuda_device *d) {
-    if (d->lost) {
+    pthread_mutex_lock(&working[d->number]);
+    if (d->lost)
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                  "cuda:%d (%s) was lost to an error before; a new process can use it", d->number,
                  d->name);
-        return false;
-    }
-    pthread_mutex_lock(&working[d->number]);
-    if (cfx__cuda_done(d, d->driver->set_current(d->context), "going to the card"))
+    else if (cfx__cuda_done(d, d->driver->set_current(d->context), "going to the card"))
         return true;
     pthread_mutex_unlock(&working[d->number]);
     return false;

@@ -48,7 +48,7 @@ enum { /* what the driver answers; 0: it is done */
     X(launch, "cuLaunchKernel",                                                                    \
       (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,       \
        void **, void **))                                                                          \
-    X(launch_together, "cuLaunchCooperativeKernel",                                                \
+    X(launch_cooperative, "cuLaunchCooperativeKernel",                                             \
       (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,       \
        void **))                                                                                   \
     X(event_create, "cuEventCreate", (void **, unsigned))                                          \

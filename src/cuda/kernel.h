@@ -8,15 +8,25 @@
  * others gives the same results. */
 enum { CFX__CUDA_SMS = 132, CFX__CUDA_SHARED = 160 << 10 };
 
+/* Whether steps through an image can be counted in 32 bits. */
+static inline bool cfx__cuda_window_fits(const cfx__cuda_window *w) {
+    bool fits = true;
+    for (int i = 0; i < 2; i++)
+        fits &= w->stride[i] < 1 << 24 && w->padding[i] < 1 << 24 && w->dilation[i] < 1 << 16;
+    return fits;
+}
+
 /* a / by, rounded up. */
 static inline int64_t cfx__cuda_up(int64_t a, int64_t by) { return (a + by - 1) / by; }
 
-/* The lines that say what elements are; NULL: not such a dtype. */
+/* The lines that say what elements are, and what they are multiplied as; NULL: not such a dtype. */
 static inline const char *cfx__cuda_element(cfx_dtype dtype, cfx__cuda_precision precision) {
     return dtype == CFX_BF16             ? "#define T unsigned short\n#define BF16 1\n"
            : dtype == CFX_F16            ? "#define T unsigned short\n#define HALF 1\n"
            : dtype != CFX_F32            ? NULL
            : precision == CFX__CUDA_TF32 ? "#define TF32 1\n"
+           : precision == CFX__CUDA_BF16 ? "#define AS_BF16 1\n"
+           : precision == CFX__CUDA_F16  ? "#define AS_F16 1\n"
                                          : "";
 }
 

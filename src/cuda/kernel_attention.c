@@ -87,9 +87,9 @@ bool cfx__cuda_attention(const cfx__cuda_attention_call *c, cfx__cuda_work *work
     const shares s = share(rows, c->q.shape[0] * groups, keys, d, wide);
     const int64_t tiles = cfx__cuda_up(rows, 16 * s.wq) * c->q.shape[0] * groups;
     const int64_t splits = tiles > CFX__CUDA_COUNTED ? 1 : s.splits;
-    cfx__cuda_launch *l = s.shared > CFX__CUDA_SHARED
-                              ? NULL
-                              : cfx__cuda_more(work, cfx__cuda_text("attention"), "attention");
+    cfx__cuda_launch *l = NULL;
+    if (s.shared <= CFX__CUDA_SHARED)
+        l = cfx__cuda_launch_add(work, cfx__cuda_text("attention"), "attention");
     if (!l)
         return false;
     l->defines = cfx__text_format(

@@ -7,7 +7,8 @@ bool cfx__cuda_depthwise(const cfx__cuda_array *x, const cfx__cuda_array *w,
     const char *type = cfx__cuda_element(x->dtype, CFX__CUDA_EXACT);
     if (!type || x->ndim != 4 || w->ndim != 4 || out->ndim != 4 || w->dtype != x->dtype ||
         out->dtype != x->dtype || window->groups != x->shape[1] || w->shape[1] != 1 ||
-        x->shape[1] == 0 || w->shape[0] % x->shape[1] || (after && after->add.operand >= 0))
+        x->shape[1] == 0 || w->shape[0] % x->shape[1] ||
+        !cfx__cuda_window_fits(window) || (after && after->add.operand >= 0))
         return false;
     const int64_t size = (int64_t)cfx_dtype_size(x->dtype), channels = w->shape[0];
     const int64_t taps = w->shape[2] * w->shape[3], pixels = out->shape[2] * out->shape[3];
@@ -20,7 +21,7 @@ bool cfx__cuda_depthwise(const cfx__cuda_array *x, const cfx__cuda_array *w,
         cfx__cuda_up(channels, side * lane) > 65535 || pixels > INT32_MAX ||
         x->shape[2] > 1 << 24 || x->shape[3] > 1 << 24)
         return false;
-    cfx__cuda_launch *l = cfx__cuda_more(work, cfx__cuda_text("depthwise"), "depthwise");
+    cfx__cuda_launch *l = cfx__cuda_launch_add(work, cfx__cuda_text("depthwise"), "depthwise");
     if (!l)
         return false;
     const int64_t together = 10 / w->shape[3]; /* rows whose loads are under way at a time */

@@ -1,6 +1,5 @@
-/* Windows of images, and images at other sizes. */
+/* Windows of images. */
 #include "kernel.h"
-#include "kernels_more.h"
 
 static bool images(const cfx__cuda_array *x, const cfx__cuda_array *out) {
     return x->ndim == 4 && out->ndim == 4 && x->dtype == out->dtype &&
@@ -36,7 +35,7 @@ static bool add_mean(const cfx__cuda_pool_call *c, const char *type, cfx__cuda_w
     if (shares < 1 || tiles * batch > CFX__CUDA_COUNTED)
         shares = 1;
     cfx__cuda_launch *l =
-        batch > 65535 ? NULL : cfx__cuda_more(work, cfx__cuda_text("mean"), "mean");
+        batch > 65535 ? NULL : cfx__cuda_launch_add(work, cfx__cuda_text("mean"), "mean");
     if (!l)
         return false;
     l->defines = cfx__text_format("%s#define LAST %d\n", type, beside);
@@ -74,7 +73,7 @@ bool cfx__cuda_pool(const cfx__cuda_pool_call *c, cfx__cuda_work *work) {
     if (c->adaptive && !c->max && c->out.shape[2] == 1 && c->out.shape[3] == 1 &&
         add_mean(c, type, work))
         return true;
-    cfx__cuda_launch *l = cfx__cuda_more(work, cfx__cuda_text("pool"), "pool");
+    cfx__cuda_launch *l = cfx__cuda_launch_add(work, cfx__cuda_text("pool"), "pool");
     if (!l)
         return false;
     l->defines = cfx__text_format("%s#define MOST %d\n#define ADAPTIVE %d\n#define LAST %d\n", type,
@@ -89,38 +88,5 @@ bool cfx__cuda_pool(const cfx__cuda_pool_call *c, cfx__cuda_work *work) {
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         cfx__cuda_pass_integer(l, numbers[i]);
     pass_strides(l, &c->x), pass_strides(l, &c->out);
-    return true;
-}
-
-/* How far pixels of the result are apart in the image. */
-static double apart(const cfx__cuda_upsample_call *c, int i) {
-    const int64_t from = c->x.shape[2 + i], to = c->out.shape[2 + i];
-    if (c->linear && c->align_corners)
-        return to > 1 ? (double)((float)(from - 1) / (float)(to - 1)) : 0;
-    return c->scale[i] > 0 ? (double)(float)c->scale[i] : (double)((float)from / (float)to);
-}
-
-bool cfx__cuda_upsample(const cfx__cuda_upsample_call *c, cfx__cuda_work *work) {
-    const char *type = cfx__cuda_element(c->x.dtype, CFX__CUDA_EXACT);
-    if (!type || !images(&c->x, &c->out) || count_of(&c->x) == 0)
-        return false;
-    const int64_t count = count_of(&c->out);
-    cfx__cuda_launch *l =
-        count == 0 ? NULL : cfx__cuda_more(work, cfx__cuda_text("upsample"), "upsample");
-    if (!l)
-        return count == 0;
-    const bool middle = (c->linear && !c->align_corners) || (!c->linear && c->exact);
-    l->defines = cfx__text_format("%s#define LINEAR %d\n#define LAST %d\n", type, c->linear,
-                                  last(&c->x, &c->out));
-    l->grid[0] = (unsigned)cfx__cuda_up(count, 256), l->block[0] = 256;
-    cfx__cuda_pass_array(l, &c->x), cfx__cuda_pass_array(l, &c->out);
-    const int64_t numbers[] = {count, c->x.shape[1], c->x.shape[2], c->x.shape[3], c->out.shape[2],
-                               c->out.shape[3]};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        cfx__cuda_pass_integer(l, numbers[i]);
-    pass_strides(l, &c->x), pass_strides(l, &c->out);
-    cfx__cuda_pass_double(l, apart(c, 0)), cfx__cuda_pass_double(l, apart(c, 1));
-    cfx__cuda_pass_double(l, middle ? 0.5 : 0);
-    cfx__cuda_pass_double(l, c->linear && middle ? 0.5 : 0);
     return true;
 }

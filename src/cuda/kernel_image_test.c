@@ -1,5 +1,5 @@
-/* Windows of images and images at other sizes, against cfx's own operators. */
-#include "kernels_more.h"
+/* Windows of images, against cfx's own operators. */
+#include "kernels.h"
 #include "numbers.h"
 #include "player.h"
 
@@ -52,31 +52,5 @@ TEST(cuda_pool) {
             CHECK(pools(c, part, cfx_tensor_value(cfx_adaptive_avg_pool2d(part, 1)), last));
             c.max = true;
             CHECK(pools(c, x, cfx_adaptive_max_pool2d(x, cfx_list(4, 3)), last));
-        }
-}
-
-static bool scales(cfx_tensor *x, cfx_tensor *want, bool linear, bool corners, bool exact,
-                   bool last) {
-    cfx_tensor *out = laid(cfx_zeros_like(want), last);
-    const cfx__cuda_upsample_call c = {player_array(0, x), player_array(1, out), linear, corners,
-                                       exact, {0, 0}};
-    cfx__cuda_work work = {0};
-    void *to = player_copy(out);
-    return CHECK_OK() && CHECK(cfx__cuda_upsample(&c, &work)) && PLAY(&work, player_copy(x), to) &&
-           PLAYED(to, out, want, 2e-6);
-}
-
-TEST(cuda_upsample) {
-    if (!player_runs())
-        return;
-    for (int last = 0; last < 2; last++)
-        CFX_SCOPE {
-            cfx_tensor *x = laid(test_noise(CFX_F32, 4, (int64_t[]){2, 3, 5, 4}), last);
-            cfx_value to = cfx_list(11, 7), less = cfx_list(3, 2);
-            CHECK(scales(x, cfx_upsample_nearest2d(x, to), false, false, false, last) &&
-                  scales(x, cfx_upsample_nearest2d(x, less), false, false, false, last) &&
-                  scales(x, cfx_aten__upsample_nearest_exact2d(x, to), false, false, true, last) &&
-                  scales(x, cfx_upsample_bilinear2d(x, to, false), true, false, false, last) &&
-                  scales(x, cfx_upsample_bilinear2d(x, less, true), true, true, false, last));
         }
 }

@@ -1,6 +1,5 @@
 /* Elements whose places are told by others. */
 #include "kernel.h"
-#include "kernels_more.h"
 
 /* The type of so many bytes. */
 static const char *unit_of(int64_t bytes) {
@@ -91,7 +90,7 @@ bool cfx__cuda_index_elements(const cfx__cuda_index_call *c, cfx__cuda_work *wor
         return false;
     if (!add)
         widen(c, &s);
-    cfx__cuda_launch *l = cfx__cuda_more(work, cfx__cuda_text("index"), "index_elements");
+    cfx__cuda_launch *l = cfx__cuda_launch_add(work, cfx__cuda_text("index"), "index_elements");
     if (!l)
         return false;
     const char *element = c->x.dtype == CFX_BF16 || c->x.dtype == CFX_F16

@@ -1,5 +1,5 @@
 /* Elements whose places are told by others, against cfx's own operators. */
-#include "kernels_more.h"
+#include "kernels.h"
 #include "numbers.h"
 #include "player.h"
 

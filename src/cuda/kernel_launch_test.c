@@ -1,6 +1,5 @@
 /* What is launched, for sizes small and large, and what is refused. */
 #include "kernel.h"
-#include "kernels_more.h"
 #include "test.h"
 
 /* An array of these sizes without gaps; room for it is the caller's. */
@@ -46,7 +45,7 @@ TEST(cuda_launches_fit) {
             CHECK(work.scratch <= (int64_t)l->grid[2] * tiles * 128 * 128 * 4);
             const cfx__cuda_weight weight = {.w = w};
             work = (cfx__cuda_work){0};
-            CHECK(cfx__cuda_few(&x, &weight, NULL, &out, &work) == (m <= 16));
+            CHECK(cfx__cuda_skinny(&x, &weight, NULL, &out, CFX__CUDA_EXACT, &work) == (m <= 16));
             CHECK(fits(&work) && work.n == (m > 16 ? 0 : m > 8 ? 2 : 1));
         }
 }
@@ -82,9 +81,10 @@ TEST(cuda_launches_refuse) {
     CHECK(!cfx__cuda_product(&x, &w, NULL, &out, CFX__CUDA_EXACT, &work)); /* nothing */
     out = array(&h[2], 2, CFX_F32, 2, 4, 5, 0, 0);
     cfx__cuda_weight four = {.w = array(&h[1], 1, CFX_U8, 2, 5, 4, 0, 0), .bits = 4, .group = 3};
-    CHECK(!cfx__cuda_few(&x, &four, NULL, &out, &work)); /* groups that do not share evenly */
+    /* groups that do not share evenly */
+    CHECK(!cfx__cuda_skinny(&x, &four, NULL, &out, CFX__CUDA_EXACT, &work));
     four.group = 4, four.bits = 2;
-    CHECK(!cfx__cuda_few(&x, &four, NULL, &out, &work)); /* no such integers */
+    CHECK(!cfx__cuda_skinny(&x, &four, NULL, &out, CFX__CUDA_EXACT, &work)); /* no such integers */
     const cfx__cuda_array image = array(&h[0], 0, CFX_F32, 4, 1, 8, 5, 5);
     const cfx__cuda_array taps = array(&h[1], 1, CFX_F32, 4, 8, 8, 1, 1);
     const cfx__cuda_window window = {{1, 1}, {0, 0}, {1, 1}, 1};
@@ -99,6 +99,6 @@ TEST(cuda_launches_refuse) {
     x = array(&h[0], 0, CFX_F32, 2, 9, 8, 0, 0), w = array(&h[1], 1, CFX_F32, 2, 5, 8, 0, 0);
     out = array(&h[2], 2, CFX_F32, 2, 9, 5, 0, 0);
     const cfx__cuda_weight plain = {.w = w};
-    CHECK(!cfx__cuda_few(&x, &plain, NULL, &out, &work));
+    CHECK(!cfx__cuda_skinny(&x, &plain, NULL, &out, CFX__CUDA_EXACT, &work));
     CHECK_INT(work.n, CFX__CUDA_LAUNCHES - 1);
 }

@@ -1,6 +1,5 @@
-/* Lines of elements: scanned, sorted, searched; and drawn. */
+/* Lines of elements: scanned, sorted, searched. */
 #include "kernel.h"
-#include "kernels_more.h"
 
 /* Lines along a dimension: the dimensions before it and behind it are each one. */
 typedef struct lines {
@@ -67,7 +66,7 @@ bool cfx__cuda_scan(const cfx__cuda_array *x, const cfx__cuda_array *out, int di
         return false;
     if (from.count == 0 || from.n == 0)
         return true;
-    cfx__cuda_launch *l = cfx__cuda_more(work, cfx__cuda_text("scan"), "scan");
+    cfx__cuda_launch *l = cfx__cuda_launch_add(work, cfx__cuda_text("scan"), "scan");
     if (!l)
         return false;
     const bool block = from.inner == 1 || from.count < 4 * CFX__CUDA_SMS;
@@ -99,7 +98,7 @@ enum { TILE = 2048 };
 static int add_merges(const lines *s, const pairs *p, const char *defines, cfx__cuda_work *work) {
     int set = 0;
     for (int64_t run = TILE; run < s->n; run *= 2, set = !set) {
-        cfx__cuda_launch *l = cfx__cuda_more(work, cfx__cuda_text("sort"), "sort_merge");
+        cfx__cuda_launch *l = cfx__cuda_launch_add(work, cfx__cuda_text("sort"), "sort_merge");
         if (!l)
             return -1;
         l->defines = defines;
@@ -134,7 +133,7 @@ bool cfx__cuda_sort(const cfx__cuda_array *x, const cfx__cuda_array *values,
                                            descending);
     const int64_t keys = cfx__cuda_up(s.count * s.n * 8, 256) * 256, places = keys / 2;
     const pairs p = {{0, keys}, {2 * keys, 2 * keys + places}};
-    cfx__cuda_launch *l = cfx__cuda_more(work, cfx__cuda_text("sort"), "sort_tiles");
+    cfx__cuda_launch *l = cfx__cuda_launch_add(work, cfx__cuda_text("sort"), "sort_tiles");
     int set = -1;
     if (l) {
         l->defines = defines;
@@ -146,7 +145,7 @@ bool cfx__cuda_sort(const cfx__cuda_array *x, const cfx__cuda_array *values,
         pass_lines(l, &s);
         set = add_merges(&s, &p, defines, work);
     }
-    l = set < 0 ? NULL : cfx__cuda_more(work, cfx__cuda_text("sort"), "sort_finish");
+    l = set < 0 ? NULL : cfx__cuda_launch_add(work, cfx__cuda_text("sort"), "sort_finish");
     if (!l) {
         work->n = before;
         return false;
@@ -172,7 +171,7 @@ bool cfx__cuda_extreme(const cfx__cuda_array *x, const cfx__cuda_array *values,
         return false;
     if (s.count == 0)
         return true;
-    cfx__cuda_launch *l = cfx__cuda_more(work, cfx__cuda_text("extreme"), "extreme");
+    cfx__cuda_launch *l = cfx__cuda_launch_add(work, cfx__cuda_text("extreme"), "extreme");
     if (!l)
         return false;
     l->defines = cfx__text_format("%s#define LESS %d\n", type, least);
@@ -182,29 +181,4 @@ bool cfx__cuda_extreme(const cfx__cuda_array *x, const cfx__cuda_array *values,
     cfx__cuda_pass_integer(l, s.n), cfx__cuda_pass_integer(l, s.inner);
     pass_lines(l, &s);
     return true;
-}
-
-int64_t cfx__cuda_random(const cfx__cuda_array *out, cfx__cuda_draw draw, double a, double b,
-                         int state, int64_t further, int sms, cfx__cuda_work *work) {
-    const char *type = cfx__cuda_element(out->dtype, CFX__CUDA_EXACT);
-    int64_t n = 1, stride = 1;
-    for (int i = out->ndim - 1; i >= 0; stride *= out->shape[i--]) {
-        if (out->shape[i] != 1 && out->stride[i] != stride)
-            return 0;
-        n *= out->shape[i];
-    }
-    if (!type || n == 0 || sms < 1 || further % 4)
-        return 0;
-    cfx__cuda_launch *l = cfx__cuda_more(work, cfx__cuda_text("random"), "random_numbers");
-    if (!l)
-        return 0;
-    const int64_t full = (int64_t)sms * (2048 / 256), needed = cfx__cuda_up(n, 256);
-    const int64_t blocks = needed < full ? needed : full;
-    l->defines = cfx__text_format("%s#define KIND %d\n", type, (int)draw);
-    l->grid[0] = (unsigned)blocks, l->block[0] = 256;
-    cfx__cuda_pass_place(l, state), cfx__cuda_pass_array(l, out);
-    cfx__cuda_pass_integer(l, n), cfx__cuda_pass_integer(l, blocks * 256);
-    cfx__cuda_pass_integer(l, further);
-    cfx__cuda_pass_double(l, a), cfx__cuda_pass_double(l, b);
-    return ((n - 1) / (256 * blocks * 4) + 1) * 4;
 }

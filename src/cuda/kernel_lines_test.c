@@ -1,6 +1,5 @@
-/* Lines that are scanned, sorted and searched, against cfx's own operators; and numbers that are
- * drawn, against PyTorch's. */
-#include "kernels_more.h"
+/* Lines that are scanned, sorted and searched, against cfx's own operators. */
+#include "kernels.h"
 #include "numbers.h"
 #include "player.h"
 
@@ -97,28 +96,4 @@ TEST(cuda_extreme) {
                     PLAY(&work, player_copy(x), to))
                     PLAYED(to, out, want, 0);
             }
-}
-
-/* torch.manual_seed(0); torch.rand(6, device="cuda"), randn, and bernoulli of the same. */
-TEST(cuda_random) {
-    static const double want[3][6] = {
-        {0.3990, 0.5167, 0.0249, 0.9401, 0.9459, 0.7967},
-        {-0.9247, -0.4253, -2.6438, 0.1452, -0.1209, -0.5797},
-        {1, 0, 1, 0, 0, 0},
-    };
-    if (!player_runs())
-        return;
-    for (int draw = 0; draw < 3; draw++) {
-        cfx_tensor *out = cfx_zeros(6);
-        const cfx__cuda_array ao = player_array(1, out);
-        cfx__cuda_work work = {0};
-        uint64_t state[2] = {0, 0};
-        void *to = player_copy(out);
-        CHECK_INT(cfx__cuda_random(&ao, (cfx__cuda_draw)draw, draw == 2 ? 0.5 : 0, 1, 0, 0, 132,
-                                   &work), 4);
-        if (!PLAY(&work, state, to))
-            return;
-        for (int i = 0; i < 6; i++)
-            CHECK_NEAR(((float *)to)[i], want[draw][i], 6e-5);
-    }
 }

@@ -75,7 +75,7 @@ static bool launch(const sizes *s, const cfx__cuda_array *x, const cfx__cuda_arr
     if (s->z * splits > 65535)
         splits = 1;
     cfx__cuda_launch *l =
-        s->z > 65535 ? NULL : cfx__cuda_more(work, cfx__cuda_text("product"), "product");
+        s->z > 65535 ? NULL : cfx__cuda_launch_add(work, cfx__cuda_text("product"), "product");
     if (!l)
         return false;
     const int64_t cluster = splits <= CLUSTER ? splits : 1;
@@ -169,7 +169,7 @@ bool cfx__cuda_conv(const cfx__cuda_array *x, const cfx__cuda_array *w,
                     const cfx__cuda_array *out, cfx__cuda_precision precision,
                     cfx__cuda_work *work) {
     if (!channels_last(x, false) || !channels_last(w, false) || !channels_last(out, true) ||
-        w->dtype != x->dtype || out->dtype != x->dtype)
+        w->dtype != x->dtype || out->dtype != x->dtype || !cfx__cuda_window_fits(window))
         return false;
     const int64_t groups = window->groups, c = w->shape[1], o = w->shape[0] / groups;
     const int64_t high = w->shape[2], wide = w->shape[3], size = (int64_t)cfx_dtype_size(x->dtype);
@@ -177,7 +177,7 @@ bool cfx__cuda_conv(const cfx__cuda_array *x, const cfx__cuda_array *w,
     if ((wide > 1 && w->stride[3] != c) || (high > 1 && w->stride[2] != wide * c) ||
         (w->shape[0] > 1 && w->stride[0] != high * wide * c) || o == 0 || c == 0 ||
         out->shape[0] * out->shape[2] * out->shape[3] == 0 ||
-        x->shape[2] > 1 << 24 || x->shape[3] > 1 << 24)
+        x->shape[2] > 1 << 24 || x->shape[3] > 1 << 24 || high * wide > 1 << 15)
         return false;
     sizes s = {.z = groups, .m = out->shape[0] * out->shape[2] * out->shape[3], .n = o,
                .k = high * wide * c, .ldw = high * wide * c, .ldout = pixel_of(out), .zx = c,

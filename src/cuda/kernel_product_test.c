@@ -19,6 +19,12 @@ static cfx_tensor *narrowed(cfx_tensor *t, cfx_dtype dtype) {
     return cfx_to(t, cfx_dtype_value(dtype));
 }
 static cfx_tensor *exact(cfx_tensor *t) { return cfx_to(t, cfx_dtype_value(CFX_F64)); }
+/* What is multiplied of float32, as float64: numbers of 16 bits, which are then exact. */
+static cfx_tensor *rounded(cfx_tensor *t, cfx__cuda_precision precision) {
+    return exact(precision == CFX__CUDA_BF16  ? narrowed(t, CFX_BF16)
+                 : precision == CFX__CUDA_F16 ? narrowed(t, CFX_F16)
+                                              : t);
+}
 
 static bool multiplies(cfx_dtype dtype, cfx__cuda_precision precision, int64_t z, int64_t m,
                        int64_t n, int64_t k, bool after) {
@@ -29,7 +35,8 @@ static bool multiplies(cfx_dtype dtype, cfx__cuda_precision precision, int64_t z
         cfx_tensor *bias = test_noise(dtype, 1, (int64_t[]){n});
         cfx_tensor *add = test_noise(dtype, 3, (int64_t[]){z, m, n});
         cfx_tensor *out = cfx_zeros_like(add);
-        cfx_tensor *want = cfx_matmul(exact(x), cfx_transpose(exact(w), 1, 2));
+        cfx_tensor *want =
+            cfx_matmul(rounded(x, precision), cfx_transpose(rounded(w, precision), 1, 2));
         if (after)
             want = cfx_relu(cfx_add(cfx_add(want, exact(bias)), exact(add)));
         const cfx__cuda_array ax = player_array(0, x), aw = player_array(1, w);
@@ -61,9 +68,13 @@ static void multiplies_all(cfx_dtype dtype) {
 TEST(cuda_product_f32) { multiplies_all(CFX_F32); }
 TEST(cuda_product_bf16) { multiplies_all(CFX_BF16); }
 TEST(cuda_product_f16) { multiplies_all(CFX_F16); }
-TEST(cuda_product_tf32) {
-    if (player_runs())
-        multiplies(CFX_F32, CFX__CUDA_TF32, 1, 33, 40, 200, true);
+/* Float32 that is rounded before it is multiplied: the sums are those of the rounded numbers. */
+TEST(cuda_product_of_rounded_f32) {
+    if (!player_runs())
+        return;
+    multiplies(CFX_F32, CFX__CUDA_TF32, 1, 33, 40, 200, true);
+    multiplies(CFX_F32, CFX__CUDA_BF16, 1, 33, 40, 200, true);
+    multiplies(CFX_F32, CFX__CUDA_F16, 2, 9, 10, 67, false);
 }
 
 /* What is not finite comes out as plain arithmetic has it. */

@@ -80,7 +80,8 @@ static bool add_product(const cfx__cuda_recurrent_call *c, sizes *s, bool *batch
 
 static bool add_start(const cfx__cuda_recurrent_call *c, const sizes *s, const char *defines,
                       cfx__cuda_work *work) {
-    cfx__cuda_launch *l = cfx__cuda_more(work, cfx__cuda_text("recurrent"), "recurrent_start");
+    cfx__cuda_launch *l =
+        cfx__cuda_launch_add(work, cfx__cuda_text("recurrent"), "recurrent_start");
     if (!l)
         return false;
     l->defines = defines;
@@ -92,7 +93,7 @@ static bool add_start(const cfx__cuda_recurrent_call *c, const sizes *s, const c
 }
 
 bool cfx__cuda_recurrent(const cfx__cuda_recurrent_call *c, cfx__cuda_work *work) {
-    const char *type = cfx__cuda_element(c->x.dtype, c->precision);
+    const char *type = cfx__cuda_element(c->x.dtype, CFX__CUDA_EXACT);
     if (!type || c->x.ndim != 3 || c->whh.ndim != 2)
         return false;
     sizes s = {.steps = c->x.shape[0], .batch = c->x.shape[1], .size = c->x.shape[2],
@@ -115,12 +116,12 @@ bool cfx__cuda_recurrent(const cfx__cuda_recurrent_call *c, cfx__cuda_work *work
         c->gates, (int)s.units, (int)s.batch, resident, c->relu ? "#define RELU 1\n" : "");
     cfx__cuda_launch *l = NULL;
     if (add_product(c, &s, &batch_first, work) && add_start(c, &s, defines, work))
-        l = cfx__cuda_more(work, cfx__cuda_text("recurrent"), "recurrent");
+        l = cfx__cuda_launch_add(work, cfx__cuda_text("recurrent"), "recurrent");
     if (!l) {
         work->n = n, work->scratch = scratch;
         return false;
     }
-    l->defines = defines, l->together = true;
+    l->defines = defines, l->cooperative = true;
     l->grid[0] = (unsigned)cfx__cuda_up(s.hidden, s.units), l->block[0] = 256;
     l->shared = (unsigned)(part + (resident ? held : 0));
     cfx__cuda_pass(l, (cfx__cuda_arg){CFX__CUDA_POINTER, CFX__CUDA_SCRATCH, s.gates_x, 0});

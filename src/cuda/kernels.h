@@ -14,9 +14,15 @@
 /* The text of kernels/NAME.cu without its head comment; NULL where there is none. */
 const char *cfx__cuda_text(const char *name);
 
-/* What numbers are multiplied as. Float32 is multiplied as float32 by default: on tensor cores each
- * is a sum of two of tf32. */
-typedef enum cfx__cuda_precision { CFX__CUDA_EXACT, CFX__CUDA_TF32 } cfx__cuda_precision;
+/* What float32 numbers are multiplied as: as they are (on tensor cores each is a sum of two of
+ * tf32), or rounded to the nearest of these; sums are float32. Other dtypes are multiplied as they
+ * are. */
+typedef enum cfx__cuda_precision {
+    CFX__CUDA_EXACT,
+    CFX__CUDA_TF32,
+    CFX__CUDA_BF16,
+    CFX__CUDA_F16
+} cfx__cuda_precision;
 
 /* What follows a product: a bias for each column, an array of the result's shape, statements over a
  * `float v` ("v = v > 0 ? v : 0;"). An operand below 0 and NULL: none. */
@@ -42,8 +48,9 @@ typedef struct cfx__cuda_weight {
 } cfx__cuda_weight;
 /* The same product for up to 16 rows of x [m, k], bound by reading the weight once: for 8 rows at a
  * time. Where x is float32 the weight may be bfloat16 or float16 too. */
-bool cfx__cuda_few(const cfx__cuda_array *x, const cfx__cuda_weight *w,
-                   const cfx__cuda_after *after, const cfx__cuda_array *out, cfx__cuda_work *work);
+bool cfx__cuda_skinny(const cfx__cuda_array *x, const cfx__cuda_weight *w,
+                   const cfx__cuda_after *after, const cfx__cuda_array *out,
+                   cfx__cuda_precision precision, cfx__cuda_work *work);
 
 /* A convolution in two dimensions: x [batch, c, h, w] and out lie in channels-last by their
  * strides, w [o, c / groups, h, w] too. */
@@ -88,5 +95,60 @@ typedef struct cfx__cuda_recurrent_call {
     cfx__cuda_precision precision;
 } cfx__cuda_recurrent_call;
 bool cfx__cuda_recurrent(const cfx__cuda_recurrent_call *call, cfx__cuda_work *work);
+
+/* ---- moving, ordering, windows ---------------------------------------------------------- */
+
+enum { CFX__CUDA_INDEXES = 3, CFX__CUDA_DIMS = 5 };
+
+/* Elements whose places are told by others. `size` are the dimensions in which they are counted,
+ * and all strides step through them, 0 where a dimension is not one of theirs. x is what has the
+ * places: its element at x_stride and, for each index, told * step, where told is below `most`. y
+ * has the others. gather along d: size of the index, x_stride 0 at d, one index with x's size and
+ * stride at d. x[i, :, j]: two indexes. embedding: size [n, width]. */
+typedef struct cfx__cuda_index {
+    cfx__cuda_array array; /* int64 or int32; its strides are those below */
+    int64_t stride[CFX__CUDA_DIMS], most, step;
+} cfx__cuda_index;
+typedef enum cfx__cuda_index_way {
+    CFX__CUDA_TAKE, /* y = x at the places */
+    CFX__CUDA_PUT,  /* x at the places = y; of those for one place the last counts */
+    CFX__CUDA_ADD   /* x at the places += y, in order */
+} cfx__cuda_index_way;
+typedef struct cfx__cuda_index_call {
+    cfx__cuda_array x, y; /* of one dtype; shapes are not read */
+    int ndim;
+    int64_t size[CFX__CUDA_DIMS], x_stride[CFX__CUDA_DIMS], y_stride[CFX__CUDA_DIMS];
+    int n;
+    cfx__cuda_index index[CFX__CUDA_INDEXES];
+    bool wrap; /* an index below 0 counts from the end */
+    cfx__cuda_index_way way;
+} cfx__cuda_index_call;
+bool cfx__cuda_index_elements(const cfx__cuda_index_call *call, cfx__cuda_work *work);
+
+/* Windows of images x [b, c, h, w] to out, in any order of memory; float32, bfloat16, float16.
+ * indices (max alone): int64, lies as out does; an operand below 0 is none. */
+typedef struct cfx__cuda_pool_call {
+    cfx__cuda_array x, out, indices;
+    bool max, adaptive, count_padding;
+    int64_t kernel[2], stride[2], padding[2], dilation[2], divisor;
+} cfx__cuda_pool_call;
+bool cfx__cuda_pool(const cfx__cuda_pool_call *call, cfx__cuda_work *work);
+
+/* Sums or products of all elements up to each, along `dim`; x and out are of one shape and dtype:
+ * floats, int64 or int32. */
+bool cfx__cuda_scan(const cfx__cuda_array *x, const cfx__cuda_array *out, int dim, bool product,
+                    cfx__cuda_work *work);
+
+/* The elements along `dim` in order, stable, the first out->shape[dim] of them: values (x's dtype)
+ * and where they were (int64); either may be left out by an operand below 0. Floats and integers.
+ */
+bool cfx__cuda_sort(const cfx__cuda_array *x, const cfx__cuda_array *values,
+                    const cfx__cuda_array *indices, int dim, bool descending,
+                    cfx__cuda_work *work);
+
+/* Where along `dim` the largest (or least) element stands, and which it is; the results lie without
+ * gaps and have no such dimension. Floats. */
+bool cfx__cuda_extreme(const cfx__cuda_array *x, const cfx__cuda_array *values,
+                       const cfx__cuda_array *indices, int dim, bool least, cfx__cuda_work *work);
 
 #endif

@@ -39,7 +39,7 @@ typedef struct cfx__cuda_launch {
     const char *function; /* the kernel's name */
     unsigned grid[3], block[3];
     unsigned shared; /* dynamic shared memory, bytes */
-    bool together;   /* its blocks wait for each other: a cooperative launch */
+    bool cooperative;   /* its blocks wait for each other: a cooperative launch */
     unsigned cluster; /* so many in z wait for each other, as the text says itself; 0: none */
     int nargs;
     cfx__cuda_arg args[CFX__CUDA_ARGS];
@@ -62,7 +62,7 @@ typedef struct cfx__cuda_array {
 } cfx__cuda_array;
 
 /* One more launch of a piece of work, to be filled in; NULL where there are too many. */
-static inline cfx__cuda_launch *cfx__cuda_more(cfx__cuda_work *w, const char *text,
+static inline cfx__cuda_launch *cfx__cuda_launch_add(cfx__cuda_work *w, const char *text,
                                                const char *function) {
     if (w->n == CFX__CUDA_LAUNCHES)
         return NULL;

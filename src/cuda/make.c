@@ -145,6 +145,15 @@ cfx__cuda_step *cfx__cuda_step_add(cfx__cuda_making *m, cfx__cuda_step_kind kind
     return &m->p->steps.data[m->p->steps.len - 1];
 }
 
+void cfx__cuda_need_scratch(cfx__cuda_making *m, int64_t bytes) {
+    m->scratch = bytes > m->scratch ? bytes : m->scratch;
+}
+
+void cfx__cuda_add_job(cfx__cuda_making *m, int slot, cfx__cuda_job *job) {
+    cfx__cuda_step_add(m, CFX__CUDA_JOB, slot)->job = job;
+    cfx__cuda_need_scratch(m, job->scratch);
+}
+
 static const char *own_text(cfx__cuda_making *m, const char *text) {
     return copied(&m->p->memory, text, strlen(text) + 1);
 }
@@ -191,7 +200,22 @@ const cfx__c_ref *cfx__cuda_room_like(cfx__cuda_making *m, const cfx__c_ref *r) 
     return to;
 }
 
-void cfx__cuda_add_work(cfx__cuda_making *m, int slot, const cfx__cuda_work *w, int n,
+bool cfx__cuda_add_copy(cfx__cuda_making *m, int slot, const cfx__c_ref *to,
+                        const cfx__c_ref *from) {
+    const size_t before = m->text.made.len;
+    if (!cfx__cuda_render_copy(&m->text, &m->c, to, from))
+        return false;
+    add_rendered(m, before, slot);
+    return true;
+}
+
+static bool can_launch(const cfx__cuda_device *d, const cfx__cuda_launch *l) {
+    const uint64_t blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
+    return (l->shared <= 48 << 10 || l->shared <= (unsigned)d->shared_most) &&
+           (!l->cooperative || blocks <= (uint64_t)d->processors);
+}
+
+bool cfx__cuda_add_work(cfx__cuda_making *m, int slot, const cfx__cuda_work *w, int n,
                         const cfx__c_ref *const *refs) {
     static const char names[] = "#define cfx_exp expf\n#define cfx_log logf\n"
                                 "#define cfx_tanh tanhf\n#define cfx_erf erff\n"
@@ -199,6 +223,9 @@ void cfx__cuda_add_work(cfx__cuda_making *m, int slot, const cfx__cuda_work *w, 
                                 "#define INFINITY __int_as_float(0x7f800000)\n"
                                 "#endif\n#ifndef NAN\n"
                                 "#define NAN __int_as_float(0x7fc00000)\n#endif\n";
+    for (int i = 0; i < w->n; i++)
+        if (!can_launch(m->p->device, &w->launch[i]))
+            return false;
     for (int i = 0; i < w->n; i++) {
         const cfx__cuda_launch *l = &w->launch[i];
         cfx__cuda_called *c = cfx__arena_alloc(&m->c.memory, sizeof *c);
@@ -212,20 +239,21 @@ void cfx__cuda_add_work(cfx__cuda_making *m, int slot, const cfx__cuda_work *w, 
         memcpy(s->grid, l->grid, sizeof s->grid);
         memcpy(s->block, l->block, sizeof s->block);
         s->shared = l->shared;
-        s->together = l->together;
+        s->cooperative = l->cooperative;
         s->nwords = -1 - (int)m->calls.len; /* until it is resolved */
         VEC_PUSH(m->calls, c);
     }
-    m->scratch = w->scratch > m->scratch ? w->scratch : m->scratch;
+    cfx__cuda_need_scratch(m, w->scratch);
+    return true;
 }
 
 /* Where steps and kernels end: to go back there. */
 typedef struct {
-    size_t steps, made;
+    size_t steps, made, calls;
 } place_mark;
 
 static place_mark mark_of(const cfx__cuda_making *m) {
-    return (place_mark){m->p->steps.len, m->text.made.len};
+    return (place_mark){m->p->steps.len, m->text.made.len, m->calls.len};
 }
 
 /* Takes back what there is of a way that could not be gone to its end. */
@@ -233,6 +261,7 @@ static void go_back(cfx__cuda_making *m, place_mark to) {
     while (m->p->steps.len > to.steps)
         cfx_drop(m->p->steps.data[--m->p->steps.len].job);
     m->text.made.len = to.made;
+    m->calls.len = to.calls;
 }
 
 static bool try_way(cfx__cuda_making *m, int slot, bool (*way)(cfx__cuda_making *, int)) {
@@ -245,14 +274,14 @@ static bool try_way(cfx__cuda_making *m, int slot, bool (*way)(cfx__cuda_making 
 }
 
 static void make_step(cfx__cuda_making *m, int slot) {
-    cfx__cuda_contest c = {.a = (int)m->p->steps.len};
-    const bool own = m->p->device->major >= 8 && try_way(m, slot, cfx__cuda_own);
+    cfx__cuda_trial c = {.a = (int)m->p->steps.len};
+    const bool own = m->p->device->major >= 8 && try_way(m, slot, cfx__cuda_try_builtin);
     c.b = (int)m->p->steps.len;
     const bool library =
         try_way(m, slot, cfx__cuda_try_product) || try_way(m, slot, cfx__cuda_try_convolution);
     c.c = (int)m->p->steps.len;
     if (own && library)
-        VEC_PUSH(m->contests, c);
+        VEC_PUSH(m->trials, c);
     if (own || library)
         return;
     const size_t from = m->text.made.len;
@@ -275,12 +304,9 @@ static void place_result(void *user, int slot) {
     if (lies_like(r->refs, want) || !want->numel)
         return;
     cfx__c_ref *to = cfx__arena_alloc(&m->p->memory, sizeof *to);
-    const size_t from = m->text.made.len;
     *to = ref_like(m, want);
-    if (cfx__cuda_render_copy(&m->text, &m->c, to, r->refs)) {
-        add_rendered(m, from, slot);
+    if (cfx__cuda_add_copy(m, slot, to, r->refs))
         m->p->results[slot] = (cfx__c_refs){1, to};
-    }
 }
 
 static void place_results(cfx__cuda_making *m) {
@@ -435,7 +461,7 @@ static bool make(cfx__cuda_making *m) {
             return false; /* the host has no kernels for these of this target */
     }
     place_results(m);
-    return cfx_ok() && upload(m) && resolve(m) && cfx__cuda_decide(m) && cfx_ok();
+    return cfx_ok() && upload(m) && resolve(m) && cfx__cuda_autotune(m) && cfx_ok();
 }
 
 static void end(cfx__cuda_making *m) {
@@ -459,7 +485,7 @@ static void end(cfx__cuda_making *m) {
     VEC_FREE(m->c.rooms);
     VEC_FREE(m->calls);
     VEC_FREE(m->call_of);
-    VEC_FREE(m->contests);
+    VEC_FREE(m->trials);
     cfx__text_release(&m->c.out);
     cfx__text_release(&m->c.helpers);
     cfx__map_release(&m->c.names);

@@ -37,7 +37,7 @@ typedef struct cfx__cuda_step {
     const char *function; /* KERNEL; of the plan's arena */
     void *code;           /* KERNEL: the function on the card */
     unsigned grid[3], block[3], shared;
-    bool together; /* its blocks wait for each other */
+    bool cooperative; /* its blocks wait for each other */
     bool left_out; /* another way to do the same is faster */
     int nwords;
     uint64_t *words;
@@ -105,9 +105,9 @@ typedef struct cfx__cuda_called {
 } cfx__cuda_called;
 
 /* Two ways to do one thing: steps [a, b) and [b, c). */
-typedef struct cfx__cuda_contest {
+typedef struct cfx__cuda_trial {
     int a, b, c;
-} cfx__cuda_contest;
+} cfx__cuda_trial;
 
 /* A plan being made ready. */
 typedef struct cfx__cuda_making {
@@ -118,24 +118,32 @@ typedef struct cfx__cuda_making {
     int64_t scratch;               /* bytes, the most that a step needs */
     VEC(cfx__cuda_called *) calls; /* by step, from its nwords; in c's memory */
     VEC(int) call_of;              /* by step: its number among the calls; -1: none */
-    VEC(cfx__cuda_contest) contests;
+    VEC(cfx__cuda_trial) trials;
 } cfx__cuda_making;
 
 /* Bytes from where the memory of a ref begins, which is a multiple of 256. */
 int64_t cfx__cuda_offset(const cfx__c_ref *r);
 /* A place of its own for what lies like a ref. */
 const cfx__c_ref *cfx__cuda_room_like(cfx__cuda_making *m, const cfx__c_ref *r);
-/* Launches of a piece of work, whose operands are these refs. */
-void cfx__cuda_add_work(cfx__cuda_making *m, int slot, const cfx__cuda_work *w, int n,
+/* Launches of a piece of work, whose operands are these refs. False where the card cannot launch
+ * them: too much shared memory, or more blocks that wait for each other than run at a time. */
+bool cfx__cuda_add_work(cfx__cuda_making *m, int slot, const cfx__cuda_work *w, int n,
                         const cfx__c_ref *const *refs);
-/* What a slot computes by kernels written by hand; false where there are none (own.c). */
-bool cfx__cuda_own(cfx__cuda_making *m, int slot);
-/* Leaves out the slower of two ways to do the same (contest.c). False, with an error. */
-bool cfx__cuda_decide(cfx__cuda_making *m);
+/* What a slot computes by kernels written by hand; false where there are none (builtin.c). */
+bool cfx__cuda_try_builtin(cfx__cuda_making *m, int slot);
+/* Leaves out the slower of two ways to do the same (autotune.c). False, with an error. */
+bool cfx__cuda_autotune(cfx__cuda_making *m);
 /* Starts a step (run.c). */
 bool cfx__cuda_start(cfx__cuda_plan *p, const cfx__cuda_step *s);
+/* A copy of what lies at a ref. */
+bool cfx__cuda_add_copy(cfx__cuda_making *m, int slot, const cfx__c_ref *to,
+                        const cfx__c_ref *from);
 /* One more step. */
 cfx__cuda_step *cfx__cuda_step_add(cfx__cuda_making *m, cfx__cuda_step_kind kind, int slot);
+/* One that a library computes, which takes over the count of the job; and scratch memory, which all
+ * steps share. */
+void cfx__cuda_add_job(cfx__cuda_making *m, int slot, cfx__cuda_job *job);
+void cfx__cuda_need_scratch(cfx__cuda_making *m, int64_t bytes);
 /* The product or convolution at a slot, be it a layer or a call, by a library; false where none
  * takes it (products.c, convolutions.c). */
 bool cfx__cuda_try_product(cfx__cuda_making *m, int slot);
@@ -145,6 +153,12 @@ bool cfx__cuda_try_convolution(cfx__cuda_making *m, int slot);
  * (calls.c). */
 struct cfx__c_work;
 const cfx_op *cfx__cuda_work_of(cfx__cuda_making *m, int slot, struct cfx__c_work *k);
+/* The dims of a ref before its last `keep` as one: how many elements, and how far they are apart (0
+ * where there is one); false where they are not evenly apart. */
+bool cfx__cuda_flatten(const cfx__c_ref *r, int keep, int64_t *size, int64_t *stride);
+/* How many posts cuBLASLt and cuDNN do themselves: an addition of what lies like the result (*add,
+ * or NULL), then relu. */
+int cfx__cuda_library_posts(const struct cfx__c_work *k, const cfx__c_ref **add, bool *relu);
 /* What follows a product from post number `from` on, as a kernel over its result; false where it
  * cannot be written. */
 bool cfx__cuda_posts(cfx__cuda_making *m, int slot, const struct cfx__c_work *k, int from);

@@ -15,6 +15,7 @@ enum { /* as the library numbers them */
        COMPUTE_64 = 70,
        COMPUTE_F16 = 74,
        COMPUTE_BF16 = 75,
+       COMPUTE_TF32 = 77,
        DESC_TRANSPOSE_A = 3,
        DESC_TRANSPOSE_B = 4,
        DESC_EPILOGUE = 7,
@@ -102,16 +103,7 @@ static bool flat_rows(const cfx__c_ref *r, matrix *m) {
     if (last < 0)
         return false;
     *m = (matrix){r, 1, r->shape[last], 0, r->stride[last], 0};
-    for (int i = last - 1; i >= 0; i--) {
-        if (r->shape[i] == 1)
-            continue;
-        if (m->rows == 1)
-            m->row = r->stride[i];
-        else if (r->stride[i] != m->row * m->rows)
-            return false;
-        m->rows *= r->shape[i];
-    }
-    return true;
+    return cfx__cuda_flatten(r, 1, &m->rows, &m->row);
 }
 
 static matrix batch_of(const cfx__c_ref *r) {
@@ -193,12 +185,13 @@ typedef struct {
 } problem;
 
 static int compute_of(cfx_dtype d) {
-    const cfx_precision p = cfx_get_precision();
-    if (d == CFX_F64)
-        return COMPUTE_64;
-    return d != CFX_F32 || p == CFX_PRECISION_F32 ? COMPUTE_32
-           : p == CFX_PRECISION_BF16              ? COMPUTE_BF16
-                                                  : COMPUTE_F16;
+    static const int by_precision[] = {[CFX_PRECISION_F32] = COMPUTE_32,
+                                       [CFX_PRECISION_BF16] = COMPUTE_BF16,
+                                       [CFX_PRECISION_F16] = COMPUTE_F16,
+                                       [CFX_PRECISION_TF32] = COMPUTE_TF32};
+    return d == CFX_F64   ? COMPUTE_64
+           : d == CFX_F32 ? by_precision[cfx_get_precision()]
+                          : COMPUTE_32;
 }
 
 static product *make(cfx__cuda_device *d, problem q) {
@@ -279,43 +272,18 @@ static bool read_problem(const cfx__c_work *k, const cfx_op *op, problem *q) {
            q->x.cols && q->w.cols && q->batch && type_of(x->dtype) >= 0;
 }
 
-/* How many posts the library does itself: an addition of what lies like the result, then relu. */
-static int own_posts(const cfx__c_work *k, problem *q) {
-    const cfx__epilogue *e = k->epilogue;
-    int n = 0;
-    q->add = NULL;
-    if (!e)
-        return 0;
-    if (n < e->n && !e->post[n].op && k->add->dtype == k->out->dtype) {
-        bool alike = k->add->ndim == k->out->ndim;
-        for (int i = 0; alike && i < k->out->ndim; i++)
-            alike = k->out->shape[i] == 1 || k->add->stride[i] == k->out->stride[i];
-        if (alike) {
-            q->add = k->add;
-            n++;
-        }
-    }
-    if (n < e->n && e->post[n].op == &cfx_op_relu) {
-        q->relu = true;
-        n++;
-    }
-    return n;
-}
-
 bool cfx__cuda_try_product(cfx__cuda_making *m, int slot) {
     cfx__c_work k;
     const cfx_op *op = cfx__cuda_work_of(m, slot, &k);
     problem q;
     if (!op || !read_problem(&k, op, &q))
         return false;
-    const int done = own_posts(&k, &q);
+    const int done = cfx__cuda_library_posts(&k, &q.add, &q.relu);
     if (k.packs)
         k.w = q.w.ref = cfx__c_constant(&m->c, k.packs, "weight");
     product *p = q.w.ref ? make(m->p->device, q) : NULL;
     if (!p)
         return false;
-    cfx__cuda_step *s = cfx__cuda_step_add(m, CFX__CUDA_JOB, slot);
-    s->job = &p->job;
-    m->scratch = p->job.scratch > m->scratch ? p->job.scratch : m->scratch;
+    cfx__cuda_add_job(m, slot, &p->job);
     return cfx__cuda_posts(m, slot, &k, done);
 }

@@ -94,6 +94,9 @@ static const char prelude[] =
 
 static cfx__cuda_pen *text_of(const cfx__c *c) { return (cfx__cuda_pen *)c->card; }
 
+/* What an int counts to, with room for threads of a last block, which count on behind the end. */
+enum { NARROW_MOST = INT32_MAX - 1024 };
+
 /* ---- pointers -------------------------------------------------------------------------------- */
 
 static void note_pointer(cfx__c *c, const cfx__c_ref *r, const char *name) {
@@ -102,7 +105,7 @@ static void note_pointer(cfx__c *c, const cfx__c_ref *r, const char *name) {
     int64_t reach = 1;
     for (int i = 0; i < r->ndim; i++)
         reach += (r->shape[i] - 1) * (r->stride[i] < 0 ? -r->stride[i] : r->stride[i]);
-    t->wide |= reach > INT32_MAX;
+    t->wide |= reach > NARROW_MOST;
     if (r->moves || cfx__dtype_is_complex(r->dtype) || r->where == CFX__C_NOWHERE)
         t->card.loose = true;
     for (size_t i = 0; i < t->names.len; i++)
@@ -174,7 +177,7 @@ static void open_walk(cfx__c *c, const cfx__c_walk *w) {
     const int64_t n = cfx__c_walk_count(w);
     begin(c);
     t->card.loose |= w->serial && n > 1;
-    t->wide |= n > INT32_MAX;
+    t->wide |= n > NARROW_MOST;
     t->threads = n;
     t->block = n < BLOCK ? n < 32 ? 32 : 64 : BLOCK;
     t->block = n > 64 && n < BLOCK ? 128 : t->block;
@@ -196,7 +199,7 @@ static void open_rows(cfx__c *c, const cfx__c_walk *rows, const cfx__c_walk *row
     cfx__cuda_pen *t = text_of(c);
     const int64_t n = cfx__c_walk_count(rows), length = cfx__c_walk_count(row);
     begin(c);
-    t->wide |= n > INT32_MAX || length > INT32_MAX;
+    t->wide |= n > NARROW_MOST || length > NARROW_MOST;
     t->along = along;
     if (along) {
         t->lanes = power_above((length + 3) / 4, 32, 1024);

@@ -169,22 +169,9 @@ static cfx_value call(frame *f, const cfx__plan_kernel *k) {
         cfx__plan_each_read(s, order, f);
     if (!cfx_ok())
         return cfx_bad();
-    if (k->kind == CFX__PLAN_HIGHER) {
-        const cfx_value args = filled(f, s->args), kwargs = filled(f, s->kwargs);
-        const cfx_args a = {(int)cfx_as_list(args)->len, cfx_as_list(args)->items,
-                            kwargs.tag == CFX_TAG_DICT ? cfx_as_dict(kwargs) : NULL};
-        return cfx__run_higher(cfx__higher_find(s->node->target.name), s->node, a, f->e->watcher);
-    }
-    cfx_value args[CFX_MAX_ARGS];
-    const cfx__schema *schema = cfx__op_info_of(k->op)->schema;
-    for (int i = 0; i < s->nbound; i++) {
-        if (s->bound[i].tag != CFX_TAG_NODE && !s->nested[i])
-            args[i] = s->bound[i];
-        else if (!cfx__bind_one(schema, f->e->at, i, filled(f, s->bound[i]), cfx__op_mode(k->op),
-                                &args[i]))
-            return cfx_bad();
-    }
-    return cfx__op_call_bound(f->e->at, k->op, args);
+    const cfx__run view = {.values = f->values};
+    return k->kind == CFX__PLAN_HIGHER ? cfx__run_step_higher(&view, s, f->e->watcher)
+                                       : cfx__run_step_call(&view, f->e->at, k->op, s);
 }
 
 /* ---- watchers -------------------------------------------------------------------------------- */
@@ -238,9 +225,10 @@ bool cfx__cuda_start(cfx__cuda_plan *p, const cfx__cuda_step *s) {
     for (int i = 0; i < s->nwords; i++)
         arguments[i] = &s->words[i];
     const int answer =
-        s->together
-            ? d->driver->launch_together(s->code, s->grid[0], s->grid[1], s->grid[2], s->block[0],
-                                         s->block[1], s->block[2], s->shared, d->stream, arguments)
+        s->cooperative
+            ? d->driver->launch_cooperative(s->code, s->grid[0], s->grid[1], s->grid[2],
+                                            s->block[0], s->block[1], s->block[2], s->shared,
+                                            d->stream, arguments)
             : d->driver->launch(s->code, s->grid[0], s->grid[1], s->grid[2], s->block[0],
                                 s->block[1], s->block[2], s->shared, d->stream, arguments, NULL);
     return cfx__cuda_done(d, answer, "starting a kernel");
@@ -268,6 +256,8 @@ static void capture(cfx__cuda_plan *p, cfx__cuda_stretch *s) {
         s->graph = NULL;
     if (graph)
         d->driver->graph_free(graph);
+    if (!cfx_ok() && !d->lost)
+        cfx__error_forgive();
 }
 
 static bool run_stretch(cfx__cuda_plan *p, cfx__cuda_stretch *s) {
@@ -427,16 +417,13 @@ static cfx_value results(frame *f) {
     return cfx_none();
 }
 
-/* Whether no index was out of range. */
-static bool looks_good(frame *f) {
+/* Records an error where an index was out of range. */
+static void check_indices(frame *f) {
     int flag = 0;
     cfx__cuda_device *d = f->p->device;
-    if (!cfx__cuda_copy(d, (uintptr_t)&flag, f->p->arena + (uint64_t)f->p->flag_at, sizeof flag) ||
-        !cfx__cuda_wait(d))
-        return false;
-    if (flag)
+    if (cfx__cuda_copy(d, (uintptr_t)&flag, f->p->arena + (uint64_t)f->p->flag_at, sizeof flag) &&
+        cfx__cuda_wait(d) && flag)
         cfx_fail(CFX_INDEX_ERROR, f->e->at, "an index is out of range (found on the card)");
-    return !flag;
 }
 
 cfx_value cfx__cuda_plan_run(cfx__cuda_plan *p, const cfx_execution *e) {
@@ -464,7 +451,10 @@ cfx_value cfx__cuda_plan_run(cfx__cuda_plan *p, const cfx_execution *e) {
     else if (cfx_ok())
         run_steps(&f);
     cfx_value v = cfx_ok() ? results(&f) : cfx_bad();
-    if (p->flags ? !cfx_ok() || !looks_good(&f) : !cfx__cuda_wait(p->device) || !cfx_ok())
+    if (p->flags && cfx_ok())
+        check_indices(&f);
+    cfx__cuda_wait(p->device); /* what was copied may be freed from here on, after an error too */
+    if (!cfx_ok())
         v = cfx_bad();
     p->runs += cfx_ok() && !e->watcher;
     cfx_value_keep(v);

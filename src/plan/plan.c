@@ -196,18 +196,10 @@ static cfx_value filled(const frame *f, cfx_value v) {
 
 static cfx_value run_call(frame *f, const cfx__plan_kernel *k) {
     const cfx__run_step *s = k->step;
-    cfx_value args[CFX_MAX_ARGS];
-    const cfx__schema *schema = cfx__op_info_of(k->op)->schema;
-    for (int i = 0; i < s->nbound; i++) {
-        if (k->reorder)
-            reorder(f, s->bound[i]);
-        if (s->bound[i].tag != CFX_TAG_NODE && !s->nested[i])
-            args[i] = s->bound[i];
-        else if (!cfx__bind_one(schema, f->e->at, i, filled(f, s->bound[i]),
-                                cfx__op_mode(k->op), &args[i]))
-            return cfx_bad();
-    }
-    return cfx__op_call_bound(f->e->at, k->op, args);
+    const cfx__run view = {.values = f->values};
+    for (int i = 0; i < s->nbound && k->reorder; i++)
+        reorder(f, s->bound[i]);
+    return cfx__run_step_call(&view, f->e->at, k->op, s);
 }
 
 /* The tensor in a slot, as a kernel was promised it. NULL, with an error, where somebody put
@@ -295,10 +287,8 @@ static cfx_value run_higher(frame *f, const cfx__plan_kernel *k) {
         reorder(f, s->args);
         reorder(f, s->kwargs);
     }
-    cfx_value args = filled(f, s->args), kwargs = filled(f, s->kwargs);
-    cfx_args a = {(int)cfx_as_list(args)->len, cfx_as_list(args)->items,
-                  kwargs.tag == CFX_TAG_DICT ? cfx_as_dict(kwargs) : NULL};
-    return cfx__run_higher(cfx__higher_find(s->node->target.name), s->node, a, f->e->watcher);
+    const cfx__run view = {.values = f->values};
+    return cfx__run_step_higher(&view, s, f->e->watcher);
 }
 
 /* What a watcher makes of the value of a node. */

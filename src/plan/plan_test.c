@@ -532,6 +532,10 @@ TEST(halves_are_multiplied_as_the_machine_can) {
             CHECK(cfx_is_true(cfx_equal(cfx_at(halves, 0), cfx_at(again, 0))));
             cfx_set_precision(CFX_PRECISION_F32);
         }
+        cfx_set_precision(CFX_PRECISION_TF32); /* a card's: the CPU computes it in float32 */
+        cfx_value same = run_by(&cfx_planner, p, x);
+        CHECK(cfx_is_true(cfx_equal(cfx_at(whole, 0), cfx_at(same, 0))));
+        cfx_set_precision(CFX_PRECISION_F32);
     }
     CHECK_OK();
 }

@@ -207,20 +207,25 @@ cfx_value cfx_interp_run_node(cfx_interp *it, cfx_node *n) {
     return cfx_scope_return_value(mark, handler_for(it, n->op)(it, n->target, a));
 }
 
-/* A step without detours: the overload is called with what the plan has bound. What other nodes
- * gave is bound now: nothing says that it is what the schema wants. */
-static cfx_value run_bound(cfx__run *r, const cfx__run_step *s) {
+/* What other nodes gave is bound now: nothing says that it is what the schema wants. */
+cfx_value cfx__run_step_call(const cfx__run *r, cfx_site at, cfx_op *op, const cfx__run_step *s) {
     cfx_value args[CFX_MAX_ARGS];
-    const cfx__schema *schema = cfx__op_info_of(s->op)->schema;
+    const cfx__schema *schema = cfx__op_info_of(op)->schema;
     for (int i = 0; i < s->nbound; i++) {
         cfx_value v = s->bound[i];
         if (v.tag != CFX_TAG_NODE && !s->nested[i])
             args[i] = v;
-        else if (!cfx__bind_one(schema, (cfx_site){0}, i, cfx__run_fill(r, v),
-                                cfx__op_mode(s->op), &args[i]))
+        else if (!cfx__bind_one(schema, at, i, cfx__run_fill(r, v), cfx__op_mode(op), &args[i]))
             return cfx_bad();
     }
-    return cfx__op_call_bound((cfx_site){0}, s->op, args);
+    return cfx__op_call_bound(at, op, args);
+}
+
+cfx_value cfx__run_step_higher(const cfx__run *r, const cfx__run_step *s, cfx_watcher *w) {
+    const cfx_value args = cfx__run_fill(r, s->args), kwargs = cfx__run_fill(r, s->kwargs);
+    const cfx_args a = {(int)cfx_as_list(args)->len, cfx_as_list(args)->items,
+                        kwargs.tag == CFX_TAG_DICT ? cfx_as_dict(kwargs) : NULL};
+    return cfx__run_higher(cfx__higher_find(s->node->target.name), s->node, a, w);
 }
 
 static void store(cfx__run *r, int slot, cfx_value v) {
@@ -288,7 +293,7 @@ static void run_step(cfx_interp *it, int k, bool through_handlers) {
     if (given)
         v = *given;
     else if (s->op && !through_handlers)
-        v = run_bound(r, s);
+        v = cfx__run_step_call(r, (cfx_site){0}, s->op, s);
     else
         v = it->run_node ? it->run_node(it, s->node) : cfx_interp_run_node(it, s->node);
     store(r, k, v);

@@ -74,6 +74,11 @@ cfx__steps *cfx__steps_of(cfx_graph *g);
 int cfx__steps_slot(const cfx__steps *p, const cfx_node *n);
 /* A template with its slots filled in; scope. */
 cfx_value cfx__run_fill(const cfx__run *r, cfx_value v);
+/* A step without detours: op, the step's own or one in its place, is called with what the step has
+ * bound, slots filled in; and a step of a higher-order operator. Of r only the values are read.
+ * Scope. */
+cfx_value cfx__run_step_call(const cfx__run *r, cfx_site at, cfx_op *op, const cfx__run_step *s);
+cfx_value cfx__run_step_higher(const cfx__run *r, const cfx__run_step *s, cfx_watcher *w);
 /* What tensors of v, a result in each world, are known to hold, as the metadata "contents" has it;
  * None: that is not known. Scope. And back: notes it of the tensors of v, in world k. */
 struct cfx__exprs;

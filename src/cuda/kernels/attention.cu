@@ -37,7 +37,7 @@ INLINE void load_rows(unsigned char *to, const T *from, i64 stride, i64 first, i
     }
 }
 
-/* d += a b, as mma; floats in three products of their parts. */
+/* d += a b, as mma; floats rounded, or in three products of their parts. */
 INLINE void multiply(float *d, unsigned *a, unsigned *b) {
 #ifdef SPLIT
     unsigned a0[4] = {a[0], a[1], a[2], a[3]}, b0[2] = {b[0], b[1]}, a1[4], b1[2];
@@ -49,6 +49,15 @@ INLINE void multiply(float *d, unsigned *a, unsigned *b) {
         b1[i] = split_float(&b0[i]);
     mma(d, a1, b0);
     mma(d, a0, b1);
+    mma(d, a0, b0);
+#elif defined ROUND
+    unsigned a0[4], b0[2];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        a0[i] = round_word(a[i]);
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+        b0[i] = round_word(b[i]);
     mma(d, a0, b0);
 #else
     mma(d, a, b);

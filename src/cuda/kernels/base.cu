@@ -238,12 +238,33 @@ INLINE void mma(float *d, const unsigned *a, const unsigned *b) {
 #endif
 }
 
-/* Floats are multiplied as floats: each is the sum of two of tf32, which have all but 2 of its 24
- * bits, and of the four products of such sums the three that count are added. TF32 defined: as one
- * of tf32. */
-#if !defined BF16 && !defined HALF && !defined TF32
+/* What floats are multiplied as. TF32, AS_BF16, AS_F16 defined: rounded to such numbers, which are
+ * all numbers of tf32, so that the tensor cores multiply them as they are (ROUND). None defined: as
+ * floats (SPLIT): each is the sum of two of tf32, which have all but 2 of its 24 bits, and of the
+ * four products of such sums the three that count are added. */
+#if !defined BF16 && !defined HALF
+#if defined TF32 || defined AS_BF16 || defined AS_F16
+#define ROUND 1
+#else
 #define SPLIT 1
 #endif
+#endif
+/* To the nearest. */
+INLINE float round_float(float x) {
+#if defined AS_BF16
+    return bf16_float(float_bf16(x));
+#elif defined AS_F16
+    return half_float(float_half(x));
+#elif defined TF32
+    return x != x ? x : __uint_as_float((__float_as_uint(x) + 0x1000) & 0xffffe000);
+#else
+    return x;
+#endif
+}
+INLINE unsigned round_word(unsigned bits) {
+    const float x = round_float(__uint_as_float(bits));
+    return x != x ? 0x7fc00000 : __float_as_uint(x);
+}
 /* The second part of a float, whose first becomes what tf32 has of it. An infinity has none: what
  * comes of it is not a number, and is to be computed again. */
 INLINE unsigned split_float(unsigned *bits) {

@@ -143,6 +143,18 @@ INLINE void multiply_slab(const unsigned char *stage, int wm, int wn, float (*su
             b[2 * j][0] = four[0], b[2 * j][1] = four[1];
             b[2 * j + 1][0] = four[2], b[2 * j + 1][1] = four[3];
         }
+#ifdef ROUND
+#pragma unroll
+        for (int i = 0; i < WM / 16; i++)
+#pragma unroll
+            for (int q = 0; q < 4; q++)
+                a[i][q] = round_word(a[i][q]);
+#pragma unroll
+        for (int j = 0; j < WN / 8; j++)
+#pragma unroll
+            for (int q = 0; q < 2; q++)
+                b[j][q] = round_word(b[j][q]);
+#endif
 #ifdef SPLIT
         unsigned rest_a[WM / 16][4], rest_b[WN / 8][2];
 #pragma unroll

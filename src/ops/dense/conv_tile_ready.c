@@ -151,7 +151,7 @@ bool conv_takes(const conv *v, const conv_operands *o, const cfx__epilogue *e) {
 
 cfx__ready *conv_ready(const conv *v, const conv_operands *o, const cfx__epilogue *e) {
     const bool single = conv_channels_takes(v), last = cfx__tensor_is_channels_last(o->src);
-    const cfx_precision kept = cfx_get_precision();
+    const cfx_precision kept = tile_precision();
     const int patch = last && kept == CFX_PRECISION_F32 ? conv_winograd_patch(v) : 0;
     cfx__packed *packed = packed_weights(v, o->weights, patch, kept);
     if (!packed)

@@ -145,7 +145,7 @@ cfx__ready *gemm_ready(const product_layer *l, const cfx__epilogue *e) {
     const int64_t k = x->shape[x->ndim - 1], m = x->numel / k;
     const int64_t n = w->shape[l->w_transposed ? 0 : 1];
     const tile_matrix matrix = {k, n, (const float *)wm.data, wm.row, wm.col, NULL,
-                                cfx_get_precision()};
+                                tile_precision()};
     const bf16_way way = matrix.kept == CFX_PRECISION_BF16 ? bf16_best(m) : BF16_NONE;
     cfx__packed *panels = panels_of(w, &matrix, way != BF16_NONE);
     if (!panels)

@@ -39,6 +39,12 @@ int tile_height(void);
 void tile_run(const tile *t, int rows);
 
 /* Bytes of an element, and of the panels of a k by n matrix. */
+/* What this thread's plans keep weights in: the CPU has no tf32, and is exact in its place. */
+static inline cfx_precision tile_precision(void) {
+    const cfx_precision p = cfx_get_precision();
+    return p == CFX_PRECISION_TF32 ? CFX_PRECISION_F32 : p;
+}
+
 static inline int tile_bytes(cfx_precision kept) { return kept == CFX_PRECISION_F32 ? 4 : 2; }
 size_t tile_panels_size(int64_t k, int64_t n, cfx_precision kept);
 /* Makes them: element (i, j) of the matrix is w[i * row + j * col], or w[at[i] + j * col] where

@@ -1,18 +1,27 @@
 /* Work of kernels written by hand (kernels.h): which operands they are given, what is done behind
- * them. Start at cfx__cuda_own. */
+ * them. Start at cfx__cuda_try_builtin. */
 #include <cfx/ops.h>
 #include <math.h>
 
 #include "../compile/calls.h"
 #include "../compile/layers.h"
-#include "own.h"
+#include "builtin.h"
 
 typedef cfx__cuda_piece piece;
 
 static const cfx__cuda_array none = {.operand = -1};
 
 static cfx__cuda_precision precision(void) {
-    return cfx_get_precision() == CFX_PRECISION_F32 ? CFX__CUDA_EXACT : CFX__CUDA_TF32;
+    switch (cfx_get_precision()) {
+    case CFX_PRECISION_BF16:
+        return CFX__CUDA_BF16;
+    case CFX_PRECISION_F16:
+        return CFX__CUDA_F16;
+    case CFX_PRECISION_TF32:
+        return CFX__CUDA_TF32;
+    default:
+        return CFX__CUDA_EXACT;
+    }
 }
 
 /* ---- what follows ---------------------------------------------------------------------------- */
@@ -39,24 +48,16 @@ static int after_of(piece *p, const cfx__c_work *k, cfx__cuda_after *after) {
 }
 
 static bool finish(piece *p, int slot, const cfx__c_work *k, int done) {
-    cfx__cuda_add_work(p->m, slot, &p->work, p->n, p->refs);
-    return !k || cfx__cuda_posts(p->m, slot, k, done);
+    return cfx__cuda_add_work(p->m, slot, &p->work, p->n, p->refs) &&
+           (!k || cfx__cuda_posts(p->m, slot, k, done));
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
 
 /* The rows of a ref: its dims before the last as one; false where they do not lie so. */
 static bool rows_of(const cfx__c_ref *r, int64_t *shape, int64_t *stride) {
-    shape[0] = 1, stride[0] = 0;
-    for (int i = r->ndim - 2; i >= 0; i--) {
-        if (r->shape[i] == 1)
-            continue;
-        if (shape[0] == 1)
-            stride[0] = r->stride[i];
-        else if (r->stride[i] != stride[0] * shape[0])
-            return false;
-        shape[0] *= r->shape[i];
-    }
+    if (!cfx__cuda_flatten(r, 1, shape, stride))
+        return false;
     shape[1] = r->shape[r->ndim - 1];
     stride[1] = r->stride[r->ndim - 1];
     if (shape[0] == 1)
@@ -64,7 +65,7 @@ static bool rows_of(const cfx__c_ref *r, int64_t *shape, int64_t *stride) {
     return true;
 }
 
-enum { FEW = 16 };
+enum { SKINNY = 16 }; /* rows of a product that is bound by reading its weight */
 
 static bool product(cfx__cuda_making *m, int slot, cfx__c_work *k, const cfx_op *op) {
     piece p = {.m = m};
@@ -96,7 +97,7 @@ static bool product(cfx__cuda_making *m, int slot, cfx__c_work *k, const cfx_op 
         after.add.ndim = 2, after.add.shape = as, after.add.stride = at;
     }
     const cfx__cuda_weight rows = {.w = w, .scales = none};
-    if (!(os[0] <= FEW && cfx__cuda_few(&x, &rows, &after, &out, &p.work)) &&
+    if (!(os[0] <= SKINNY && cfx__cuda_skinny(&x, &rows, &after, &out, precision(), &p.work)) &&
         !cfx__cuda_product(&x, &w, &after, &out, precision(), &p.work))
         return false;
     return finish(&p, slot, k, done);
@@ -134,7 +135,7 @@ static bool points(cfx__cuda_making *m, int slot, cfx__c_work *k, const cfx__cud
     const int64_t *s = k->packs->shape, ws[] = {s[0], s[1]}, wt[] = {s[1], 1};
     cfx__cuda_after after;
     if (s[2] != 1 || s[3] != 1 || win->groups != 1 || win->padding[0] || win->padding[1] ||
-        x->shape[2] != 1 || x->shape[3] != 1 || x->shape[0] > FEW)
+        x->shape[2] != 1 || x->shape[3] != 1 || x->shape[0] > SKINNY)
         return false;
     k->w = cfx__c_constant(&m->c, k->packs, "weight");
     const cfx__cuda_array in = cfx__cuda_array_as(&p, x, 2, x->shape, x->stride);
@@ -142,7 +143,8 @@ static bool points(cfx__cuda_making *m, int slot, cfx__c_work *k, const cfx__cud
     const cfx__cuda_weight w = {.w = cfx__cuda_array_as(&p, k->w, 2, ws, wt), .scales = none};
     const int done = after_of(&p, k, &after);
     after.add.ndim = 2;
-    return k->w && cfx__cuda_few(&in, &w, &after, &to, &p.work) && finish(&p, slot, k, done);
+    return k->w && cfx__cuda_skinny(&in, &w, &after, &to, precision(), &p.work) &&
+           finish(&p, slot, k, done);
 }
 
 static bool convolution(cfx__cuda_making *m, int slot, cfx__c_work *k, const cfx_op *op) {
@@ -338,14 +340,15 @@ static bool recurrent(cfx__cuda_making *m, int slot) {
 
 /* ---- the way in ------------------------------------------------------------------------------ */
 
-bool cfx__cuda_own(cfx__cuda_making *m, int slot) {
+bool cfx__cuda_try_builtin(cfx__cuda_making *m, int slot) {
     cfx__c_work k;
     const cfx__plan_kernel *kernel = &m->unit.plan->kernels[slot];
     m->unit.slot = slot;
     const cfx_op *op = cfx__cuda_work_of(m, slot, &k);
     if (!op)
         return kernel->kind == CFX__PLAN_CALL &&
-               (attention(m, slot) || recurrent(m, slot) || cfx__cuda_own_order(m, slot));
+               (attention(m, slot) || recurrent(m, slot) || cfx__cuda_try_index(m, slot) ||
+                cfx__cuda_try_order(m, slot));
     if (op == &cfx_op_linear || op == &cfx_op_mm || op == &cfx_op_addmm)
         return product(m, slot, &k, op);
     if (op == &cfx_op_bmm || op == &cfx_op_baddbmm)

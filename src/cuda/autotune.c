@@ -1,6 +1,6 @@
 /* Two ways to do the same, a kernel of ours and a library's: both are run, and the faster one is
  * taken. What was found is kept on the disk, so that later processes take the same way and give the
- * same bits. Start at cfx__cuda_decide. */
+ * same bits. Start at cfx__cuda_autotune. */
 #include "plan.h"
 
 enum { ROUNDS = 10 };
@@ -61,7 +61,7 @@ static float tried(cfx__cuda_plan *p, int from, int to, void *const *event) {
 
 /* What the first way is, in words: kernels with the numbers that they are given. Other plans have
  * the same for the same sizes. */
-static const char *key_of(cfx__cuda_making *m, const cfx__cuda_contest *c, const int *call_of) {
+static const char *key_of(cfx__cuda_making *m, const cfx__cuda_trial *c, const int *call_of) {
     cfx__text t = {0};
     cfx__text_puts(&t, cfx__cuda_versions(m->p->device));
     for (int i = c->a; i < c->c; i++) {
@@ -82,7 +82,7 @@ static const char *key_of(cfx__cuda_making *m, const cfx__cuda_contest *c, const
 }
 
 /* Whether the library's way is the faster one. */
-static bool is_slower(cfx__cuda_making *m, const cfx__cuda_contest *c, const char *key,
+static bool is_slower(cfx__cuda_making *m, const cfx__cuda_trial *c, const char *key,
                       void *const *event) {
     size_t size = 0;
     char *kept = cfx__cuda_recall(key, &size);
@@ -110,15 +110,16 @@ static void close_up(cfx__cuda_plan *p) {
     p->steps.len = n;
 }
 
-bool cfx__cuda_decide(cfx__cuda_making *m) {
+bool cfx__cuda_autotune(cfx__cuda_making *m) {
     cfx__cuda_plan *p = m->p;
     const cfx__cuda_driver *d = p->device->driver;
     void *event[2] = {NULL, NULL};
     cfx__map known = {0};
-    bool fine =
-        m->contests.len == 0 || (!d->event_create(&event[0], 0) && !d->event_create(&event[1], 0));
-    for (size_t i = 0; i < m->contests.len && fine; i++) {
-        const cfx__cuda_contest *c = &m->contests.data[i];
+    bool fine = true;
+    for (int i = 0; i < 2 && fine && m->trials.len; i++)
+        fine = cfx__cuda_done(p->device, d->event_create(&event[i], 0), "making an event");
+    for (size_t i = 0; i < m->trials.len && fine; i++) {
+        const cfx__cuda_trial *c = &m->trials.data[i];
         const char *key = key_of(m, c, m->call_of.data);
         const char *who = cfx__map_get(&known, key);
         if (!who) {

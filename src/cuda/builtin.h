@@ -1,8 +1,8 @@
-/* own: work of kernels that were written by hand, whose operands are refs. */
-#ifndef CFX__CUDA_OWN_H
-#define CFX__CUDA_OWN_H
+/* builtin: work of kernels that were written by hand, whose operands are refs. */
+#ifndef CFX__CUDA_BUILTIN_H
+#define CFX__CUDA_BUILTIN_H
 
-#include "kernels_more.h"
+#include "kernels.h"
 #include "plan.h"
 
 typedef struct cfx__cuda_piece {
@@ -31,7 +31,9 @@ static inline cfx__cuda_array cfx__cuda_array_of(cfx__cuda_piece *p, const cfx__
              : (cfx__cuda_array){.operand = -1};
 }
 
-/* Calls in which order counts: running sums, sorting, the largest (more.c). */
-bool cfx__cuda_own_order(cfx__cuda_making *m, int slot);
+/* Calls in which order counts: running sums, sorting, the largest (builtin_order.c). */
+bool cfx__cuda_try_order(cfx__cuda_making *m, int slot);
+/* Elements whose places are told by others, read or written (builtin_index.c). */
+bool cfx__cuda_try_index(cfx__cuda_making *m, int slot);
 
 #endif

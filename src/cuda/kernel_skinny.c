@@ -1,4 +1,4 @@
-/* Products with a few rows: how many warps share what. */
+/* Skinny products, of a few rows: how many warps share what. */
 #include "kernel.h"
 
 /* Elements in 16 bytes of the weight. */
@@ -22,28 +22,28 @@ static bool row_lies(const cfx__cuda_array *a) {
     return a->ndim == 2 && (a->shape[1] == 1 || a->stride[1] == 1);
 }
 
-typedef struct few {
+typedef struct skinny {
     int64_t m, n, k, ldx, ldadd, ldout;
     int kind, wide;
     bool vector;
-} few;
+} skinny;
 
 /* Rows from `from` on, 8 at most. */
-static bool launch(const few *f, const cfx__cuda_array *x, const cfx__cuda_weight *w,
+static bool launch(const skinny *f, const cfx__cuda_array *x, const cfx__cuda_weight *w,
                    const cfx__cuda_after *after, const cfx__cuda_array *out, int64_t from,
-                   cfx__cuda_work *work) {
+                   cfx__cuda_precision precision, cfx__cuda_work *work) {
     const int64_t rows = f->m - from < 8 ? f->m - from : 8, piece = piece_of(w);
     const int64_t nr = f->n / 2 >= 8 * CFX__CUDA_SMS ? 2 : 1;
     int64_t kw = 1;
     while (kw < 8 && f->n / nr * kw < 16 * CFX__CUDA_SMS && f->k / piece >= 64 * kw)
         kw *= 2;
-    cfx__cuda_launch *l = cfx__cuda_more(work, cfx__cuda_text("few"), "few");
+    cfx__cuda_launch *l = cfx__cuda_launch_add(work, cfx__cuda_text("skinny"), "skinny");
     if (!l)
         return false;
     l->defines = cfx__text_format(
         "%s#define M %d\n#define NR %d\n#define KW %d\n#define WEIGHT %d\n#define VECTOR %d\n"
         "#define POST(v) %s\n",
-        cfx__cuda_element(x->dtype, CFX__CUDA_EXACT), (int)rows, (int)nr, (int)kw, f->kind,
+        cfx__cuda_element(x->dtype, precision), (int)rows, (int)nr, (int)kw, f->kind,
         f->vector, after && after->post ? after->post : "");
     l->grid[0] = (unsigned)cfx__cuda_up(f->n, nr * (8 / kw));
     l->block[0] = 256;
@@ -62,12 +62,13 @@ static bool launch(const few *f, const cfx__cuda_array *x, const cfx__cuda_weigh
     return true;
 }
 
-bool cfx__cuda_few(const cfx__cuda_array *x, const cfx__cuda_weight *w,
-                   const cfx__cuda_after *after, const cfx__cuda_array *out, cfx__cuda_work *work) {
+bool cfx__cuda_skinny(const cfx__cuda_array *x, const cfx__cuda_weight *w,
+                   const cfx__cuda_after *after, const cfx__cuda_array *out,
+                   cfx__cuda_precision precision, cfx__cuda_work *work) {
     if (!row_lies(x) || !row_lies(out) || w->w.ndim != 2 || out->dtype != x->dtype ||
         kind_of(x, w) < 0 || !cfx__cuda_element(x->dtype, CFX__CUDA_EXACT))
         return false;
-    few f = {.m = x->shape[0], .n = out->shape[1], .k = x->shape[1], .kind = kind_of(x, w),
+    skinny f = {.m = x->shape[0], .n = out->shape[1], .k = x->shape[1], .kind = kind_of(x, w),
              .wide = (int)cfx_dtype_size(x->dtype)};
     const int64_t columns = w->bits == 4 ? f.k / 2 : f.k;
     if (f.m < 1 || f.m > 16 || f.n < 1 || f.k < 1 || w->w.shape[0] != f.n ||
@@ -86,7 +87,7 @@ bool cfx__cuda_few(const cfx__cuda_array *x, const cfx__cuda_weight *w,
                f.ldx * f.wide % 16 == 0 && w->group % piece == 0;
     const int n = work->n;
     for (int64_t from = 0; from < f.m; from += 8)
-        if (!launch(&f, x, w, after, out, from, work)) {
+        if (!launch(&f, x, w, after, out, from, precision, work)) {
             work->n = n;
             return false;
         }

@@ -29,8 +29,8 @@ static cfx_tensor *integers(cfx_dtype dtype, int64_t n, int64_t columns) {
     return t;
 }
 
-static bool multiplies(cfx_dtype dtype, cfx_dtype weight, int bits, int64_t group, int64_t m,
-                       int64_t n, int64_t k) {
+static bool multiplies_as(cfx__cuda_precision precision, cfx_dtype dtype, cfx_dtype weight,
+                          int bits, int64_t group, int64_t m, int64_t n, int64_t k) {
     bool held;
     CFX_SCOPE {
         cfx_tensor *x = cfx_mul(test_noise(dtype, 2, (int64_t[]){m, k}), 0.2);
@@ -41,7 +41,9 @@ static bool multiplies(cfx_dtype dtype, cfx_dtype weight, int bits, int64_t grou
         cfx_tensor *bias = test_noise(dtype, 1, &n);
         cfx_tensor *add = test_noise(dtype, 2, (int64_t[]){m, n}), *out = cfx_zeros_like(add);
         cfx_tensor *whole = bits ? opened(w, scales, bits, n, k, group) : w;
-        cfx_tensor *want = cfx_matmul(exact(x), cfx_transpose(exact(whole), 0, 1));
+        cfx_value of = cfx_dtype_value(precision == CFX__CUDA_BF16 ? CFX_BF16 : dtype);
+        cfx_tensor *want = cfx_matmul(exact(cfx_to(x, of)),
+                                      cfx_transpose(exact(bits ? whole : cfx_to(whole, of)), 0, 1));
         want = cfx_tanh(cfx_add(cfx_add(want, exact(bias)), exact(add)));
         const cfx__cuda_array ax = player_array(0, x), ao = player_array(5, out);
         const cfx__cuda_weight aw = {player_array(1, w), player_array(2, scales), bits, group};
@@ -49,7 +51,7 @@ static bool multiplies(cfx_dtype dtype, cfx_dtype weight, int bits, int64_t grou
                                        "v = tanhf(v);"};
         cfx__cuda_work work = {0};
         void *to = player_copy(out);
-        held = CHECK_OK() && CHECK(cfx__cuda_few(&ax, &aw, &after, &ao, &work)) &&
+        held = CHECK_OK() && CHECK(cfx__cuda_skinny(&ax, &aw, &after, &ao, precision, &work)) &&
                PLAY(&work, player_copy(x), player_copy(w), player_copy(scales), player_copy(bias),
                     player_copy(add), to) &&
                PLAYED(to, out, want, dtype == CFX_F32 ? 5e-6 : 1e-2);
@@ -57,9 +59,16 @@ static bool multiplies(cfx_dtype dtype, cfx_dtype weight, int bits, int64_t grou
     return held;
 }
 
-TEST(cuda_few) {
+static bool multiplies(cfx_dtype dtype, cfx_dtype weight, int bits, int64_t group, int64_t m,
+                       int64_t n, int64_t k) {
+    return multiplies_as(CFX__CUDA_EXACT, dtype, weight, bits, group, m, n, k);
+}
+
+TEST(cuda_skinny) {
     if (!player_runs())
         return;
+    CHECK(multiplies_as(CFX__CUDA_BF16, CFX_F32, CFX_F32, 0, 0, 2, 9, 64) &&
+          multiplies_as(CFX__CUDA_BF16, CFX_F32, CFX_F32, 0, 0, 1, 5, 67));
     CHECK(multiplies(CFX_F32, CFX_F32, 0, 0, 1, 5, 64) &&
           multiplies(CFX_F32, CFX_F32, 0, 0, 3, 9, 513) && /* rows that are not whole 16 bytes */
           multiplies(CFX_BF16, CFX_BF16, 0, 0, 1, 2200, 136) &&

@@ -1,4 +1,4 @@
-/* few: out = post(x w' + bias + add) for a few rows of x: the rows of w go by once, 16 bytes at a
+/* skinny: out = post(x w' + bias + add) for a few rows of x: the rows of w go by once, 16 bytes at a
  * time, and everything else waits for them.
  *
  * M: rows of x. NR: rows of w that a warp has at a time; KW: warps that share a row's elements.
@@ -55,6 +55,9 @@ INLINE void spread_weight(const uint4 &from, float *to) {
         to[i] = half_float((unsigned short)(word[i / 2] >> 16 * (i % 2)));
 #else
     spread(from, to, (const T *)0);
+#pragma unroll
+    for (int i = 0; i < PIECE; i++)
+        to[i] = round_float(to[i]);
 #endif
 }
 
@@ -68,7 +71,7 @@ INLINE float one_weight(const unsigned char *row, i64 k) {
 #elif WEIGHT == 2
     return half_float(((const unsigned short *)row)[k]);
 #else
-    return load((const T *)row + k);
+    return round_float(load((const T *)row + k));
 #endif
 }
 
@@ -85,6 +88,9 @@ INLINE void load_x(const T *x, float *to) {
 #pragma unroll
     for (int i = 0; i < PIECE / CHUNK; i++)
         spread(__ldg((const uint4 *)x + i), to + i * CHUNK, (const T *)0);
+#pragma unroll
+    for (int i = 0; i < PIECE; i++)
+        to[i] = round_float(to[i]);
 }
 
 /* Sums of rows n.. of w with all rows of x, of the elements that this lane of this warp has. */
@@ -149,13 +155,13 @@ INLINE void add_products(const T *x, const void *w, const float *scales, i64 n, 
                             scale_of(scales, n + r < nmost ? n + r : nmost - 1, k, group, c);
 #pragma unroll
             for (int m = 0; m < M; m++)
-                sum[r][m] = fmaf(a, load(x + m * ldx + c), sum[r][m]);
+                sum[r][m] = fmaf(a, round_float(load(x + m * ldx + c)), sum[r][m]);
         }
 #endif
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
-few(const T *x, const void *w, const float *scales, const T *bias, const T *add, T *out, i64 n,
+skinny(const T *x, const void *w, const float *scales, const T *bias, const T *add, T *out, i64 n,
     i64 k, i64 ldx, i64 ldadd, i64 ldout, i64 group) {
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, part = warp % KW;
     const i64 first = ((i64)blockIdx.x * (WARPS / KW) + warp / KW) * NR;

@@ -1,9 +1,9 @@
 /* Calls in which order counts, and pooling, by kernels written by hand. Start at
- * cfx__cuda_own_order. */
+ * cfx__cuda_try_order. */
 #include <cfx/ops.h>
 
 #include "../compile/calls.h"
-#include "own.h"
+#include "builtin.h"
 
 /* A call that is being made: its arguments and results. */
 typedef struct {
@@ -15,9 +15,7 @@ typedef struct {
 } call;
 
 static bool finish(call *c, int slot, bool taken) {
-    if (taken)
-        cfx__cuda_add_work(c->p.m, slot, &c->p.work, c->p.n, c->p.refs);
-    return taken;
+    return taken && cfx__cuda_add_work(c->p.m, slot, &c->p.work, c->p.n, c->p.refs);
 }
 
 /* cumsum(x, dim), cumprod(x, dim) */
@@ -102,7 +100,7 @@ static bool pool(call *c) {
     return cfx__cuda_pool(&p, &c->p.work);
 }
 
-bool cfx__cuda_own_order(cfx__cuda_making *m, int slot) {
+bool cfx__cuda_try_order(cfx__cuda_making *m, int slot) {
     cfx__c_unit *u = &m->unit;
     bool (*const ways[])(call *) = {scan, sort, extreme, pool};
     for (int i = 0; i < COUNT(ways); i++) {
