@@ -26,7 +26,8 @@ typedef struct cfx_compile_options {
                          program's (cfx/select.h); NULL: none */
     const char *sizes; /* of sizes that vary, with blanks between them: "s0=8" makes one that
                           number, "s1=2:64" gives a range. NULL: those of the program; one
-                          without an upper end gets four times the sample's, 64 at least */
+                          without an upper end gets four times the sample's, 64 at least;
+                          one begins where the text that is written holds: NAME_S1_MIN */
     cfx_value inputs;  /* the caller's inputs in flattened order, a list: the sample of
                           `test`. None: the samples of the program, or zeros */
 } cfx_compile_options;

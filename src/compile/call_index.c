@@ -331,12 +331,14 @@ void cfx__c_call_scatter(cfx__c_unit *u, const cfx__plan_kernel *k) {
         open_dim(c, i, index->shape[i]);
         put_term(&at, i == dim ? "at" : cfx__c_var(i), out->stride[i]);
     }
+    if (!index->ndim) /* one index into a row, for the first number of src */
+        put_term(&at, "at", out->stride[dim]);
     const char *to = or_zero(&at), *type = cfx__c_value_type(d);
     cfx__c_line(
         c, "const int64_t at = %s;",
         cfx__c_checked(c, "index", own_at(index, index->ndim), index->dtype, x->shape[dim]));
     cfx__c_line(c, "const %s given = %s;", type,
-                src ? cfx__c_load(c, "src", own_at(src, index->ndim), d)
+                src ? cfx__c_load(c, "src", index->ndim ? own_at(src, index->ndim) : "0", d)
                     : cfx__c_number(d, cfx_number(a[3]), cfx__int64_of(cfx_number(a[3]))));
     if (met[0] == 't' || strchr(met, '?'))
         cfx__c_line(c, "const %s there = %s;", type, cfx__c_load(c, "out", to, d));

@@ -190,7 +190,7 @@ TEST(what_files_have_no_form_for_is_refused) {
     sum = cfx_graph_find(p->module->graph, "add_tensor");
     cfx_node_set_args(out, cfx_tuple(cfx_tuple(cfx_tuple(sum, sum))));
     CHECK(!cfx_save_unchecked(p, test_path("made.pt2")));
-    CHECK_ERROR("gives a tuple among others, which a file has no form for");
+    CHECK_ERROR("gives a tuple among others; a file has no form for it");
     clean("made.pt2");
 }
 

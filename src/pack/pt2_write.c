@@ -285,7 +285,7 @@ static bool put_output(cfx__pt2_writer *w, const cfx_node *n) {
         return cfx__pt2_write_argument(w, &w->outputs, v, NULL);
     for (int64_t i = 0; i < cfx_as_list(v)->len; i++) {
         if (cfx_as_list(v)->items[i].tag == CFX_TAG_TUPLE) /* it would be read as a list */
-            return cfx__pt2_write_bad(w, "gives a tuple among others, which a file has no form for");
+            return cfx__pt2_write_bad(w, "gives a tuple among others; a file has no form for it");
         cfx__json_comma(&w->outputs);
         if (!cfx__pt2_write_argument(w, &w->outputs, cfx_as_list(v)->items[i], NULL))
             return false;
