@@ -34,7 +34,7 @@ static void consider_spellings(nearest *near, const char *name) {
     int most = (int)strlen(last) / 3 + 1;
     size_t module = (size_t)(last - name);
     for (int i = 0; (s = cfx_spelling_at(i)); i++) {
-        bool same_module = !strncmp(s, name, module) && last_part(s) == s + module;
+        bool same_module = !module || (!strncmp(s, name, module) && last_part(s) == s + module);
         int far = cfx__text_distance(last, last_part(s), most);
         if (far <= most && (same_module || !far))
             consider(near, s, far);

@@ -150,6 +150,15 @@ static void set_shape(cfx__parser *p, cfx_node *n, const char *shape, const char
 
 /* ---- statements ----------------------------------------------------------------------------- */
 
+/* The end of the line, with a semicolon before it or not. */
+static void end_line(cfx__parser *p) {
+    cfx__parser_skip(p);
+    if (cfx__parser_take(p, ";"))
+        cfx__parser_skip(p);
+    if (!p->failed && !cfx__parser_is_line_end(p) && *p->at != '#')
+        cfx__parse_fail(p, p->at, "expected the end of the statement");
+}
+
 /* ";  x = y = None": what is let go follows from the graph, so it is only stepped over. */
 static void end_statement(cfx__parser *p) {
     const char *name;
@@ -167,8 +176,7 @@ static void end_statement(cfx__parser *p) {
             cfx__parser_skip(p);
         } while (cfx__parser_want(p, "="));
     }
-    if (!p->failed && !cfx__parser_is_line_end(p) && *p->at != '#')
-        cfx__parse_fail(p, p->at, "expected the end of the statement");
+    end_line(p);
 }
 
 static void add_statement(function *f, const cfx__parser_statement *m, const char *name, size_t len,
@@ -251,8 +259,7 @@ static void parse_return(function *f) {
     cfx_value v = cfx__parser_is_line_end(p) ? cfx_none() : cfx__parser_take_value(p);
     if (tree && cfx__parser_want(p, ", self._out_spec)"))
         cfx_graph_set_tree(p->g, p->g->tree->names, p->g->tree->in_spec, cfx_ellipsis());
-    if (!p->failed && !cfx__parser_is_line_end(p) && *p->at != '#')
-        cfx__parse_fail(p, p->at, "expected the end of the statement");
+    end_line(p);
     if (p->failed)
         return;
     cfx_node *n = cfx_graph_output(p->g, v);

@@ -21,6 +21,14 @@ TEST(parse_code_written_by_hand) {
                        "    b = x . shape\n"),
               "");
     CHECK_ERROR("test.fx:5:11: expected the end of the statement");
+    CHECK_STR(graph_of("def forward(self, x):\n"
+                       "    a = torch.relu(x);  x = None;  # semicolons that nothing follows\n"
+                       "    b = torch.neg(a);\n"
+                       "    return (b,);\n"),
+              graph_of("def forward(self, x):\n"
+                       "    a = torch.relu(x)\n"
+                       "    b = torch.neg(a)\n"
+                       "    return (b,)\n"));
     CHECK_STR(graph_of("def forward(self, x, y=(1, 2), *rest):\n"
                        "    x = torch.relu( x )\n"
                        "    a = operator.add(x, y)\n"

@@ -507,6 +507,10 @@ static bool add_size(dynamic *d, const cfx_program *p, const char *key, const ch
     long dim = dot ? strtol(dot + 1, &end, 10) : 0;
     if (!dot || end == dot + 1 || *end || !name || !*name)
         return fail_size(key, "names no size");
+    if (!cfx__name_is_identifier(name, strlen(name))) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' is no name for %s; 'batch' is one", name, key);
+        return false;
+    }
     const cfx_node *n = input_called(p, key, (size_t)(dot - key));
     cfx_result r = n ? cfx_node_result(n) : (cfx_result){0};
     if (!n || r.kind != CFX_RESULT_TENSOR)

@@ -87,6 +87,8 @@ TEST(what_pins_a_size_is_told) {
     CHECK_ERROR("node mm pins the size: with width = ");
     CHECK(cfx_failed(dynamic(p, "in2.0", "n")));
     CHECK_ERROR("'in2.0' names no input of the program");
+    CHECK(cfx_failed(dynamic(p, "in0.0", "2*n")));
+    CHECK_ERROR("'2*n' is no name for in0.0; 'batch' is one");
     CHECK(cfx_failed(dynamic(p, "in0.2", "n")));
     CHECK_ERROR("'in0.2' is no dimension of f32[2, 3]");
     CHECK(cfx_failed(dynamic(p, "in0", "n")));
