@@ -195,26 +195,11 @@ static bool reserve_free(void *p) {
 
 typedef enum heap_kind { PLAIN, ZEROED, ALIGNED } heap_kind;
 
-/* Blocks that hold several large pages are asked for in such: they are filled from end to end, and
- * a fault for each 4 KiB is half the time that packing weights takes. It is advice alone. */
-static void advise_large(void *p, size_t size) {
-    enum { LEAST = 4 << 20, PAGE = 4096 };
-#ifdef MADV_HUGEPAGE
-    if (p && size >= LEAST) {
-        const uintptr_t from = (uintptr_t)p / PAGE * PAGE;
-        madvise((void *)from, ((uintptr_t)p + size - from) / PAGE * PAGE, MADV_HUGEPAGE);
-    }
-#endif
-}
-
 static void *heap(void *old, size_t size, heap_kind kind) {
     void *p = NULL;
     size = size ? size : 1;
-    if (kind == ALIGNED) {
-        p = posix_memalign(&p, 64, size) ? NULL : p;
-        advise_large(p, size);
-        return p;
-    }
+    if (kind == ALIGNED)
+        return posix_memalign(&p, 64, size) ? NULL : p;
     return kind == ZEROED ? calloc(1, size) : realloc(old, size);
 }
 
