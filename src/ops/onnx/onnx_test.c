@@ -104,6 +104,8 @@ TEST(onnx_slices_and_parts) {
               "tensor([1, 1, 2, 3, 3, 3])");
     CHECK_STR(OP("Pad", T(1, 2, 3), T(2, 1), NULL, NULL, CFX_KW(mode, "wrap")),
               "tensor([2, 3, 1, 2, 3, 1])");
+    CHECK_STR(OP("Pad", up(L(1, 2, 2)), T(0, 1, 1, 0, 0, 0), NULL, NULL, CFX_KW(mode, "wrap")),
+              "tensor([[[3., 2., 3.],\n         [1., 0., 1.],\n         [3., 2., 3.]]])");
     CHECK_STR(OP("Pad", T(1, 2, 3), T(-1, 1), number(9)), "tensor([2, 3, 9])");
     CHECK_STR(OP("CenterCropPad", T(1, 2, 3, 4, 5), T(3)), "tensor([2, 3, 4])");
     CHECK_STR(OP("ReverseSequence", up(L(3, 2)), T(3, 2)),
@@ -174,6 +176,10 @@ TEST(onnx_windows) {
                  CFX_KW(storage_order, 1)),
               "(tensor([[[[ 5.,  7.],\n          [13., 15.]]]]), tensor([[[[ 5, 13],\n"
               "          [ 7, 15]]]]))");
+    /* the second window has an element, one of padding and one behind that, which counts not */
+    CHECK_STR(OP("AveragePool", up(L(1, 1, 4)), CFX_KW(kernel_shape, L(3)), CFX_KW(pads, L(0, 1)),
+                 CFX_KW(strides, L(3)), CFX_KW(ceil_mode, 1), CFX_KW(count_include_pad, 1)),
+              "tensor([[[1.0000, 1.5000]]])");
     CHECK_STR(OP("AveragePool", up(L(1, 1, 4)), CFX_KW(kernel_shape, L(3)), CFX_KW(pads, L(0, 2))),
               "tensor([[[1.0000, 2.0000, 2.5000, 3.0000]]])");
     CHECK_STR(OP("LpPool", up(L(1, 1, 4)), CFX_KW(kernel_shape, L(2)), CFX_KW(p, 1)),

@@ -196,10 +196,20 @@ CFX_OP(onnx_MaxUnpool) = {
 
 /* ---- means and norms ------------------------------------------------------------------------- */
 
-/* How many elements of the image each window has. */
-static cfx_tensor *window_counts(const pooling *p, cfx_tensor *x) {
+/* How many elements of the image each window has, or of the image and its padding; what `ceil` lets
+ * windows have behind that is none. */
+static cfx_tensor *window_counts(const pooling *p, cfx_tensor *x, bool padding) {
     cfx_tensor *one = cfx_ones_like(cfx_slice(cfx_slice(x, 0, 0, 1), 1, 0, 1));
-    return window_sums(p, framed(p, one, cfx_int(0)));
+    cfx_value pads = cfx_list_value(0, NULL);
+    pooling whole = *p;
+    for (int i = p->w.n - 1; i >= 0 && padding; i--) {
+        cfx_list_append(cfx_as_list(pads), cfx_int(p->w.before[i]));
+        cfx_list_append(cfx_as_list(pads), cfx_int(p->w.after[i]));
+        whole.w.before[i] = 0;
+    }
+    if (padding)
+        one = cfx_constant_pad_nd(one, pads, 1);
+    return window_sums(p, framed(&whole, one, cfx_int(0)));
 }
 
 /* X, auto_pad, ceil_mode, count_include_pad, dilations, kernel_shape, pads, strides */
@@ -218,7 +228,8 @@ ONNX_OP(AveragePool) {
         int64_t all = 1;
         for (int i = 0; i < p.w.n; i++)
             all *= p.w.kernel[i];
-        OUT(0) = padding ? cfx_div(sums, all) : cfx_div(sums, window_counts(&p, x));
+        OUT(0) = padding && !p.ceil ? cfx_div(sums, all)
+                                    : cfx_div(sums, window_counts(&p, x, padding));
         return;
     }
     cfx_value k = cfx_ints_value(p.w.n, p.w.kernel), stride = cfx_ints_value(p.w.n, p.w.stride);

@@ -175,7 +175,8 @@ static cfx_tensor *padded_by_index(cfx_tensor *x, int axis, int64_t before, int6
  * than these. */
 static bool is_plain(const cfx_tensor *x, const margins *m, int first, const char *mode) {
     int n = x->ndim - first;
-    bool plain = cfx__dtype_is_float((cfx_dtype)x->dtype) && n >= 1 && n <= 3 && first >= 1 &&
+    const int least = strcmp(mode, "wrap") ? 1 : 2; /* it wants all but two dimensions */
+    bool plain = cfx__dtype_is_float((cfx_dtype)x->dtype) && n >= 1 && n <= 3 && first >= least &&
                  first <= 2;
     for (int i = first; i < x->ndim && plain; i++) {
         int64_t most = !strcmp(mode, "edge") ? INT64_MAX
