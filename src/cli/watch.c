@@ -10,6 +10,7 @@
 #include <cfx/watch.h>
 
 #include "../run/run.h"
+#include "../run/select.h"
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
@@ -198,8 +199,8 @@ bool cli_watch_start(cli_watch *w, cfx_program *p) {
         if (cfx__run_picks_any(selector, p->module))
             continue;
         cfx_fail(CFX_KEY_ERROR, (cfx_site){0},
-                 "no node of %s fits '%s'; 'cfx show %s --as graph' lists them", w->model,
-                 selector, w->model);
+                 "no node of %s fits '%s'%s; 'cfx show %s --as graph' lists them", w->model,
+                 selector, cfx__run_meant(p->module->graph, selector), w->model);
         return false;
     }
     w->values = cfx_dict_new();

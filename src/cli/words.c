@@ -10,8 +10,11 @@
 #include "../value/value.h"
 
 void cli_near(cli_nearest *n, const char *word, const char *name) {
-    const int most = n->name ? n->far - 1 : (int)strlen(word) / 3 + (strlen(word) > 1);
-    const int far = name ? cfx__text_distance(word, name, most) : most + 1;
+    const size_t len = strlen(word);
+    const int most = n->name ? n->far - 1 : (int)len / 3 + (len > 1);
+    int far = name ? cfx__text_distance(word, name, most) : most + 1;
+    if (name && len > 2 && !strncmp(word, name, len) && far > 1)
+        far = 1; /* it begins so */
     if (far <= most)
         *n = (cli_nearest){name, far};
 }

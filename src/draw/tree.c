@@ -7,6 +7,8 @@
 
 #include <limits.h>
 
+#include "../run/select.h"
+
 /* A metadata entry of a node, or None; borrowed. Nodes have few, and most are asked for several: a
  * walk is faster than hashing. */
 static cfx_value meta(const cfx_node *n, const char *key) {
@@ -176,7 +178,8 @@ static uint8_t *distances(const cfx__draw_sheet *sheet, const char *selector, co
     }
     if (!any) {
         cfx__free(far);
-        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "no node of %s fits '%s'", name, selector);
+        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "no node of %s fits '%s'%s", name, selector,
+                 cfx__run_meant(sheet->graph, selector));
         return NULL;
     }
     spread(sheet, far, true);

@@ -134,7 +134,8 @@ static cfx_value nodes_named(const cfx_program *p, const char *text) {
         const char *name = cfx__string_new(at, strcspn(at, ","))->text;
         cfx_node *n = cfx_graph_find(p->module->graph, name);
         if (!n || n->op == CFX_OUTPUT) {
-            cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "the program has no node called '%s'", name);
+            cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "the program has no node called '%s'%s", name,
+                     cfx__run_meant(p->module->graph, name));
             return cfx_bad();
         }
         cfx_list_append(cfx_as_list(list), cfx_node_value(n));

@@ -1,5 +1,6 @@
 /* GraphModules: a graph together with what it names, callable like any module. */
 #include "run.h"
+#include "select.h"
 
 /* Hooks on nodes, while their module runs, and who looks into it from the graph around it. */
 typedef struct hooked {
@@ -51,8 +52,9 @@ cfx_hook_handle *cfx_node_hook_from(cfx_site at, cfx_module *gm, const char *sel
     if (gm && gm->graph && selector)
         cfx_each_node(gm->graph, n) any |= cfx__run_selects(selector, n);
     if (!any) {
-        cfx_fail(CFX_KEY_ERROR, at, "no node of %s fits '%s'", gm ? gm->type : "None",
-                 selector ? selector : "");
+        cfx_fail(CFX_KEY_ERROR, at, "no node of %s fits '%s'%s", gm ? gm->type : "None",
+                 selector ? selector : "",
+                 gm && gm->graph && selector ? cfx__run_meant(gm->graph, selector) : "");
         return NULL;
     }
     cfx_hook_handle *h = cfx_hook_from(at, CFX_NODE, gm, "", fn, user, (cfx_hook_options){0});

@@ -88,6 +88,45 @@ bool cfx__run_selects(const char *selector, const cfx_node *n) {
     return cfx__text_glob(selector, n->name);
 }
 
+/* ---- what was meant -------------------------------------------------------------------------- */
+
+/* What a selector comes nearest to. */
+typedef struct meant {
+    const char *word; /* behind "op:" or "module:" */
+    const char *near; /* NULL: nothing is near */
+    int far;          /* at most so many signs differ */
+} meant;
+
+static void consider(meant *m, const char *text) {
+    int d = text ? cfx__text_distance(m->word, text, m->far) : m->far + 1;
+    if (d <= m->far) {
+        m->near = text;
+        m->far = d - 1;
+    }
+}
+
+static void consider_modules(meant *m, const cfx_node *n) {
+    consider(m, n->op == CFX_CALL_MODULE ? n->target.name : NULL);
+    cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
+    for (int64_t i = 0; stack.tag == CFX_TAG_DICT && i < cfx_as_dict(stack)->len; i++) {
+        const char *path = cfx_text(cfx_at(cfx_as_dict(stack)->entries[i].value, 0));
+        consider(m, path && *path ? path : NULL);
+    }
+}
+
+const char *cfx__run_meant(const cfx_graph *g, const char *selector) {
+    const bool op = !strncmp(selector, "op:", 3), module = !strncmp(selector, "module:", 7);
+    const size_t kind = op ? 3 : module ? 7 : 0;
+    meant m = {.word = selector + kind, .far = (int)strlen(selector + kind) / 3 + 1};
+    cfx_each_node(g, n) {
+        if (module)
+            consider_modules(&m, n);
+        else
+            consider(&m, op ? cfx__node_operator(n) : n->name);
+    }
+    return m.near ? cfx__text_format(" (did you mean '%.*s%s'?)", (int)kind, selector, m.near) : "";
+}
+
 /* ---- all nodes of a graph -------------------------------------------------------------------- */
 
 /* Marks the nodes that a part without ".." or "," picks; false, with an error, where none is. */
@@ -95,17 +134,9 @@ static bool mark_part(const cfx_graph *g, const char *part, bool *chosen) {
     bool any = false;
     cfx_each_node(g, n) if (n->op != CFX_OUTPUT && cfx__run_selects(part, n))
         any = chosen[cfx__node_of(n)->id] = true;
-    if (!any) {
-        const char *near = NULL;
-        int far = (int)strlen(part) / 3 + 1;
-        cfx_each_node(g, n) {
-            int d = cfx__text_distance(part, n->name, far);
-            if (d <= far)
-                near = n->name, far = d - 1;
-        }
-        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "no node fits '%s'%s%s%s", part,
-                 near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
-    }
+    if (!any)
+        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "no node fits '%s'%s", part,
+                 cfx__run_meant(g, part));
     return any;
 }
 

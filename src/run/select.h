@@ -1,4 +1,4 @@
-/* Sets of nodes between others; see select.c. */
+/* Sets of nodes between others, and what selectors may have meant; see select.c. */
 #ifndef CFX__SELECT_H
 #define CFX__SELECT_H
 
@@ -7,5 +7,8 @@
 /* Marks, by id, what is computed from nodes (NULL: from anything) and needed for others, both
  * included. */
 void cfx__run_between(const cfx_graph *g, const bool *from, const bool *to, bool *chosen);
+/* The end of a sentence about a selector that no node fits: " (did you mean 'module:layer1'?)", or
+ * nothing; scope. */
+const char *cfx__run_meant(const cfx_graph *g, const char *selector);
 
 #endif

@@ -40,6 +40,8 @@ TEST(select_by_name_operator_and_range) {
     CHECK_OK();
     CHECK_STR(picked(g, "sinn"), "");
     CHECK_ERROR("no node fits 'sinn' (did you mean 'sin'?)");
+    cfx_select_nodes(g, "op:sinn");
+    CHECK_ERROR("no node fits 'op:sinn' (did you mean 'op:sin'?)");
     CHECK_STR(picked(g, "add..sin"), "");
     CHECK_ERROR("nothing lies between 'add' and 'sin'");
 }

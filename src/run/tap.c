@@ -3,6 +3,7 @@
 #include <cfx/ops.h>
 
 #include "run.h"
+#include "select.h"
 
 
 /* ---- taps ------------------------------------------------------------------------------------ */
@@ -68,7 +69,8 @@ cfx_dict *cfx_tap_from(cfx_site at, cfx_module *gm, const char *selector, cfx_ar
         return values;
     }
     if (!selector || !cfx__run_picks_any(selector, gm)) {
-        cfx_fail(CFX_KEY_ERROR, at, "no node of %s fits '%s'", gm->type, selector ? selector : "");
+        cfx_fail(CFX_KEY_ERROR, at, "no node of %s fits '%s'%s", gm->type,
+                 selector ? selector : "", selector ? cfx__run_meant(gm->graph, selector) : "");
         return values;
     }
     tap t = {selector, values, gm->graph, last_write(gm->graph)};
