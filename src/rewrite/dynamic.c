@@ -508,7 +508,8 @@ static bool add_size(dynamic *d, const cfx_program *p, const char *key, const ch
     if (!dot || end == dot + 1 || *end || !name || !*name)
         return fail_size(key, "names no size");
     if (!cfx__name_is_identifier(name, strlen(name))) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' is no name for %s; 'batch' is one", name, key);
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' is no name for %s; 'batch' is one", name,
+                 key);
         return false;
     }
     const cfx_node *n = input_called(p, key, (size_t)(dot - key));

@@ -65,8 +65,8 @@ cfx_value cfx__mark_expr(const struct cfx__recorder *r, cfx_value v);
  * operator is looked at. False, with an error. */
 bool cfx__mark_settle(struct cfx__recorder *r, cfx_site at, const cfx__schema *s, cfx_value *args);
 
-/* The symbol of a size of t that data decides, where the call that made t asked for it; NULL: it did
- * not, or it is another size (unknown.c). */
+/* The symbol of a size of t that data decides, where the call that made t asked for it; NULL: it
+ * did not, or it is another size (unknown.c). */
 const char *cfx__unknown_name(const struct cfx__recorder *r, const cfx_tensor *t, int64_t dim);
 
 /* ---- what is known of data (checks.c) -------------------------------------------------------- */
