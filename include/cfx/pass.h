@@ -73,9 +73,9 @@ typedef struct cfx_pass_result {
 
 /* Runs a pipeline. New nodes know where they come from: "from_node", a dict of "pass" and "nodes",
  * the names of those they took the place of; and "from", where some of these were made by a pass
- * themselves: a dict of their names to such dicts. When a pass fails, or leaves a program that does not
- * hold together, there is an error that names the pass and the node, and the program given is as it
- * was before. */
+ * themselves: a dict of their names to such dicts. When a pass fails, or leaves a program that does
+ * not hold together, there is an error that names the pass and the node, and the program given is
+ * as it was before. */
 CFX_API cfx_pass_result cfx_passes_run(const cfx_pass_manager *m, cfx_program *p);
 /* One pass, in place. Its changes; -1, with an error, where it fails. */
 CFX_API int cfx_pass_apply(const cfx_pass *pass, cfx_program *p, cfx_dict *options);
