@@ -167,16 +167,12 @@ void cfx__c_call_attention(cfx__c_unit *u, const cfx__plan_kernel *k) {
 /* ---- recurrent layers ------------------------------------------------------------------------ */
 
 /* A matrix [n, k] as panels, noted; the text for it. */
-static const char *panels_of(cfx__c_unit *u, cfx_value v, const char *stem) {
-    cfx__c *c = u->c;
+static const char *panels_of(cfx__c *c, cfx_value v, const char *stem, const char *what) {
     cfx_tensor *w = cfx__tensor_contiguous(cfx_as_tensor(v));
-    const int64_t n = w->shape[0], k = w->shape[1], floats = cfx__pack_panels_floats(k, n);
-    float *packed = cfx__c_block_of(c, floats * (int64_t)sizeof *packed);
-    cfx__pack_panels((const float *)w->data, 1, k, k, n, packed);
-    const int number =
-        cfx__c_weight_add(c, stem, CFX_F32, floats, packed,
-                          cfx__text_format("f32%s, packed", cfx__shape_text(w->ndim, w->shape)));
-    return cfx__text_format("c->w->%s", c->weights.data[number].name);
+    const int64_t n = w->shape[0], k = w->shape[1];
+    const cfx__packing how = {.kind = CFX__PACKING_PANELS, .row = 1, .col = k, .k = k, .n = n};
+    return cfx__c_weight_text(c, stem, what, CFX_F32, cfx__packing_floats(&how),
+                              cfx__packed_floats(w, &how), cfx__c_packed_note(CFX_F32, w));
 }
 
 static const char *bias_of(cfx__c_unit *u, cfx_value v, const char *stem) {
@@ -200,13 +196,12 @@ static bool put_recurrent_weights(cfx__c_unit *u, const cfx_list *params, int64_
                 return false;
         }
         const char *at = cfx__text_format("%s_%lld", stem, (long long)i);
-        cfx__c_line(u->c, "    {%s, %s,", panels_of(u, w[0], cfx__text_format("%s_input", at)),
-                    panels_of(u, w[1], cfx__text_format("%s_state", at)));
+        cfx__c_line(u->c, "    {%s, %s,", panels_of(u->c, w[0], at, "input"),
+                    panels_of(u->c, w[1], at, "state"));
         cfx__c_line(u->c, "     %s, %s, %s},",
                     biased ? bias_of(u, w[2], cfx__text_format("%s_input_bias", at)) : "NULL",
                     biased ? bias_of(u, w[3], cfx__text_format("%s_state_bias", at)) : "NULL",
-                    projects ? panels_of(u, w[each - 1], cfx__text_format("%s_projected", at))
-                             : "NULL");
+                    projects ? panels_of(u->c, w[each - 1], at, "projected") : "NULL");
     }
     cfx__c_line(u->c, "};");
     return true;

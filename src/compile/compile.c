@@ -203,7 +203,7 @@ static bool begin_ranges(cfx__c *c, taking *t) {
 
 /* Writes the program at several points, the largest first, and makes one of it. */
 static bool write_for_sizes(cfx__c_job *w) {
-    enum { FITTED = 12, TRIES = 4 * FITTED };
+    enum { FITTED = 48 }; /* room for small sizes is left */
     cfx__c *c = &w->c;
     taking t = {.job = w, .n = 1, .why = "the program: has no form for all of its sizes"};
     int64_t at[CFX__C_SIZES] = {0};
@@ -211,7 +211,7 @@ static bool write_for_sizes(cfx__c_job *w) {
     if (!cfx__c_write(w, cfx__c_inputs_at(c, w->source, at, true)))
         return false;
     t.takes[0] = taken(c, w, at);
-    for (int i = 1; i < TRIES && t.n && t.n < FITTED; i++) {
+    for (int i = 1; i < CFX__C_TAKES && t.n && t.n < FITTED; i++) {
         cfx__c_take *now = &t.takes[t.n];
         cfx__c_point(c, i, at);
         if (is_taken(&t, at) || !take_at(w, c, at, now, &t.why) || /* ranges may be short */

@@ -73,7 +73,7 @@ typedef struct cfx__c_ports {
     cfx__c_port *of;
 } cfx__c_ports;
 
-enum { CFX__C_SIZES = 8, CFX__C_TAKES = 16 };
+enum { CFX__C_SIZES = 8, CFX__C_TAKES = 64 };
 
 /* A size of the inputs that is a symbol of the program's. */
 typedef struct cfx__c_size {
@@ -297,6 +297,11 @@ void cfx__c_unit_kernel(cfx__c_unit *u, int slot);
 /* The number of a weight: the same for the same numbers. data is kept until all is written. */
 int cfx__c_weight_add(cfx__c *c, const char *name, cfx_dtype d, int64_t count, const void *data,
                       const char *note);
+/* The same as text: "c->w->fc1_weight" of stem "fc1" and what "weight"; scope. */
+const char *cfx__c_weight_text(cfx__c *c, const char *stem, const char *what, cfx_dtype d,
+                               int64_t count, const void *data, const char *note);
+/* What is said of a weight that is packed: "f32[8, 4], packed"; scope. */
+const char *cfx__c_packed_note(cfx_dtype d, const cfx_tensor *of);
 /* Memory for a weight that is packed, until all is written. */
 void *cfx__c_block_of(cfx__c *c, int64_t bytes);
 void cfx__c_weights_struct(cfx__c *c, cfx__text *header);
@@ -316,8 +321,8 @@ cfx_list *cfx__c_sizes_find(cfx__c *c, const cfx_program *p, const cfx_list *giv
 bool cfx__c_size_at(const cfx__c *c, const int64_t *at, cfx_value v, int64_t *out);
 /* The caller's inputs at a point, in flattened order: zeros, or fakes; scope. */
 cfx_list *cfx__c_inputs_at(const cfx__c *c, const cfx_program *p, const int64_t *at, bool fake);
-/* Point number n: 0 is all at their largest. */
-void cfx__c_point(const cfx__c *c, int n, int64_t *at);
+/* Point number n: 0 is all at their largest. False where there are no more: all have been given. */
+bool cfx__c_point(const cfx__c *c, int n, int64_t *at);
 /* Where two texts differ in more than numbers: the node; NULL: nowhere. Scope. */
 const char *cfx__c_apart(const char *a, const char *b);
 /* Makes c->out and the ports those of all sizes, from what is written at several points, the first

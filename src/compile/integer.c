@@ -68,12 +68,11 @@ static const cfx__c_ref *in_order(cfx__c_work *k, bool image) {
     return own;
 }
 
+/* A vector that a layer has beside its weight. */
 static const char *noted(cfx__c *c, const char *stem, const char *what, cfx_dtype d, int64_t n,
                          const void *data) {
-    const int number =
-        cfx__c_weight_add(c, cfx__text_format("%s_%s", stem, what), d, n, data,
-                          cfx__text_format("%s[%lld]", cfx_dtype_brief(d), (long long)n));
-    return cfx__text_format("c->w->%s", c->weights.data[number].name);
+    return cfx__c_weight_text(c, stem, what, d, n, data,
+                              cfx__text_format("%s[%lld]", cfx_dtype_brief(d), (long long)n));
 }
 
 /* A product as the convolution of a line of points. */
@@ -121,7 +120,8 @@ static void put_finish(bytes *b, const int8_t *w, const float *bias) {
     cfx__pack_int8_finish_of(b->q, n, sums, bias, low, high, k->add != NULL, posts, &f);
     b->sums = sums;
     cfx__c_line(c, "const int8_t *weight = %s;",
-                noted(c, k->stem, "weight", CFX_I8, count, packed));
+                cfx__c_weight_text(c, k->stem, "weight", CFX_I8, count, packed,
+                                   cfx__c_packed_note(CFX_I8, k->packs)));
     if (b->q->dynamic)
         cfx__c_line(c, "const int32_t *sums = %s;", noted(c, k->stem, "sums", CFX_I32, n, sums));
     cfx__c_line(c, "const %s_int8_finish f = {", c->name);
@@ -239,7 +239,14 @@ bool cfx__c_narrow_product(cfx__c_work *k, int64_t n) {
     return true;
 }
 
-/* Declares "weight". */
+void cfx__c_put_narrow(cfx__c *c, int bits, int64_t k, int64_t group, const char *numbers,
+                       const char *scales) {
+    cfx__c_line(c, "const %s_narrow weight = {", c->name);
+    cfx__c_line(c, "    .bits = %d, .k = %lld, .group = %lld,", bits, (long long)k,
+                (long long)group);
+    cfx__c_line(c, "    .numbers = %s, .scales = %s};", numbers, scales);
+}
+
 static void put_narrow(cfx__c_work *k, const cfx__narrow *given) {
     cfx__c *c = k->c;
     cfx__narrow w = *given;
@@ -250,12 +257,10 @@ static void put_narrow(cfx__c_work *k, const cfx__narrow *given) {
     float *scales = cfx__c_block_of(c, nscales * 4);
     cfx__pack_narrow(&w, numbers, scales);
     const cfx_dtype d = w.bits == 8 ? CFX_I8 : CFX_U8;
-    cfx__c_line(c, "const %s_narrow weight = {", c->name);
-    cfx__c_line(c, "    .bits = %d, .k = %lld, .group = %lld,", w.bits, (long long)w.k,
-                (long long)w.group);
-    cfx__c_line(c, "    .numbers = %s, .scales = %s};",
-                noted(c, k->stem, "weight", d, count, numbers),
-                noted(c, k->stem, "scale", CFX_F32, nscales, scales));
+    cfx__c_put_narrow(c, w.bits, w.k, w.group,
+                      cfx__c_weight_text(c, k->stem, "weight", d, count, numbers,
+                                         cfx__c_packed_note(d, w.integers)),
+                      noted(c, k->stem, "scale", CFX_F32, nscales, scales));
 }
 
 /* Rows of a table, picked by integers. */

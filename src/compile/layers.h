@@ -70,6 +70,9 @@ bool cfx__c_integers_known(const cfx__layer *l);
 bool cfx__c_narrow_known(const cfx__layer *l);
 void cfx__c_integers(cfx__c_work *k, const cfx__layer *l);
 void cfx__c_narrow(cfx__c_work *k, const cfx__layer *l);
+/* Declares "weight", of so many bits: k numbers of a column, of which a group shares a scale. */
+void cfx__c_put_narrow(cfx__c *c, int bits, int64_t k, int64_t group, const char *numbers,
+                       const char *scales);
 /* A product of rows by a weight as NAME_narrow has it, declared as "weight"; false where rows are
  * none. */
 bool cfx__c_narrow_product(cfx__c_work *k, int64_t n);

@@ -1,6 +1,7 @@
 /* Panels of products and convolutions. */
 #include "pack.h"
 
+#include "../tensor/packed.h"
 #include "../tensor/tensor.h"
 
 int64_t cfx__pack_panels_floats(int64_t k, int64_t n) {
@@ -159,6 +160,48 @@ int64_t cfx__pack_transposed_scratch(const cfx__pack_conv_shape *s) {
     const int64_t oc = s->oc / s->groups, ic = s->ic / s->groups;
     return (s->out[2] * (oc + taps_of(s) * ic) + s->in[0] * s->in[1] * s->in[2] * s->ic) *
            (int64_t)sizeof(float);
+}
+
+/* ---- any of them ----------------------------------------------------------------------------- */
+
+int64_t cfx__packing_floats(const cfx__packing *p) {
+    switch (p->kind) {
+    case CFX__PACKING_PANELS: return cfx__pack_panels_floats(p->k, p->n);
+    case CFX__PACKING_CONV: return cfx__pack_conv_floats(p->s);
+    case CFX__PACKING_DEPTHWISE: return taps_of(p->s) * p->s->oc;
+    case CFX__PACKING_WINOGRAD: return cfx__pack_winograd_floats(p->s, p->size);
+    case CFX__PACKING_TRANSPOSED: return cfx__pack_transposed_floats(p->s);
+    }
+    return 0;
+}
+
+typedef struct {
+    const cfx__packing *how;
+    const float *w;
+} filling;
+
+static void fill(void *user, void *to) {
+    const filling *f = user;
+    const cfx__packing *p = f->how;
+    switch (p->kind) {
+    case CFX__PACKING_PANELS: cfx__pack_panels(f->w, p->row, p->col, p->k, p->n, to); return;
+    case CFX__PACKING_CONV: cfx__pack_conv(p->s, f->w, to); return;
+    case CFX__PACKING_DEPTHWISE: cfx__pack_depthwise(p->s, f->w, to); return;
+    case CFX__PACKING_WINOGRAD: cfx__pack_winograd(p->s, p->size, f->w, to); return;
+    case CFX__PACKING_TRANSPOSED: cfx__pack_transposed(p->s, f->w, to); return;
+    }
+}
+
+const float *cfx__packed_floats(const cfx_tensor *w, const cfx__packing *p) {
+    static const cfx__pack_conv_shape none;
+    const cfx__pack_conv_shape *s = p->s ? p->s : &none;
+    const int64_t facts[] = {p->kind, p->size, p->row,       p->col,       p->k,        p->n,
+                             s->ic,   s->oc,   s->groups,    s->kernel[0], s->kernel[1], s->kernel[2]};
+    const int64_t floats = cfx__packing_floats(p);
+    filling f = {p, (const float *)w->data};
+    return (const float *)cfx__packed_tensor(w, cfx__packed_key("compiled", COUNT(facts), facts),
+                                             CFX_F32, 1, &floats, fill, &f)
+        ->data;
 }
 
 /* ---- scratch of what has no weights ---------------------------------------------------------- */

@@ -41,6 +41,30 @@ int64_t cfx__pack_transposed_floats(const cfx__pack_conv_shape *s);
 void cfx__pack_transposed(const cfx__pack_conv_shape *s, const float *w, float *to);
 int64_t cfx__pack_transposed_scratch(const cfx__pack_conv_shape *s); /* bytes */
 
+/* ---- any of them ----------------------------------------------------------------------------- */
+
+typedef enum cfx__packing_kind {
+    CFX__PACKING_PANELS, /* row, col, k, n */
+    CFX__PACKING_CONV,
+    CFX__PACKING_DEPTHWISE,
+    CFX__PACKING_WINOGRAD, /* size */
+    CFX__PACKING_TRANSPOSED
+} cfx__packing_kind;
+
+/* How a weight of floats is packed. */
+typedef struct cfx__packing {
+    cfx__packing_kind kind;
+    int size;
+    int64_t row, col, k, n;
+    const cfx__pack_conv_shape *s; /* of convolutions */
+} cfx__packing;
+/* How many floats; and they, made once for a weight: the same for all that is written of it, at
+ * whatever sizes. Scope. */
+int64_t cfx__packing_floats(const cfx__packing *p);
+const float *cfx__packed_floats(const cfx_tensor *w, const cfx__packing *p);
+
+/* ---- scratch of what has no weights ---------------------------------------------------------- */
+
 /* Scratch of products of two matrices; `copied`: the columns of a are not next to each other. */
 int64_t cfx__pack_matmul_scratch(int64_t m, int64_t n, int64_t k, bool copied); /* bytes */
 /* Scratch of attention: keys of `size` elements, values of `value`. */

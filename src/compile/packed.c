@@ -26,11 +26,9 @@ static bool is_plain(const cfx__c_work *k) {
 
 /* Declares "weight", packed. */
 static void put_weight(cfx__c_work *k, const float *packed, int64_t floats) {
-    cfx__c *c = k->c;
-    const int number = cfx__c_weight_add(
-        c, cfx__text_format("%s_weight", k->stem), CFX_F32, floats, packed,
-        cfx__text_format("f32%s, packed", cfx__shape_text(k->packs->ndim, k->packs->shape)));
-    cfx__c_line(c, "const float *weight = c->w->%s;", c->weights.data[number].name);
+    cfx__c_line(k->c, "const float *weight = %s;",
+                cfx__c_weight_text(k->c, k->stem, "weight", CFX_F32, floats, packed,
+                                   cfx__c_packed_note(CFX_F32, k->packs)));
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -41,13 +39,10 @@ static void put_bf16(cfx__c_work *k, int64_t w_row, int64_t w_col, int64_t lengt
     const int64_t count = cfx__pack_panels_floats(length, n);
     uint16_t *packed = cfx__c_block_of(c, count * (int64_t)sizeof *packed);
     cfx__pack_bf16((const float *)k->packs->data, w_row, w_col, length, n, packed);
-    const int number = cfx__c_weight_add(
-        c, cfx__text_format("%s_weight", k->stem), CFX_BF16, count, packed,
-        cfx__text_format("bf16%s, packed", cfx__shape_text(k->packs->ndim, k->packs->shape)));
-    cfx__c_line(c, "const %s_narrow weight = {", c->name);
-    cfx__c_line(c,
-                "    .bits = 16, .k = %lld, .group = %lld, .numbers = c->w->%s, .scales = NULL};",
-                (long long)length, (long long)length, c->weights.data[number].name);
+    cfx__c_put_narrow(c, 16, length, length,
+                      cfx__c_weight_text(c, k->stem, "weight", CFX_BF16, count, packed,
+                                         cfx__c_packed_note(CFX_BF16, k->packs)),
+                      "NULL");
 }
 
 bool cfx__c_packed_product(cfx__c_work *k, int64_t w_row, int64_t w_col) {
@@ -59,15 +54,14 @@ bool cfx__c_packed_product(cfx__c_work *k, int64_t w_row, int64_t w_col) {
     const int64_t n = k->out->ndim ? k->out->shape[k->out->ndim - 1] : 0;
     if (!is_plain(k) || !length || !cfx__c_find_rows(k, &r))
         return false;
-    const int64_t floats = cfx__pack_panels_floats(length, n);
+    const cfx__packing how = {
+        .kind = CFX__PACKING_PANELS, .row = w_row, .col = w_col, .k = length, .n = n};
     if (c->o.bf16) {
         put_bf16(k, w_row, w_col, length, n);
         return cfx__c_narrow_product(k, n);
     }
-    float *packed = cfx__c_block_of(c, floats * (int64_t)sizeof *packed);
-    cfx__pack_panels((const float *)k->packs->data, w_row, w_col, length, n, packed);
     cfx__c_pointer(c, k->x, "x", false);
-    put_weight(k, packed, floats);
+    put_weight(k, cfx__packed_floats(k->packs, &how), cfx__packing_floats(&how));
     if (k->bias)
         cfx__c_pointer(c, k->bias, "bias", false);
     if (k->add)
@@ -178,45 +172,50 @@ cfx__pack_conv_shape cfx__c_conv_shape(const cfx__c_work *k, const cfx__c_window
 /* The way that a convolution goes, with its weights. */
 typedef struct {
     const char *call; /* with its arguments */
-    float *packed;
+    const float *packed;
     int64_t floats, scratch;
 } way;
 
+/* The size of its tiles, 0: none. It is the same at all sizes where those vary. */
+static int winograd_size(const cfx__c *c, const cfx__pack_conv_shape *s) {
+    enum { SIDE = 32 };
+    cfx__pack_conv_shape one = *s;
+    if (c->nvary) {
+        one.batch = 1;
+        one.out[1] = one.out[2] = SIDE;
+    }
+    return cfx__pack_winograd_size(&one);
+}
+
 static way choose_way(cfx__c *c, const cfx__c_work *k, const cfx__pack_conv_shape *s, int nd,
                       bool transposed) {
-    const float *w = (const float *)k->packs->data;
-    const int size = nd == 2 && s->groups == 1 ? cfx__pack_winograd_size(s) : 0;
+    const int size = nd == 2 && s->groups == 1 ? winograd_size(c, s) : 0;
     const bool each =
         s->groups == s->ic && s->ic == s->oc && nd <= 2 && s->x_stride[1] == 1 && s->groups > 1;
     way r = {.call = NULL};
+    cfx__packing how;
     if (transposed) {
-        r.floats = cfx__pack_transposed_floats(s);
-        r.packed = cfx__c_block_of(c, r.floats * (int64_t)sizeof *r.packed);
-        cfx__pack_transposed(s, w, r.packed);
+        how = (cfx__packing){.kind = CFX__PACKING_TRANSPOSED, .s = s};
         r.scratch = cfx__pack_transposed_scratch(s);
         r.call = cfx__text_format("%s(&shape, x, weight, out, &e, (float *)c->scratch);",
                                   cfx__c_kernel(c, "conv_transposed"));
     } else if (each) {
-        r.floats = k->packs->numel;
-        r.packed = cfx__c_block_of(c, r.floats * (int64_t)sizeof *r.packed);
-        cfx__pack_depthwise(s, w, r.packed);
+        how = (cfx__packing){.kind = CFX__PACKING_DEPTHWISE, .s = s};
         r.call =
             cfx__text_format("%s(&shape, x, weight, out, &e);", cfx__c_kernel(c, "conv_depthwise"));
     } else if (size) {
-        r.floats = cfx__pack_winograd_floats(s, size);
-        r.packed = cfx__c_block_of(c, r.floats * (int64_t)sizeof *r.packed);
-        cfx__pack_winograd(s, size, w, r.packed);
+        how = (cfx__packing){.kind = CFX__PACKING_WINOGRAD, .size = size, .s = s};
         r.scratch = cfx__pack_winograd_scratch(s, size, c->nvary > 0);
         r.call = cfx__text_format("%s(&shape, %d, x, weight, out, &e, (float *)c->scratch);",
                                   cfx__c_kernel(c, "conv_winograd"), size);
     } else {
-        r.floats = cfx__pack_conv_floats(s);
-        r.packed = cfx__c_block_of(c, r.floats * (int64_t)sizeof *r.packed);
-        cfx__pack_conv(s, w, r.packed);
+        how = (cfx__packing){.kind = CFX__PACKING_CONV, .s = s};
         r.scratch = cfx__pack_conv_scratch(s, c->nvary > 0);
         r.call = cfx__text_format("%s(&shape, x, weight, out, &e, (float *)c->scratch);",
                                   cfx__c_kernel(c, "conv"));
     }
+    r.floats = cfx__packing_floats(&how);
+    r.packed = cfx__packed_floats(k->packs, &how);
     return r;
 }
 

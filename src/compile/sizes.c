@@ -256,17 +256,49 @@ cfx_list *cfx__c_sizes_find(cfx__c *c, const cfx_program *p, const cfx_list *giv
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
-void cfx__c_point(const cfx__c *c, int n, int64_t *at) {
+/* Sizes of 1 are left out: their dims have strides that no other has, and what is written for
+ * others is right for them. */
+static int64_t least(const cfx__c_size *s) { return s->low > 2 || s->high < 2 ? s->low : 2; }
+
+/* Number k of the sizes of a range at which something may begin or end: the first ones, those around
+ * powers of two, the last ones. */
+static int64_t edge(const cfx__c_size *s, int k) {
+    enum { FIRST = 8 };
+    const int64_t low = least(s), span = s->high - low;
+    int around = 0; /* powers of two beyond the first */
+    while (around < 30 && ((int64_t)16 << around) + 1 < s->high)
+        around++;
+    const int each = k % (FIRST + 3 * around + 2);
+    int64_t at = low + each;
+    if (each >= FIRST + 3 * around)
+        at = s->high - (each - FIRST - 3 * around);
+    else if (each >= FIRST)
+        at = ((int64_t)16 << (each - FIRST) / 3) + (each - FIRST) % 3 - 1;
+    return at < low || span < 0 ? low : at > s->high ? s->high : at;
+}
+
+bool cfx__c_point(const cfx__c *c, int n, int64_t *at) {
+    int64_t all = 1, rest = n;
+    for (int i = 0; i < c->nsizes; i++) {
+        const int64_t count = c->sizes[i].high - least(&c->sizes[i]) + 1;
+        all = all > CFX__C_TAKES || count > CFX__C_TAKES ? CFX__C_TAKES + 1 : all * count;
+    }
     uint64_t h = 0x9e3779b97f4a7c15u * (uint64_t)(n + 1);
     for (int i = 0; i < c->nsizes; i++) {
         const cfx__c_size *s = &c->sizes[i];
-        int64_t low = s->low > 3 ? s->low : 3;
-        if (n % 3 == 2 && s->high - 40 > low) /* near the end, too */
-            low = s->high - 40;
+        const int64_t low = least(s), count = s->high - low + 1;
         h = (h ^ (h >> 29)) * 0xbf58476d1ce4e5b9u;
-        at[i] =
-            low < s->high ? low + (int64_t)((h >> 20) % (uint64_t)(s->high - low + 1)) : s->high;
-        if (!n)
+        if (all <= CFX__C_TAKES) { /* each of few */
+            at[i] = s->high - rest % count;
+            rest /= count;
+        } else if (!n) {
             at[i] = s->high;
+        } else if (n < 6 || n % 3 == 0) {
+            const int64_t from = n % 3 == 2 && s->high - 40 > low ? s->high - 40 : low;
+            at[i] = from + (int64_t)((h >> 20) % (uint64_t)(s->high - from + 1));
+        } else {
+            at[i] = edge(s, (n - n / 3) * (2 * i + 1) + i);
+        }
     }
+    return all > CFX__C_TAKES || n < all;
 }

@@ -48,6 +48,18 @@ int cfx__c_weight_add(cfx__c *c, const char *name, cfx_dtype d, int64_t count, c
     return (int)c->weights.len - 1;
 }
 
+const char *cfx__c_weight_text(cfx__c *c, const char *stem, const char *what, cfx_dtype d,
+                               int64_t count, const void *data, const char *note) {
+    const int number =
+        cfx__c_weight_add(c, cfx__text_format("%s_%s", stem, what), d, count, data, note);
+    return cfx__text_format("c->w->%s", c->weights.data[number].name);
+}
+
+const char *cfx__c_packed_note(cfx_dtype d, const cfx_tensor *of) {
+    return cfx__text_format("%s%s, packed", cfx_dtype_brief(d),
+                            cfx__shape_text(of->ndim, of->shape));
+}
+
 int64_t cfx__c_weights_bytes(const cfx__c *c) {
     if (!c->weights.len)
         return 0;
