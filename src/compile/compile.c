@@ -340,6 +340,36 @@ static bool make(cfx__c_job *w, const cfx_program *p, cfx__text *header, cfx__te
     return cfx_ok();
 }
 
+/* Whether what was written to a file has reached the system. */
+static bool is_written(FILE *file) { return fflush(file) == 0 && !ferror(file); }
+
+/* Source, header and weights: none is replaced unless there is room for all of them. */
+static bool save(const cfx__c *c, const char *path, const char *stem, const cfx__text *header,
+                 const cfx__text *source) {
+    cfx__file_save text, head, weights;
+    const bool apart = c->o.weights == CFX_WEIGHTS_FILE;
+    if (!cfx_ok() || !cfx__file_save_open(&text, path))
+        return false;
+    if (!cfx__file_save_open_with(&head, cfx__text_format("%s.h", stem), &text)) {
+        cfx__file_save_close(&text, false);
+        return false;
+    }
+    if (apart && !cfx__file_save_open_with(&weights, cfx__text_format("%s.bin", stem), &text)) {
+        cfx__file_save_close_pair(&text, &head, false);
+        return false;
+    }
+    fwrite(source->data, 1, source->len, text.file);
+    fwrite(header->data, 1, header->len, head.file);
+    if (apart)
+        cfx__c_weights_file(c, weights.file);
+    const bool fine =
+        is_written(text.file) && is_written(head.file) && (!apart || is_written(weights.file));
+    if (!fine)
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "cannot write '%s': the disk may be full", path);
+    const bool kept = !apart || cfx__file_save_close(&weights, fine);
+    return cfx__file_save_close_pair(&text, &head, fine && kept) && kept;
+}
+
 bool cfx_compile_c(const cfx_program *p, const cfx_compile_options *options, const char *path) {
     static const cfx_compile_options none;
     const size_t len = path ? strlen(path) : 0;
@@ -355,10 +385,7 @@ bool cfx_compile_c(const cfx_program *p, const cfx_compile_options *options, con
     cfx__text header = {0}, source = {0};
     const char *stem = cfx__text_format("%.*s", (int)len - 2, path);
     bool fine = make(&w, p, &header, &source, path);
-    if (fine && w.c.o.weights == CFX_WEIGHTS_FILE)
-        fine = cfx__c_weights_file(&w.c, cfx__text_format("%s.bin", stem));
-    fine = fine && cfx__file_write(cfx__text_format("%s.h", stem), header.data, header.len) &&
-           cfx__file_write(path, source.data, source.len);
+    fine = fine && save(&w.c, path, stem, &header, &source);
     cfx__text_release(&header);
     cfx__text_release(&source);
     cfx__c_job_end(&w);

@@ -307,7 +307,7 @@ void *cfx__c_block_of(cfx__c *c, int64_t bytes);
 void cfx__c_weights_struct(cfx__c *c, cfx__text *header);
 void cfx__c_weights_inline(cfx__c *c, cfx__text *source);
 void cfx__c_weights_loader(cfx__c *c, cfx__text *source);
-bool cfx__c_weights_file(const cfx__c *c, const char *path);
+void cfx__c_weights_file(const cfx__c *c, FILE *file);
 int64_t cfx__c_weights_bytes(const cfx__c *c);
 
 uint64_t cfx__c_weights_number(const cfx__c *c); /* of all bytes; others have another */

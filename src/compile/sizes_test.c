@@ -181,3 +181,30 @@ TEST(c_numbers_become_expressions_of_sizes) {
     CHECK_HAS(merged(texts, at, 5),
               "a: a number that is 4 at one size and 11 at another has no form");
 }
+
+/* All points of ranges that have few; else their ends and what is around powers of two. */
+TEST(c_points_are_all_of_few_and_the_edges_of_many) {
+    cfx__c c = {.nsizes = 2, .nvary = 2, .sizes = {{.low = 1, .high = 9}, {.low = 3, .high = 8}}};
+    bool seen[10][9] = {{false}};
+    int64_t at[CFX__C_SIZES];
+    int n = 0, distinct = 0;
+    for (; cfx__c_point(&c, n, at); n++) {
+        if (!CHECK(at[0] >= 2 && at[0] <= 9 && at[1] >= 3 && at[1] <= 8))
+            return;
+        distinct += !seen[at[0]][at[1]];
+        seen[at[0]][at[1]] = true;
+    }
+    CHECK_INT(n, 8 * 6);
+    CHECK_INT(distinct, n);
+    c.sizes[0].high = 2048;
+    c.sizes[1].high = 300;
+    static const int64_t want[] = {2, 3, 4, 15, 16, 17, 64, 1023, 1024, 1025, 2047, 2048};
+    for (int k = 0; k < COUNT(want); k++) {
+        bool found = false;
+        for (int i = 0; i < CFX__C_TAKES; i++)
+            found |= cfx__c_point(&c, i, at) && at[0] == want[k];
+        if (!CHECK(found))
+            printf("%lld is no point\n", (long long)want[k]);
+    }
+    CHECK(cfx__c_point(&c, 0, at) && at[0] == 2048 && at[1] == 300);
+}

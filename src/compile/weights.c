@@ -167,22 +167,18 @@ void cfx__c_weights_loader(cfx__c *c, cfx__text *source) {
     cfx__text_puts(source, "    return 0;\n}\n\n");
 }
 
-bool cfx__c_weights_file(const cfx__c *c, const char *path) {
+void cfx__c_weights_file(const cfx__c *c, FILE *file) {
     const uint64_t is = cfx__c_weights_number(c);
     char pad[ALIGN] = {0};
     int64_t end = ALIGN;
-    cfx__file_save s;
-    if (!cfx_ok() || !cfx__file_save_open(&s, path))
-        return false;
     memcpy(pad, &is, sizeof is);
-    fwrite(pad, 1, sizeof pad, s.file);
+    fwrite(pad, 1, sizeof pad, file);
     memset(pad, 0, sizeof pad);
     for (size_t i = 0; i < c->weights.len; i++) {
         const cfx__c_weight *w = &c->weights.data[i];
-        fwrite(pad, 1, (size_t)(ALIGN + w->at - end), s.file);
+        fwrite(pad, 1, (size_t)(ALIGN + w->at - end), file);
         if (w->count)
-            fwrite(w->data, 1, (size_t)bytes_of(w), s.file);
+            fwrite(w->data, 1, (size_t)bytes_of(w), file);
         end = ALIGN + w->at + bytes_of(w);
     }
-    return cfx__file_save_close(&s, true);
 }
