@@ -195,8 +195,9 @@ static void fill(void *user, void *to) {
 const float *cfx__packed_floats(const cfx_tensor *w, const cfx__packing *p) {
     static const cfx__pack_conv_shape none;
     const cfx__pack_conv_shape *s = p->s ? p->s : &none;
-    const int64_t facts[] = {p->kind, p->size, p->row,       p->col,       p->k,        p->n,
-                             s->ic,   s->oc,   s->groups,    s->kernel[0], s->kernel[1], s->kernel[2]};
+    const int64_t facts[] = {p->kind,   p->size,      p->row,       p->col,
+                             p->k,      p->n,         s->ic,        s->oc,
+                             s->groups, s->kernel[0], s->kernel[1], s->kernel[2]};
     const int64_t floats = cfx__packing_floats(p);
     filling f = {p, (const float *)w->data};
     return (const float *)cfx__packed_tensor(w, cfx__packed_key("compiled", COUNT(facts), facts),

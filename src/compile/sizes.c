@@ -260,8 +260,8 @@ cfx_list *cfx__c_sizes_find(cfx__c *c, const cfx_program *p, const cfx_list *giv
  * others is right for them. */
 static int64_t least(const cfx__c_size *s) { return s->low > 2 || s->high < 2 ? s->low : 2; }
 
-/* Number k of the sizes of a range at which something may begin or end: the first ones, those around
- * powers of two, the last ones. */
+/* Number k of the sizes of a range at which something may begin or end: the first ones, those
+ * around powers of two, the last ones. */
 static int64_t edge(const cfx__c_size *s, int k) {
     enum { FIRST = 8 };
     const int64_t low = least(s), span = s->high - low;
