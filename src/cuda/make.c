@@ -139,19 +139,20 @@ static bool settle_places(cfx__cuda_making *m) {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-cfx__cuda_step *cfx__cuda_step_add(cfx__cuda_making *m, cfx__cuda_step_kind kind, int slot) {
+static cfx__cuda_step *add_step(cfx__cuda_making *m, cfx__cuda_step_kind kind, int slot) {
     cfx__cuda_step s = {.kind = kind, .slot = slot};
     VEC_PUSH(m->p->steps, s);
     return &m->p->steps.data[m->p->steps.len - 1];
 }
 
-void cfx__cuda_need_scratch(cfx__cuda_making *m, int64_t bytes) {
+/* Scratch memory, which all steps share. */
+static void need_scratch(cfx__cuda_making *m, int64_t bytes) {
     m->scratch = bytes > m->scratch ? bytes : m->scratch;
 }
 
 void cfx__cuda_add_job(cfx__cuda_making *m, int slot, cfx__cuda_job *job) {
-    cfx__cuda_step_add(m, CFX__CUDA_JOB, slot)->job = job;
-    cfx__cuda_need_scratch(m, job->scratch);
+    add_step(m, CFX__CUDA_JOB, slot)->job = job;
+    need_scratch(m, job->scratch);
 }
 
 static const char *own_text(cfx__cuda_making *m, const char *text) {
@@ -162,7 +163,7 @@ static const char *own_text(cfx__cuda_making *m, const char *text) {
  */
 static void add_rendered(cfx__cuda_making *m, size_t from, int slot) {
     for (size_t i = from; i < m->text.made.len; i++) {
-        cfx__cuda_step *s = cfx__cuda_step_add(m, CFX__CUDA_KERNEL, slot);
+        cfx__cuda_step *s = add_step(m, CFX__CUDA_KERNEL, slot);
         const cfx__cuda_rendered *k = &m->text.made.data[i];
         s->function = own_text(m, k->function);
         s->grid[0] = k->grid;
@@ -234,7 +235,7 @@ bool cfx__cuda_add_work(cfx__cuda_making *m, int slot, const cfx__cuda_work *w, 
             cfx__text_format("%s%s%s%s", names, l->defines, cfx__cuda_text("base"), l->text);
         for (int k = 0; k < n; k++)
             c->refs[k] = *refs[k];
-        cfx__cuda_step *s = cfx__cuda_step_add(m, CFX__CUDA_KERNEL, slot);
+        cfx__cuda_step *s = add_step(m, CFX__CUDA_KERNEL, slot);
         s->function = own_text(m, l->function);
         memcpy(s->grid, l->grid, sizeof s->grid);
         memcpy(s->block, l->block, sizeof s->block);
@@ -243,7 +244,7 @@ bool cfx__cuda_add_work(cfx__cuda_making *m, int slot, const cfx__cuda_work *w, 
         s->nwords = -1 - (int)m->calls.len; /* until it is resolved */
         VEC_PUSH(m->calls, c);
     }
-    cfx__cuda_need_scratch(m, w->scratch);
+    need_scratch(m, w->scratch);
     return true;
 }
 
@@ -288,7 +289,7 @@ static void make_step(cfx__cuda_making *m, int slot) {
     if (cfx__cuda_render(&m->text, &m->unit, slot))
         add_rendered(m, from, slot);
     else
-        cfx__cuda_step_add(m, CFX__CUDA_HOST, slot);
+        add_step(m, CFX__CUDA_HOST, slot);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */

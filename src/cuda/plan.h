@@ -138,12 +138,8 @@ bool cfx__cuda_start(cfx__cuda_plan *p, const cfx__cuda_step *s);
 /* A copy of what lies at a ref. */
 bool cfx__cuda_add_copy(cfx__cuda_making *m, int slot, const cfx__c_ref *to,
                         const cfx__c_ref *from);
-/* One more step. */
-cfx__cuda_step *cfx__cuda_step_add(cfx__cuda_making *m, cfx__cuda_step_kind kind, int slot);
-/* One that a library computes, which takes over the count of the job; and scratch memory, which all
- * steps share. */
+/* A step that a library computes, which takes over the count of the job. */
 void cfx__cuda_add_job(cfx__cuda_making *m, int slot, cfx__cuda_job *job);
-void cfx__cuda_need_scratch(cfx__cuda_making *m, int64_t bytes);
 /* The product or convolution at a slot, be it a layer or a call, by a library; false where none
  * takes it (products.c, convolutions.c). */
 bool cfx__cuda_try_product(cfx__cuda_making *m, int slot);

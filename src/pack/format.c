@@ -15,13 +15,19 @@ typedef struct format {
     bool (*begins)(const unsigned char *data, size_t size); /* whether a file may be of this kind */
 } format;
 
-/* Words of a text: nothing that is no sign of one, but line breaks. */
+/* A text of a program: one of the words that they begin with, after comments and empty lines. */
 static bool begins_text(const unsigned char *data, size_t size) {
-    size_t n = 0;
-    while (n < size && n < 64 && (data[n] >= ' ' || data[n] == '\n' || data[n] == '\r' ||
-                                  data[n] == '\t'))
-        n++;
-    return n && (n == size || n == 64);
+    static const char *const words[] = {"graph(", "class ", "def ", "ExportedProgram:",
+                                        "torch.fx."};
+    const char *at = (const char *)data, *end = at + size;
+    while (at < end && (strchr(" \t\r\n", *at) || *at == '#')) {
+        const char *line = *at == '#' ? memchr(at, '\n', (size_t)(end - at)) : at;
+        at = line ? line + 1 : end;
+    }
+    bool is = at == end && size && *data == '#';
+    for (int i = 0; i < COUNT(words); i++)
+        is |= (size_t)(end - at) >= strlen(words[i]) && !memcmp(at, words[i], strlen(words[i]));
+    return is;
 }
 
 /* The version of ONNX, a model's first field, a number below 128; and the head of another field. */
@@ -49,7 +55,7 @@ static const format *format_of(const char *path) {
 /* The format of a file whose name does not tell it. One that cannot be read, or that is no text and
  * no model of ONNX, is an archive or nothing. */
 static const format *format_in(const char *path) {
-    unsigned char data[64];
+    unsigned char data[512];
     FILE *file = fopen(path, "rb");
     const size_t n = file ? fread(data, 1, sizeof data, file) : 0;
     const format *f = formats;

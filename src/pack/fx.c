@@ -15,9 +15,12 @@
 
 #include <unistd.h>
 
-/* The file with the tensors: "net.fx" to "net.safetensors"; scope. */
+/* The file with the tensors: "net.fx" to "net.safetensors", "net" too; scope. */
 static const char *beside(const char *path) {
-    return cfx__text_format("%.*s.safetensors", (int)strlen(path) - 3, path);
+    const char *name = strrchr(path, '/'), *dot = strrchr(path, '.');
+    const bool ends = dot && dot > (name ? name + 1 : path);
+    return cfx__text_format("%.*s.safetensors", (int)(ends ? dot - path : (ptrdiff_t)strlen(path)),
+                            path);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

@@ -17,7 +17,8 @@ void cfx__source_add(cfx_dict *from, const char *name, cfx_value earlier) {
     cfx_dict_set(cfx_as_dict(all), name, earlier);
 }
 
-cfx_value cfx__source_of(cfx_value from, const char *name) {
+/* What cfx__source_add kept; None where nothing was. */
+static cfx_value source_of(cfx_value from, const char *name) {
     cfx_value all = from.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(from), "from") : from;
     return all.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(all), name) : cfx_none();
 }
@@ -86,7 +87,7 @@ static void spread(const origin *o) {
             cfx_value from = cfx_node_get_meta(u->user, "from_node");
             for (int64_t i = 0; list && i < list->len; i++)
                 add_source(n, cfx_text(list->items[i]),
-                           cfx__source_of(from, cfx_text(list->items[i])));
+                           source_of(from, cfx_text(list->items[i])));
             if (!is_new(o, u->user) && u->user->op != CFX_OUTPUT)
                 add_source(n, u->user->name, from);
         }

@@ -57,9 +57,8 @@ int cfx__pass_graphs(cfx_program *p, const cfx_dict *options, cfx__graph_fn *fn)
 /* ---- where nodes come from (manager.c) ------------------------------------------------------- */
 
 /* In "from_node" metadata: what the node called so came from itself, `earlier`, is kept with it;
- * nothing where that is None. And what was kept; None where nothing was. */
+ * nothing where that is None. */
 void cfx__source_add(cfx_dict *from, const char *name, cfx_value earlier);
-cfx_value cfx__source_of(cfx_value from, const char *name);
 
 /* ---- nodes that others take the place of (pass.c) -------------------------------------------- */
 

@@ -15,13 +15,13 @@ typedef void narrow_fn(const narrow_panels *p, int64_t panel, const float *a, in
                        float *c);
 
 /* Bytes of a panel's numbers, in whole words. */
-int64_t narrow_panel_size(const narrow_panels *p) {
+static int64_t panel_size(const narrow_panels *p) {
     const int64_t each = 32 / p->bits; /* numbers of a word */
     return (p->k + each - 1) / each * (int64_t)sizeof(uint32_t) * tile_width();
 }
 
 const char *narrow_panel_at(const narrow_panels *p, int64_t panel) {
-    return (const char *)p->numbers + panel * narrow_panel_size(p);
+    return (const char *)p->numbers + panel * panel_size(p);
 }
 
 /* Number i of each word as a vector of floats: shifted up to the sign and down again. */
@@ -106,9 +106,9 @@ static uint32_t word_of(packing *p, int64_t j, int64_t i) {
 
 static void pack_numbers(packing *p, int64_t panel, int64_t first, int64_t cols) {
     const int64_t width = tile_width(), each = 32 / p->to->bits;
-    char *to = p->numbers + panel * narrow_panel_size(p->to);
+    char *to = p->numbers + panel * panel_size(p->to);
     if (cols < width)
-        memset(to, 0, (size_t)narrow_panel_size(p->to));
+        memset(to, 0, (size_t)panel_size(p->to));
     for (int64_t j = 0; j < cols; j++)
         for (int64_t i = 0; i < p->w->k; i += each)
             ((uint32_t *)to)[i / each * width + j] = word_of(p, first + j, i);
@@ -179,7 +179,7 @@ static cfx__packed *make_panels(void *user) {
 bool narrow_pack(const cfx__narrow *w, narrow_panels *to, cfx__packed **form) {
     const int64_t width = tile_width(), n = (w->n + width - 1) / width;
     *to = (narrow_panels){.bits = w->bits, .k = w->k, .n = w->n, .group = w->group};
-    const int64_t numbers = (n * narrow_panel_size(to) + 63) / 64 * 64;
+    const int64_t numbers = (n * panel_size(to) + 63) / 64 * 64;
     const int64_t scales = n * (w->k / w->group) * width;
     panel_form p = {w, to, numbers, key_of(w), (size_t)(numbers + scales * (int64_t)sizeof(float))};
     *form = cfx__packed_get(w->integers->storage, p.key, p.size, make_panels, &p);

@@ -24,8 +24,7 @@ typedef struct narrow_panels {
     const float *scales; /* [panels][k / group][tile_width()] */
 } narrow_panels;
 
-/* Bytes of a panel's numbers, and where they begin. */
-int64_t narrow_panel_size(const narrow_panels *p);
+/* Where a panel's numbers begin. */
 const char *narrow_panel_at(const narrow_panels *p, int64_t panel);
 /* Whether there are kernels for such weights. */
 bool narrow_takes(const cfx__narrow *w);
