@@ -80,7 +80,9 @@ typedef struct cfx__c_size {
     const char *symbol;
     const char *name; /* in the text; NULL: it is one number */
     int64_t low, high, sample;
-    bool chosen; /* the program has no upper end for it */
+    bool chosen;          /* the program has no upper end for it */
+    bool sampled;         /* the inputs that are given have the sample's size */
+    bool raised, lowered; /* its ends: beyond them the text would be another */
 } cfx__c_size;
 
 /* What is written at a point: a value for each size. */
@@ -312,7 +314,7 @@ int64_t cfx__c_weights_bytes(const cfx__c *c);
 
 uint64_t cfx__c_weights_number(const cfx__c *c); /* of all bytes; others have another */
 
-/* ---- sizes that vary (sizes.c, merge.c) ------------------------------------------------------ */
+/* ---- sizes that vary (sizes.c, ranges.c, merge.c) -------------------------------------------- */
 
 /* Finds sizes and their ranges. The sample: `given` (NULL: none) where its sizes are in range, else
  * zeros; NULL, with an error. */
@@ -352,6 +354,9 @@ typedef struct cfx__c_job {
 
 /* Fills c.out for inputs in flattened order, be they fakes; false, with an error (write.c). */
 bool cfx__c_write(cfx__c_job *w, const cfx_list *flat);
+/* The same for sizes that vary, at points of their ranges, which become narrower where the text is
+ * not the same (ranges.c). */
+bool cfx__c_write_sizes(cfx__c_job *w);
 /* The inputs of the sample, and what the interpreter gives for them. */
 bool cfx__c_samples(cfx__c_job *w, const cfx_list *sample);
 /* Fails with the problems that were noted. */

@@ -73,10 +73,15 @@ static void put_sizes(cfx__text *t, const cfx__c *c) {
     cfx__text_puts(
         t, "/* Sizes that vary, in the order in which they are given, and their ends. */\n");
     for (int i = 0; i < c->nvary; i++) {
-        const char *name = cfx__c_upper(c->sizes[i].name);
-        cfx__text_printf(t, "#define %s_%s_MIN %lld\n#define %s_%s_MAX %lld%s\n", c->upper, name,
-                         (long long)c->sizes[i].low, c->upper, name, (long long)c->sizes[i].high,
-                         c->sizes[i].chosen ? " /* chosen: the program has no end */" : "");
+        const cfx__c_size *s = &c->sizes[i];
+        const char *name = cfx__c_upper(s->name);
+        cfx__text_printf(t, "#define %s_%s_MIN %lld%s\n#define %s_%s_MAX %lld%s\n", c->upper, name,
+                         (long long)s->low,
+                         s->raised ? " /* raised: smaller ones are computed otherwise */" : "",
+                         c->upper, name, (long long)s->high,
+                         s->lowered  ? " /* lowered: larger ones are computed otherwise */"
+                         : s->chosen ? " /* chosen: the program has no end */"
+                                     : "");
     }
     cfx__text_putc(t, '\n');
 }

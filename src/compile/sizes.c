@@ -243,6 +243,7 @@ cfx_list *cfx__c_sizes_find(cfx__c *c, const cfx_program *p, const cfx_list *giv
         cfx__c_size *s = &c->sizes[i];
         const int64_t was = s->sample;
         bound(s);
+        s->sampled = was >= 0 && was == s->sample;
         same &= was == s->sample;
     }
     leave_fixed(c);

@@ -90,7 +90,7 @@ TEST(c_ranges_begin_where_the_text_holds) {
                                       "        b = torch.ops.aten.mul.Tensor(a, 2)\n"
                                       "        s = torch.ops.aten.sum.default(b)\n"
                                       "        return (s,)\n");
-    CHECK_HAS(text, "#define M_S1_MIN 5\n");
+    CHECK_HAS(text, "#define M_S1_MIN 6 /* raised: smaller ones are computed otherwise */\n");
     CHECK_HAS(text, "#define M_S0_MIN 1\n");
     static const char rolling[] =
         HEAD "x: \"f32[s0, s1]\"):\n"
@@ -207,4 +207,26 @@ TEST(c_points_are_all_of_few_and_the_edges_of_many) {
             printf("%lld is no point\n", (long long)want[k]);
     }
     CHECK(cfx__c_point(&c, 0, at) && at[0] == 2048 && at[1] == 300);
+}
+
+/* Where the text of larger sizes is another, the range of the sample's size ends before them; it
+ * is never the text of sizes on one side of such a place that serves both. */
+TEST(c_ranges_end_where_the_text_is_another) {
+    static const char cut[] = HEAD "x: \"f32[s0, s1]\"):\n"
+                                   "        a = torch.ops.aten.slice.Tensor(x, 1, 0, 30)\n"
+                                   "        b = torch.ops.aten.mul.Tensor(a, 2)\n"
+                                   "        s = torch.ops.aten.sum.default(b)\n"
+                                   "        return (s,)\n";
+    cfx_compile_options o = {.name = "m", .inputs = cfx_list(cfx_ones(cfx_list(3, 8)))};
+    CHECK(cfx_compile_c(program_of(cut), &o, test_path("n.c")));
+    const char *text = text_of(test_path("n.h"));
+    CHECK_HAS(text, "#define M_S1_MIN 2\n"
+                    "#define M_S1_MAX 30 /* lowered: larger ones are computed otherwise */\n");
+    o.inputs = cfx_list(cfx_ones(cfx_list(3, 40)));
+    CHECK(cfx_compile_c(program_of(cut), &o, test_path("n.c")));
+    CHECK_HAS(text_of(test_path("n.h")),
+              "#define M_S1_MIN 31 /* raised: smaller ones are computed otherwise */\n");
+    test_unlink("n.c");
+    test_unlink("n.h");
+    test_folder_done();
 }
