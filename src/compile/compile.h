@@ -85,6 +85,12 @@ typedef struct cfx__c_size {
     bool raised, lowered; /* its ends: beyond them the text would be another */
 } cfx__c_size;
 
+/* Memory that may be outgrown by sizes within their ranges: bytes, as an expression. */
+typedef struct cfx__c_limit {
+    const char *bytes;
+    int64_t room;
+} cfx__c_limit;
+
 /* What is written at a point: a value for each size. */
 typedef struct cfx__c_take {
     int64_t at[CFX__C_SIZES];
@@ -135,6 +141,7 @@ typedef struct cfx__c {
     int nsizes, nvary; /* sizes that vary come first */
     cfx__c_size sizes[CFX__C_SIZES];
     VEC(int64_t) rooms;     /* bytes of what has a place in the arena, and of scratch, in order */
+    VEC(cfx__c_limit) limits; /* what sizes that vary are held against */
     VEC(const char *) taps; /* names of results that are taps, the last ones */
     VEC(void *) blocks;     /* weights that were packed */
     VEC(cfx__c_weight) weights;

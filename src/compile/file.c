@@ -210,6 +210,9 @@ static void put_run(cfx__text *t, const cfx__c *c) {
         cfx__text_printf(t, "    if (%s < %s_%s_MIN || %s > %s_%s_MAX)\n        return 2;\n", name,
                          c->upper, large, name, c->upper, large);
     }
+    for (size_t i = 0; i < c->limits.len; i++)
+        cfx__text_printf(t, "    if (%s > %lld) /* its room in the arena */\n        return 2;\n",
+                         c->limits.data[i].bytes, (long long)c->limits.data[i].room);
     cfx__text_printf(t,
                      "    int bad = 0;\n    const struct %s_call call = {\n  "
                      "      .w = w,\n        .bad = &bad,\n",

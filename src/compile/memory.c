@@ -62,7 +62,7 @@ static int64_t reach(const cfx_tensor *t) {
             return 64;
         n += (t->shape[i] - 1) * t->stride[i];
     }
-    return (n * cfx_dtype_size((cfx_dtype)t->dtype) + 63) / 64 * 64;
+    return n * cfx_dtype_size((cfx_dtype)t->dtype);
 }
 
 /* ---- constants ------------------------------------------------------------------------------- */

@@ -493,6 +493,25 @@ static bool merge_ports(merger *m, cfx__c_ports *ports, size_t *at) {
     return true;
 }
 
+/* Notes what each place has to have room for, where that need not be most at the largest sizes: what
+ * grows with all of them is bounded by their ranges. */
+static void find_limits(merger *m) {
+    const cfx__c_take *first = m->takes[0];
+    int64_t v[CFX__C_TAKES];
+    m->c->limits.len = 0;
+    for (int i = 0; i < first->nrooms; i++) {
+        for (int k = 0; k < m->n; k++)
+            v[k] = m->takes[k]->rooms[i];
+        const char *bytes = fit(m, v);
+        bool known = !bytes || !strpbrk(bytes, "-%");
+        for (size_t k = 0; k < m->c->limits.len && !known; k++)
+            known = !strcmp(m->c->limits.data[k].bytes, bytes);
+        const cfx__c_limit limit = {bytes, first->rooms[i]};
+        if (!known)
+            VEC_PUSH(m->c->limits, limit);
+    }
+}
+
 bool cfx__c_merge(cfx__c *c, int n, const cfx__c_take *const *takes) {
     merger *m = cfx__alloc0(sizeof *m);
     *m = (merger){.c = c, .n = n, .takes = takes};
@@ -506,6 +525,7 @@ bool cfx__c_merge(cfx__c *c, int n, const cfx__c_take *const *takes) {
     if (fine) {
         c->out.len = 0;
         cfx__text_puts(&c->out, text);
+        find_limits(m);
     }
     VEC_FREE(m->known);
     cfx__free(m);

@@ -230,3 +230,19 @@ TEST(c_ranges_end_where_the_text_is_another) {
     test_unlink("n.h");
     test_folder_done();
 }
+
+/* What is less at larger sizes may be more at small ones than its place in the arena has. */
+TEST(c_rooms_are_held_against_sizes) {
+    const char *text =
+        compiled(HEAD "x: \"f32[s0, s1]\"):\n"
+                      "        a = torch.ops.aten.slice.Tensor(x, 1, 1, 9223372036854775807)\n"
+                      "        b = torch.ops.aten.mul.Tensor(a, 2)\n"
+                      "        c = torch.ops.aten.cumsum.default(b, 1)\n"
+                      "        d = torch.ops.aten.cumsum.default(c, 0)\n"
+                      "        return (d,)\n",
+                 "s0=2:9 s1=4:33");
+    CHECK_HAS(text, "    if (s0 * s1 * 4 - s0 * 4 > 1152) /* its room in the arena */\n"
+                    "        return 2;\n");
+    CHECK_HAS(compiled(adding, NULL), "m_run(");
+    CHECK(!strstr(compiled(adding, NULL), "its room in the arena"));
+}

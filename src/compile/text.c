@@ -51,8 +51,8 @@ void cfx__c_close(cfx__c *c) {
 }
 
 void cfx__c_scratch(cfx__c *c, int64_t bytes) {
-    bytes = (bytes + 63) / 64 * 64;
     VEC_PUSH(c->rooms, bytes);
+    bytes = (bytes + 63) / 64 * 64;
     c->scratch = bytes > c->scratch ? bytes : c->scratch;
 }
 

@@ -404,6 +404,7 @@ bool cfx__c_write(cfx__c_job *w, const cfx_list *flat) {
 void cfx__c_job_end(cfx__c_job *w) {
     VEC_FREE(w->c.rooms);
     VEC_FREE(w->c.taps);
+    VEC_FREE(w->c.limits);
     for (size_t i = 0; i < w->c.blocks.len; i++)
         cfx__free(w->c.blocks.data[i]);
     VEC_FREE(w->c.blocks);
