@@ -167,6 +167,11 @@ typedef struct cfx__c_unit {
 const char *cfx__c_identifier(const char *name);
 /* The same, one that is not taken yet in `taken` (with this prefix in the key); scope. */
 const char *cfx__c_unique(cfx__map *taken, const char *space, const char *name);
+/* "mlp_fc1": a function of the file, which nothing else in it is called; scope. */
+const char *cfx__c_symbol(struct cfx__c *c, const char *stem);
+/* An argument or result, or a size that varies: not a name that the functions which have those as
+ * variables need, nor one that differs from another's in large letters alone; scope. */
+const char *cfx__c_port_name(struct cfx__c *c, const char *name);
 /* Text for a comment: on one line, and without an end of comment; scope. */
 const char *cfx__c_comment(const char *text);
 /* "float", "int64_t": how a dtype lies in memory; NULL: none of C's. */

@@ -49,6 +49,8 @@ bool cfx__kernels_use(cfx__kernels *k, const char *name) {
     return piece != 0;
 }
 
+bool cfx__kernels_has(const char *name) { return find(name, strlen(name)) != 0; }
+
 void cfx__kernels_use_in(cfx__kernels *k, const char *prefix, const char *text) {
     const size_t len = strlen(prefix);
     for (const char *at = text; *at;) {

@@ -17,6 +17,8 @@ typedef struct cfx__kernels {
 /* Adds the piece that defines a name (without the prefix: "product") and all that it needs; false
  * where no piece defines it. */
 bool cfx__kernels_use(cfx__kernels *k, const char *name);
+/* Whether a piece defines a name. */
+bool cfx__kernels_has(const char *name);
 /* The same for each name with this prefix in a text of the generator's, "mlp_" before "product";
  * names that no piece defines are the generator's own. */
 void cfx__kernels_use_in(cfx__kernels *k, const char *prefix, const char *text);

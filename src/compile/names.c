@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "compile.h"
+#include "kernels.h"
 
 /* Words that mean something in C, in the headers that are included, or in the text itself. */
 static const char *const reserved[] = {"auto",      "break",     "case",     "char",
@@ -56,8 +57,16 @@ static bool is_size(const char *name) {
     return n > 1 && !name[n];
 }
 
+/* Names without a small letter are those of macros, of the headers or of the text. */
+static bool is_macro(const char *name) {
+    size_t n = 0;
+    while (name[n] && !(name[n] >= 'a' && name[n] <= 'z'))
+        n++;
+    return n > 3 && !name[n];
+}
+
 static bool is_reserved(const char *name) {
-    if (is_size(name))
+    if (is_size(name) || is_macro(name))
         return true;
     for (int i = 0; i < COUNT(reserved); i++) {
         const size_t n = strlen(reserved[i]);
@@ -68,39 +77,91 @@ static bool is_reserved(const char *name) {
     return false;
 }
 
-const char *cfx__c_identifier(const char *name) {
-    enum { LONGEST = 48 };
-    char out[LONGEST + 4];
-    size_t n = 0;
+/* An identifier of so many characters at most. */
+static const char *identifier(const char *name, size_t longest) {
+    cfx__text out = {0};
     if (!isalpha((unsigned char)name[0]) || !strncmp(name, "cfx_", 4))
-        out[n++] = 'n'; /* digits begin no name, and those with _ are the implementation's */
-    for (; *name && n < LONGEST; name++) {
+        cfx__text_putc(&out, 'n'); /* digits begin none, and those with _ are not to be had */
+    for (; *name && out.len < longest; name++) {
         const bool plain = isalnum((unsigned char)*name) && (unsigned char)*name < 0x80;
-        if (plain || !n || out[n - 1] != '_') /* two in a row are C++'s */
-            out[n++] = plain ? *name : '_';
+        if (plain || !out.len || out.data[out.len - 1] != '_') /* two in a row are C++'s */
+            cfx__text_putc(&out, plain ? *name : '_');
     }
-    while (n > 1 && out[n - 1] == '_')
+    size_t n = out.len;
+    while (n > 1 && out.data[n - 1] == '_')
         n--;
-    out[n] = 0;
-    if (is_reserved(out))
-        memcpy(out + n, "_", 2);
-    return cfx__text_format("%s", out);
+    const char *own = cfx__text_format("%.*s", (int)n, out.data);
+    cfx__text_release(&out);
+    return is_reserved(own) ? cfx__text_format("%s_", own) : own;
 }
 
-const char *cfx__c_unique(cfx__map *taken, const char *space, const char *name) {
-    const char *own = cfx__c_identifier(name), *key = cfx__text_format("%s.%s", space, own);
-    for (int i = 2; cfx__map_get(taken, key); i++) {
-        own = cfx__text_format("%s_v%d", cfx__c_identifier(name), i);
-        key = cfx__text_format("%s.%s", space, own);
+enum { LONGEST = 48 };
+
+const char *cfx__c_identifier(const char *name) { return identifier(name, LONGEST); }
+
+static bool is_among(const char *const *words, int n, const char *name) {
+    for (int i = 0; i < n; i++)
+        if (!strcmp(words[i], name))
+            return true;
+    return false;
+}
+
+/* What files have anyway behind their prefix: file.c, main.c, library.c and kernels. */
+static bool is_fixed(const char *rest) {
+    static const char *const words[] = {"run",   "test",  "results", "weights", "weights_load",
+                                        "state", "call",  "sizes",   "read",    "state_init",
+                                        "names", "least", "most",    "uses",    "count",
+                                        "told",  "room",  "follow",  "elements"};
+    return is_among(words, COUNT(words), rest) || !strncmp(rest, "sample_", 7) ||
+           !strncmp(rest, "expected_", 9) || !strncmp(rest, "library_", 8) ||
+           cfx__kernels_has(rest);
+}
+
+/* The name, or with a number behind it, that is not taken in a space by another, which is the same
+ * in large letters where those are `folded`. */
+static const char *free_name(cfx__map *taken, const char *space, const char *name, bool folded) {
+    const char *own = name, *key;
+    for (int i = 2;; i++) {
+        key = cfx__text_format("%s.%s", space, folded ? cfx__c_upper(own) : own);
+        if (!cfx__map_get(taken, key))
+            break;
+        own = cfx__text_format("%s_v%d", name, i);
     }
     cfx__map_set(taken, key, (void *)key);
     return own;
 }
 
+const char *cfx__c_unique(cfx__map *taken, const char *space, const char *name) {
+    return free_name(taken, space, cfx__c_identifier(name), false);
+}
+
+const char *cfx__c_symbol(cfx__c *c, const char *stem) {
+    const size_t before = strlen(c->name) + 1, room = before + LONGEST / 2;
+    const size_t longest = room > LONGEST ? room : LONGEST; /* something of the stem stays */
+    const char *own = identifier(cfx__text_format("%s_%s", c->name, stem), longest);
+    if (strlen(own) > before && is_fixed(own + before))
+        own = cfx__text_format("%s_module_%s", c->name, own + before);
+    return free_name(&c->names, "file", own, false);
+}
+
+const char *cfx__c_port_name(cfx__c *c, const char *name) {
+    /* what functions that have ports as variables call something else (file.c, main.c) */
+    static const char *const words[] = {
+        "call",   "bad",    "state", "sizes",  "file",   "weights", "path",   "code",   "argc",
+        "argv",   "worst",  "off",   "room",   "want",   "have",    "apart",  "most",   "largest",
+        "printf", "exit",   "fopen", "fread",  "fwrite", "fclose",  "fgetc",  "malloc", "calloc",
+        "free",   "getenv", "strtol", "strcmp", "fprintf", "isfinite"};
+    const size_t n = strlen(c->name);
+    const char *first = cfx__c_identifier(name);
+    if (is_among(words, COUNT(words), first) || (!strncmp(first, c->name, n) && first[n] == '_'))
+        first = cfx__text_format("port_%s", first);
+    return free_name(&c->names, "ports", first, true); /* macros have them in large letters */
+}
+
 const char *cfx__c_comment(const char *text) {
-    enum { LONGEST = 400 };
+    enum { MOST = 400 };
     cfx__text t = {0};
-    for (; *text && t.len < LONGEST; text++) {
+    for (; *text && t.len < MOST; text++) {
         const unsigned char ch = (unsigned char)*text;
         const char last = t.len ? t.data[t.len - 1] : ' ';
         const bool pair = (last == '*' && ch == '/') || (last == '/' && ch == '*') ||

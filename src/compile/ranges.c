@@ -53,7 +53,7 @@ static bool take_at(const cfx__c_job *w, cfx__c *c, const int64_t *at, cfx__c_ta
     one.c.nsizes = c->nsizes;
     one.c.nvary = c->nvary;
     for (int i = 0; i < c->nvary; i++) /* names that ports have not */
-        cfx__c_unique(&one.c.names, "ports", c->sizes[i].name);
+        cfx__c_port_name(&one.c, c->sizes[i].name);
     for (size_t i = 0; i < c->taps.len; i++)
         VEC_PUSH(one.c.taps, c->taps.data[i]);
     memcpy(one.c.sizes, c->sizes, sizeof c->sizes);

@@ -22,7 +22,7 @@ static const char *name_of(cfx__c *c, const char *symbol) {
         n++;
     if (n > 1 && n < 12 && !symbol[n]) /* cfx__c_identifier gives nothing else that name */
         return cfx__text_format("%s", symbol);
-    return cfx__c_unique(&c->names, "ports", cfx__text_format("size_%s", symbol));
+    return cfx__c_port_name(c, cfx__text_format("size_%s", symbol));
 }
 
 static int64_t end_of(cfx_value range, int i, int64_t fallback) {

@@ -66,7 +66,7 @@ const char *cfx__c_helper(cfx__c *c, const char *stem, const char *text) {
     const char *known = cfx__map_get(&c->helped, text);
     if (known)
         return known;
-    const char *name = cfx__c_unique(&c->names, "file", cfx__text_format("%s_%s", c->name, stem));
+    const char *name = cfx__c_symbol(c, stem);
     const char *key = cfx__text_format("%s", text);
     cfx__map_set(&c->helped, key, (void *)name);
     for (const char *at = text; *at; at++)

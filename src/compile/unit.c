@@ -187,7 +187,7 @@ static void put_function(outline *o, const char *top, const char *name, size_t f
             p.path = step_towards(top, path);
             while (p.to < to && is_below(o->items.data[p.to].path, p.path))
                 p.to++;
-            p.name = cfx__c_unique(&c->names, "file", cfx__text_format("%s_%s", c->name, p.path));
+            p.name = cfx__c_symbol(c, p.path);
             put_function(o, p.path, p.name, p.from, p.to);
         }
         i = p.to;
@@ -217,9 +217,7 @@ void cfx__c_unit_put(cfx__c_unit *u) {
         for (size_t i = 0; i < o.items.len; i++)
             put_kernel(u, o.items.data[i].slot);
     } else if (o.items.len) {
-        put_function(
-            &o, "", cfx__c_unique(&u->c->names, "file", cfx__text_format("%s_forward", u->c->name)),
-            0, o.items.len);
+        put_function(&o, "", cfx__c_symbol(u->c, "forward"), 0, o.items.len);
     }
     VEC_FREE(o.items);
     cfx__map_release(&o.inner);

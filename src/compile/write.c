@@ -27,8 +27,8 @@ static cfx_value inputs_of(cfx_program *p, const cfx_list *flat) {
 
 /* ---- ports ----------------------------------------------------------------------------------- */
 
-static cfx__c_port port_of(cfx__c *c, const char *space, const char *name, const cfx_tensor *t) {
-    cfx__c_port p = {.name = cfx__c_unique(&c->names, space, name),
+static cfx__c_port port_of(cfx__c *c, const char *name, const cfx_tensor *t) {
+    cfx__c_port p = {.name = name,
                      .dtype = (cfx_dtype)t->dtype,
                      .ndim = t->ndim,
                      .count = t->numel,
@@ -65,11 +65,12 @@ static void find_ports(cfx__c_job *w) {
         if (v.tag != CFX_TAG_TENSOR || (s->kind != CFX_IN_USER && !w->kept[i]))
             continue;
         if (s->kind == CFX_IN_USER) {
-            const cfx__c_port port = port_of(c, "ports", s->name, cfx_as_tensor(v));
+            const cfx__c_port port = port_of(c, cfx__c_port_name(c, s->name), cfx_as_tensor(v));
             w->state[i] = add_port(c, &c->inputs, port);
         } else {
             cfx__c_port port =
-                port_of(c, "states", s->target ? s->target : s->name, cfx_as_tensor(v));
+                port_of(c, cfx__c_unique(&c->names, "states", s->target ? s->target : s->name),
+                        cfx_as_tensor(v));
             port.sample = v;
             const cfx__c_ref *first = cfx__c_constant(c, cfx_as_tensor(v), port.name);
             port.first = first ? first->name : port.name;
@@ -192,7 +193,7 @@ static void find_results(cfx__c_job *w) {
             continue;
         const int tap = c->outputs.n - own;
         const char *name = tap >= 0 ? c->taps.data[tap] : cfx__text_format("out%d", c->outputs.n);
-        cfx__c_port port = port_of(c, "ports", name, cfx_as_tensor(is));
+        cfx__c_port port = port_of(c, cfx__c_port_name(c, name), cfx_as_tensor(is));
         const int number = add_port(c, &c->outputs, port);
         if (v.tag != CFX_TAG_NODE || !cfx_is_bad(p->constants[v.spare]))
             continue;
