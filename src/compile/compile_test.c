@@ -19,6 +19,8 @@ TEST(c_names_are_identifiers_that_c_does_not_have) {
     CHECK_STR(cfx__c_identifier("for"), "for_");
     CHECK_STR(cfx__c_identifier("expf"), "expf_");
     CHECK_STR(cfx__c_identifier("1x"), "n1x");
+    CHECK_STR(cfx__c_identifier("v3_a"), "v3_a_");
+    CHECK_STR(cfx__c_identifier("MODEL_RUN"), "MODEL_RUN_");
     CHECK_STR(cfx__c_identifier("__init"), "n_init");
     CHECK_STR(cfx__c_identifier("a;b\n#include \"x\""), "a_b_include_x");
     CHECK_STR(cfx__c_identifier("\xc3\xa4"), "n_");

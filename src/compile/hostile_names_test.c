@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <cfx.h>
+#include <cfx/export.h>
 
 #include "../../tests/files.h"
 #include "../pack/zip.h"
@@ -147,4 +148,31 @@ TEST(c_of_files_with_hostile_names_is_built_and_right) {
     check_names(longest, longest, longest);
     cfx__free(longest);
     test_folder_done();
+}
+
+/* Nodes that are called as values and sums of loops are: their pointers have other names. */
+TEST(c_of_nodes_named_like_variables_of_loops_is_built) {
+    static const char *const names[] = {"v0", "v1_a", "sum1", "best", "row", "y2", "a0"};
+    for (int i = 0; has_compiler() && i < COUNT(names); i++) {
+        const char *n = names[i], *source = test_path("m.c");
+        cfx_module *gm = cfx_module_parse(
+            cfx__text_format("class GraphModule(torch.nn.Module):\n"
+                             "    def forward(self, %s: \"f32[3, 6]\"):\n"
+                             "        add = torch.ops.aten.add.Tensor(%s, 1)\n"
+                             "        soft = torch.ops.aten._softmax.default(%s, -1, False)\n"
+                             "        most = torch.ops.aten.argmax.default(%s, 1)\n"
+                             "        return (add, soft, most)\n",
+                             n, n, n, n),
+            "test");
+        cfx_program *p = cfx_export(gm, cfx_tuple(cfx_ones(cfx_list(3, 6))), CFX_NONE, CFX_NONE);
+        CHECK(cfx_compile_c(p, &(cfx_compile_options){.name = "m"}, source));
+        if (!CHECK_INT(system(cfx__text_format("cc -std=c11 -pedantic -Wall -Wextra -Wconversion "
+                                               "-Werror -c %s -o %s 2> /dev/null",
+                                               source, test_path("m.o"))),
+                       0))
+            printf("by the name %s\n", n);
+        test_unlink("m.c");
+        test_unlink("m.h");
+        test_unlink("m.o");
+    }
 }

@@ -49,12 +49,19 @@ static const char *const reserved[] = {"auto",      "break",     "case",     "ch
                                        "int16_t",   "int8_t",    "uint8_t",  "uint16_t",
                                        "uint32_t",  "uint64_t"};
 
-/* Names of sizes that vary are like that: "s27". */
-static bool is_size(const char *name) {
-    size_t n = name[0] == 's' ? 1 : 0;
-    while (n && isdigit((unsigned char)name[n]))
-        n++;
-    return n > 1 && !name[n];
+/* Names that the text makes of a word and a number: sizes that vary ("s27"), values of loops ("v3",
+ * "v3_a", "sum1", "y2"), what is read by an index ("index0", "a0"), rounds. */
+static bool is_numbered(const char *name) {
+    static const char *const words[] = {"s", "v", "sum", "y", "a", "index", "round"};
+    for (int i = 0; i < COUNT(words); i++) {
+        const size_t n = strlen(words[i]);
+        if (strncmp(name, words[i], n) != 0 || !isdigit((unsigned char)name[n]))
+            continue;
+        const char *rest = name + n + strspn(name + n, "0123456789");
+        if (!*rest || (rest[0] == '_' && rest[1] && !rest[2]))
+            return true;
+    }
+    return false;
 }
 
 /* Names without a small letter are those of macros, of the headers or of the text. */
@@ -66,7 +73,7 @@ static bool is_macro(const char *name) {
 }
 
 static bool is_reserved(const char *name) {
-    if (is_size(name) || is_macro(name))
+    if (is_numbered(name) || is_macro(name))
         return true;
     for (int i = 0; i < COUNT(reserved); i++) {
         const size_t n = strlen(reserved[i]);
