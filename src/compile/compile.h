@@ -140,10 +140,10 @@ typedef struct cfx__c {
     cfx__map helped;   /* helper texts that are written, to their names */
     int nsizes, nvary; /* sizes that vary come first */
     cfx__c_size sizes[CFX__C_SIZES];
-    VEC(int64_t) rooms;     /* bytes of what has a place in the arena, and of scratch, in order */
+    VEC(int64_t) rooms;       /* bytes of what has a place in the arena, and of scratch, in order */
     VEC(cfx__c_limit) limits; /* what sizes that vary are held against */
-    VEC(const char *) taps; /* names of results that are taps, the last ones */
-    VEC(void *) blocks;     /* weights that were packed */
+    VEC(const char *) taps;   /* names of results that are taps, the last ones */
+    VEC(void *) blocks;       /* weights that were packed */
     VEC(cfx__c_weight) weights;
     cfx__c_ports inputs, outputs, states;
     int64_t arena;               /* bytes, results and scratch */

@@ -139,6 +139,18 @@ static const char *compiled(const char *code, bool tested) {
     return cfx_compile_text(program_of(code), &(cfx_compile_options){.name = "m", .test = tested});
 }
 
+/* Numbers that nobody reads need no generator. */
+TEST(c_draws_for_nobody_are_left_out) {
+    const char *text = compiled(HEAD "x: \"f32[4]\"):\n"
+                                     "        rand = torch.ops.aten.rand.default([])\n"
+                                     "        less = torch.ops.aten.lt.Scalar(rand, 0.5)\n"
+                                     "        add = torch.ops.aten.add.Tensor(x, x)\n"
+                                     "        return (add,)\n",
+                                true);
+    CHECK_HAS(text, "int m_run(");
+    CHECK(text && !strstr(text, "rand"));
+}
+
 TEST(c_complex_numbers_are_two_each) {
     const char *text =
         compiled(HEAD "x: \"f32[4]\"):\n"

@@ -493,8 +493,8 @@ static bool merge_ports(merger *m, cfx__c_ports *ports, size_t *at) {
     return true;
 }
 
-/* Notes what each place has to have room for, where that need not be most at the largest sizes: what
- * grows with all of them is bounded by their ranges. */
+/* Notes what each place has to have room for, where that need not be most at the largest sizes:
+ * what grows with all of them is bounded by their ranges. */
 static void find_limits(merger *m) {
     const cfx__c_take *first = m->takes[0];
     int64_t v[CFX__C_TAKES];

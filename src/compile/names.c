@@ -50,9 +50,9 @@ static const char *const reserved[] = {"auto",      "break",     "case",     "ch
                                        "uint32_t",  "uint64_t"};
 
 /* Names that the text makes of a word and a number: sizes that vary ("s27"), values of loops ("v3",
- * "v3_a", "sum1", "y2"), what is read by an index ("index0", "a0"), rounds. */
+ * "v3_a", "sum1", "r2", "y2"), what is read by an index ("index0", "a0"), rounds. */
 static bool is_numbered(const char *name) {
-    static const char *const words[] = {"s", "v", "sum", "y", "a", "index", "round"};
+    static const char *const words[] = {"s", "v", "sum", "r", "y", "a", "index", "round"};
     for (int i = 0; i < COUNT(words); i++) {
         const size_t n = strlen(words[i]);
         if (strncmp(name, words[i], n) != 0 || !isdigit((unsigned char)name[n]))
@@ -102,7 +102,7 @@ static const char *identifier(const char *name, size_t longest) {
     return is_reserved(own) ? cfx__text_format("%s_", own) : own;
 }
 
-enum { LONGEST = 48 };
+enum { LONGEST = 63 }; /* so many characters count in C */
 
 const char *cfx__c_identifier(const char *name) { return identifier(name, LONGEST); }
 
@@ -154,9 +154,9 @@ const char *cfx__c_symbol(cfx__c *c, const char *stem) {
 const char *cfx__c_port_name(cfx__c *c, const char *name) {
     /* what functions that have ports as variables call something else (file.c, main.c) */
     static const char *const words[] = {
-        "call",   "bad",    "state", "sizes",  "file",   "weights", "path",   "code",   "argc",
-        "argv",   "worst",  "off",   "room",   "want",   "have",    "apart",  "most",   "largest",
-        "printf", "exit",   "fopen", "fread",  "fwrite", "fclose",  "fgetc",  "malloc", "calloc",
+        "call",   "bad",    "state",  "sizes",  "file",    "weights", "path",  "code",   "argc",
+        "argv",   "worst",  "off",    "room",   "want",    "have",    "apart", "most",   "largest",
+        "printf", "exit",   "fopen",  "fread",  "fwrite",  "fclose",  "fgetc", "malloc", "calloc",
         "free",   "getenv", "strtol", "strcmp", "fprintf", "isfinite"};
     const size_t n = strlen(c->name);
     const char *first = cfx__c_identifier(name);

@@ -125,9 +125,9 @@ static bool is_like(cfx__c *c, taking *t, const int64_t *at, cfx__c_take *now) {
     return take_at(t->job, c, at, now, &t->why) && is_alike(&t->like, now, &t->why);
 }
 
-/* Leaves a point out at which the text is another: its sizes become those of the point that is kept,
- * one by one, until the text is that one's; the range of the last of them begins behind it, or ends
- * before it. */
+/* Leaves a point out at which the text is another: its sizes become those of the point that is
+ * kept, one by one, until the text is that one's; the range of the last of them begins behind it,
+ * or ends before it. */
 static bool leave_out(cfx__c *c, taking *t, const int64_t *point) {
     int64_t at[CFX__C_SIZES];
     cfx__c_take now;

@@ -59,6 +59,13 @@ static bool is_taken_apart(const findings *f, const cfx_op *op) {
     return (!is_written(op) || is_among(&f->declined, op)) && made_of(op) && !stays;
 }
 
+/* Whether nothing but the generator knows that a node was run. */
+static bool is_dead(const cfx_node *n) {
+    cfx_op *op = n->op == CFX_CALL_FUNCTION ? n->target.op : NULL;
+    return op && op->effects & (CFX_RANDOM | CFX_POINTWISE) && !cfx__op_info_of(op)->writes &&
+           !cfx_len(cfx_node_users(n));
+}
+
 static void look(const char *path, cfx_module *m, void *user) {
     (void)path;
     findings *f = user;
@@ -78,7 +85,7 @@ static void look(const char *path, cfx_module *m, void *user) {
         }
         f->any |= info &&
                   (info->writes || info->form != CFX__FUNCTIONAL || info->family == CFX__OP_CHECK ||
-                   ((!is_written(op) || is_among(&f->declined, op)) && made_of(op)));
+                   is_dead(n) || ((!is_written(op) || is_among(&f->declined, op)) && made_of(op)));
     }
 }
 
@@ -99,14 +106,26 @@ static void leave_ones(cfx_program *p) {
     p->ranges = cfx_keep(ranges);
 }
 
+/* Numbers that are drawn for nobody are left out: no generator is there to tell. */
+static void leave_draws(cfx_program *p) {
+    cfx_node *n = cfx_graph_last(p->module->graph), *before;
+    for (; n; n = before) {
+        before = cfx_node_before(n);
+        if (is_dead(n))
+            cfx_graph_erase(n);
+    }
+}
+
 /* Without checks, and with all that is to be taken apart so. */
 static cfx_program *taken_apart(const cfx_program *p, const findings *f) {
     const cfx_pass *no_checks = cfx_pass_find("remove_asserts");
     cfx_program *copy = cfx_program_copy(p);
     if (no_checks && !cfx_failed(copy))
         cfx_pass_apply(no_checks, copy, NULL);
-    if (!cfx_failed(copy))
+    if (!cfx_failed(copy)) {
+        leave_draws(copy);
         leave_ones(copy);
+    }
     const int n = cfx_op_count();
     cfx_decomposition *rows = cfx__alloc((size_t)n * sizeof *rows);
     int nrows = 0;

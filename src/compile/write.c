@@ -164,8 +164,8 @@ static bool place_part(cfx__c_job *w, int s, cfx__c_ref to) {
     const cfx_tensor *t = cfx_as_tensor(given->items[item->index]);
     cfx__c_refs *refs = &w->unit.refs[from];
     if (!refs->n)
-        *refs = (cfx__c_refs){(int)given->len, cfx__arena_alloc(&w->c.memory, (size_t)given->len *
-                                                                                  sizeof to)};
+        *refs = (cfx__c_refs){(int)given->len,
+                              cfx__arena_alloc(&w->c.memory, (size_t)given->len * sizeof to)};
     if (refs->refs[item->index].where != CFX__C_NOWHERE || !cfx__tensor_is_contiguous(t) ||
         (cfx_dtype)t->dtype != to.dtype)
         return false;
