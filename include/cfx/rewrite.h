@@ -14,9 +14,11 @@ extern "C" {
  * is not a core one is replaced by what it is made of. `keep` is a list of operators to leave
  * whole, by name ("aten.linear.default" or "linear"), or None. An operator of the caller's that
  * writes to its arguments and has no form that does not becomes a call of
- * torch.ops.higher_order.auto_functionalized_v2, which runs it on copies and gives them. A new
- * program; scope. Bad, with an error that names the node, where it cannot be done: where a
- * sub-graph writes to what it is given, say, of which the program would know nothing. */
+ * torch.ops.higher_order.auto_functionalized_v2, which runs it on copies and gives them. What is
+ * made of other operators at some of the sizes that the program is made for stays whole, and is
+ * refused where it cannot. A new program; scope. Bad, with an error that names the node, where it
+ * cannot be done: where a sub-graph writes to what it is given, say, of which the program would
+ * know nothing. */
 CFX_API cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep);
 /* The same with every operator left whole: run_decompositions({}). */
 CFX_API cfx_program *cfx_program_functionalize(const cfx_program *p);

@@ -25,6 +25,13 @@ static bool is_kept(const cfx__rerun *run, cfx_op *op) {
     return false;
 }
 
+bool cfx__rerun_is_undivided(const cfx__undivided *all, const cfx_node *n) {
+    for (size_t i = 0; all && i < all->len; i++)
+        if (all->data[i] == n)
+            return true;
+    return false;
+}
+
 /* The row of the caller's decompositions that is an operator's; names are looked up once for each
  * operator. */
 static int own_row(cfx__rerun *run, cfx_op *op) {
@@ -73,7 +80,8 @@ static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
                    : NULL;
     if (op->core)
         fn = op->core_early || fn || !early ? op->core : NULL;
-    return fn && !is_kept(run, op) ? fn : NULL;
+    return fn && !is_kept(run, op) && !cfx__rerun_is_undivided(run->undivided, r->like) ? fn
+                                                                                        : NULL;
 }
 
 static void note(cfx__recorder *r, cfx_site at, cfx_node *n) {

@@ -125,3 +125,61 @@ TEST(decompose_under_guards) {
     HAS(cfx_module_code(cfx_decompose(p, CFX_NONE)->module), "view.default(slice_1, [sym_size_int");
     CHECK_OK();
 }
+
+static const char wrapped[] =
+    HEAD "    def forward(self, x: \"f32[s27, s77]\"):\n"
+         "        c: \"f32[s27, s77]\" = torch.ops.aten.clone.default(x)\n"
+         "        f: \"f32[s27, s77]\" = torch.ops.aten.fill_diagonal_.default(c, 9, True)\n"
+         "        return (f,)\n";
+
+static void check_at(const cfx_program *a, const cfx_program *b, int rows, int cols) {
+    CFX_SCOPE {
+        cfx_tensor *x = cfx_randn(rows, cols);
+        cfx_tensor *want = cfx_tensor_at(cfx_forward_value(a->module, x), 0);
+        cfx_tensor *got = cfx_tensor_at(cfx_forward_value(b->module, x), 0);
+        CHECK_OK();
+        CHECK(cfx_is_true(cfx_equal(got, want)));
+    }
+}
+
+/* A diagonal begins again only where the matrix is tall: one program holds for all. */
+TEST(decompose_wrapped_diagonals_of_all_sizes) {
+    cfx_program *p = program_of(wrapped), *d = cfx_decompose(p, CFX_NONE);
+    CHECK_OK();
+    for (int rows = 2; rows < 12; rows++)
+        for (int cols = 2; cols < 5; cols++)
+            check_at(p, d, rows, cols);
+}
+
+/* What an operator is made of may depend on sizes: it stays whole then. */
+TEST(decompose_keeps_what_depends_on_sizes) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, x: \"f32[s77, s27]\"):\n"
+             "        a: \"f32[s77, Min(100, s27)]\" = torch.ops.aten.slice.Tensor(x, 1, 0, 100)\n"
+             "        r: \"f32[s77*Min(100, s27)]\" = torch.ops.aten.reshape.default(a, [-1])\n"
+             "        return (r,)\n");
+    cfx_program *d = cfx_decompose(p, CFX_NONE);
+    CHECK_OK();
+    HAS(cfx_module_code(d->module), "torch.ops.aten.reshape.default(slice_1, [-1])");
+    check_at(p, d, 3, 100);
+    check_at(p, d, 3, 101);
+}
+
+static void flat_or_tall(cfx_op_call *c) {
+    cfx_tensor *t = cfx_as_tensor(c->args[0]);
+    c->out[0] = t->shape[0] > 100 ? cfx_sin(t) : cfx_cos(t);
+}
+
+/* Where it cannot, or there is a form of the caller's, that is refused: no program is right at some
+ * of its sizes alone. */
+TEST(decompose_refuses_what_depends_on_sizes) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, x: \"f32[s27, 4]\"):\n"
+             "        e: \"f32[s27, 4]\" = torch.ops.aten.relu.default(x)\n"
+             "        return (e,)\n");
+    const cfx_decomposition own = {"aten.relu.default", flat_or_tall};
+    CHECK(cfx_failed(cfx_decompose_by(p, (cfx_decompose_options){.own = &own, .nown = 1})));
+    CHECK_ERROR("the program cannot be taken apart for all sizes it is made for: at s27 = 1028, "
+                "which it is made for, e is made of other operators than at the sizes of the "
+                "example");
+}

@@ -280,7 +280,7 @@ int64_t cfx__rerun_part_size(cfx__recorder *r, int64_t n) {
 typedef struct {
     const cfx__rerun *run;
     int64_t number;
-    bool found;
+    bool found, fixed; /* as a size that varies, as one that does not */
 } sought;
 
 static void seek(cfx_node *n, void *user) {
@@ -291,15 +291,21 @@ static void seek(cfx_node *n, void *user) {
     for (int64_t i = 0; list && i < cfx_as_list(sizes)->len; i++) {
         cfx_value size = cfx_as_list(sizes)->items[i];
         int64_t now;
+        s->fixed |= size.tag == CFX_TAG_INT && cfx_as_int(size) == s->number;
         s->found |= size.tag == CFX_TAG_SYM &&
                     cfx__worlds_eval(s->run->worlds, s->run->k, size, &now) && now == s->number;
     }
 }
 
+/* Where the number is both, the world does not tell: another is to be chosen. */
 bool cfx__rerun_varies(cfx__recorder *r, int64_t n) {
-    sought s = {(cfx__rerun *)r, n, false};
+    sought s = {(cfx__rerun *)r, n, false, false};
     if (r->like)
         cfx__node_each(r->like->args, seek, &s);
+    if (s.found && s.fixed && s.run->k)
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
+                 "%s: a size that varies is %lld there, and so is one that does not", r->like->name,
+                 (long long)n);
     return s.found;
 }
 

@@ -46,6 +46,11 @@ typedef struct cfx__own_rows {
     VEC(cfx__own_row) asked;
 } cfx__own_rows;
 
+/* Nodes of the program, or of sub-graphs of it, whose operators stay whole: what they are made of
+ * depends on sizes that vary. */
+typedef VEC(const cfx_node *) cfx__undivided;
+bool cfx__rerun_is_undivided(const cfx__undivided *all, const cfx_node *n);
+
 typedef struct cfx__rerun {
     cfx__recorder recorder; /* first */
     const cfx_program *program; /* NULL: an execution is run again */
@@ -57,6 +62,7 @@ typedef struct cfx__rerun {
     cfx_value *values;      /* by id of the node of the old graph; counted */
     cfx_decompose_options options;
     cfx__own_rows *own;     /* rows of options.own; of all runs that have these options */
+    const cfx__undivided *undivided; /* NULL: none */
     bool whole;             /* operators stay as they are, but views of what is written to */
     bool foreign;           /* so do all but foreign ones */
     cfx_value operands;     /* of a sub-graph: pairs for its inputs where nothing is noted of them:

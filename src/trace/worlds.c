@@ -461,6 +461,8 @@ static const cfx__relation *failing(const cfx__worlds *w, int k) {
     return NULL;
 }
 
+bool cfx__worlds_checked(const cfx__worlds *w, int k) { return !failing(w, k); }
+
 /* Other numbers that are data, where the program checks what these are not: one at a time, and now
  * and then all. */
 void cfx__worlds_mend(cfx__worlds *w, int k) {

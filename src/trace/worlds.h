@@ -94,6 +94,8 @@ void cfx__worlds_forget_unknown(cfx__worlds *w);
 void cfx__worlds_of(cfx__worlds *w, const cfx_program *p);
 /* Whether the guards hold at the sizes of world k. */
 bool cfx__worlds_allow(const cfx__worlds *w, int k);
+/* Whether the numbers of world k are what the program checks of data. */
+bool cfx__worlds_checked(const cfx__worlds *w, int k);
 /* How many worlds are to be recorded. */
 int cfx__worlds_count(const cfx__worlds *w);
 /* Whether all has to be recorded and merged once more, in more worlds, since in these few a number

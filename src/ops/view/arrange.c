@@ -2,6 +2,7 @@
  * numbers written along diagonals. */
 #include <cfx/ops.h>
 
+#include "../sizes.h"
 #include "../views.h"
 
 CFX_FAMILY(INDEX);
@@ -159,6 +160,15 @@ static void fill_line(cfx_tensor *t, int64_t n, int64_t stride, int64_t offset, 
     cfx_fill_(cfx_as_strided(t, cfx_list(n), cfx_list(stride), offset), v);
 }
 
+/* A diagonal that begins again in the row after the next to the one that it ends in: element (i, j)
+ * is on it where i % (cols + 1) is j. Holds for any number of rows, where they are not known. */
+static void fill_wrapped(cfx_tensor *t, cfx_value v) {
+    cfx_value where = cfx_device_value(t->device), step = size_plus(size_of(t, 1), 1);
+    cfx_tensor *row = cfx_arange(size_of(t, 0), CFX_KW(device, where));
+    cfx_tensor *col = cfx_arange(size_of(t, 1), CFX_KW(device, where));
+    cfx_masked_fill_(t, cfx_eq(cfx_remainder(cfx_unsqueeze(row, 1), step), col), v);
+}
+
 static void decompose_fill_diagonal_(cfx_op_call *c) {
     cfx_tensor *t = c->out[0] = arg_tensor(c, 0);
     if (t->ndim < 2) {
@@ -172,6 +182,11 @@ static void decompose_fill_diagonal_(cfx_op_call *c) {
             return;
         }
         stride += t->stride[d];
+    }
+    bool unknown = size_varies(rows) || size_varies(cols);
+    if (unknown && arg_bool(c, 2) && t->ndim == 2 && cfx__tensor_is_contiguous(t)) {
+        fill_wrapped(t, c->args[1]);
+        return;
     }
     fill_line(t, n, stride, t->offset, c->args[1]);
     if (op_failed() || !arg_bool(c, 2) || t->ndim != 2 || rows <= cols + 1)
