@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "../src/cuda/device.h"
-#include "test.h"
+#include "player.h"
 
 card_state card;
 
-enum { WORDS = 40, REALS = 8, BAD = 1 };
+enum { BAD = 1 };
 
 /* Whether this call is the one that is to go wrong. */
 static bool fails(void) { return card.fail_after && --card.fail_after == 0; }
@@ -57,15 +57,15 @@ typedef struct {
     play_all_fn *all;
     void (*kernel)(void);
     int n, cluster;   /* blocks of a cluster; 0: none */
-    bool real[WORDS]; /* by parameter */
+    bool real[PLAYED_WORDS + PLAYED_REALS]; /* by parameter */
 } function;
 
 typedef struct {
     const function *f;
     unsigned grid[3], block[3], shared;
     int cooperative;
-    uint64_t word[WORDS];
-    double real[REALS];
+    uint64_t word[PLAYED_WORDS];
+    double real[PLAYED_REALS];
 } launched;
 
 typedef struct {
@@ -88,7 +88,9 @@ static int launch_as(const launched *as, void **parameters) {
     launched l = *as;
     int words = 0, reals = 0;
     for (int i = 0; i < l.f->n; i++)
-        if (l.f->real[i])
+        if (words == PLAYED_WORDS || reals == PLAYED_REALS)
+            return BAD;
+        else if (l.f->real[i])
             memcpy(&l.real[reals++], parameters[i], 8);
         else
             memcpy(&l.word[words++], parameters[i], 8);
@@ -328,7 +330,7 @@ static void read_parameters(function *f, const char *text, const char *name) {
     if (!end || end == at + strlen(start))
         return;
     at += strlen(start);
-    while (at < end) {
+    while (at < end && f->n < COUNT(f->real)) {
         const char *next = memchr(at, ',', (size_t)(end - at));
         next = next ? next : end;
         char one[200] = "";

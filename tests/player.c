@@ -254,12 +254,10 @@ static bool compiles(const cfx__cuda_launch *l, cfx_site at) {
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-enum { WORDS = 48, REALS = 8 };
-
 static bool run_one(const cfx__cuda_launch *l, void *const *operand, void *scratch, int *counters,
                     int *flag, cfx_site at) {
-    uint64_t word[WORDS] = {0};
-    double real[REALS] = {0};
+    uint64_t word[PLAYED_WORDS] = {0};
+    double real[PLAYED_REALS] = {0};
     int words = 0, reals = 0;
     for (int i = 0; i < l->nargs; i++) {
         const cfx__cuda_arg *a = &l->args[i];
@@ -268,7 +266,7 @@ static bool run_one(const cfx__cuda_launch *l, void *const *operand, void *scrat
                            : a->operand == CFX__CUDA_COUNTERS     ? (void *)counters
                            : a->operand == CFX__CUDA_FLAG         ? (void *)flag
                                                                   : operand[a->operand];
-        if (words == WORDS || reals == REALS) {
+        if (words == PLAYED_WORDS || reals == PLAYED_REALS) {
             test_fail(at, "%s has more parameters than the player passes", l->function);
             return false;
         }

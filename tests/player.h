@@ -7,6 +7,10 @@
 
 #include "cuda/launch.h"
 
+/* Parameters that a kernel may have where it is played (play_all in play.h): pointers and integers,
+ * and doubles. */
+enum { PLAYED_WORDS = 48, PLAYED_REALS = 8 };
+
 /* Memory that a kernel is given: pages that end where the bytes do, to 16 bytes, so that reading
  * behind them is a crash. It is filled with 0xff, and freed when the process ends. */
 void *player_memory(size_t bytes);
