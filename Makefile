@@ -26,14 +26,18 @@ python: setup build
 demo: setup build
 	@tools/demo $(B)
 
-test: setup-tests build
+test: setup-tests found build
 	@tools/test $(B)
+
+# What was installed after the build was configured is found: MPI.
+found:
+	@test ! -f $(B)/build.ninja || test -f $(B)/libcfx_mpi.so || cmake --preset $(PRESET) >/dev/null
 
 # The tests under a sanitizer each: gcc's for addresses, clang's for the others.
 CLANG = clang libclang-rt-dev libomp-dev llvm
 
 asan: setup-tests
-	@$(MAKE) --no-print-directory PRESET=$@ build
+	@$(MAKE) --no-print-directory PRESET=$@ found build
 	@tools/test build/$@
 
 ubsan tsan:
@@ -108,5 +112,5 @@ clean:
 	@rm -rf build
 
 .NOTPARALLEL:
-.PHONY: all setup setup-tests configure build python demo test asan ubsan tsan memcheck fuzz coverage lint \
+.PHONY: all setup setup-tests configure build found python demo test asan ubsan tsan memcheck fuzz coverage lint \
     bench install install-debug uninstall wheel deb tarball clean
