@@ -89,19 +89,7 @@ TEST(c_expressions_say_their_types) {
 #define HEAD "class GraphModule(torch.nn.Module):\n    def forward(self, "
 
 /* A program of code whose inputs are the caller's. */
-static cfx_program *program_of(const char *code) {
-    cfx_module *gm = cfx_module_parse(code, "test");
-    cfx_program *p = cfx_program_new(gm);
-    cfx_each_node(gm->graph, n) {
-        if (n->op == CFX_PLACEHOLDER)
-            cfx_program_add_input(p, (cfx_input_spec){.kind = CFX_IN_USER, .name = n->name});
-        if (n->op == CFX_OUTPUT)
-            for (int64_t i = 0; i < cfx_len(cfx_at(n->args, 0)); i++)
-                cfx_program_add_output(
-                    p, (cfx_output_spec){.name = cfx_as_node(cfx_at(cfx_at(n->args, 0), i))->name});
-    }
-    return p;
-}
+static cfx_program *program_of(const char *code) { return cfx_program_parse(code, "test"); }
 
 #define CHECK_HAS(text, part) CHECK((text) && strstr(text, part) != NULL)
 

@@ -140,3 +140,20 @@ const char *cfx__c_begin(const cfx__c_rows *r, const char *name, int number) {
     const char *at = r->whole ? "0" : cfx__c_at(&r->walk, number);
     return strcmp(at, "0") ? cfx__text_format("%s + %s", name, at) : name;
 }
+
+void cfx__c_rows_open(cfx__c_work *k, const cfx__c_rows *r) {
+    cfx__c *c = k->c;
+    if (k->bias)
+        cfx__c_pointer(c, k->bias, "bias", false);
+    if (k->add)
+        cfx__c_pointer(c, k->add, "add", false);
+    cfx__c_pointer(c, k->out, "out", true);
+    if (!r->whole)
+        cfx__c_walk_open(c, &r->walk);
+    cfx__c_epilogue(k, r->add_row, k->add ? cfx__c_begin(r, "add", r->add) : "NULL");
+}
+
+void cfx__c_rows_close(cfx__c_work *k, const cfx__c_rows *r) {
+    if (!r->whole)
+        cfx__c_walk_close(k->c, &r->walk);
+}

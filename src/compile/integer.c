@@ -222,20 +222,12 @@ bool cfx__c_narrow_product(cfx__c_work *k, int64_t n) {
     if (!cfx__c_find_rows(k, &r))
         return false;
     cfx__c_pointer(c, k->x, "x", false);
-    if (k->bias)
-        cfx__c_pointer(c, k->bias, "bias", false);
-    if (k->add)
-        cfx__c_pointer(c, k->add, "add", false);
-    cfx__c_pointer(c, k->out, "out", true);
-    if (!r.whole)
-        cfx__c_walk_open(c, &r.walk);
-    cfx__c_epilogue(k, r.add_row, k->add ? cfx__c_begin(&r, "add", r.add) : "NULL");
+    cfx__c_rows_open(k, &r);
     cfx__c_line(c, "%s(%lld, %lld, %s, %lld, &weight, %s, %lld, &e);",
                 cfx__c_kernel(c, "narrow_product"), (long long)r.m, (long long)n,
                 cfx__c_begin(&r, "x", r.x), (long long)r.x_row, cfx__c_begin(&r, "out", r.out),
                 (long long)r.out_row);
-    if (!r.whole)
-        cfx__c_walk_close(c, &r.walk);
+    cfx__c_rows_close(k, &r);
     return true;
 }
 

@@ -44,6 +44,10 @@ typedef struct cfx__c_rows {
 
 /* x and out have the same dims before the last; false where their rows are no rows. */
 bool cfx__c_find_rows(const cfx__c_work *k, cfx__c_rows *r);
+/* What stands before and behind the call of a product over such rows, after x and the weight: the
+ * pointers, loops over matrices where there are several, and the epilogue `e`. */
+void cfx__c_rows_open(cfx__c_work *k, const cfx__c_rows *r);
+void cfx__c_rows_close(cfx__c_work *k, const cfx__c_rows *r);
 /* "x + i * 64": where a matrix begins; scope. */
 const char *cfx__c_begin(const cfx__c_rows *r, const char *name, int number);
 

@@ -62,20 +62,12 @@ bool cfx__c_packed_product(cfx__c_work *k, int64_t w_row, int64_t w_col) {
     }
     cfx__c_pointer(c, k->x, "x", false);
     put_weight(k, cfx__packed_floats(k->packs, &how), cfx__packing_floats(&how));
-    if (k->bias)
-        cfx__c_pointer(c, k->bias, "bias", false);
-    if (k->add)
-        cfx__c_pointer(c, k->add, "add", false);
-    cfx__c_pointer(c, k->out, "out", true);
-    if (!r.whole)
-        cfx__c_walk_open(c, &r.walk);
-    cfx__c_epilogue(k, r.add_row, k->add ? cfx__c_begin(&r, "add", r.add) : "NULL");
+    cfx__c_rows_open(k, &r);
     cfx__c_line(c, "%s(%lld, %lld, %lld, %s, %lld, weight, %s, %lld, &e);",
                 cfx__c_kernel(c, "product"), (long long)r.m, (long long)n, (long long)length,
                 cfx__c_begin(&r, "x", r.x), (long long)r.x_row, cfx__c_begin(&r, "out", r.out),
                 (long long)r.out_row);
-    if (!r.whole)
-        cfx__c_walk_close(c, &r.walk);
+    cfx__c_rows_close(k, &r);
     return true;
 }
 

@@ -13,16 +13,7 @@
 
 /* A program of code whose inputs are the caller's, s0 from 1 to 40, s1 from 2 on. */
 static cfx_program *program_of(const char *code) {
-    cfx_module *gm = cfx_module_parse(code, "test");
-    cfx_program *p = cfx_program_new(gm);
-    cfx_each_node(gm->graph, n) {
-        if (n->op == CFX_PLACEHOLDER)
-            cfx_program_add_input(p, (cfx_input_spec){.kind = CFX_IN_USER, .name = n->name});
-        if (n->op == CFX_OUTPUT)
-            for (int64_t i = 0; i < cfx_len(cfx_at(n->args, 0)); i++)
-                cfx_program_add_output(
-                    p, (cfx_output_spec){.name = cfx_as_node(cfx_at(cfx_at(n->args, 0), i))->name});
-    }
+    cfx_program *p = cfx_program_parse(code, "test");
     cfx_dict_set(p->ranges, "s0", cfx_tuple(1, 40));
     cfx_dict_set(p->ranges, "s1", cfx_tuple(2, cfx_none()));
     return p;
