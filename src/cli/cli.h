@@ -133,7 +133,6 @@ void cli_output_begin(void);
 void cli_print(const char *fmt, ...) CFX_PRINTF(1, 2);
 void cli_lines(const char *text);
 void cli_say(const char *fmt, ...) CFX_PRINTF(1, 2);
-void cli_say_list(const char *fmt, va_list ap);
 /* What is printed from here on stands back on a terminal, or no more. */
 void cli_dim(bool on);
 /* Words go to stderr from here on: a file goes to stdout. */

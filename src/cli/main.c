@@ -28,13 +28,19 @@ int cli_trouble(void) {
     return CLI_TROUBLE;
 }
 
+/* What is wrong, in words, which are the answer too; the caller frees the text. */
+static cfx__text worded(const char *fmt, va_list ap) {
+    cfx__text t = {0};
+    cfx__text_vshow(&t, fmt, ap);
+    cli_answer("error", cfx_string_value(t.data));
+    return t;
+}
+
 int cli_wrong(const char *fmt, ...) {
     va_list ap;
-    cfx__text t = {0};
     va_start(ap, fmt);
-    cfx__text_vshow(&t, fmt, ap);
+    cfx__text t = worded(fmt, ap);
     va_end(ap);
-    cli_answer("error", cfx_string_value(t.data));
     cli_say("cfx: %s\n", t.data);
     cfx__text_release(&t);
     return CLI_TROUBLE;
@@ -42,17 +48,11 @@ int cli_wrong(const char *fmt, ...) {
 
 int cli_usage(const cli_command *command, const char *fmt, ...) {
     va_list ap;
-    cfx__text t = {0};
     va_start(ap, fmt);
-    cfx__text_vshow(&t, fmt, ap);
+    cfx__text t = worded(fmt, ap);
     va_end(ap);
-    cli_answer("error", cfx_string_value(t.data));
+    cli_say("cfx %s: %s; see 'cfx %s --help'\n", command->name, t.data, command->name);
     cfx__text_release(&t);
-    va_start(ap, fmt);
-    cli_say("cfx %s: ", command->name);
-    cli_say_list(fmt, ap);
-    cli_say("; see 'cfx %s --help'\n", command->name);
-    va_end(ap);
     return CLI_TROUBLE;
 }
 

@@ -122,12 +122,10 @@ void cli_lines(const char *text) {
     fputc('\n', stdout);
 }
 
-void cli_say_list(const char *fmt, va_list ap) { put_list(stderr, fmt, ap); }
-
 void cli_say(const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    cli_say_list(fmt, ap);
+    put_list(stderr, fmt, ap);
     va_end(ap);
 }
 

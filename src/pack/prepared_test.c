@@ -9,21 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CALL(to, op, args) "        " to " = torch.ops.aten." op "(" args ")\n"
-
 /* A convolution with its normalisation, and a product, written to m.pt2. */
 static void write_model(int seed) {
-    static const char *const names[] = {"w", "g", "b", "m", "v", "l"};
     cfx_manual_seed((uint64_t)seed);
-    cfx_tensor *t[] = {cfx_randn(32, 8, 3, 3), cfx_randn(32), cfx_randn(32),
-                       cfx_randn(32), cfx_add(cfx_rand(32), 0.5), cfx_randn(64, 32)};
-    cfx_program *p = program_of(
-        HEAD "p_w, p_g, p_b, p_m, p_v, p_l, x):\n"
-        CALL("c", "conv2d.default", "x, p_w, None, [2, 2], [1, 1]")
-        "        n = " ATEN "batch_norm.default(c, p_g, p_b, p_m, p_v" TAIL
-        CALL("r", "relu.default", "n") CALL("m", "mean.dim", "r, [2, 3]")
-        CALL("y", "linear.default", "m, p_l") "        return (y,)\n",
-        tensors_of(COUNT(names), names, t));
+    cfx_program *p = conv_and_product();
     const int64_t shape[] = {2, 8, 12, 12};
     cfx_node_set_meta(cfx_graph_find(p->module->graph, "x"), "val",
                       cfx_tensor_value(cfx_tensor_fake(CFX_F32, 4, shape, NULL)));

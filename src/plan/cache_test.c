@@ -70,7 +70,6 @@ TEST(plan_writes_caches_in_place_and_shares_heads) {
 }
 
 /* A buffer that is read after it was updated, or given to the caller, is copied as it says. */
-#define CALL(to, op, args) "        " to " = torch.ops.aten." op "(" args ")\n"
 
 TEST(plan_copies_what_is_read_again_after_an_update) {
     static const char *const names[] = {"w"};

@@ -32,6 +32,28 @@ void cfx__plan_each_read(const cfx__run_step *s, cfx__plan_slot_fn *fn, void *us
         cfx__plan_each_slot(s->bound[i], fn, user);
 }
 
+typedef struct {
+    const cfx__plan *plan;
+    bool any;
+} unknown;
+
+static void note_unknown(void *user, int slot) {
+    unknown *u = user;
+    u->any |= cfx_is_bad(u->plan->constants[slot]);
+}
+
+bool cfx__plan_has_unknown(const cfx__plan *p, cfx_value v) {
+    unknown u = {p, false};
+    cfx__plan_each_slot(v, note_unknown, &u);
+    return u.any;
+}
+
+bool cfx__plan_reads_unknown(const cfx__plan *p, const cfx__run_step *s) {
+    unknown u = {p, false};
+    cfx__plan_each_read(s, note_unknown, &u);
+    return u.any;
+}
+
 /* ---- what can be planned --------------------------------------------------------------------- */
 
 bool cfx__plan_reshapes(const cfx_op *op) {

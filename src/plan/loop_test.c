@@ -42,7 +42,6 @@ static int count(const char *text, const char *word) {
 }
 
 #define V(t) cfx_tensor_value(t)
-#define CALL(to, op, args) "        " to " = torch.ops.aten." op "(" args ")\n"
 
 static const char chain[] = CALL("a", "mul.Tensor", "x, y") CALL("b", "add.Tensor", "a, 3")
     CALL("c", "clamp.default", "b, -2, 9") CALL("d", "sub.Tensor", "c, y, alpha=2")

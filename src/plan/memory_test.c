@@ -2,8 +2,6 @@
 #include "plan.h"
 #include "plan_test.h"
 
-#define CALL(to, op, args) "        " to " = torch.ops.aten." op "(" args ")\n"
-
 /* Runs a program of one weight and inputs by the interpreter, by a plan and by it again; what it
  * gives, and what is left in the inputs and the weight, is the same. */
 static void check_same(const char *text, cfx_tensor *weight, int n, cfx_tensor **in) {

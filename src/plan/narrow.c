@@ -283,25 +283,12 @@ static void leave_out(cfx__lowering *l) {
     cfx__free(read);
 }
 
-/* Whether a step takes what is only known when it runs. */
-typedef struct {
-    const cfx__plan *plan;
-    bool any;
-} unknown;
-
-static void note_unknown(void *user, int slot) {
-    unknown *u = user;
-    u->any |= cfx_is_bad(u->plan->constants[slot]);
-}
-
 /* What others ask for is computed now, where all that it takes is known. */
 static void fold(cfx__lowering *l, int k) {
     const cfx__run_step *s = cfx__plan_step(l, k);
-    unknown u = {l->plan, false};
     cfx_value args[CFX_MAX_ARGS];
-    cfx__plan_each_read(s, note_unknown, &u);
-    if (u.any || !s->op || cfx__plan_op(s) != s->op || !cfx_is_bad(l->plan->constants[k]) ||
-        !cfx__op_is_pure(s->op, s->bound))
+    if (cfx__plan_reads_unknown(l->plan, s) || !s->op || cfx__plan_op(s) != s->op ||
+        !cfx_is_bad(l->plan->constants[k]) || !cfx__op_is_pure(s->op, s->bound))
         return;
     for (int i = 0; i < s->nbound; i++)
         args[i] = cfx__plan_filled(l->plan, s->bound[i]);

@@ -2,8 +2,6 @@
 #include "plan.h"
 #include "plan_test.h"
 
-#define CALL(to, op, args) "        " to " = torch.ops.aten." op "(" args ")\n"
-
 static cfx_program *deep(void) {
     static const char *const names[] = {"w", "b"};
     cfx_tensor *t[] = {cfx_mul(cfx_randn(32, 32), 0.2), cfx_randn(32)};

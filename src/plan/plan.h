@@ -66,6 +66,9 @@ bool cfx__plan_is_activation(const cfx__lowering *l, int k, int slot);
 void cfx__plan_each_slot(cfx_value v, cfx__plan_slot_fn *fn, void *user);
 void cfx__plan_each_read(const cfx__run_step *s, cfx__plan_slot_fn *fn, void *user);
 bool cfx__plan_reads(const cfx__run_step *s, int slot);
+/* Whether a template has, or a step reads, what is only known when the plan runs. */
+bool cfx__plan_has_unknown(const cfx__plan *p, cfx_value v);
+bool cfx__plan_reads_unknown(const cfx__plan *p, const cfx__run_step *s);
 /* A template with the tensors that the plan gives, fake or constant, in its slots; scope. */
 cfx_value cfx__plan_filled(const cfx__plan *p, cfx_value v);
 /* Whether a kernel can be given v for argument i as it is: the dispatcher makes tensors of numbers,

@@ -9,6 +9,8 @@
 
 #define HEAD "class GraphModule(torch.nn.Module):\n    def forward(self, "
 #define ATEN "torch.ops.aten."
+/* A line that calls an operator, which TAIL ends for batch_norm. */
+#define CALL(to, op, args) "        " to " = torch.ops.aten." op "(" args ")\n"
 #define TAIL ", False, 0.1, 1e-05, True)\n"
 
 /* A program from its code: inputs called p_... are parameters, whose tensors are in the dict. */
@@ -39,6 +41,20 @@ static inline cfx_dict *tensors_of(int n, const char *const *names, cfx_tensor *
     for (int i = 0; i < n; i++)
         cfx_dict_set(d, names[i], cfx_tensor_value(t[i]));
     return d;
+}
+
+/* A convolution with its normalisation, and a product. */
+static inline cfx_program *conv_and_product(void) {
+    static const char *const names[] = {"w", "g", "b", "m", "v", "l"};
+    cfx_tensor *t[] = {cfx_randn(32, 8, 3, 3), cfx_randn(32), cfx_randn(32),
+                       cfx_randn(32), cfx_add(cfx_rand(32), 0.5), cfx_randn(64, 32)};
+    return program_of(
+        HEAD "p_w, p_g, p_b, p_m, p_v, p_l, x):\n"
+        CALL("c", "conv2d.default", "x, p_w, None, [2, 2], [1, 1]")
+        "        n = " ATEN "batch_norm.default(c, p_g, p_b, p_m, p_v" TAIL
+        CALL("r", "relu.default", "n") CALL("m", "mean.dim", "r, [2, 3]")
+        CALL("y", "linear.default", "m, p_l") "        return (y,)\n",
+        tensors_of(COUNT(names), names, t));
 }
 
 static inline cfx_value run_by(const cfx_executor *x, cfx_program *p, cfx_value in) {

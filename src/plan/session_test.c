@@ -5,8 +5,6 @@
 #include <cfx/session.h>
 #include <pthread.h>
 
-#define CALL(to, op, args) "        " to " = torch.ops.aten." op "(" args ")\n"
-
 /* A cache and a counter that the graph writes in place; `same` is a view of the cache's memory. */
 static cfx_program *counting(void) {
     static const char *const names[] = {"w", "cache", "at", "same"};

@@ -4,22 +4,6 @@
 
 #include <pthread.h>
 
-#define CALL(to, op, args) "        " to " = torch.ops.aten." op "(" args ")\n"
-
-/* A convolution with its normalisation, and a product. */
-static cfx_program *layered(void) {
-    static const char *const names[] = {"w", "g", "b", "m", "v", "l"};
-    cfx_tensor *t[] = {cfx_randn(32, 8, 3, 3), cfx_randn(32), cfx_randn(32),
-                       cfx_randn(32), cfx_add(cfx_rand(32), 0.5), cfx_randn(64, 32)};
-    return program_of(
-        HEAD "p_w, p_g, p_b, p_m, p_v, p_l, x):\n"
-        CALL("c", "conv2d.default", "x, p_w, None, [2, 2], [1, 1]")
-        "        n = " ATEN "batch_norm.default(c, p_g, p_b, p_m, p_v" TAIL
-        CALL("r", "relu.default", "n") CALL("m", "mean.dim", "r, [2, 3]")
-        CALL("y", "linear.default", "m, p_l") "        return (y,)\n",
-        tensors_of(COUNT(names), names, t));
-}
-
 static int forms_of(const cfx_program *p, const char *name) {
     int n = 0;
     const cfx_tensor *t = cfx_as_tensor(cfx_dict_get(p->state, name));
@@ -29,7 +13,7 @@ static int forms_of(const cfx_program *p, const char *name) {
 }
 
 TEST(plans_for_other_sizes_share_packed_weights) {
-    cfx_program *p = layered();
+    cfx_program *p = conv_and_product();
     for (int batch = 1; batch < 7; batch++)
         run_by(&cfx_planner, p, cfx_tensor_value(cfx_randn(batch, 8, 4 + 2 * batch, 12)));
     CHECK_OK();
@@ -41,7 +25,7 @@ TEST(plans_for_other_sizes_share_packed_weights) {
 }
 
 TEST(plans_for_other_threads_share_packed_weights) {
-    cfx_program *p = layered();
+    cfx_program *p = conv_and_product();
     const int before = cfx_get_num_threads();
     for (int threads = 1; threads < 4; threads++) {
         cfx_set_num_threads(threads);
@@ -55,7 +39,7 @@ TEST(plans_for_other_threads_share_packed_weights) {
 
 /* Another normalisation of the same weight is another form; of another weight none is left. */
 TEST(a_weight_that_is_written_to_is_packed_anew) {
-    cfx_program *p = layered();
+    cfx_program *p = conv_and_product();
     cfx_value x = cfx_tensor_value(cfx_randn(2, 8, 12, 12));
     run_by(&cfx_planner, p, x);
     cfx_mul_(cfx_dict_get(p->state, "g"), 2);
@@ -92,7 +76,7 @@ static void *serve(void *arg) {
 TEST(callers_that_start_at_once_share_packed_weights) {
     pthread_t threads[CALLERS];
     caller callers[CALLERS];
-    cfx_program *p = layered();
+    cfx_program *p = conv_and_product();
     for (int i = 0; i < CALLERS; i++) {
         callers[i] = (caller){p, i, false};
         pthread_create(&threads[i], NULL, serve, &callers[i]);

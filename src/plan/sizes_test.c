@@ -5,8 +5,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define CALL(to, op, args) "        " to " = torch.ops.aten." op "(" args ")\n"
-
 /* Any number of rows; what comes out is the caller's. */
 static cfx_program *layered(void) {
     static const char *const names[] = {"w", "v"};

@@ -2,8 +2,6 @@
 #include "plan.h"
 #include "plan_test.h"
 
-#define CALL(to, op, args) "        " to " = torch.ops.aten." op "(" args ")\n"
-
 /* A cache of six rows, which gets one at `at`; what was read before stays what it was, views see
  * what is written later. */
 static cfx_program *cached(void) {

@@ -15,17 +15,6 @@ int cfx__plan_root(const cfx__plan *p, int slot) {
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-typedef struct {
-    const cfx__plan *plan;
-    bool any;
-} unknown;
-
-/* Whether a list has more than numbers that are known, as where a size is a symbol. */
-static void note_unknown(void *user, int slot) {
-    unknown *u = user;
-    u->any |= cfx_is_bad(u->plan->constants[slot]);
-}
-
 /* The only slot among the arguments that is not constant, where a result may lie in its memory;
  * -1: there is none, or several. */
 static int looked_into(const cfx__plan *p, const cfx__plan_kernel *k) {
@@ -35,10 +24,7 @@ static int looked_into(const cfx__plan *p, const cfx__plan_kernel *k) {
         !cfx__op_is_pure(k->op, s->bound) || k->op->effects & CFX_STORAGE)
         return -1;
     for (int i = 0; i < s->nbound; i++) {
-        unknown seen = {p, false};
-        if (s->nested[i])
-            cfx__plan_each_slot(s->bound[i], note_unknown, &seen);
-        if (seen.any)
+        if (s->nested[i] && cfx__plan_has_unknown(p, s->bound[i])) /* as where a size is a symbol */
             return -1;
         if (s->bound[i].tag != CFX_TAG_NODE || !cfx_is_bad(p->constants[s->bound[i].spare]))
             continue;

@@ -2,8 +2,6 @@
 #include "plan.h"
 #include "plan_test.h"
 
-#define CALL(to, op, args) "        " to " = torch.ops.aten." op "(" args ")\n"
-
 /* Views of an input, of a result in the arena, of a result that the caller gets, of a call's. */
 static cfx_program *looking(void) {
     static const char *const names[] = {"w"};
