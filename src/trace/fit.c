@@ -98,7 +98,7 @@ cfx_value cfx__exprs_known(const cfx__exprs *x, const cfx__seen *seen) {
 static bool tells(const cfx__exprs *x, const struct cfx__expr *e) {
     enum { ENOUGH = 4 };
     int different = 0;
-    for (int k = 0; k < x->worlds->n; k++) {
+    for (int k = 0; k < x->worlds->n && different < ENOUGH; k++) {
         bool again = false;
         for (int i = 0; i < k; i++)
             again |= e->seen.at[i] == e->seen.at[k];
@@ -133,7 +133,7 @@ static bool find_line(const cfx__exprs *x, const struct cfx__expr *e, const cfx_
 
 static cfx_value try_line(const cfx__exprs *x, const struct cfx__expr *e, const cfx__seen *seen) {
     int64_t scale, past;
-    if (!tells(x, e) || !find_line(x, e, seen, &scale, &past))
+    if (!find_line(x, e, seen, &scale, &past) || !tells(x, e))
         return cfx_none();
     cfx_value scaled = cfx__sym_binary(CFX__SYM_MUL, cfx_int(scale), e->expr);
     return cfx__sym_binary(CFX__SYM_ADD, scaled, cfx_int(past));
@@ -172,7 +172,9 @@ static cfx_value try_sum(const cfx__exprs *x, const struct cfx__expr *e, const c
 static cfx_value try_part(const cfx__exprs *x, const struct cfx__expr *e, const cfx__seen *seen) {
     enum { LARGEST = 64 };
     const int64_t limit = INT64_MAX / 256;
-    for (int64_t by = 2; by <= LARGEST && tells(x, e); by++) {
+    if (!tells(x, e))
+        return cfx_none();
+    for (int64_t by = 2; by <= LARGEST; by++) {
         int64_t low = INT64_MIN, high = INT64_MAX;
         for (int k = 0; k < x->worlds->n; k++) {
             int64_t v = seen->at[k], a = e->seen.at[k];
@@ -227,24 +229,25 @@ static cfx_value try_remainder(const cfx__exprs *x, const struct cfx__expr *e,
     for (int k = 0; k < n; k++)
         if (v[k] < 0 || v[k] >= LARGEST || a[k] > limit || a[k] < -limit)
             return cfx_none();
-    for (int64_t by = 2; by <= LARGEST && tells(x, e); by++) {
+    if (!tells(x, e))
+        return cfx_none();
+    for (int64_t by = 2; by <= LARGEST; by++) {
         int64_t past = remainder_of(v[0] - a[0], by);
         bool fits = true, missing = true;
-        for (int k = 0; k < n; k++) {
-            fits &= remainder_of(a[k] + past, by) == v[k];
-            missing &= remainder_of(-a[k], by) == v[k];
+        for (int k = 0; k < n && (fits || missing); k++) {
+            fits = fits && remainder_of(a[k] + past, by) == v[k];
+            missing = missing && remainder_of(-a[k], by) == v[k];
         }
-        cfx_value part = cfx__sym_binary(CFX__SYM_MOD, e->expr, cfx_int(by));
         if (fits)
             return cfx__sym_binary(CFX__SYM_MOD,
                                    cfx__sym_binary(CFX__SYM_ADD, e->expr, cfx_int(past)),
                                    cfx_int(by));
-        if (missing)
-            return cfx__sym_binary(
-                CFX__SYM_MOD,
-                cfx__sym_binary(CFX__SYM_ADD, cfx_int(by),
-                                cfx__sym_binary(CFX__SYM_MUL, cfx_int(-1), part)),
-                cfx_int(by));
+        if (!missing)
+            continue;
+        cfx_value part = cfx__sym_binary(CFX__SYM_MOD, e->expr, cfx_int(by));
+        part = cfx__sym_binary(CFX__SYM_MUL, cfx_int(-1), part);
+        return cfx__sym_binary(CFX__SYM_MOD, cfx__sym_binary(CFX__SYM_ADD, cfx_int(by), part),
+                               cfx_int(by));
     }
     return cfx_none();
 }
@@ -287,7 +290,9 @@ static cfx_value try_plane_with(const cfx__exprs *x, const struct cfx__expr *e,
 /* With another size. */
 static cfx_value try_plane(const cfx__exprs *x, const struct cfx__expr *e, const cfx__seen *seen) {
     cfx_value found = cfx_none();
-    for (size_t i = 0; i < x->known.len && tells(x, e) && cfx_is_none(found); i++)
+    if (!tells(x, e))
+        return found;
+    for (size_t i = 0; i < x->known.len && cfx_is_none(found); i++)
         if (&x->known.data[i] != e)
             found = try_plane_with(x, e, &x->known.data[i], seen);
     return found;
@@ -298,7 +303,9 @@ static cfx_value try_surface(const cfx__exprs *x, const struct cfx__expr *e,
                              const cfx__seen *seen) {
     enum { FIRST = 12 };
     cfx_value found = cfx_none();
-    for (size_t i = 0; i < x->known.len && i < FIRST && tells(x, e); i++)
+    if (!tells(x, e))
+        return found;
+    for (size_t i = 0; i < x->known.len && i < FIRST; i++)
         for (size_t j = i; j < x->known.len && j < FIRST && cfx_is_none(found); j++) {
             struct cfx__expr both = {.expr = cfx__sym_binary(CFX__SYM_MUL, x->known.data[i].expr,
                                                              x->known.data[j].expr)};
