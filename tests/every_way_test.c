@@ -293,6 +293,23 @@ TEST(decompositions_keep_dtypes_and_memory_order) {
     ALL(all);
 }
 
+/* What is read by strides lies as it does in the program, although values that writes become are in
+ * another order: PyTorch's own decomposition reads other elements here. */
+TEST(strides_read_what_lies_as_in_the_program) {
+    static const small all[] = {
+        {"x: \"f32[2, 3, 4]\"",
+         "y = aten.transpose_copy.int(x, 1, 2)|c = aten.contiguous.default(y)|"
+         "t = aten.transpose.int(c, 1, 2)|s = aten.cumsum_.default(t, -1)|"
+         "m = aten.mul.Tensor(s, s)|a = aten.as_strided.default(m, [4, 3], [4, 2], 3)", "a, m"},
+        {"x: \"f32[2, 3, 4]\"",
+         "c = aten.clone.default(x)|t = aten.transpose.int(c, 1, 2)|"
+         "s = aten.cumsum_.default(t, -1)|m = aten.neg.default(s)|v = aten.select.int(m, 0, 1)|f = aten.fill_.Scalar(v, 7)|"
+         "a = aten.as_strided_copy.default(m, [5], [3], 2)|"
+         "b = aten.as_strided_scatter.default(m, a, [5], [3], 1)", "a, b, m"},
+    };
+    ALL(all);
+}
+
 TEST(losses_take_the_dtypes_that_pytorch_takes) {
     cfx_tensor *x = cfx_ones(cfx_list(2)), *b = cfx_gt(x, 0);
     cfx_soft_margin_loss(b, x);

@@ -11,7 +11,7 @@ TEST(random_programs_that_once_differed_agree) {
                                      100000069, 100000170, 100000386, 100000444, 100001104,
                                      100002494, 100144243, 102002104,
                                      111001438, 103007165, 200000925, 200005249,
-                                     200005784, 200025677, 200032412, 200002381};
+                                     200005784, 200025677, 200032412, 200002381, 200000253};
     program_counts c = {0};
     for (int i = 0; i < (int)(sizeof seeds / sizeof *seeds); i++) {
         program_finding f = programs_check(seeds[i], &c);

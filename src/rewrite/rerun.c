@@ -345,14 +345,20 @@ static cfx_value run_item(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     return cfx__rerun_copied(run, &copy, a);
 }
 
+cfx_tensor *cfx__rerun_noted(const cfx__rerun *run, const cfx_node *n) {
+    bool own = n->op != CFX_CALL_FUNCTION && run->given; /* inputs as they are given */
+    cfx_value like = own ? cfx_none() : cfx__worlds_tensor(run->worlds, run->k,
+                                                           cfx_node_get_meta(n, "val"));
+    return like.tag == CFX_TAG_TENSOR ? cfx_as_tensor(like) : NULL;
+}
+
 /* Whether the strides of t, which is the value of a node now, are those that it has in the program.
  * Inputs have their own. */
 static bool lies_as_noted(const cfx__rerun *run, cfx_value of, const cfx_tensor *t) {
     const cfx_node *n = of.tag == CFX_TAG_NODE ? cfx_as_node(of) : NULL;
     if (!n || n->op != CFX_CALL_FUNCTION)
         return true;
-    cfx_value like = cfx__worlds_tensor(run->worlds, run->k, cfx_node_get_meta(n, "val"));
-    const cfx_tensor *noted = like.tag == CFX_TAG_TENSOR ? cfx_as_tensor(like) : NULL;
+    const cfx_tensor *noted = cfx__rerun_noted(run, n);
     return noted && cfx__tensor_same_shape(noted, t) &&
            !memcmp(noted->stride, t->stride, (size_t)t->ndim * sizeof *t->stride);
 }
@@ -377,6 +383,20 @@ static bool is_no_view(const cfx__rerun *run, const cfx_node *call, const cfx_op
         shape[open] = t->numel / product;
     return t->numel && !view_strides(t, n, shape, stride) &&
            !lies_as_noted(run, cfx_at(call->args, 0), t);
+}
+
+/* Before the storage behind t is read by strides: it lies as in the program, also where what it was
+ * made of came out in another order. The first node that has t's base says how. */
+static void lay_as_noted(cfx__rerun *run, const cfx_tensor *t) {
+    cfx_each_node(run->from->graph, n) {
+        cfx_value v = run->values[cfx__node_of(n)->id];
+        if (v.tag != CFX_TAG_TENSOR || !cfx__functional_same_base(t, cfx_as_tensor(v)))
+            continue;
+        cfx_tensor *like = cfx__rerun_noted(run, n);
+        if (like)
+            cfx__functional_lies_as(&run->recorder, (cfx_site){0}, cfx_as_tensor(v), like);
+        return;
+    }
 }
 
 /* Whether n, a truth about sizes, stays one: it is asserted, or chooses a branch where nobody knows
@@ -426,9 +446,11 @@ static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
     if ((op && (needs_data(op) || is_counted(n, op, a))) || (!op && !n->target.fn) ||
         ((!op || (op->effects & CFX_SIDE)) && has_unknown(n, a)))
         return cfx__rerun_copied(run, n, a);
-    if (op)
+    if (op && op->effects & CFX_STORAGE && a.n && a.v[0].tag == CFX_TAG_TENSOR)
+        lay_as_noted(run, cfx_as_tensor(a.v[0]));
+    if (op && cfx_ok())
         return cfx_op_do_from((cfx_site){0}, is_no_view(run, n, op, a) ? &cfx_op_reshape : op, a);
-    return cfx_py_from((cfx_site){0}, n->target.name, a);
+    return cfx_ok() ? cfx_py_from((cfx_site){0}, n->target.name, a) : cfx_bad();
 }
 
 static cfx_value run_node(cfx__rerun *run, const cfx_node *n) {

@@ -147,6 +147,40 @@ static cfx_value operands_of(const cfx_node *n, cfx_args a) {
     return branch || scan ? out : cfx_none();
 }
 
+/* Whether a sub-graph, or one below it, reads a storage by strides. */
+static bool reads_storage(const cfx_module *m) {
+    cfx_each_node(m->graph, n) {
+        const cfx_module *below =
+            n->op == CFX_GET_ATTR ? cfx_module_find(m, n->target.name) : NULL;
+        if ((n->target.op && n->target.op->effects & CFX_STORAGE) ||
+            (below && below->graph && reads_storage(below)))
+            return true;
+    }
+    return false;
+}
+
+/* Operands as they lie in memory in the program: a sub-graph may read them by strides. */
+static void lay_operands(cfx__rerun *run, const cfx_node *n, cfx_args a) {
+    bool reads = false;
+    for (int i = 0; i < a.n; i++)
+        reads |= a.v[i].tag == CFX_TAG_MODULE && reads_storage(cfx_as_module(a.v[i]));
+    for (int i = 0; reads && i < a.n && cfx_ok(); i++) {
+        const cfx_list *of = a.v[i].tag == CFX_TAG_LIST ? cfx_as_list(cfx_at(n->args, i)) : NULL;
+        for (int64_t k = 0; of && k < of->len && cfx_ok(); k++) {
+            cfx_value *v = &cfx_as_list(a.v[i])->items[k];
+            cfx_tensor *like = of->items[k].tag == CFX_TAG_NODE && v->tag == CFX_TAG_TENSOR
+                                   ? cfx__rerun_noted(run, cfx_as_node(of->items[k]))
+                                   : NULL;
+            cfx_tensor *t = like ? cfx__functional_laid_as(&run->recorder, cfx_as_tensor(*v), like)
+                                 : NULL;
+            if (!t || t == cfx_as_tensor(*v))
+                continue;
+            cfx_value_drop(*v);
+            *v = cfx_value_keep(cfx_tensor_value(t));
+        }
+    }
+}
+
 static bool is_known(cfx_value v) {
     return v.tag != CFX_TAG_TENSOR || cfx__tensor_known(cfx_as_tensor(v)) != NULL;
 }
@@ -169,6 +203,7 @@ cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     if (is_region(n))
         return cfx__higher_region((cfx_site){0}, cfx_node_higher_order(n), a,
                                   &(region){{.call = rerun_region}, run}.body);
+    lay_operands(run, n, a);
     cfx_value args = cfx_tuple_value(0, NULL), operands = operands_of(n, a);
     for (int i = 0; i < a.n && cfx_ok(); i++) {
         cfx_value v = a.v[i];

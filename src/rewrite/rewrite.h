@@ -83,6 +83,8 @@ bool cfx__rerun_node(cfx__rerun *run, cfx_node *n);
 void cfx__rerun_set(cfx__rerun *run, const cfx_node *n, cfx_value v);
 /* Arguments with the values of their nodes in place of them; scope. */
 cfx_value cfx__rerun_filled(cfx__rerun *run, cfx_value v);
+/* A tensor with the sizes and strides that the program notes for what n gives; NULL: none are. */
+cfx_tensor *cfx__rerun_noted(const cfx__rerun *run, const cfx_node *n);
 /* A copy of the node with its arguments as they are now; its results from its metadata. */
 cfx_value cfx__rerun_copied(cfx__rerun *run, const cfx_node *n, cfx_args a);
 /* Makes run->recorder one that makes nodes in g (asked.c). */

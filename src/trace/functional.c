@@ -113,6 +113,32 @@ cfx_tensor *cfx__functional_geometry(cfx__recorder *r, const cfx_tensor *t) {
     return cfx__steps_place(r, s->view, s->base->value);
 }
 
+bool cfx__functional_same_base(const cfx_tensor *t, const cfx_tensor *other) {
+    const cfx__record_shadow *a = cfx__record_shadow_of(t), *b = cfx__record_shadow_of(other);
+    return a && b && a->base && a->base == b->base;
+}
+
+void cfx__functional_lies_as(cfx__recorder *r, cfx_site at, const cfx_tensor *t,
+                             cfx_tensor *like) {
+    const cfx__record_shadow *s = cfx__record_shadow_of(t);
+    cfx_tensor *now = cfx__steps_place(r, s->view, s->base->first);
+    if (!cfx_ok() || !cfx__tensor_same_shape(now, like) || cfx__strides_are(now, like))
+        return;
+    if (s->view)
+        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at,
+                 "a storage is read by strides, and what it is made of lies otherwise in memory");
+    else
+        set_value(&s->base->first, like);
+}
+
+cfx_tensor *cfx__functional_laid_as(cfx__recorder *r, cfx_tensor *t, const cfx_tensor *like) {
+    cfx_tensor *inner = cfx__functional_value(r, t);
+    if (!cfx_ok() || !cfx__tensor_same_shape(inner, like) || cfx__strides_are(inner, like))
+        return t;
+    inner = cfx__in_memory_order(r, (cfx_site){0}, like, inner);
+    return cfx_ok() ? cfx__functional_new(inner) : t;
+}
+
 /* t has a new value: the same shape, of any dtype. */
 static void assign(cfx__recorder *r, cfx_site at, cfx_tensor *t, cfx_tensor *value) {
     cfx__record_shadow *s = cfx__record_shadow_of(t);
@@ -176,7 +202,7 @@ static cfx_value view_of(cfx__recorder *r, cfx_op *op, cfx_value *args, int narg
     return cfx_tensor_value(t);
 }
 
-/* Before a view is taken of the first argument: see settle. */
+/* Before a view is taken of the first argument, or its storage is read: see settle. */
 static void settle_for(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {
     const cfx__record_shadow *from =
         args[0].tag == CFX_TAG_TENSOR ? cfx__record_shadow_of(cfx_as_tensor(args[0])) : NULL;
@@ -363,7 +389,7 @@ cfx_value cfx__functional_call(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_va
     if (cfx__op_info_of(op)->writes)
         return call_writing(r, at, op, args);
     bool view = s->nargs && s->nrets == 1 && (s->rets[0].alias || op == &cfx_op_lift);
-    if (view)
+    if (view || op->effects & CFX_STORAGE)
         settle_for(r, at, op, args);
     cfx_value v = call_unwrapped(r, at, op, args);
     if (cfx_is_bad(v))

@@ -36,7 +36,9 @@ cfx_tensor *cfx__steps_back(cfx__recorder *r, cfx_site at, const cfx__functional
 /* Whether any of the steps to s looks at the storage behind a tensor. */
 bool cfx__steps_read_storage(const cfx__functional_step *s);
 
-/* Whether elements of two tensors of one shape lie in the same order in memory. */
+/* Whether two tensors of one shape have the same strides, but for dimensions of one element. */
+bool cfx__strides_are(const cfx_tensor *a, const cfx_tensor *b);
+/* The same from the same place in their storages. */
 bool cfx__memory_order_is(const cfx_tensor *a, const cfx_tensor *b);
 /* t with the strides of another, which has its shape; scope. An error where that is a part of its
  * storage. */

@@ -186,11 +186,15 @@ static cfx_tensor *step_back(cfx__recorder *r, cfx_site at, const cfx__functiona
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-bool cfx__memory_order_is(const cfx_tensor *a, const cfx_tensor *b) {
-    bool same = a->offset == b->offset;
+bool cfx__strides_are(const cfx_tensor *a, const cfx_tensor *b) {
+    bool same = true;
     for (int i = 0; i < a->ndim; i++)
         same &= a->shape[i] == 1 || a->stride[i] == b->stride[i];
     return same || !a->numel;
+}
+
+bool cfx__memory_order_is(const cfx_tensor *a, const cfx_tensor *b) {
+    return !a->numel || (a->offset == b->offset && cfx__strides_are(a, b));
 }
 
 /* The dimensions of a tensor, those of larger strides first. */
