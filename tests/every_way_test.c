@@ -303,7 +303,8 @@ TEST(strides_read_what_lies_as_in_the_program) {
          "m = aten.mul.Tensor(s, s)|a = aten.as_strided.default(m, [4, 3], [4, 2], 3)", "a, m"},
         {"x: \"f32[2, 3, 4]\"",
          "c = aten.clone.default(x)|t = aten.transpose.int(c, 1, 2)|"
-         "s = aten.cumsum_.default(t, -1)|m = aten.neg.default(s)|v = aten.select.int(m, 0, 1)|f = aten.fill_.Scalar(v, 7)|"
+         "s = aten.cumsum_.default(t, -1)|m = aten.neg.default(s)|v = aten.select.int(m, 0, 1)|"
+         "f = aten.fill_.Scalar(v, 7)|"
          "a = aten.as_strided_copy.default(m, [5], [3], 2)|"
          "b = aten.as_strided_scatter.default(m, a, [5], [3], 1)", "a, b, m"},
     };
