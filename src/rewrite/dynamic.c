@@ -203,6 +203,15 @@ static int64_t culprit(dynamic *d, size_t i) {
     return -1;
 }
 
+/* Of all attempts the one that came farthest tells what is in the way. */
+static void note_pin(dynamic *d, size_t i) {
+    if (i < d->farthest)
+        return;
+    d->farthest = i;
+    d->pins = d->items.data[i].node;
+    memcpy(d->why, d->last, sizeof d->why);
+}
+
 enum { TRIES = 120 };
 
 /* Decides all numbers; false, with or without an error, where some node fits nothing. */
@@ -219,8 +228,7 @@ static bool solve(dynamic *d) {
             continue;
         if (i >= deepest) {
             deepest = i;
-            d->pins = d->items.data[i].node;
-            memcpy(d->why, d->last, sizeof d->why);
+            note_pin(d, i);
         }
         blame_before(d, i);
         int64_t back = tries++ < TRIES ? culprit(d, i) : -1;
@@ -345,19 +353,25 @@ static bool holds_at(dynamic *d, const char *symbol, int64_t size) {
 
 enum { LARGEST = 1 << 20 };
 
-static cfx_value range_of(dynamic *d, const char *symbol, int64_t hint) {
-    int64_t good = hint, bad = LARGEST;
-    int least = holds_at(d, symbol, 1) ? 1 : 2;
-    if (holds_at(d, symbol, LARGEST))
-        return cfx_tuple(least, cfx_none());
-    while (bad - good > 1) {
+/* The size nearest to `bad` at which all holds that holds at `good`. */
+static int64_t border(dynamic *d, const char *symbol, int64_t good, int64_t bad) {
+    while (bad - good > 1 || good - bad > 1) {
         int64_t at = good + (bad - good) / 2;
         if (holds_at(d, symbol, at))
             good = at;
         else
             bad = at;
     }
-    return cfx_tuple(least, good);
+    return good;
+}
+
+static cfx_value range_of(dynamic *d, const char *symbol, int64_t hint) {
+    int64_t least = holds_at(d, symbol, 1)   ? 1
+                    : holds_at(d, symbol, 2) ? 2
+                                             : border(d, symbol, hint, 2);
+    return cfx_tuple(least, holds_at(d, symbol, LARGEST)
+                                ? cfx_none()
+                                : cfx_int(border(d, symbol, hint, LARGEST)));
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -412,14 +426,18 @@ static void choose_sizes(dynamic *d) {
     }
 }
 
+/* How far from the example sizes are tried. */
+typedef struct {
+    bool smaller;   /* than the example as well */
+    int64_t larger; /* so much; 0: any */
+} reach;
+
 /* Puts the symbols into a copy of the program and decides what follows; NULL where it does not
  * fit, with d->why. */
-static cfx_program *attempt(dynamic *d, const cfx_program *p, int64_t most) {
+static cfx_program *attempt(dynamic *d, const cfx_program *p, reach r) {
     cfx_program *q = cfx_program_copy(p);
     if (cfx_failed(q))
         return NULL;
-    d->why[0] = 0;
-    d->pins = NULL;
     d->places = cfx_dict_new();
     d->infer = (cfx__inference){.program = q};
     add_graph(d, q->module, NULL);
@@ -427,8 +445,9 @@ static cfx_program *attempt(dynamic *d, const cfx_program *p, int64_t most) {
         const cfx__dynamic_size *s = &d->sizes[i];
         const char *name = cfx_as_sym(s->symbol)->name;
         put_symbol(cfx_graph_find(q->module->graph, s->input), s->dim, s->symbol);
-        cfx_dict_set(q->ranges, name, cfx_tuple(s->hint < 2 ? 1 : 2,
-                                                most ? cfx_int(s->hint + most) : cfx_none()));
+        int64_t least = s->hint < 2 ? 1 : r.smaller ? 2 : s->hint;
+        cfx_dict_set(q->ranges, name,
+                     cfx_tuple(least, r.larger ? cfx_int(s->hint + r.larger) : cfx_none()));
     }
     cfx__infer_begin(&d->infer);
     choose_sizes(d);
@@ -449,10 +468,11 @@ static void set_ranges(dynamic *d, cfx_program *q) {
                          range_of(d, cfx_as_sym(d->sizes[i].symbol)->name, d->sizes[i].hint));
 }
 
-/* Sizes may be bounded by tables of the program: they are tried without bound first, then nearer to
- * the example. */
+/* Sizes may be bounded by tables of the program, and from below by windows that go over them: they
+ * are tried without bounds first, then nearer to the example. */
 static cfx_program *made(dynamic *d, const cfx_program *p) {
-    static const int64_t farthest[] = {0, 64, 16, 4, 1};
+    static const reach farthest[] = {{true, 0},  {false, 0}, {false, 64}, {false, 16},
+                                     {true, 64}, {true, 16}, {true, 4},   {true, 1}};
     cfx_program *q = NULL;
     for (int i = 0; i < COUNT(farthest) && !q && cfx_ok(); i++) {
         q = attempt(d, p, farthest[i]);

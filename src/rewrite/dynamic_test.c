@@ -77,6 +77,29 @@ TEST(sizes_go_as_far_as_tables_do) {
     CHECK_OK();
 }
 
+/* A window bounds a size from below. What is in the way of a size is told by the attempt that came
+ * farthest: sizes that are too small for the window are not. */
+TEST(sizes_begin_where_windows_fit) {
+    cfx_program *p = parsed(
+        "def forward(self, x: \"f32[2, 3, 32, 32]\", w: \"f32[4, 3, 8, 8]\"):\n"
+        "    conv = torch.ops.aten.conv2d.default(x, w, None, [8, 8])\n"
+        "    flat = torch.ops.aten.view.default(conv, [2, 4, 16])\n"
+        "    return (flat,)\n");
+    cfx_program *q = dynamic(p, "in0.2", "height");
+    CHECK_OK();
+    CHECK_STR(cfx_value_repr(cfx_dict_value(q->ranges)), "{'s53': (8, None)}");
+    HAS(cfx_graph_code(q->module->graph), "sym_size_int // 8");
+    cfx_program *table = parsed(
+        "def forward(self, x: \"f32[2, 3, 32, 32]\", w: \"f32[4, 3, 8, 8]\","
+        " t: \"f32[4, 16]\"):\n"
+        "    conv = torch.ops.aten.conv2d.default(x, w, None, [8, 8])\n"
+        "    flat = torch.ops.aten.flatten.using_ints(conv, 2)\n"
+        "    both = torch.ops.aten.add.Tensor(flat, t)\n"
+        "    return (both,)\n");
+    dynamic(table, "in0.2", "height");
+    CHECK_ERROR("node both pins the size: with height = ");
+}
+
 TEST(what_pins_a_size_is_told) {
     cfx_program *p = parsed("def forward(self, x: \"f32[2, 3]\", w: \"f32[3, 4]\"):\n"
                             "    mm = torch.ops.aten.mm.default(x, w)\n"
