@@ -35,7 +35,7 @@ typedef struct cfx__dynamic {
     cfx__inference infer;
     VEC(cfx__dynamic_item) items; /* in the order of execution, sub-graphs before their calls */
     cfx_dict *places;             /* node to its number there */
-    const cfx_node *pins;         /* the last node that nothing fitted, of all attempts; NULL: none */
+    const cfx_node *pins;         /* the last node that nothing fitted; NULL: none */
     size_t farthest;              /* which of the items that is */
     char why[1024], last[1024];   /* nor what it most probably is; and of the node at hand */
 } cfx__dynamic;

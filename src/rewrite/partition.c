@@ -74,8 +74,8 @@ static cfx_module *close(grouping *g, const char *prefix) {
 /* ---- what a backend can run ------------------------------------------------------------------ */
 
 /* Supported nodes of one level may be one module: a way from one to another that leaves them goes
- * through a node that is not supported, and the level grows there. Items of several results go with
- * what gives them. */
+ * through a node that is not supported, and the level grows there. There are as few levels as the
+ * longest such way has groups. Items of several results go with what gives them. */
 static void find_levels(grouping *g, cfx_supports_fn *supports, void *user, int *level) {
     int least = 0, most = 0;
     bool *supported = g->supported;
@@ -87,7 +87,7 @@ static void find_levels(grouping *g, cfx_supports_fn *supports, void *user, int 
         level[id] = least;
         cfx_each_input(n, u) {
             uint32_t in = cfx__node_of(u->node)->id;
-            int after = level[in] + (supported[id] && !supported[in] && is_call(u->node));
+            int after = level[in] + (supported[in] && !supported[id]);
             level[id] = after > level[id] ? after : level[id];
         }
         most = level[id] > most ? level[id] : most;

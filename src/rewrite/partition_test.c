@@ -52,6 +52,30 @@ TEST(partitions_take_attributes_that_they_alone_read) {
     CHECK_OK();
 }
 
+/* What is not supported parts two groups where it uses the first: not where it uses none. */
+TEST(partitions_are_as_few_as_can_be) {
+    cfx_module *gm = cfx_module_parse("def forward(self, x, y):\n"
+                                      "    a = torch.relu(x)\n"
+                                      "    b = torch.mul(a, 2)\n"
+                                      "    c = torch.sin(y)\n"
+                                      "    d = torch.add(b, c)\n"
+                                      "    e = torch.sin(d)\n"
+                                      "    f = torch.add(e, b)\n"
+                                      "    return f\n",
+                                      "graph");
+    cfx_module *m = cfx_module_partition(gm, no_sin, NULL, true);
+    CHECK_STR(body(m), "    c = torch.sin(y);  y = None\n"
+                       "    fused_0 = self.fused_0(x, c);  x = c = None\n"
+                       "    getitem = fused_0[0]\n"
+                       "    getitem_1 = fused_0[1];  fused_0 = None\n"
+                       "    e = torch.sin(getitem);  getitem = None\n"
+                       "    fused_1 = self.fused_1(e, getitem_1);  e = getitem_1 = None\n"
+                       "    return fused_1\n    ");
+    cfx_tensor *x = cfx_ones(2), *y = cfx_full(cfx_list(2), 3.0);
+    CHECK_STR(cfx_str(cfx_forward(m, x, y)), cfx_str(cfx_forward(gm, x, y)));
+    CHECK_OK();
+}
+
 TEST(partitions_count_what_computes) {
     cfx_module *gm = held();
     cfx_value views = cfx_list("view");
