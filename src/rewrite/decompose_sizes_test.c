@@ -151,6 +151,19 @@ TEST(decompose_wrapped_diagonals_of_all_sizes) {
             check_at(p, d, rows, cols);
 }
 
+/* Of others it depends on sizes and strides which elements it comes to. */
+TEST(decompose_refuses_wrapped_diagonals_of_what_is_not_contiguous) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, x: \"f32[s27, s77]\"):\n"
+             "        n: \"f32[s27, s77]\" = torch.ops.aten.neg.default(x)\n"
+             "        t: \"f32[s77, s27]\" = torch.ops.aten.t.default(n)\n"
+             "        f: \"f32[s77, s27]\" = torch.ops.aten.fill_diagonal_.default(t, 9, True)\n"
+             "        return (f,)\n");
+    CHECK(cfx_failed(cfx_decompose(p, CFX_NONE)));
+    CHECK_ERROR("a wrapped diagonal of a matrix that is not contiguous cannot be taken apart where "
+                "its sizes vary");
+}
+
 /* What an operator is made of may depend on sizes: it stays whole then. */
 TEST(decompose_keeps_what_depends_on_sizes) {
     cfx_program *p = program_of(

@@ -184,8 +184,13 @@ static void decompose_fill_diagonal_(cfx_op_call *c) {
         stride += t->stride[d];
     }
     bool unknown = size_varies(rows) || size_varies(cols);
-    if (unknown && arg_bool(c, 2) && t->ndim == 2 && cfx__tensor_is_contiguous(t)) {
-        fill_wrapped(t, c->args[1]);
+    if (unknown && arg_bool(c, 2) && t->ndim == 2) {
+        if (cfx__tensor_is_contiguous(t))
+            fill_wrapped(t, c->args[1]);
+        else /* which elements it comes to depends on sizes and strides: no expression tells */
+            op_fail_as(NOT_IMPLEMENTED, c,
+                       "a wrapped diagonal of a matrix that is not contiguous cannot be taken "
+                       "apart where its sizes vary");
         return;
     }
     fill_line(t, n, stride, t->offset, c->args[1]);
