@@ -89,11 +89,25 @@ static const char *decibels(double x) {
     return isinf(x) ? x > 0 ? "exact" : "all" : cfx__text_format("%.1f dB", x);
 }
 
-static void print_row(const cli_comparison *c, const cli_row *r) {
-    const char *name = r->a && strcmp(r->a->name, r->b->name)
-                           ? cfx__text_format("%s | %s", r->a->name, r->b->name)
-                           : r->b->name;
-    cli_print("%-32s %-28s %-11.3g %-10s", name, op_of(r->b), r->all.error,
+static const char *row_name(const cli_row *r) {
+    return r->a && strcmp(r->a->name, r->b->name)
+               ? cfx__text_format("%s | %s", r->a->name, r->b->name)
+               : r->b->name;
+}
+
+/* The first two columns are as wide as the rows that are shown; a few long names may stand out. */
+typedef struct widths {
+    int name, op;
+} widths;
+
+static void widen(widths *w, const cli_row *r) {
+    const int name = (int)strlen(row_name(r)), op = (int)strlen(op_of(r->b));
+    w->name = name > w->name && name <= 56 ? name : w->name;
+    w->op = op > w->op && op <= 48 ? op : w->op;
+}
+
+static void print_row(const cli_comparison *c, const cli_row *r, widths w) {
+    cli_print("%-*s %-*s %-11.3g %-10s", w.name, row_name(r), w.op, op_of(r->b), r->all.error,
               decibels(r->all.decibels));
     if (c->pairs)
         cli_print(" %-11.3g %-10s", r->here.error, decibels(r->here.decibels));
@@ -103,14 +117,18 @@ static void print_row(const cli_comparison *c, const cli_row *r) {
 /* Rows beyond the tolerance in the order of the program, at most so many from each end of them. */
 static void print_rows(const cli_comparison *c) {
     int beyond = 0, compared = 0, shown = 0, seen = 0;
+    widths w = {20, 20};
     for (int i = 0; i < c->n; i++) {
-        beyond += c->rows[i].all.beyond || c->rows[i].here.beyond;
+        const bool off = c->rows[i].all.beyond || c->rows[i].here.beyond;
+        beyond += off;
         compared += c->rows[i].all.known;
+        if (off)
+            CFX_SCOPE widen(&w, &c->rows[i]);
     }
     cli_print("%d values compared, %d beyond their tolerance\n", compared, beyond);
     if (!beyond)
         return;
-    cli_print("\n%-32s %-28s %-11s %-10s", "node", "operator", "error", "signal");
+    cli_print("\n%-*s %-*s %-11s %-10s", w.name, "node", w.op, "operator", "error", "signal");
     cli_print(c->pairs ? " %-11s %-10s\n" : "\n", "made here", "signal");
     for (int i = 0; i < c->n; i++) {
         const cli_row *r = &c->rows[i];
@@ -118,9 +136,9 @@ static void print_rows(const cli_comparison *c) {
             continue;
         bool show = seen < WORST || seen >= beyond - WORST || i == c->made || r->here.beyond;
         if (show && shown < seen)
-            cli_print("%-32s\n", "...");
+            cli_print("...\n");
         if (show)
-            CFX_SCOPE print_row(c, r);
+            CFX_SCOPE print_row(c, r, w);
         seen++;
         shown = show ? seen : shown;
     }

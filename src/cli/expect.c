@@ -129,17 +129,18 @@ static void note_compared(const char *name, const cfx_tensor *want, const cli_di
     cli_answer_row("expected", row);
 }
 
-static bool compare_tensors(const char *name, const cfx_tensor *got, const cfx_tensor *want,
-                            double least) {
+static bool compare_tensors(int width, const char *name, const cfx_tensor *got,
+                            const cfx_tensor *want, double least) {
     if (got->dtype != want->dtype || !cfx__tensor_same_shape(got, want)) {
-        cli_print("%-8s %s, not %s  differs\n", name, cli_brief(cfx_tensor_value(got)),
+        cli_print("%-*s %s, not %s  differs\n", width, name, cli_brief(cfx_tensor_value(got)),
                   cli_brief(cfx_tensor_value(want)));
         note_other(name, cfx__text_format("%s, not %s", cli_brief(cfx_tensor_value(got)),
                                           cli_brief(cfx_tensor_value(want))));
         return false;
     }
     if (want->numel && !got->data != !want->data) { /* as on the meta device */
-        cli_print("%-8s %s without numbers  differs\n", name, cli_brief(cfx_tensor_value(got)));
+        cli_print("%-*s %s without numbers  differs\n", width, name,
+                  cli_brief(cfx_tensor_value(got)));
         note_other(name, "without numbers");
         return false;
     }
@@ -150,7 +151,7 @@ static bool compare_tensors(const char *name, const cfx_tensor *got, const cfx_t
     bool same = d.error <= allowed * d.scale;
     double top = top1(got, want);
     note_compared(name, want, &d, allowed, same, top);
-    cli_print("%-8s %-20s largest error %-10.3g passes from %-10.3g allowed %-8g %s", name,
+    cli_print("%-*s %-20s largest error %-10.3g passes from %-10.3g allowed %-8g %s", width, name,
               cli_brief(cfx_tensor_value(want)), d.error, d.error / d.scale, allowed,
               same ? "same" : "differs");
     if (!same)
@@ -176,10 +177,21 @@ static cfx_dict *numbers_of(int64_t n, const cfx_list *names) {
     return by_name;
 }
 
+/* As wide as the names are; a few long ones may stand out. */
+static int name_width(const cfx_dict *expected) {
+    int width = 8;
+    for (int64_t k = 0; k < expected->len; k++) {
+        const int n = (int)strlen(cfx_text(expected->entries[k].key));
+        width = n > width && n <= 40 ? n : width;
+    }
+    return width;
+}
+
 bool cli_expect(const cfx_list *results, const cfx_list *names, const cfx_dict *expected,
                 double least) {
     bool same = true;
     const cfx_dict *by_name = numbers_of(results->len, names);
+    const int width = name_width(expected);
     for (int64_t k = 0; k < expected->len; k++) {
         const char *name = cfx_text(expected->entries[k].key);
         cfx_value want = expected->entries[k].value;
@@ -188,10 +200,10 @@ bool cli_expect(const cfx_list *results, const cfx_list *names, const cfx_dict *
         if (cfx_is_number(got))
             got = cfx_tensor_value(cfx_tensor_from_value(got));
         if (got.tag == CFX_TAG_TENSOR) {
-            same &= compare_tensors(name, cfx_as_tensor(got), cfx_as_tensor(want), least);
+            same &= compare_tensors(width, name, cfx_as_tensor(got), cfx_as_tensor(want), least);
         } else {
             const char *why = !i ? "is not among the results" : "is not a tensor here";
-            cli_print("%-8s %s  differs\n", name, why);
+            cli_print("%-*s %s  differs\n", width, name, why);
             note_other(name, why);
             same = false;
         }

@@ -26,7 +26,7 @@ void cli_put_stats(cfx_dict *row, const cfx_stats *s);
 /* ---- cfx show -------------------------------------------------------------------------------- */
 
 /* The tensors of a file, or the one called so; returns an exit code. */
-int cli_show_tensors(const char *path, const char *name);
+int cli_show_tensors(const char *path, const char *name, const char *glob);
 
 /* ---- cfx opt, cfx rewrite -------------------------------------------------------------------- */
 

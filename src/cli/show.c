@@ -38,7 +38,8 @@ static const char help[] =
     "                   exit 1 where there is any. Other commands do not write such programs\n"
     "  --dialect NAME   what a dialect of PyTorch's refuses instead: ATEN, TRAINING, CORE\n"
     "  --size s0=8      what a size is that varies; without it costs are polynomials in it\n"
-    "Of a file of tensors: their names, dtypes, shapes and bytes, or one tensor.\n"
+    "Of a file of tensors: their names, dtypes, shapes and bytes; with --nodes those whose names\n"
+    "fit a glob, with --node one tensor.\n"
     "\n"
     "Exit: 0 done, 1 no path, or problems, 2 trouble.\n";
 
@@ -187,11 +188,11 @@ static int run(int argc, char **argv) {
         return cli_usage(&cli_show, "--size goes with --cost");
     if (cli_answers_json())
         form = "json";
-    const bool json = !strcmp(form, "json"), whole = !from && !around && !cost && !selector;
+    const bool json = !strcmp(form, "json"), whole = !from && !around && !cost;
     if (whole && (json || !strcmp(form, "tree")) && cfx_tensors_are_in(model)) {
         if (json)
             cli_answer_as_json();
-        return cli_show_tensors(model, node);
+        return cli_show_tensors(model, node, selector);
     }
     cfx_program *p = cfx_open(model);
     if (!cfx_ok())

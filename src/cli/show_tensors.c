@@ -1,4 +1,4 @@
-/* cfx show of a file of tensors: a line each, or one of them. */
+/* cfx show of a file of tensors: a line each, those that fit a glob, or one of them. */
 #include "look.h"
 
 #include <cfx/watch.h>
@@ -58,8 +58,27 @@ static int print_one(const char *path, const cfx_dict *all, const char *name) {
     return CLI_DONE;
 }
 
-int cli_show_tensors(const char *path, const char *name) {
+/* Those whose names fit a glob; an error where none does. */
+static const cfx_dict *picked(const char *path, const cfx_dict *all, const char *glob) {
+    cfx_dict *out = cfx_dict_new();
+    cli_nearest near = {0};
+    for (int64_t i = 0; i < all->len; i++) {
+        const char *name = cfx_text(all->entries[i].key);
+        cli_near(&near, glob, name);
+        if (cfx__text_glob(glob, name))
+            cfx_dict_put(out, all->entries[i].key, all->entries[i].value);
+    }
+    if (out->len)
+        return out;
+    cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "no tensor of '%s' fits '%s'%s", path, glob,
+             cli_meant(&near));
+    return NULL;
+}
+
+int cli_show_tensors(const char *path, const char *name, const char *glob) {
     const cfx_dict *all = cfx_tensors_read(path);
+    if (all && glob)
+        all = picked(path, all, glob);
     if (all && name)
         return print_one(path, all, name);
     if (all) {

@@ -1,41 +1,33 @@
 /* cfx --version: which cfx this is, and how it was built. */
 #include "cli.h"
 
-#include <string.h>
 #include <yajl/yajl_version.h>
 #include <zlib.h>
 
 #include "../feed/feed.h"
 #include "commit.h" /* made by the build */
 
-#if defined(CFX_DNN) && defined(CFX_BLAS)
-#define LARGE " oneDNN, OpenBLAS"
-#elif defined(CFX_DNN)
-#define LARGE " oneDNN"
-#elif defined(CFX_BLAS)
-#define LARGE " OpenBLAS"
-#else
-#define LARGE ""
-#endif
-
-/* Libraries that are opened when needed, and one name that each has; two are too large to be tried
- * for this. */
+/* Libraries that are opened when needed; the first two only where the build knows them. */
 static void print_opened(void) {
-    static const char *const png[] = {"libpng16.so.16", NULL}, *const jpeg[] = {"libturbojpeg.so.0",
-        NULL}, *const utf8proc[] = {"libutf8proc.so.3", "libutf8proc.so.2", NULL};
     static const struct {
-        cfx__library library;
-        const char *name;
-    } all[] = {{{png, "", ""}, "png_image_free"},
-               {{jpeg, "", ""}, "tjInitDecompress"},
-               {{utf8proc, "", ""}, "utf8proc_category"}};
-    static const char *const names[] = {"libpng", "libturbojpeg", "utf8proc"};
-    cli_print("  opened when needed:" LARGE);
-    for (int i = 0; i < 3; i++) {
-        void (*found)(void);
-        const bool there = cfx__library_open(&all[i].library, 1, &all[i].name, &found);
+        const char *called, *files[3];
+    } all[] = {
+#ifdef CFX_DNN_FILE
+        {"oneDNN", {CFX_DNN_FILE, NULL}},
+#endif
+#ifdef CFX_BLAS_FILE
+        {"OpenBLAS", {CFX_BLAS_FILE, NULL}},
+#endif
+        {"libpng", {"libpng16.so.16", NULL}},
+        {"libturbojpeg", {"libturbojpeg.so.0", NULL}},
+        {"utf8proc", {"libutf8proc.so.3", "libutf8proc.so.2", NULL}},
+    };
+    cli_print("  opened when needed:");
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const cfx__library library = {all[i].files, "", ""};
+        const bool there = cfx__library_open(&library, 0, NULL, NULL);
         cfx_error_clear();
-        cli_print("%s %s%s", i || *LARGE ? "," : "", names[i], there ? "" : " (not installed)");
+        cli_print("%s %s%s", i ? "," : "", all[i].called, there ? "" : " (not installed)");
     }
     cli_print("\n");
 }

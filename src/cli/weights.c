@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* "3 of its tensors are not in the program: a, b, c"; the first few are named. */
-static void say_list(const cfx_dict *report, const char *key, const char *what) {
+/* "not in the program: 3 tensors of the file: a, b, c"; the first few are named. */
+static void say_list(const cfx_dict *report, const char *key, const char *what, const char *of) {
     enum { SHOWN = 8 };
     const cfx_value list = cfx_dict_get(report, key);
     if (list.tag != CFX_TAG_LIST)
@@ -15,7 +15,8 @@ static void say_list(const cfx_dict *report, const char *key, const char *what) 
         cfx__text_printf(&names, "%s%s", i ? ", " : "", cfx_text(cfx_at(list, i)));
     if (cfx_len(list) > SHOWN)
         cfx__text_printf(&names, " and %lld more", (long long)(cfx_len(list) - SHOWN));
-    cli_say("cfx: %lld %s: %s\n", (long long)cfx_len(list), what, names.data);
+    cli_say("cfx: %s: %lld %s%s%s: %s\n", what, (long long)cfx_len(list),
+            *of ? "tensor" : "weight", cfx_len(list) == 1 ? "" : "s", of, names.data);
     cfx__text_release(&names);
     cli_answer(key, list);
 }
@@ -24,7 +25,7 @@ static void print_count(const cfx_dict *report, const char *key, const char *wha
     const cfx_value list = cfx_dict_get(report, key);
     const int64_t n = list.tag == CFX_TAG_LIST ? cfx_len(list) : 0;
     if (n)
-        cli_print("%lld %s\n", (long long)n, what);
+        cli_print("%lld weight%s %s\n", (long long)n, n == 1 ? "" : "s", what);
     cli_answer(key, list.tag == CFX_TAG_LIST ? list : cfx_list_value(0, NULL));
 }
 
@@ -32,10 +33,10 @@ static bool put_file(cfx_program *p, const char *path, const cli_out *out) {
     cfx_dict *report = cfx_dict_new();
     if (!cfx_program_load_weights(p, path, out->force, report))
         return false;
-    print_count(report, "loaded", "weights are from the file");
-    say_list(report, "converted", "were converted to the dtype that the program has");
-    say_list(report, "missing", "are not in the file and stay as they were");
-    say_list(report, "unused", "of the file are not in the program");
+    print_count(report, "loaded", "taken from the file");
+    say_list(report, "converted", "converted to the dtype that the program has", "");
+    say_list(report, "missing", "not in the file, left as they were", "");
+    say_list(report, "unused", "not in the program", " of the file");
     return true;
 }
 
@@ -57,9 +58,9 @@ static bool put_adapter(cfx_program *p, const char *path, const char *text) {
         path = cfx__text_format("%s/adapter_model.safetensors", path);
     if (!read_alpha(text, &alpha) || !cfx_program_merge_lora(p, path, alpha, report))
         return false;
-    print_count(report, "merged", "weights have the adapter in them");
-    print_count(report, "replaced", "weights are the adapter's own");
-    say_list(report, "unused", "of the adapter are not in the program");
+    print_count(report, "merged", "merged with the adapter");
+    print_count(report, "replaced", "replaced by the adapter's own");
+    say_list(report, "unused", "not in the program", " of the adapter");
     return true;
 }
 

@@ -75,6 +75,13 @@ static void put_result(cfx__text *out, cfx_value v) {
     put_field(out, "val", cfx_result_text(&r));
 }
 
+/* What a node computes, where that is noted. */
+static void put_noted(cfx__text *out, const cfx_node *n) {
+    cfx_value val = n ? cfx_node_result(n).value : cfx_none();
+    if (!cfx_is_none(val))
+        put_result(out, val);
+}
+
 static void put_node(cfx__text *out, const cfx_node *n) {
     cfx__text target = {0};
     cfx__target_text(&target, n->target);
@@ -95,9 +102,8 @@ static void put_node(cfx__text *out, const cfx_node *n) {
         any = true;
     }
     cfx__text_putc(out, ']');
-    cfx_value val = cfx_node_result(n).value, stack = cfx_node_get_meta(n, "nn_module_stack");
-    if (!cfx_is_none(val))
-        put_result(out, val);
+    put_noted(out, n);
+    cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
     if (stack.tag == CFX_TAG_DICT && cfx_as_dict(stack)->len) {
         cfx_value last = cfx_as_dict(stack)->entries[cfx_as_dict(stack)->len - 1].value;
         if (last.tag == CFX_TAG_TUPLE && cfx_as_list(last)->len == 2) {
@@ -165,11 +171,13 @@ static void put_input(cfx__text *out, const cfx_program *p, const cfx_input_spec
         put_result(out, cfx_tensor_value(t));
         cfx__text_printf(out, ",\"bytes\":%lld",
                          (long long)(t->numel * cfx_dtype_size((cfx_dtype)t->dtype)));
+    } else {
+        put_noted(out, cfx_graph_find(p->module->graph, s->name));
     }
     cfx__text_putc(out, '}');
 }
 
-static void put_output(cfx__text *out, const cfx_output_spec *s) {
+static void put_output(cfx__text *out, const cfx_program *p, const cfx_output_spec *s) {
     put_kind(out, cfx__kind_name(false, s->kind));
     put_field(out, "name", s->name);
     put_field(out, "target", s->target);
@@ -177,6 +185,7 @@ static void put_output(cfx__text *out, const cfx_output_spec *s) {
         cfx__text_puts(out, ",\"value\":");
         put_value(out, s->value);
     }
+    put_noted(out, cfx_graph_find(p->module->graph, s->name));
     cfx__text_putc(out, '}');
 }
 
@@ -192,7 +201,7 @@ static void put_signature(cfx__text *out, const cfx_program *p) {
     for (int i = 0; i < p->noutputs; i++) {
         size_t mark = cfx_scope_open();
         cfx__text_puts(out, i ? ",\n" : "\n");
-        put_output(out, &p->outputs[i]);
+        put_output(out, p, &p->outputs[i]);
         cfx_scope_close(mark);
     }
     cfx__text_puts(out, "\n],\"ranges\":");

@@ -21,10 +21,11 @@ TEST(json_has_signature_ranges_and_nodes) {
     CHECK_STR(
         cfx_program_json(p),
         "{\"inputs\":[\n"
-        "{\"kind\":\"buffer\",\"name\":\"b_n\",\"target\":\"n\",\"persistent\":true},\n"
-        "{\"kind\":\"user_input\",\"name\":\"x\"}\n"
+        "{\"kind\":\"buffer\",\"name\":\"b_n\",\"target\":\"n\",\"persistent\":true,"
+        "\"val\":\"f32[2]\"},\n"
+        "{\"kind\":\"user_input\",\"name\":\"x\",\"val\":\"f32[2]\"}\n"
         "],\"outputs\":[\n"
-        "{\"kind\":\"user_output\",\"name\":\"add\"}\n"
+        "{\"kind\":\"user_output\",\"name\":\"add\",\"val\":\"f32[2]\"}\n"
         "],\"ranges\":{},\"nodes\":[\n"
         "{\"name\":\"b_n\",\"op\":\"placeholder\",\"target\":\"b_n\",\"args\":[],\"kwargs\":{},"
         "\"users\":[\"add\"],\"val\":\"f32[2]\"},\n"
