@@ -46,7 +46,7 @@ static cfx_value stride_of(cfx__merging *g, const cfx_tensor *const *t, cfx_valu
     return cfx__merge_expression(g, &seen, "a stride");
 }
 
-static cfx_value strides_of(cfx__merging *g, const cfx_tensor *const *t, cfx_value shape) {
+static cfx_value exact_strides(cfx__merging *g, const cfx_tensor *const *t, cfx_value shape) {
     cfx_value done[CFX_MAX_DIMS];
     int ndim = t[0]->ndim;
     for (int i = 0; i < ndim; i++)
@@ -61,6 +61,60 @@ static cfx_value strides_of(cfx__merging *g, const cfx_tensor *const *t, cfx_val
             return cfx_bad();
     }
     return cfx_tuple_value(ndim, done);
+}
+
+/* The dimension whose elements are nearest in memory, of those that are not done; from the last
+ * where that does not tell. */
+static int next_in_memory(const cfx_tensor *t, const cfx_value *done) {
+    int next = -1;
+    for (int i = t->ndim; i-- > 0;)
+        if (cfx_is_none(done[i]) && (next < 0 || (t->shape[i] > 1 && t->shape[next] > 1 &&
+                                                  t->stride[i] < t->stride[next])))
+            next = i;
+    return next;
+}
+
+/* Strides of tensors without gaps, where those of dimensions of one element and of tensors without
+ * elements do not count: they lead to no element. None where there are gaps. */
+static cfx_value dense_strides(const cfx__merging *g, const cfx_tensor *const *t,
+                               cfx_value shape) {
+    cfx_value done[CFX_MAX_DIMS], all = cfx_int(1);
+    int64_t now[CFX__WORLDS];
+    int most = 0, ndim = t[0]->ndim;
+    for (int i = 0; i < ndim; i++)
+        done[i] = cfx_none();
+    for (int k = 0; k < g->m->worlds->n; k++) {
+        now[k] = 1;
+        most = t[k]->numel > t[most]->numel ? k : most;
+    }
+    for (int step = 0; step < ndim; step++) {
+        const int next = next_in_memory(t[most], done);
+        for (int k = 0; k < g->m->worlds->n; k++) {
+            const int64_t size = t[k]->shape[next];
+            if (t[k]->numel && size > 1 && t[k]->stride[next] != now[k])
+                return cfx_none();
+            now[k] *= t[k]->numel ? size : 1;
+        }
+        done[next] = all;
+        all = cfx__sym_binary(CFX__SYM_MUL, cfx_as_list(shape)->items[next], all);
+    }
+    return cfx_tuple_value(ndim, done);
+}
+
+/* What was guessed of strides that lead nowhere is left. */
+static cfx_value strides_of(cfx__merging *g, const cfx_tensor *const *t, cfx_value shape) {
+    const bool guessed = g->exprs->guessed;
+    cfx_value dense = dense_strides(g, t, shape);
+    g->exprs->guessed = false;
+    cfx_value exact = exact_strides(g, t, shape);
+    const bool sure = !cfx_is_bad(exact) && !g->exprs->guessed;
+    g->exprs->guessed |= guessed;
+    if (sure || cfx_is_none(dense))
+        return exact;
+    if (cfx_is_bad(exact) && !cfx__error_forgive())
+        return exact;
+    g->exprs->guessed = guessed;
+    return dense;
 }
 
 /* The sizes that the program notes for the call at hand; None where it was decomposed, or gives

@@ -217,6 +217,22 @@ TEST(export_sizes_that_vary) {
     CHECK_INT(cfx_dim(y, 0), 7);
 }
 
+static cfx_tensor *flipped_part(cfx_module *self, cfx_tensor *x) {
+    (void)self;
+    return cfx_flip(cfx_slice(x, 1, CFX_NONE, CFX_NONE, 5), cfx_list(0));
+}
+
+/* Of a single row the strides are those of the slice, of several they are not: what leads nowhere
+ * does not count. */
+TEST(export_strides_of_dimensions_of_one_element) {
+    cfx_module *m = cfx_module_new("Flipped", flipped_part, "x");
+    cfx_program *p = cfx_export(m, cfx_tuple(cfx_randn(1, 3, 1)), CFX_NONE,
+                                cfx_list(cfx_list(CFX_NONE, "Dim.AUTO", CFX_NONE)));
+    CHECK_OK();
+    cfx_value noted = cfx_node_get_meta(cfx_graph_find(p->module->graph, "flip"), "val");
+    CHECK_STR(cfx_repr(cfx_dict_get(cfx_as_dict(noted), "stride")), "(((s27 + 4)//5), 1, 1)");
+}
+
 TEST(export_numbers_of_symbols) {
     CHECK_INT(cfx__symbol_number("L['x'].size()[0]"), 77);
     CHECK_INT(cfx__symbol_number("L['ids'].size()[0]"), 23);
