@@ -122,7 +122,8 @@ bool cfx__plan_share_heads(cfx__lowering *l) {
 bool cfx__plan_leave_unread(cfx__lowering *l) {
     for (int k = l->plan->n - 1; k >= 0; k--) {
         const cfx__run_step *s = &l->plan->steps->steps[k];
-        bool unread = cfx__plan_moves(s->op) && !cfx__plan_wants(l->e, s->node);
+        bool unread = cfx__plan_moves(s->op) && !cfx__plan_wants(l->e, s->node) &&
+                      !cfx__plan_view_may_fail(l->plan, k);
         for (int r = l->first[k]; unread && r < l->first[k + 1]; r++)
             unread = l->taken[l->readers[r]];
         if (unread)

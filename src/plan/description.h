@@ -140,6 +140,9 @@ const cfx_tensor *cfx__plan_made(const cfx__plan *p, int slot);
 const cfx_tensor *cfx__plan_read(const cfx__plan *p, const cfx__plan_kernel *k);
 /* The slot whose memory a slot looks into, through whichever views; itself where it is none. */
 int cfx__plan_root(const cfx__plan *p, int slot);
+/* Whether it depends on where its argument lies in a storage, which differs from run to run, if
+ * there is such a view: it is called in every run then. */
+bool cfx__plan_view_may_fail(const cfx__plan *p, int slot);
 /* What a view gives, planned as v (a tensor or several), over the memory of a tensor that was
  * planned as `from`; scope. */
 cfx_value cfx__plan_view(cfx_value v, const cfx_tensor *from, cfx_tensor *now);

@@ -13,6 +13,18 @@ int cfx__plan_root(const cfx__plan *p, int slot) {
     return slot;
 }
 
+/* Storages are read by strides, and wider numbers begin at every second place or fourth. */
+bool cfx__plan_view_may_fail(const cfx__plan *p, int slot) {
+    const cfx__run_step *s = &p->steps->steps[slot];
+    const cfx_value v = p->given[slot];
+    if (!s->op || s->op->effects & CFX_STORAGE || !s->nbound || s->bound[0].tag != CFX_TAG_NODE)
+        return true;
+    const cfx_value x = p->given[s->bound[0].spare];
+    return v.tag == CFX_TAG_TENSOR && x.tag == CFX_TAG_TENSOR &&
+           cfx_dtype_size((cfx_dtype)cfx_as_tensor(v)->dtype) >
+               cfx_dtype_size((cfx_dtype)cfx_as_tensor(x)->dtype);
+}
+
 /* ---- finding --------------------------------------------------------------------------------- */
 
 /* The only slot among the arguments that is not constant, where a result may lie in its memory;
@@ -21,7 +33,7 @@ static int looked_into(const cfx__plan *p, const cfx__plan_kernel *k) {
     const cfx__run_step *s = k->step;
     int x = -1;
     if (k->kind != CFX__PLAN_CALL || k->reorder || cfx__plan_makes_own(k->op) ||
-        !cfx__op_is_pure(k->op, s->bound) || k->op->effects & CFX_STORAGE)
+        !cfx__op_is_pure(k->op, s->bound))
         return -1;
     for (int i = 0; i < s->nbound; i++) {
         if (s->nested[i] && cfx__plan_has_unknown(p, s->bound[i])) /* as where a size is a symbol */
@@ -65,7 +77,7 @@ static void put_view(cfx__plan *p, cfx__plan_kernel *k, int x, cfx_value v) {
 static void find_call(cfx__plan *p, cfx__plan_kernel *k) {
     const int x = looked_into(p, k);
     cfx_value args[CFX_MAX_ARGS];
-    if (x < 0)
+    if (x < 0 || cfx__plan_view_may_fail(p, (int)(k - p->kernels)))
         return;
     for (int i = 0; i < k->step->nbound; i++)
         args[i] = cfx__plan_filled(p, k->step->bound[i]);

@@ -126,3 +126,23 @@ TEST(views_may_be_called_with_what_was_folded) {
     }
     CHECK_OK();
 }
+
+/* Planned for what lies at the beginning of a storage, run on what does not: PyTorch looks at where
+ * a tensor lies before it sees it as wider numbers, also where nobody asks for them and there are
+ * no elements. */
+TEST(views_that_depend_on_the_place_in_a_storage_are_asked_for_in_every_run) {
+    cfx_program *p = program_of(
+        HEAD "x, y):\n" CALL("v", "view.dtype", "x, torch.float64") CALL("e", "exp.default", "y")
+            CALL("c", "clone.default", "e") CALL("n", "neg.default", "x") "        return (c, n)\n",
+        cfx_dict_new());
+    cfx_tensor *x = cfx_randn(6);
+    for (int n = 0; n < 4; n += 2) {
+        for (int at = 0; at < 3; at += 2)
+            cfx_program_run_with(CFX_HERE, p, &cfx_planner, NULL,
+                                 CFX_ARGS(cfx_slice(x, 0, at, at + n), x));
+        CHECK_OK();
+        cfx_program_run_with(CFX_HERE, p, &cfx_planner, NULL, CFX_ARGS(cfx_slice(x, 0, 1, 1 + n), x));
+        CHECK_ERROR("self.storage_offset() must be divisible by 2 to view Float as Double "
+                    "(different element sizes), but got 1");
+    }
+}
