@@ -141,7 +141,8 @@ TEST(views_that_depend_on_the_place_in_a_storage_are_asked_for_in_every_run) {
             cfx_program_run_with(CFX_HERE, p, &cfx_planner, NULL,
                                  CFX_ARGS(cfx_slice(x, 0, at, at + n), x));
         CHECK_OK();
-        cfx_program_run_with(CFX_HERE, p, &cfx_planner, NULL, CFX_ARGS(cfx_slice(x, 0, 1, 1 + n), x));
+        cfx_program_run_with(CFX_HERE, p, &cfx_planner, NULL,
+                             CFX_ARGS(cfx_slice(x, 0, 1, 1 + n), x));
         CHECK_ERROR("self.storage_offset() must be divisible by 2 to view Float as Double "
                     "(different element sizes), but got 1");
     }
