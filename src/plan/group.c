@@ -30,7 +30,7 @@ static bool is_conversion(const cfx__run_step *s) {
 
 /* Step k as part of a loop; NULL where it cannot be one. */
 static cfx__plan_member *member_of(cfx__lowering *l, int k, cfx_op *op, cfx_tensor *like) {
-    const cfx__run_step *s = &l->plan->steps->steps[k];
+    const cfx__run_step *s = l->plan->kernels[k].step; /* of bytes, where it is moved to them */
     cfx_value args[CFX_MAX_ARGS];
     for (int i = 0; i < s->nbound; i++) {
         if (s->nested[i])
@@ -184,7 +184,7 @@ static int new_group(cfx__lowering *l, int k) {
 
 bool cfx__plan_group_step(cfx__lowering *l, int k, cfx_op *op) {
     cfx_tensor *like = cfx__plan_tensor(l, k);
-    const cfx__run_step *s = &l->plan->steps->steps[k];
+    const cfx__run_step *s = l->plan->kernels[k].step;
     if (!like || !like->numel || like->ndim > CFX__LOOP_DIMS ||
         (!is_conversion(s) && (!(op->effects & CFX_LOOPS) || !op->kernel)))
         return false;

@@ -223,3 +223,21 @@ TEST(random_graphs_give_the_same_through_loops) {
             CHECK_OK();
         }
 }
+
+#define BYTES "0.01, 128, 0, 255, torch.uint8"
+#define ROUND(to, from)                                                                            \
+    "        " to " = torch.ops.quantized_decomposed.quantize_per_tensor.default(" from            \
+    ", " BYTES ")\n"
+#define BACK(to, from)                                                                             \
+    "        " to " = torch.ops.quantized_decomposed.dequantize_per_tensor.default(" from          \
+    ", " BYTES ")\n"
+
+/* A copy between bytes and the same bytes is a copy of bytes, in the loop that reads them. */
+TEST(loops_read_the_bytes_that_a_copy_is_moved_to) {
+    cfx_program *p =
+        program("x", ROUND("q", "x") BACK("d", "q") CALL("c", "clone.default", "d") ROUND("r", "c")
+                         BACK("e", "r") CALL("y", "softmax.int", "e, -1")
+                             CALL("z", "cumsum.default", "y, 0") "        return (z,)\n");
+    cfx_value in[] = {V(cfx_randn(4, 5))};
+    CHECK(same(p, 1, in, false));
+}

@@ -151,6 +151,20 @@ TEST(decompose_wrapped_diagonals_of_all_sizes) {
             check_at(p, d, rows, cols);
 }
 
+/* As long as the shorter side, whichever that is at the sizes of the example. */
+TEST(decompose_diagonals_of_all_sizes) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, x: \"f32[s27, 3]\"):\n"
+             "        c: \"f32[s27, 3]\" = torch.ops.aten.clone.default(x)\n"
+             "        f: \"f32[s27, 3]\" = torch.ops.aten.fill_diagonal_.default(c, 9)\n"
+             "        return (f,)\n");
+    cfx_program *d = cfx_decompose(p, CFX_NONE);
+    CHECK_OK();
+    HAS(cfx_module_code(d->module), "torch.sym_min(");
+    for (int rows = 2; rows < 6; rows++)
+        check_at(p, d, rows, 3);
+}
+
 /* Of others it depends on sizes and strides which elements it comes to. */
 TEST(decompose_refuses_wrapped_diagonals_of_what_is_not_contiguous) {
     cfx_program *p = program_of(
