@@ -95,11 +95,11 @@ typedef struct {
     bool adjacent;                  /* the dimensions lie side by side */
 } indices;
 
-/* A mask as the numbers of its true elements, one tensor for each of its dimensions. */
+/* A mask, which bytes are too, as the numbers of its true elements: one tensor for each of its
+ * dimensions, so that one without dimensions indexes nothing, as in ATen. */
 static bool read_mask(cfx__onnx_export *x, indices *i, cfx_value v, int rank) {
-    int64_t n = rank;
-    cfx_value found = PUT(NonZero, v); /* [rank, count] */
-    for (int64_t k = 0; k < n && i->n < CFX_MAX_DIMS; k++) {
+    cfx_value found = rank ? PUT(NonZero, v) : v; /* [rank, count] */
+    for (int64_t k = 0; k < rank && i->n < CFX_MAX_DIMS; k++) {
         i->dims[i->n] = i->ndim++;
         i->ranks[i->n] = 1;
         i->at[i->n++] = PUT(Gather, found, cfx__export_number(x, cfx_int(k), CFX_I64));
@@ -119,7 +119,7 @@ static bool read_indices(cfx__onnx_export *x, indices *i, cfx_value list, int nd
         } else if (now.tag != CFX_TAG_NODE) {
             cfx__export_lacks("ONNX has nothing for what %s gives", n->name);
             return false;
-        } else if (r.dtype == CFX_BOOL && r.ndim) {
+        } else if (r.dtype == CFX_BOOL || r.dtype == CFX_U8) {
             if (!read_mask(x, i, now, r.ndim))
                 return false;
         } else {

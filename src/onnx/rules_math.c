@@ -294,16 +294,24 @@ RULE(clamp_tensor) {
     return v;
 }
 
-/* atan(a / b), turned by half a circle where b is negative. */
+/* Whether a number is below zero, or the negative zero. */
+static cfx_value is_negative(cfx__onnx_export *x, cfx_value v, cfx_value zero) {
+    return PUT(Less, PUT(Where, PUT(Equal, v, zero), PUT(Reciprocal, v), v), zero);
+}
+
+/* atan(|a| / |b|), where equal ones, infinities too, have a ratio of 1 and zeros one of 0; taken
+ * from half a circle where b is negative, and negated where a is. */
 RULE(atan2_) {
     cfx_dtype d = dtype(x);
     cfx_value a = cfx__export_as(x, 0, d), b = cfx__export_as(x, 1, d), zero = NUMBER(0, d);
     (void)op;
-    cfx_value pi = NUMBER(3.14159265358979324, d), half = NUMBER(1.57079632679489662, d);
-    cfx_value side = PUT(Where, PUT(Less, a, zero), PUT(Neg, pi), pi);
-    cfx_value slope = PUT(Atan, PUT(Div, a, b));
-    cfx_value whole = PUT(Add, slope, PUT(Where, PUT(Less, b, zero), side, zero));
-    return PUT(Where, PUT(Equal, b, zero), PUT(Mul, PUT(Sign, a), half), whole);
+    cfx_value pi = NUMBER(3.14159265358979324, d), one = NUMBER(1, d);
+    cfx_value high = PUT(Abs, a), wide = PUT(Abs, b);
+    cfx_value alike = PUT(Where, PUT(Equal, a, zero), zero, one);
+    cfx_value ratio = PUT(Where, PUT(Equal, high, wide), alike, PUT(Div, high, wide));
+    cfx_value turn = PUT(Atan, ratio);
+    turn = PUT(Where, is_negative(x, b, zero), PUT(Sub, pi, turn), turn);
+    return PUT(Where, is_negative(x, a, zero), PUT(Neg, turn), turn);
 }
 
 #define UNARY(name, to) {"aten." name ".default", unary, &cfx_op_onnx_##to}

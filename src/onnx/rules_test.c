@@ -90,6 +90,17 @@ static const rule_case math_cases[] = {
     {"clamp_tensors", XY, "y = @clamp.Tensor(x, z)"},
     {"hardtanh", X, "y = @hardtanh.default(x, -0.5, 0.5)"},
     {"atan2", XY, "y = @atan2.default(x, z)"},
+    {"atan2_of_zeros", XY, "a = @mul.Scalar(x, 0.0)\n        b = @mul.Scalar(z, 0.0)\n        "
+                           "c = @atan2.default(a, b)\n        d = @atan2.default(a, z)\n        "
+                           "e = @atan2.default(x, b)\n        f = @add.Tensor(c, d)\n        "
+                           "y = @add.Tensor(e, f, alpha = 9)"},
+    {"atan2_of_infinities", XY,
+     "a = @div.Scalar(x, 0.0)\n        b = @div.Scalar(z, 0.0)\n        "
+     "c = @atan2.default(a, b)\n        d = @atan2.default(a, z)\n        "
+     "e = @atan2.default(x, b)\n        f = @add.Tensor(c, d)\n        "
+     "y = @add.Tensor(e, f, alpha = 9)"},
+    {"atan2_of_nan", XY, "a = @log.default(x)\n        b = @mul.Scalar(z, 0.0)\n        "
+                         "y = @atan2.default(a, b)"},
     {"numbers_nearly_alike", X,
      "a = @mul.Tensor(x, 0.12345678)\n        b = @mul.Tensor(x, 0.12345111)\n        "
      "c = @sub.Tensor(a, b)\n        y = @mul.Tensor(c, 1000000.0)"},
@@ -197,6 +208,10 @@ static const rule_case index_cases[] = {
                       "y: \"f32[u0]\" = @index.Tensor(x, [a])"},
     {"index_put", X ", z: \"i64[2]\", w: \"f32[4]\"",
      "a = @remainder.Scalar(z, 2)\n        y = @index_put.default(x, [a], w)"},
+    {"index_put_bytes", X ", w: \"f32[4]\"",
+     "a = @full.default([2], 1, dtype = torch.uint8)\n        y = @index_put.default(x, [a], w)"},
+    {"index_put_single_mask", X ", w: \"f32[4]\"",
+     "a = @full.default([], 1, dtype = torch.bool)\n        y = @index_put.default(x, [a, a], w)"},
     {"index_put_middle", X ", z: \"i64[2]\", w: \"f32[2, 2, 4]\"",
      "a = @arange.default(2)\n        y = @index_put.default(x, [None, a], w)"},
     {"index_put_apart", X ", w: \"f32[2, 3]\"",
