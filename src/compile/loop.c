@@ -197,7 +197,10 @@ static const char *made_text(writer *w, const value *v, const char *stem) {
     cfx__c_term in[CFX__LOOP_OPERANDS];
     switch (v->kind) {
     case LOAD:
-        return cfx__c_load(w->c, w->pointers[v->lane], place(w, v->lane), v->dtype);
+        return cfx__c_convert(w->c,
+                              cfx__c_load(w->c, w->pointers[v->lane], place(w, v->lane),
+                                          w->lanes[v->lane]->dtype),
+                              w->lanes[v->lane]->dtype, v->dtype);
     case CONVERT:
         return cfx__c_convert(w->c, w->v[v->in[0]].name, w->v[v->in[0]].dtype, v->dtype);
     case TEXT:

@@ -161,7 +161,7 @@ static bool convolution(cfx__cuda_making *m, int slot, cfx__c_work *k, const cfx
     cfx_tensor *weight =
         single ? k->packs : cfx_contiguous(cfx_permute(k->packs, cfx_list(0, 2, 3, 1)));
     k->w = cfx__c_constant(&m->c, weight, "weight");
-    if (!k->w)
+    if (!k->w || (!single && !(k->x = cfx__cuda_images(m, slot, k->x, k->out->dtype))))
         return false;
     const int64_t c = s[1], last[] = {s[2] * s[3] * c, 1, s[3] * c, c};
     const cfx__cuda_array x = cfx__cuda_array_of(&p, k->x), out = cfx__cuda_array_of(&p, k->out);
@@ -205,7 +205,10 @@ static bool attention(cfx__cuda_making *m, int slot) {
     piece p = {.m = m};
     if (k->op != &cfx_op_scaled_dot_product_attention || !q || !key || !v || !out || q->ndim < 3 ||
         (a[3].tag != CFX_TAG_NONE && !mask) || (cfx_is_number(a[4]) && cfx_number(a[4]) != 0) ||
-        q->ndim != key->ndim || q->ndim != v->ndim)
+        q->ndim != key->ndim || q->ndim != v->ndim ||
+        !(q = cfx__cuda_as(m, slot, q, out->dtype)) ||
+        !(key = cfx__cuda_as(m, slot, key, out->dtype)) ||
+        !(v = cfx__cuda_as(m, slot, v, out->dtype)))
         return false;
     cfx__cuda_attention_call c = {.q = four(&p, q, NULL),
                                   .k = four(&p, key, NULL),

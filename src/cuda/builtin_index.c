@@ -92,6 +92,13 @@ static bool rows(job *j) {
     if (j->op != &cfx_op_embedding || !index || j->x->ndim != 2 ||
         index->ndim + 1 > CFX__CUDA_DIMS || j->out->ndim != index->ndim + 1)
         return false;
+    const cfx_value weight = cfx__c_known(&j->p.m->unit, j->a[0]);
+    if (j->x->dtype != j->out->dtype && weight.tag == CFX_TAG_TENSOR) /* its rows are halved */
+        j->x = cfx__c_constant(&j->p.m->c,
+                               cfx__cuda_weight_as(cfx_as_tensor(weight), j->out->dtype),
+                               "weight");
+    if (!j->x)
+        return false;
     cfx__cuda_index *by = &j->call.index[0];
     set_sides(j, CFX__CUDA_TAKE, j->x, j->out);
     *by = (cfx__cuda_index){.array = cfx__cuda_array_of(&j->p, index),

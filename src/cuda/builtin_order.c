@@ -84,7 +84,8 @@ static int64_t item(cfx_value v, int i, int64_t fallback) {
 static bool pool(call *c) {
     const cfx_op *op = c->k->op;
     const bool adaptive = op == &cfx_op_adaptive_avg_pool2d || op == &cfx_op__adaptive_avg_pool2d;
-    if ((op != &cfx_op_max_pool2d && !adaptive) || c->out->n != 1 || c->x->ndim != 4)
+    if ((op != &cfx_op_max_pool2d && !adaptive) || c->out->n != 1 || c->x->ndim != 4 ||
+        !(c->x = cfx__cuda_as(c->p.m, c->p.m->unit.slot, c->x, c->out->refs->dtype)))
         return false;
     cfx__cuda_pool_call p = {.x = cfx__cuda_array_of(&c->p, c->x),
                              .out = cfx__cuda_array_of(&c->p, c->out->refs),

@@ -98,13 +98,43 @@ static const cfx_op *matmul(cfx__c_unit *u, const cfx__plan_kernel *kernel, cfx_
     return k->x && k->w && k->out ? &cfx_op_bmm : NULL;
 }
 
+const cfx__c_ref *cfx__cuda_images(cfx__cuda_making *m, int slot, const cfx__c_ref *x,
+                                   cfx_dtype d) {
+    int64_t stride[4];
+    if (x->dtype == d && (x->shape[1] == 1 || x->stride[1] == 1))
+        return x;
+    cfx__strides_of_format(CFX_CHANNELS_LAST, 4, x->shape, stride);
+    cfx__c_ref *like = cfx__c_ref_like(&m->c, x, 4, x->shape, stride);
+    like->dtype = d;
+    const cfx__c_ref *to = cfx__cuda_room_like(m, like);
+    return cfx__cuda_add_copy(m, slot, to, x) ? to : NULL;
+}
+
+/* All operands in the dtype of the result; false where one cannot be had so. */
+static bool in_one_dtype(cfx__cuda_making *m, int slot, cfx__c_work *k) {
+    const cfx_dtype d = k->out->dtype;
+    const cfx__c_ref **of[] = {&k->x, &k->w, &k->bias, &k->add};
+    k->packs = k->packs ? cfx__cuda_weight_as(k->packs, d) : NULL;
+    if (k->packs)
+        k->w = cfx__c_shape_ref(&m->c, k->packs);
+    if (k->packs && k->packs->ndim == 4 && k->x->ndim == 4 && k->x->dtype != d &&
+        !(k->x = cfx__cuda_images(m, slot, k->x, d)))
+        return false;
+    for (int i = 0; i < COUNT(of); i++)
+        if (*of[i] && (*of[i])->where != CFX__C_NOWHERE &&
+            !(*of[i] = cfx__cuda_as(m, slot, *of[i], d)))
+            return false;
+    return true;
+}
+
 const cfx_op *cfx__cuda_work_of(cfx__cuda_making *m, int slot, cfx__c_work *k) {
     cfx__c_unit *u = &m->unit;
     const cfx__plan_kernel *kernel = &u->plan->kernels[slot];
     u->slot = slot;
-    if (kernel->kind == CFX__PLAN_CALL && kernel->op == &cfx_op_matmul)
-        return matmul(u, kernel, k);
-    return cfx__c_work_of(u, slot, k);
+    const cfx_op *op = kernel->kind == CFX__PLAN_CALL && kernel->op == &cfx_op_matmul
+                           ? matmul(u, kernel, k)
+                           : cfx__c_work_of(u, slot, k);
+    return op && (!m->halves || in_one_dtype(m, slot, k)) ? op : NULL;
 }
 
 /* ---- what libraries do ----------------------------------------------------------------------- */

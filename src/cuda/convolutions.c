@@ -247,6 +247,12 @@ bool cfx__cuda_try_convolution(cfx__cuda_making *m, int slot) {
     }
     c->w_ref = *w;
     c->job.scratch = (int64_t)c->scratch;
+    c->job.reads[c->job.nreads++] = &c->x_ref;
+    c->job.reads[c->job.nreads++] = &c->w_ref;
+    if (c->biased)
+        c->job.reads[c->job.nreads++] = &c->bias_ref;
+    if (c->adds)
+        c->job.reads[c->job.nreads++] = &c->add_ref;
     cfx__cuda_add_job(m, slot, &c->job);
     return cfx__cuda_posts(m, slot, &k, done);
 }

@@ -19,7 +19,8 @@ static void plan_free(void *obj) {
     for (size_t i = 0; i < p->steps.len; i++)
         cfx_drop(p->steps.data[i].job);
     for (size_t i = 0; i < p->weights.len; i++)
-        cfx__cuda_held_drop(p->weights.data[i]);
+        if (p->weights.data[i])
+            cfx__cuda_held_drop(p->weights.data[i]);
     for (size_t i = 0; i < p->codes.len; i++)
         cfx_drop(p->codes.data[i]);
     cfx__cuda_free(p->device, p->arena, p->arena_bytes);
@@ -119,7 +120,7 @@ static bool lies_like(const cfx__c_ref *r, const cfx_tensor *t) {
     for (int i = 0; i < r->ndim; i++)
         if (r->shape[i] != 1 && r->stride[i] != t->stride[i])
             return false;
-    return r->ndim == t->ndim;
+    return r->ndim == t->ndim && r->dtype == (cfx_dtype)t->dtype;
 }
 
 /* What has no dtype that kernels know stays with the host; false where a look is into memory that
@@ -286,7 +287,7 @@ static void make_step(cfx__cuda_making *m, int slot) {
     if (own || library)
         return;
     const size_t from = m->text.made.len;
-    if (cfx__cuda_render(&m->text, &m->unit, slot))
+    if (cfx__cuda_can_render(m, slot) && cfx__cuda_render(&m->text, &m->unit, slot))
         add_rendered(m, from, slot);
     else
         add_step(m, CFX__CUDA_HOST, slot);
@@ -320,16 +321,28 @@ static void place_results(cfx__cuda_making *m) {
 
 /* ---- addresses and code ---------------------------------------------------------------------- */
 
-static void resolve_rendered(cfx__cuda_making *m, cfx__cuda_step *s) {
+/* Brings the weight that a ref is of to the card, where it is not there yet. */
+static bool bring(cfx__cuda_making *m, const cfx__c_ref *r) {
+    if (r->where != CFX__C_WEIGHT || m->p->weights.data[r->number])
+        return true;
+    m->p->weights.data[r->number] = cfx__cuda_held_get(m->p, &m->c.weights.data[r->number]);
+    return m->p->weights.data[r->number] != NULL;
+}
+
+static bool resolve_rendered(cfx__cuda_making *m, cfx__cuda_step *s) {
     cfx__cuda_plan *p = m->p;
     const cfx__cuda_rendered *k = &m->text.made.data[s->nwords];
     s->words = cfx__arena_alloc(&p->memory, (size_t)(k->n + 1) * sizeof *s->words);
     s->nwords = 0;
-    for (int i = 0; i < k->n; i++)
+    for (int i = 0; i < k->n; i++) {
+        if (!bring(m, &k->refs[i]))
+            return false;
         s->words[s->nwords++] = cfx__cuda_where(p, &k->refs[i]);
+    }
     p->flags |= k->flags;
     if (k->flags)
         s->words[s->nwords++] = p->arena + (uint64_t)p->flag_at;
+    return true;
 }
 
 /* The word that a kernel is given for an argument. */
@@ -350,11 +363,24 @@ static uint64_t word_of(cfx__cuda_plan *p, const cfx__cuda_called *c, const cfx_
     return cfx__cuda_where(p, r) + (uint64_t)(a->i - cfx__cuda_offset(r));
 }
 
-static void resolve_called(cfx__cuda_making *m, const cfx__cuda_called *c, cfx__cuda_step *s) {
+static bool resolve_called(cfx__cuda_making *m, const cfx__cuda_called *c, cfx__cuda_step *s) {
     s->words = cfx__arena_alloc(&m->p->memory, (size_t)(c->launch.nargs + 1) * sizeof *s->words);
     s->nwords = c->launch.nargs;
-    for (int i = 0; i < c->launch.nargs; i++)
-        s->words[i] = word_of(m->p, c, &c->launch.args[i]);
+    for (int i = 0; i < c->launch.nargs; i++) {
+        const cfx__cuda_arg *a = &c->launch.args[i];
+        if (a->kind == CFX__CUDA_POINTER && a->operand < CFX__CUDA_OPERANDS &&
+            !bring(m, &c->refs[a->operand]))
+            return false;
+        s->words[i] = word_of(m->p, c, a);
+    }
+    return true;
+}
+
+static bool resolve_job(cfx__cuda_making *m, const cfx__cuda_job *j) {
+    for (int i = 0; i < j->nreads; i++)
+        if (!bring(m, j->reads[i]))
+            return false;
+    return true;
 }
 
 /* Compiles each text once; then steps have their functions and words. */
@@ -385,27 +411,23 @@ static bool resolve(cfx__cuda_making *m) {
     }
     for (size_t i = 0; i < p->steps.len && fine; i++) {
         cfx__cuda_step *s = &p->steps.data[i];
+        const int call = m->call_of.data[i];
+        if (s->kind == CFX__CUDA_JOB)
+            fine = resolve_job(m, s->job);
         if (s->kind != CFX__CUDA_KERNEL)
             continue;
-        const int call = m->call_of.data[i];
         s->code = cfx__cuda_function(codes[call >= 0 ? text_of[call] : 0], s->function, s->shared);
-        fine = s->code != NULL;
-        if (call >= 0)
-            resolve_called(m, m->calls.data[call], s);
-        else
-            resolve_rendered(m, s);
+        fine = s->code && (call >= 0 ? resolve_called(m, m->calls.data[call], s)
+                                     : resolve_rendered(m, s));
     }
     return fine;
 }
 
-static bool upload(cfx__cuda_making *m) {
+/* Memory for everything but weights, which come as steps ask for them. */
+static bool allocate(cfx__cuda_making *m) {
     cfx__cuda_plan *p = m->p;
-    for (size_t i = 0; i < m->c.weights.len; i++) {
-        cfx__cuda_held *w = cfx__cuda_held_get(p, &m->c.weights.data[i]);
-        if (!w)
-            return false;
-        VEC_PUSH(p->weights, w);
-    }
+    for (size_t i = 0; i < m->c.weights.len; i++)
+        VEC_PUSH(p->weights, NULL);
     p->flag_at = (m->c.arena + LINE - 1) / LINE * LINE;
     p->counters_at = p->flag_at + LINE;
     const int64_t counters = CFX__CUDA_COUNTED * (int64_t)sizeof(int);
@@ -416,8 +438,7 @@ static bool upload(cfx__cuda_making *m) {
            cfx__cuda_done(p->device,
                           p->device->driver->fill(p->arena + (uint64_t)p->flag_at, 0,
                                                   (size_t)(LINE + counters), p->device->stream),
-                          "clearing memory") &&
-           cfx__cuda_wait(p->device);
+                          "clearing memory");
 }
 
 static void find_stretches(cfx__cuda_plan *p) {
@@ -451,6 +472,8 @@ static bool make(cfx__cuda_making *m) {
     c->problems.len = 0;
     if (!settle_places(m) || !cfx_ok())
         return false;
+    if (m->wide)
+        cfx__cuda_halve(m);
     for (int k = 0; k < p->plan->n && cfx_ok(); k++) {
         if (!computes(p->plan, k))
             continue;
@@ -458,11 +481,16 @@ static bool make(cfx__cuda_making *m) {
         const cfx__plan_kind kind = p->plan->kernels[k].kind;
         if (p->steps.len && p->steps.data[p->steps.len - 1].kind == CFX__CUDA_HOST &&
             p->steps.data[p->steps.len - 1].slot == k &&
-            (kind == CFX__PLAN_LAYER || kind == CFX__PLAN_LOOP))
+            (kind == CFX__PLAN_LAYER || kind == CFX__PLAN_LOOP)) {
+            m->again = m->halves && !m->wide[k];
+            if (m->halves)
+                m->wide[k] = true;
             return false; /* the host has no kernels for these of this target */
+        }
     }
     place_results(m);
-    return cfx_ok() && upload(m) && resolve(m) && cfx__cuda_autotune(m) && cfx_ok();
+    return cfx_ok() && allocate(m) && resolve(m) && cfx__cuda_wait(p->device) &&
+           cfx__cuda_autotune(m) && cfx_ok();
 }
 
 static void end(cfx__cuda_making *m) {
@@ -487,6 +515,10 @@ static void end(cfx__cuda_making *m) {
     VEC_FREE(m->calls);
     VEC_FREE(m->call_of);
     VEC_FREE(m->trials);
+    VEC_FREE(m->rounded);
+    for (size_t i = 0; i < m->c.blocks.len; i++)
+        cfx__free(m->c.blocks.data[i]);
+    VEC_FREE(m->c.blocks);
     cfx__text_release(&m->c.out);
     cfx__text_release(&m->c.helpers);
     cfx__map_release(&m->c.names);
@@ -494,36 +526,65 @@ static void end(cfx__cuda_making *m) {
     cfx__arena_release(&m->c.memory);
 }
 
-cfx__cuda_plan *cfx__cuda_plan_make(cfx__cuda_device *d, const cfx_execution *e) {
-    cfx__plan *plan = cfx__plan_make(&cfx__plan_cuda, e);
-    if (!plan || !is_plain(plan)) {
-        cfx_drop(plan);
-        return NULL;
-    }
-    size_t mark = cfx_scope_open();
+/* A plan made ready; NULL where it is for the host, with an error where the card said no. wide: by
+ * slot, see cfx__cuda_making; *again: there is one more, and it may be tried so. */
+static cfx__cuda_plan *attempt(cfx__cuda_device *d, cfx__plan *plan, bool *wide, bool *again) {
     cfx__cuda_plan *p = cfx__obj_make(&plan_type, sizeof *p);
-    p->plan = plan;
+    p->plan = cfx_keep(plan);
     p->device = d;
     cfx__cuda_making *m = cfx__alloc0(sizeof *m);
     m->p = p;
-    const bool fine = cfx__cuda_enter(d);
-    const bool made = fine && make(m);
+    m->wide = wide;
+    const bool made = make(m);
+    *again = m->again && cfx_ok();
     end(m);
-    if (fine)
-        cfx__cuda_leave(d);
     cfx__free(m);
-    if (!made && !cfx_ok()) { /* told by the run: nothing else is to run it silently */
-        const cfx_error *error = cfx_error_last();
-        p->failure = error->kind;
-        const size_t n = strlen(error->message) + 1;
-        p->failed = memcpy(cfx__alloc(n), error->message, n);
-        cfx_error_clear();
-    } else if (!made) {
-        cfx_drop(p);
-        p = NULL;
-    } else {
+    if (made) {
         find_stretches(p);
+        return p;
     }
-    cfx_scope_close(mark);
+    cfx_drop(p);
+    return NULL;
+}
+
+static cfx__cuda_plan *ready(cfx__cuda_device *d, cfx__plan *plan) {
+    bool again = plan->precision == CFX_PRECISION_BF16;
+    bool *wide = again ? cfx__alloc0((size_t)plan->n + 1) : NULL;
+    cfx__cuda_plan *p = NULL;
+    do
+        p = attempt(d, plan, wide, &again);
+    while (again);
+    cfx__free(wide);
+    return p;
+}
+
+/* A form of a plan that could not be made ready: runs tell why, so that nothing else runs it
+ * silently. */
+static cfx__cuda_plan *failed(cfx__cuda_device *d, cfx__plan *plan) {
+    const cfx_error *error = cfx_error_last();
+    cfx__cuda_plan *p = cfx__obj_make(&plan_type, sizeof *p);
+    p->plan = cfx_keep(plan);
+    p->device = d;
+    p->failure = error->kind;
+    const size_t n = strlen(error->message) + 1;
+    p->failed = memcpy(cfx__alloc(n), error->message, n);
+    cfx_error_clear();
+    return p;
+}
+
+cfx__cuda_plan *cfx__cuda_plan_make(cfx__cuda_device *d, const cfx_execution *e) {
+    cfx__plan *plan = cfx__plan_make(&cfx__plan_cuda, e);
+    cfx__cuda_plan *p = NULL;
+    if (plan && is_plain(plan)) {
+        size_t mark = cfx_scope_open();
+        if (cfx__cuda_enter(d)) {
+            p = ready(d, plan);
+            cfx__cuda_leave(d);
+        }
+        if (!p && !cfx_ok())
+            p = failed(d, plan);
+        cfx_scope_close(mark);
+    }
+    cfx_drop(plan);
     return p;
 }

@@ -22,6 +22,8 @@ typedef struct cfx__cuda_job {
     cfx_obj head;
     const char *name;
     int64_t scratch; /* bytes */
+    int nreads;
+    const cfx__c_ref *reads[4]; /* that may be weights */
     bool (*run)(const struct cfx__cuda_job *j, struct cfx__cuda_plan *p);
 } cfx__cuda_job;
 
@@ -74,7 +76,7 @@ typedef struct cfx__cuda_plan {
     int64_t arena_bytes, scratch_at, flag_at, counters_at;
     VEC(cfx__cuda_step) steps;
     VEC(cfx__cuda_stretch) stretches;
-    VEC(cfx__cuda_held *) weights; /* by number; counted */
+    VEC(cfx__cuda_held *) weights; /* by number; counted; NULL: nothing reads it */
     VEC(cfx__cuda_code *) codes;   /* counted */
     bool flags;                    /* some kernel looks whether indices are in range */
     int runs;                      /* that nobody watched */
@@ -109,6 +111,11 @@ typedef struct cfx__cuda_trial {
     int a, b, c;
 } cfx__cuda_trial;
 
+/* A weight and the number of it in bfloat16. */
+typedef struct cfx__cuda_rounded {
+    int of, is;
+} cfx__cuda_rounded;
+
 /* A plan being made ready. */
 typedef struct cfx__cuda_making {
     cfx__cuda_plan *p;
@@ -119,6 +126,10 @@ typedef struct cfx__cuda_making {
     VEC(cfx__cuda_called *) calls; /* by step, from its nwords; in c's memory */
     VEC(int) call_of;              /* by step: its number among the calls; -1: none */
     VEC(cfx__cuda_trial) trials;
+    VEC(cfx__cuda_rounded) rounded;
+    bool *wide;  /* by slot: its kernel takes float32 alone; NULL: nothing is halved */
+    bool again;  /* a slot was found to be wide */
+    bool halves; /* some results lie in bfloat16 */
 } cfx__cuda_making;
 
 /* Bytes from where the memory of a ref begins, which is a multiple of 256. */
@@ -129,6 +140,19 @@ const cfx__c_ref *cfx__cuda_room_like(cfx__cuda_making *m, const cfx__c_ref *r);
  * them: too much shared memory, or more blocks that wait for each other than run at a time. */
 bool cfx__cuda_add_work(cfx__cuda_making *m, int slot, const cfx__cuda_work *w, int n,
                         const cfx__c_ref *const *refs);
+/* Lets activations lie in bfloat16 where kernels take them so (halves.c). */
+void cfx__cuda_halve(cfx__cuda_making *m);
+/* Whether the text that is rendered for a slot may read and write what is halved. */
+bool cfx__cuda_can_render(const cfx__cuda_making *m, int slot);
+/* A ref in the dtype that the others of a kernel at the slot have: itself, or, where one of both is
+ * halved, a copy, which is a step. NULL where that cannot be. And a constant, in memory of the
+ * host's; scope. */
+const cfx__c_ref *cfx__cuda_as(cfx__cuda_making *m, int slot, const cfx__c_ref *r, cfx_dtype d);
+cfx_tensor *cfx__cuda_weight_as(cfx_tensor *t, cfx_dtype d);
+/* Images of four dims in a dtype, with their channels beside each other: as they lie, or a copy.
+ * NULL: there can be none (calls.c). */
+const cfx__c_ref *cfx__cuda_images(cfx__cuda_making *m, int slot, const cfx__c_ref *x,
+                                   cfx_dtype d);
 /* What a slot computes by kernels written by hand; false where there are none (builtin.c). */
 bool cfx__cuda_try_builtin(cfx__cuda_making *m, int slot);
 /* Leaves out the slower of two ways to do the same (autotune.c). False, with an error. */

@@ -231,6 +231,9 @@ static product *make(cfx__cuda_device *d, problem q) {
         p->biased = q.bias != NULL;
         if (q.bias)
             p->bias = *q.bias;
+        const cfx__c_ref *reads[] = {&p->a, &p->b, &p->c, &p->bias};
+        p->job.nreads = 3 + p->biased;
+        memcpy(p->job.reads, reads, sizeof reads);
         fine = fine && choose(p);
         if (fine)
             return p;

@@ -61,7 +61,8 @@ static cfx_tensor *lying_like(cfx_tensor *t, const cfx__c_ref *r) {
 
 /* A tensor of the host's to its place on the card. */
 static bool upload(frame *f, const cfx__c_ref *r, cfx_tensor *t, int slot) {
-    bool fits = t->dtype == r->dtype && t->ndim == r->ndim;
+    const bool halved = r->dtype == CFX_BF16 && t->dtype == CFX_F32;
+    bool fits = (t->dtype == r->dtype || halved) && t->ndim == r->ndim;
     for (int i = 0; fits && i < t->ndim; i++)
         fits = t->shape[i] == r->shape[i];
     if (!fits) {
@@ -71,20 +72,23 @@ static bool upload(frame *f, const cfx__c_ref *r, cfx_tensor *t, int slot) {
     }
     if (!t->numel)
         return true;
-    const cfx_tensor *own = lying_like(t, r);
+    if (halved)
+        t = cfx_to(t, cfx_dtype_value(CFX_BF16));
+    const cfx_tensor *own = cfx_ok() ? lying_like(t, r) : &cfx__tensor_bad;
     return !cfx__obj_is_bad(own) && cfx__cuda_copy(f->p->device, cfx__cuda_where(f->p, r),
                                                    (uintptr_t)own->data, ref_bytes(r));
 }
 
-/* What a ref says, as a tensor of the host's; scope. */
-static cfx_value download(frame *f, const cfx__c_ref *r) {
+/* What a ref says, as a tensor of the host's that was planned as `like`; scope. */
+static cfx_value download(frame *f, const cfx__c_ref *r, cfx_value like) {
     cfx_tensor *t = cfx__tensor_empty(f->e->at, r->dtype, false, r->ndim, r->shape, r->stride);
     if (cfx__obj_is_bad(t) ||
         !cfx__cuda_copy(f->p->device, (uintptr_t)t->data, cfx__cuda_where(f->p, r),
                         t->numel ? ref_bytes(r) : 0) ||
         !cfx__cuda_wait(f->p->device))
         return cfx_bad();
-    return cfx_tensor_value(t);
+    const cfx_dtype d = (cfx_dtype)cfx_as_tensor(like)->dtype;
+    return cfx_tensor_value(r->dtype == d ? t : cfx_to(t, cfx_dtype_value(d)));
 }
 
 static bool put_results(frame *f, int slot, cfx_value v) {
@@ -120,14 +124,15 @@ static cfx_value on_host(frame *f, int slot) {
     } else if (k->kind == CFX__PLAN_VIEW && (!r->n || f->have[k->x])) {
         v = k->list < 0 ? call(f, k) : cfx_at(on_host(f, k->list), k->index);
     } else if (r->n == 1 && f->plan->given[slot].tag == CFX_TAG_TENSOR) {
-        v = download(f, r->refs);
+        v = download(f, r->refs, f->plan->given[slot]);
     } else if (r->n) {
         v = f->plan->given[slot].tag == CFX_TAG_LIST ? cfx_list_value(0, NULL)
                                                      : cfx_tuple_value(0, NULL);
         for (int i = 0; i < r->n && cfx_ok(); i++)
             cfx_list_append(cfx_as_list(v), r->refs[i].where == CFX__C_NOWHERE
                                                 ? cfx_none()
-                                                : download(f, &r->refs[i]));
+                                                : download(f, &r->refs[i],
+                                                           cfx_at(f->plan->given[slot], i)));
     }
     if (cfx_is_bad(v) && cfx_ok())
         cfx_fail(CFX_RUNTIME_ERROR, f->e->at, "%s has no value on the card", k->step->node->name);
