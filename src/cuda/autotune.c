@@ -59,19 +59,13 @@ static float tried(cfx__cuda_plan *p, int from, int to, void *const *event) {
     return ms;
 }
 
-/* What the first way is, in words: kernels with the numbers that they are given. Other plans have
- * the same for the same sizes. */
-static const char *key_of(cfx__cuda_making *m, const cfx__cuda_trial *c, const int *call_of) {
+const char *cfx__cuda_way_key(const cfx__cuda_making *m, int from, int to) {
     cfx__text t = {0};
     cfx__text_puts(&t, cfx__cuda_versions(m->p->device));
-    for (int i = c->a; i < c->c; i++) {
+    for (int i = from; i < to; i++) {
         const cfx__cuda_step *s = &m->p->steps.data[i];
-        if (s->kind == CFX__CUDA_JOB) {
-            cfx__text_printf(&t, "%s\n", s->job->name);
-            continue;
-        }
         cfx__text_printf(&t, "%s %u %u %u\n", s->function, s->grid[0], s->grid[1], s->grid[2]);
-        const cfx__cuda_called *called = call_of[i] >= 0 ? m->calls.data[call_of[i]] : NULL;
+        const cfx__cuda_called *called = s->nwords < 0 ? m->calls.data[-1 - s->nwords] : NULL;
         for (int k = 0; called && k < called->launch.nargs; k++)
             if (called->launch.args[k].kind == CFX__CUDA_INTEGER)
                 cfx__text_printf(&t, "%lld ", (long long)called->launch.args[k].i);
@@ -81,20 +75,24 @@ static const char *key_of(cfx__cuda_making *m, const cfx__cuda_trial *c, const i
     return cfx__text_take(&t);
 }
 
-/* Whether the library's way is the faster one. */
-static bool is_slower(cfx__cuda_making *m, const cfx__cuda_trial *c, const char *key,
-                      void *const *event) {
+char cfx__cuda_way_kept(const char *key) {
     size_t size = 0;
     char *kept = cfx__cuda_recall(key, &size);
-    bool slower = kept && size == 1 && kept[0] == 'b';
-    if (!kept || size != 1) {
-        const float a = tried(m->p, c->a, c->b, event);
-        const float b = tried(m->p, c->b, c->c, event);
-        slower = b >= 0 && (a < 0 || b < a);
-        if (a >= 0 || b >= 0)
-            cfx__cuda_remember(key, slower ? "b" : "a", 1);
-    }
+    const char way = kept && size == 1 && (*kept == 'a' || *kept == 'b') ? *kept : 0;
     cfx__free(kept);
+    return way;
+}
+
+/* What a library has to gain, so that later processes open it: that takes them longer. */
+static const float gain = 0.95f;
+
+/* Whether the library's way is the faster one. */
+static bool is_slower(cfx__cuda_making *m, const cfx__cuda_trial *c, void *const *event) {
+    const float a = tried(m->p, c->a, c->b, event);
+    const float b = tried(m->p, c->b, c->c, event);
+    const bool slower = b >= 0 && (a < 0 || b < gain * a);
+    if (a >= 0 || b >= 0)
+        cfx__cuda_remember(c->key, slower ? "b" : "a", 1);
     return slower;
 }
 
@@ -120,11 +118,10 @@ bool cfx__cuda_autotune(cfx__cuda_making *m) {
         fine = cfx__cuda_done(p->device, d->event_create(&event[i], 0), "making an event");
     for (size_t i = 0; i < m->trials.len && fine; i++) {
         const cfx__cuda_trial *c = &m->trials.data[i];
-        const char *key = key_of(m, c, m->call_of.data);
-        const char *who = cfx__map_get(&known, key);
+        const char *who = cfx__map_get(&known, c->key);
         if (!who) {
-            who = is_slower(m, c, key, event) ? "b" : "a";
-            cfx__map_set(&known, key, (void *)who);
+            who = is_slower(m, c, event) ? "b" : "a";
+            cfx__map_set(&known, c->key, (void *)who);
         }
         fine = cfx_ok();
         const bool first = *who == 'a';

@@ -137,6 +137,13 @@ const cfx_op *cfx__cuda_work_of(cfx__cuda_making *m, int slot, cfx__c_work *k) {
     return op && (!m->halves || in_one_dtype(m, slot, k)) ? op : NULL;
 }
 
+bool cfx__cuda_has_library(const cfx__cuda_making *m, int slot) {
+    const cfx__plan_kernel *k = &m->unit.plan->kernels[slot];
+    return k->kind == CFX__PLAN_LAYER ||
+           (k->kind == CFX__PLAN_CALL &&
+            (k->op == &cfx_op_matmul || cfx__c_call_is_product(k->op)));
+}
+
 /* ---- what libraries do ----------------------------------------------------------------------- */
 
 bool cfx__cuda_flatten(const cfx__c_ref *r, int keep, int64_t *size, int64_t *stride) {

@@ -108,12 +108,13 @@ void cfx__cuda_remember(const char *key, const char *data, size_t size) {
 /* ---- compiling ------------------------------------------------------------------------------- */
 
 /* A text to be compiled, by whichever thread. */
-typedef struct {
+typedef struct cfx__cuda_request {
     const cfx__cuda_compiler *compiler;
     const char *text, *arch, *key;
     char *code, *log;
     size_t size;
-    bool fresh;
+    bool fresh, at_work;
+    pthread_t thread;
 } request;
 
 static void compile(request *r) {
@@ -138,35 +139,39 @@ static void compile(request *r) {
     c->destroy(&program);
 }
 
-typedef struct {
-    request *of;
-    int n;
-    _Atomic int next;
-} queue;
-
 static void *work(void *arg) {
-    queue *q = arg;
-    for (int i; (i = q->next++) < q->n;)
-        if (!q->of[i].code)
-            compile(&q->of[i]);
+    compile(arg);
     return NULL;
 }
 
 enum { HELPERS = 15 };
 
-/* Compiles what is not there yet, several at a time. */
-static void compile_all(request *of, int n) {
-    queue q = {.of = of, .n = n};
-    pthread_t helper[HELPERS];
-    int missing = 0, started = 0;
-    for (int i = 0; i < n; i++)
-        missing += !of[i].code;
-    while (started < missing - 1 && started < HELPERS &&
-           !pthread_create(&helper[started], NULL, work, &q))
-        started++;
-    work(&q);
-    for (int i = 0; i < started; i++)
-        pthread_join(helper[i], NULL);
+int cfx__cuda_codes_ask(cfx__cuda_codes *q, cfx__cuda_device *d, const char *text) {
+    for (size_t i = 0; i < q->asked.len; i++)
+        if (!strcmp(q->asked.data[i]->text, text))
+            return (int)i;
+    request *r = cfx__alloc0(sizeof *r);
+    r->text = text;
+    r->arch = cfx__text_format("--gpu-architecture=sm_%d%d", d->major, d->minor);
+    r->key = cfx__text_format("%s%s", cfx__cuda_versions(d), text);
+    r->code = cfx__cuda_recall(r->key, &r->size);
+    VEC_PUSH(q->asked, r);
+    if (r->code)
+        return (int)q->asked.len - 1;
+    r->compiler = cfx__cuda_compiler_open();
+    r->at_work = r->compiler && q->threads < HELPERS && !pthread_create(&r->thread, NULL, work, r);
+    q->threads += r->at_work;
+    return r->compiler ? (int)q->asked.len - 1 : -1;
+}
+
+/* Waits for a text, or compiles it now. */
+static void settle(cfx__cuda_codes *q, request *r) {
+    if (r->at_work)
+        pthread_join(r->thread, NULL);
+    else if (!r->code && r->compiler && !r->log)
+        compile(r);
+    q->threads -= r->at_work;
+    r->at_work = false;
 }
 
 static void code_free(void *obj) {
@@ -196,44 +201,38 @@ static cfx__cuda_code *load(cfx__cuda_device *d, const request *r) {
 }
 
 const char *cfx__cuda_versions(const cfx__cuda_device *d) {
-    const cfx__cuda_compiler *c = cfx__cuda_compiler_open();
-    int major = 0, minor = 0, driver = 0;
-    if (c)
-        c->version(&major, &minor);
+    int driver = 0;
     d->driver->version(&driver);
-    return cfx__text_format("cfx 1, NVRTC %d.%d, driver %d, %s, sm_%d%d\n", major, minor, driver,
-                            d->name, d->major, d->minor);
+    return cfx__text_format("cfx 2, driver %d, %s, sm_%d%d\n", driver, d->name, d->major,
+                            d->minor);
 }
 
-bool cfx__cuda_compile(cfx__cuda_device *d, int n, const char *const *texts,
-                       cfx__cuda_code **codes) {
-    size_t mark = cfx_scope_open();
-    const cfx__cuda_compiler *c = cfx__cuda_compiler_open();
-    request *all = c ? cfx__alloc0((size_t)(n + 1) * sizeof *all) : NULL;
-    const char *arch = cfx__text_format("--gpu-architecture=sm_%d%d", d->major, d->minor);
-    const char *versions = cfx__cuda_versions(d);
-    bool fine = c != NULL;
-    for (int i = 0; i < n && fine; i++) {
+bool cfx__cuda_codes_take(cfx__cuda_codes *q, cfx__cuda_device *d, cfx__cuda_code **codes) {
+    bool fine = cfx_ok();
+    for (size_t i = 0; i < q->asked.len; i++) {
+        request *r = q->asked.data[i];
         codes[i] = NULL;
-        all[i] = (request){.compiler = c, .text = texts[i], .arch = arch};
-        all[i].key = cfx__text_format("%s%s", versions, texts[i]);
-        all[i].code = cfx__cuda_recall(all[i].key, &all[i].size);
-    }
-    if (fine)
-        compile_all(all, n);
-    for (int i = 0; i < n && fine; i++) {
-        if (all[i].fresh)
-            cfx__cuda_remember(all[i].key, all[i].code, all[i].size);
-        codes[i] = load(d, &all[i]);
+        settle(q, r);
+        if (!fine)
+            continue;
+        if (r->fresh)
+            cfx__cuda_remember(r->key, r->code, r->size);
+        codes[i] = load(d, r);
         fine = codes[i] != NULL;
     }
-    for (int i = 0; i < n && all; i++) {
-        cfx__free(all[i].code);
-        cfx__free(all[i].log);
-    }
-    cfx__free(all);
-    cfx_scope_close(mark);
     return fine;
+}
+
+void cfx__cuda_codes_end(cfx__cuda_codes *q) {
+    for (size_t i = 0; i < q->asked.len; i++) {
+        request *r = q->asked.data[i];
+        if (r->at_work)
+            pthread_join(r->thread, NULL);
+        cfx__free(r->code);
+        cfx__free(r->log);
+        cfx__free(r);
+    }
+    VEC_FREE(q->asked);
 }
 
 void *cfx__cuda_function(const cfx__cuda_code *c, const char *name, unsigned shared) {

@@ -34,7 +34,7 @@ static const cfx_executor executors[] = {CARDS(EXECUTOR)};
 
 const cfx_executor *cfx_cuda_executor(int n) {
     n = n < 0 ? 0 : n;
-    if (!cfx__cuda_device_open(n) || !cfx__cuda_compiler_open())
+    if (!cfx__cuda_device_open(n))
         return NULL;
     if (n >= COUNT(executors)) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "cfx uses cards 0 to %d", COUNT(executors) - 1);

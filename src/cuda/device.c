@@ -1,7 +1,7 @@
 /* Cards: opening, memory, copies. */
 #include "device.h"
 
-#include <pthread.h>
+#include <stdlib.h>
 
 enum { CARDS = 16 };
 
@@ -91,12 +91,50 @@ static bool fill_in(cfx__cuda_device *d) {
                  d->number, d->name, d->major, d->minor);
         return false;
     }
-    return cfx__cuda_done(d, driver->retain(&d->context, d->handle), "opening the card") &&
-           cfx__cuda_done(d, driver->set_current(d->context), "opening the card") &&
-           cfx__cuda_done(d, driver->stream_create(&d->stream, NON_BLOCKING), "making a stream");
+    return true;
+}
+
+/* The context of a card and its stream, by whichever thread. */
+static void *open_context(void *arg) {
+    cfx__cuda_device *d = arg;
+    d->opened = d->driver->retain(&d->context, d->handle);
+    if (!d->opened)
+        d->opened = d->driver->set_current(d->context);
+    if (!d->opened)
+        d->opened = d->driver->stream_create(&d->stream, NON_BLOCKING);
+    return NULL;
+}
+
+static void wait_for(cfx__cuda_device *d) {
+    if (d->opening)
+        pthread_join(d->opener, NULL);
+    d->opening = false;
+}
+
+/* At the end of a process that did not get so far as to use what it asked for. */
+static void wait_for_all(void) {
+    for (int i = 0; i < CARDS; i++)
+        wait_for(&cards[i]);
+}
+
+static void begin_opening(cfx__cuda_device *d) {
+    static bool told;
+    if (!told)
+        told = !atexit(wait_for_all);
+    d->opening = told && !pthread_create(&d->opener, NULL, open_context, d);
+    d->ready = true;
+}
+
+/* Whether a card has a context; else an error, and the next who asks tries again. */
+static bool has_context(cfx__cuda_device *d) {
+    wait_for(d);
+    if (!d->stream)
+        open_context(d);
+    return cfx__cuda_done(d, d->opened, "opening the card");
 }
 
 static bool open_card(cfx__cuda_device *d, int n) {
+    wait_for(d);
     *d = (cfx__cuda_device){.driver = cfx__cuda_driver_open(), .number = n};
     int count = 0;
     if (!d->driver)
@@ -129,7 +167,7 @@ cfx__cuda_device *cfx__cuda_device_open(int n) {
     pthread_mutex_lock(&opening);
     cfx__cuda_device *d = &cards[n];
     const bool stale = d->driver && d->driver != cfx__cuda_driver_open(); /* a test's, before */
-    bool fine = d->stream && !stale;
+    bool fine = d->ready && !stale;
     if (!fine) {
         pthread_mutexattr_t own; /* a step of the host's may run a graph on the card */
         pthread_mutexattr_init(&own);
@@ -137,8 +175,8 @@ cfx__cuda_device *cfx__cuda_device_open(int n) {
         pthread_mutex_init(&working[n], &own);
         pthread_mutexattr_destroy(&own);
         fine = open_card(d, n);
-        if (!fine)
-            d->stream = NULL;
+        if (fine)
+            begin_opening(d);
     }
     pthread_mutex_unlock(&opening);
     return fine ? d : NULL;
@@ -150,7 +188,8 @@ bool cfx__cuda_enter(cfx__cuda_device *d) {
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                  "cuda:%d (%s) was lost to an error before; a new process can use it", d->number,
                  d->name);
-    else if (cfx__cuda_done(d, d->driver->set_current(d->context), "going to the card"))
+    else if (has_context(d) &&
+             cfx__cuda_done(d, d->driver->set_current(d->context), "going to the card"))
         return true;
     pthread_mutex_unlock(&working[d->number]);
     return false;

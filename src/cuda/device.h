@@ -6,6 +6,8 @@
 #ifndef CFX__CUDA_DEVICE_H
 #define CFX__CUDA_DEVICE_H
 
+#include <pthread.h>
+
 #include "../tensor/tensor.h"
 #include "driver.h"
 
@@ -17,12 +19,16 @@ typedef struct cfx__cuda_device {
     int processors;   /* that run blocks */
     int shared_most;  /* bytes of shared memory that a block may ask for */
     void *context, *stream;
+    pthread_t opener; /* makes these two, while the program is read and planned */
+    bool ready;       /* it was found, and is opened or being opened */
+    bool opening;     /* that has to be waited for */
+    int opened;       /* what the driver answered */
     int64_t held;     /* bytes */
     void *blas, *dnn; /* handles of the libraries; NULL: not there, or not asked for yet */
     bool lost;        /* a kernel failed in a way that ends the context */
 } cfx__cuda_device;
 
-/* Card number n; NULL, with an error, where there is none. */
+/* Card number n, which is opened from now on; NULL, with an error, where there is none. */
 cfx__cuda_device *cfx__cuda_device_open(int n);
 /* How many cards there are; 0, without an error, where there is no driver. */
 int cfx__cuda_device_count(void);
@@ -64,11 +70,20 @@ typedef struct cfx__cuda_code {
     void *module;
 } cfx__cuda_code;
 
-/* Compiles texts, several at a time; the caller owns a count of each code. False, with an error,
+/* Texts that are asked for one by one, each compiled in a thread of its own as soon as it is known,
+ * where it is not in the cache. */
+typedef struct cfx__cuda_codes {
+    VEC(struct cfx__cuda_request *) asked;
+    int threads; /* at work */
+} cfx__cuda_codes;
+/* The number of a text, which has to stay until the end; < 0, with an error. */
+int cfx__cuda_codes_ask(cfx__cuda_codes *q, cfx__cuda_device *d, const char *text);
+/* Waits for all: the code of each text, of which the caller owns a count. False, with an error,
  * where one cannot be compiled or loaded: those behind it are NULL then. */
-bool cfx__cuda_compile(cfx__cuda_device *d, int n, const char *const *texts,
-                       cfx__cuda_code **codes);
-/* What code and choices depend on: versions, and the card. Scope. */
+bool cfx__cuda_codes_take(cfx__cuda_codes *q, cfx__cuda_device *d, cfx__cuda_code **codes);
+/* Forgets what was asked for, waiting for what is at work. */
+void cfx__cuda_codes_end(cfx__cuda_codes *q);
+/* What code and choices depend on beside their texts: the driver, and the card. Scope. */
 const char *cfx__cuda_versions(const cfx__cuda_device *d);
 /* What was kept on the disk for a key, to be freed; NULL: nothing. And keeps it: that this cannot
  * be done is no error. */

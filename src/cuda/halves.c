@@ -41,8 +41,8 @@ static bool is_layer(const cfx__layer *l) {
 }
 
 static bool is_product(const cfx_op *op) {
-    return op == &cfx_op_matmul || op == &cfx_op_bmm || op == &cfx_op_baddbmm ||
-           op == &cfx_op_mm || op == &cfx_op_addmm || op == &cfx_op_linear;
+    return op == &cfx_op_matmul || op == &cfx_op_bmm || op == &cfx_op_baddbmm || op == &cfx_op_mm ||
+           op == &cfx_op_addmm || op == &cfx_op_linear;
 }
 
 /* Whether elements are copied as they are, whichever dtypes both sides have. */
@@ -71,8 +71,7 @@ static bool takes(const cfx__cuda_making *m, int slot) {
 bool cfx__cuda_can_render(const cfx__cuda_making *m, int slot) {
     const cfx__plan_kernel *k = &m->unit.plan->kernels[slot];
     return !m->halves || k->kind == CFX__PLAN_LOOP || k->kind == CFX__PLAN_JOIN ||
-           !takes(m, slot) ||
-           (k->kind == CFX__PLAN_CALL && moves(k->op));
+           !takes(m, slot) || (k->kind == CFX__PLAN_CALL && moves(k->op));
 }
 
 /* ---- whose memory ---------------------------------------------------------------------------- */
@@ -220,8 +219,8 @@ static void round_all(void *user, void *to) {
     cfx_tensor *t = cfx_tensor_borrow(CFX_BF16, 1, &from->numel, to, NULL, NULL);
     const int64_t one = 1;
     if (cfx_ok())
-        cfx__tensor_copy(t, cfx__tensor_alias((cfx_tensor *)from, 1, &from->numel, &one,
-                                              from->offset));
+        cfx__tensor_copy(
+            t, cfx__tensor_alias((cfx_tensor *)from, 1, &from->numel, &one, from->offset));
 }
 
 cfx_tensor *cfx__cuda_weight_as(cfx_tensor *t, cfx_dtype d) {
@@ -249,8 +248,8 @@ static int rounded(cfx__cuda_making *m, int number) {
 }
 
 const cfx__c_ref *cfx__cuda_as(cfx__cuda_making *m, int slot, const cfx__c_ref *r, cfx_dtype d) {
-    const bool halves = (r && r->dtype == CFX_F32 && d == CFX_BF16) ||
-                        (r && r->dtype == CFX_BF16 && d == CFX_F32);
+    const bool halves =
+        (r && r->dtype == CFX_F32 && d == CFX_BF16) || (r && r->dtype == CFX_BF16 && d == CFX_F32);
     if (!m->halves || !halves)
         return r;
     cfx__c_ref *like = cfx__c_ref_like(&m->c, r, r->ndim, r->shape, r->stride);

@@ -1,10 +1,8 @@
-/* Plans made ready for a card: each kernel of a plan finds its form, everything its address, then
- * the texts are compiled and weights go to the card. Start at cfx__cuda_plan_make. */
+/* Plans made ready for a card: each kernel of a plan finds its form, then everything its address
+ * (resolve.c). Start at cfx__cuda_plan_make. */
 #include "../compile/layers.h"
 #include "kernels.h"
 #include "plan.h"
-
-enum { LINE = 256 }; /* bytes: what places of our own are aligned to */
 
 /* ---- the form -------------------------------------------------------------------------------- */
 
@@ -71,10 +69,11 @@ static void *copied(cfx__arena *a, const void *from, size_t size) {
 }
 
 static int64_t room_for(cfx__c *c, const cfx_tensor *t) {
-    int64_t n = 1, at = (c->arena + LINE - 1) / LINE * LINE;
+    int64_t n = 1, at = (c->arena + CFX__CUDA_LINE - 1) / CFX__CUDA_LINE * CFX__CUDA_LINE;
     for (int i = 0; i < t->ndim; i++)
         n += (t->shape[i] ? t->shape[i] - 1 : 0) * t->stride[i];
-    c->arena = at + (n * cfx_dtype_size((cfx_dtype)t->dtype) + LINE - 1) / LINE * LINE;
+    n = n * cfx_dtype_size((cfx_dtype)t->dtype) + CFX__CUDA_LINE - 1;
+    c->arena = at + n / CFX__CUDA_LINE * CFX__CUDA_LINE;
     return at;
 }
 
@@ -232,8 +231,11 @@ bool cfx__cuda_add_work(cfx__cuda_making *m, int slot, const cfx__cuda_work *w, 
         const cfx__cuda_launch *l = &w->launch[i];
         cfx__cuda_called *c = cfx__arena_alloc(&m->c.memory, sizeof *c);
         c->launch = *l;
-        c->source =
+        const char *source =
             cfx__text_format("%s%s%s%s", names, l->defines, cfx__cuda_text("base"), l->text);
+        c->code = cfx__cuda_codes_ask(&m->codes, m->p->device, source);
+        if (c->code < 0)
+            return false;
         for (int k = 0; k < n; k++)
             c->refs[k] = *refs[k];
         cfx__cuda_step *s = add_step(m, CFX__CUDA_KERNEL, slot);
@@ -275,16 +277,41 @@ static bool try_way(cfx__cuda_making *m, int slot, bool (*way)(cfx__cuda_making 
     return false;
 }
 
-static void make_step(cfx__cuda_making *m, int slot) {
+static bool try_builtin(cfx__cuda_making *m, int slot) {
+    return m->p->device->major >= 8 && try_way(m, slot, cfx__cuda_try_builtin);
+}
+
+/* Libraries are opened where nothing is known of what is faster, or they are. */
+static bool try_library(cfx__cuda_making *m, int slot) {
+    return try_way(m, slot, cfx__cuda_try_product) || try_way(m, slot, cfx__cuda_try_convolution);
+}
+
+/* By kernels written by hand, by a library, or both where they have to be tried; false: neither. */
+static bool make_work(cfx__cuda_making *m, int slot) {
+    const place_mark before = mark_of(m);
     cfx__cuda_trial c = {.a = (int)m->p->steps.len};
-    const bool own = m->p->device->major >= 8 && try_way(m, slot, cfx__cuda_try_builtin);
+    if (!try_builtin(m, slot))
+        return try_library(m, slot);
     c.b = (int)m->p->steps.len;
-    const bool library =
-        try_way(m, slot, cfx__cuda_try_product) || try_way(m, slot, cfx__cuda_try_convolution);
-    c.c = (int)m->p->steps.len;
-    if (own && library)
+    if (!cfx__cuda_has_library(m, slot))
+        return true;
+    c.key = cfx__cuda_way_key(m, c.a, c.b);
+    const char kept = cfx__cuda_way_kept(c.key);
+    if (kept == 'a')
+        return true;
+    if (kept == 'b') {
+        go_back(m, before);
+        return try_library(m, slot) || try_builtin(m, slot);
+    }
+    if (try_library(m, slot)) {
+        c.c = (int)m->p->steps.len;
         VEC_PUSH(m->trials, c);
-    if (own || library)
+    }
+    return true;
+}
+
+static void make_step(cfx__cuda_making *m, int slot) {
+    if (make_work(m, slot))
         return;
     const size_t from = m->text.made.len;
     if (cfx__cuda_can_render(m, slot) && cfx__cuda_render(&m->text, &m->unit, slot))
@@ -319,127 +346,7 @@ static void place_results(cfx__cuda_making *m) {
             cfx__plan_each_kernel_read(&p->kernels[k], place_result, m);
 }
 
-/* ---- addresses and code ---------------------------------------------------------------------- */
-
-/* Brings the weight that a ref is of to the card, where it is not there yet. */
-static bool bring(cfx__cuda_making *m, const cfx__c_ref *r) {
-    if (r->where != CFX__C_WEIGHT || m->p->weights.data[r->number])
-        return true;
-    m->p->weights.data[r->number] = cfx__cuda_held_get(m->p, &m->c.weights.data[r->number]);
-    return m->p->weights.data[r->number] != NULL;
-}
-
-static bool resolve_rendered(cfx__cuda_making *m, cfx__cuda_step *s) {
-    cfx__cuda_plan *p = m->p;
-    const cfx__cuda_rendered *k = &m->text.made.data[s->nwords];
-    s->words = cfx__arena_alloc(&p->memory, (size_t)(k->n + 1) * sizeof *s->words);
-    s->nwords = 0;
-    for (int i = 0; i < k->n; i++) {
-        if (!bring(m, &k->refs[i]))
-            return false;
-        s->words[s->nwords++] = cfx__cuda_where(p, &k->refs[i]);
-    }
-    p->flags |= k->flags;
-    if (k->flags)
-        s->words[s->nwords++] = p->arena + (uint64_t)p->flag_at;
-    return true;
-}
-
-/* The word that a kernel is given for an argument. */
-static uint64_t word_of(cfx__cuda_plan *p, const cfx__cuda_called *c, const cfx__cuda_arg *a) {
-    uint64_t word = (uint64_t)a->i;
-    if (a->kind == CFX__CUDA_DOUBLE)
-        memcpy(&word, &a->f, sizeof word);
-    if (a->kind != CFX__CUDA_POINTER)
-        return word;
-    p->flags |= a->operand == CFX__CUDA_FLAG;
-    if (a->operand == CFX__CUDA_SCRATCH)
-        return p->arena + (uint64_t)(p->scratch_at + a->i);
-    if (a->operand == CFX__CUDA_FLAG)
-        return p->arena + (uint64_t)p->flag_at;
-    if (a->operand == CFX__CUDA_COUNTERS)
-        return p->arena + (uint64_t)(p->counters_at + a->i);
-    const cfx__c_ref *r = &c->refs[a->operand]; /* i counts from where its memory begins */
-    return cfx__cuda_where(p, r) + (uint64_t)(a->i - cfx__cuda_offset(r));
-}
-
-static bool resolve_called(cfx__cuda_making *m, const cfx__cuda_called *c, cfx__cuda_step *s) {
-    s->words = cfx__arena_alloc(&m->p->memory, (size_t)(c->launch.nargs + 1) * sizeof *s->words);
-    s->nwords = c->launch.nargs;
-    for (int i = 0; i < c->launch.nargs; i++) {
-        const cfx__cuda_arg *a = &c->launch.args[i];
-        if (a->kind == CFX__CUDA_POINTER && a->operand < CFX__CUDA_OPERANDS &&
-            !bring(m, &c->refs[a->operand]))
-            return false;
-        s->words[i] = word_of(m->p, c, a);
-    }
-    return true;
-}
-
-static bool resolve_job(cfx__cuda_making *m, const cfx__cuda_job *j) {
-    for (int i = 0; i < j->nreads; i++)
-        if (!bring(m, j->reads[i]))
-            return false;
-    return true;
-}
-
-/* Compiles each text once; then steps have their functions and words. */
-static bool resolve(cfx__cuda_making *m) {
-    cfx__cuda_plan *p = m->p;
-    const size_t most = m->calls.len + 1;
-    const char **texts = cfx__arena_alloc(&m->c.memory, most * sizeof *texts);
-    int *text_of = cfx__arena_alloc(&m->c.memory, most * sizeof *text_of), n = 0;
-    if (m->text.made.len)
-        texts[n++] = cfx__cuda_pen_whole(&m->text, &m->c);
-    for (size_t i = 0; i < m->calls.len; i++) {
-        int at = 0;
-        while (at < n && strcmp(texts[at], m->calls.data[i]->source) != 0)
-            at++;
-        if (at == n)
-            texts[n++] = m->calls.data[i]->source;
-        text_of[i] = at;
-    }
-    cfx__cuda_code **codes = cfx__arena_alloc(&m->c.memory, (most + 1) * sizeof *codes);
-    bool fine = cfx__cuda_compile(p->device, n, texts, codes);
-    for (int i = 0; i < n; i++)
-        if (codes[i])
-            VEC_PUSH(p->codes, codes[i]);
-    for (size_t i = 0; i < p->steps.len; i++) {
-        const cfx__cuda_step *s = &p->steps.data[i];
-        const int call = s->kind == CFX__CUDA_KERNEL && s->nwords < 0 ? -1 - s->nwords : -1;
-        VEC_PUSH(m->call_of, call);
-    }
-    for (size_t i = 0; i < p->steps.len && fine; i++) {
-        cfx__cuda_step *s = &p->steps.data[i];
-        const int call = m->call_of.data[i];
-        if (s->kind == CFX__CUDA_JOB)
-            fine = resolve_job(m, s->job);
-        if (s->kind != CFX__CUDA_KERNEL)
-            continue;
-        s->code = cfx__cuda_function(codes[call >= 0 ? text_of[call] : 0], s->function, s->shared);
-        fine = s->code && (call >= 0 ? resolve_called(m, m->calls.data[call], s)
-                                     : resolve_rendered(m, s));
-    }
-    return fine;
-}
-
-/* Memory for everything but weights, which come as steps ask for them. */
-static bool allocate(cfx__cuda_making *m) {
-    cfx__cuda_plan *p = m->p;
-    for (size_t i = 0; i < m->c.weights.len; i++)
-        VEC_PUSH(p->weights, NULL);
-    p->flag_at = (m->c.arena + LINE - 1) / LINE * LINE;
-    p->counters_at = p->flag_at + LINE;
-    const int64_t counters = CFX__CUDA_COUNTED * (int64_t)sizeof(int);
-    p->scratch_at = p->counters_at + counters;
-    p->arena_bytes = p->scratch_at + m->scratch;
-    p->arena = cfx__cuda_alloc(p->device, p->arena_bytes);
-    return p->arena &&
-           cfx__cuda_done(p->device,
-                          p->device->driver->fill(p->arena + (uint64_t)p->flag_at, 0,
-                                                  (size_t)(LINE + counters), p->device->stream),
-                          "clearing memory");
-}
+/* ---- stretches ------------------------------------------------------------------------------- */
 
 static void find_stretches(cfx__cuda_plan *p) {
     cfx__cuda_stretch s = {0};
@@ -463,7 +370,7 @@ static bool make(cfx__cuda_making *m) {
     cfx__c *c = &m->c;
     const size_t n = (size_t)p->plan->n;
     cfx__cuda_pen_begin(&m->text, c);
-    c->arena = (p->plan->room_bytes + LINE - 1) / LINE * LINE;
+    c->arena = (p->plan->room_bytes + CFX__CUDA_LINE - 1) / CFX__CUDA_LINE * CFX__CUDA_LINE;
     m->unit = (cfx__c_unit){.c = c, .plan = p->plan, .slot = -1};
     m->unit.refs = cfx__arena_alloc(&p->memory, n * sizeof *m->unit.refs);
     p->refs = m->unit.refs;
@@ -489,7 +396,7 @@ static bool make(cfx__cuda_making *m) {
         }
     }
     place_results(m);
-    return cfx_ok() && allocate(m) && resolve(m) && cfx__cuda_wait(p->device) &&
+    return cfx_ok() && cfx__cuda_allocate(m) && cfx__cuda_resolve(m) && cfx__cuda_wait(p->device) &&
            cfx__cuda_autotune(m) && cfx_ok();
 }
 
@@ -513,9 +420,9 @@ static void end(cfx__cuda_making *m) {
     VEC_FREE(m->c.problems);
     VEC_FREE(m->c.rooms);
     VEC_FREE(m->calls);
-    VEC_FREE(m->call_of);
     VEC_FREE(m->trials);
     VEC_FREE(m->rounded);
+    cfx__cuda_codes_end(&m->codes);
     for (size_t i = 0; i < m->c.blocks.len; i++)
         cfx__free(m->c.blocks.data[i]);
     VEC_FREE(m->c.blocks);

@@ -102,13 +102,14 @@ enum { CFX__CUDA_OPERANDS = 32 };
 /* A launch of a text of its own, and the memory that it is given. */
 typedef struct cfx__cuda_called {
     cfx__cuda_launch launch;
-    const char *source;
+    int code; /* number of its text among those that were asked for */
     cfx__c_ref refs[CFX__CUDA_OPERANDS];
 } cfx__cuda_called;
 
 /* Two ways to do one thing: steps [a, b) and [b, c). */
 typedef struct cfx__cuda_trial {
     int a, b, c;
+    const char *key; /* of the first */
 } cfx__cuda_trial;
 
 /* A weight and the number of it in bfloat16. */
@@ -123,8 +124,8 @@ typedef struct cfx__cuda_making {
     cfx__c_unit unit;
     cfx__cuda_pen text;
     int64_t scratch;               /* bytes, the most that a step needs */
+    cfx__cuda_codes codes;
     VEC(cfx__cuda_called *) calls; /* by step, from its nwords; in c's memory */
-    VEC(int) call_of;              /* by step: its number among the calls; -1: none */
     VEC(cfx__cuda_trial) trials;
     VEC(cfx__cuda_rounded) rounded;
     bool *wide;  /* by slot: its kernel takes float32 alone; NULL: nothing is halved */
@@ -155,7 +156,17 @@ const cfx__c_ref *cfx__cuda_images(cfx__cuda_making *m, int slot, const cfx__c_r
                                    cfx_dtype d);
 /* What a slot computes by kernels written by hand; false where there are none (builtin.c). */
 bool cfx__cuda_try_builtin(cfx__cuda_making *m, int slot);
-/* Leaves out the slower of two ways to do the same (autotune.c). False, with an error. */
+/* What steps [from, to) are, in words that other plans have for the same sizes; scope. And which
+ * way was found to be the faster one before: 'a' those steps, 'b' a library's, 0: it is not known
+ * (autotune.c). */
+const char *cfx__cuda_way_key(const cfx__cuda_making *m, int from, int to);
+char cfx__cuda_way_kept(const char *key);
+/* Memory for everything but weights; then the functions of all steps and the words that they are
+ * given, with the weights that they read. False, with an error (resolve.c). */
+bool cfx__cuda_allocate(cfx__cuda_making *m);
+bool cfx__cuda_resolve(cfx__cuda_making *m);
+enum { CFX__CUDA_LINE = 256 }; /* bytes: what places of our own are aligned to */
+/* Leaves out the slower of two ways to do the same. False, with an error. */
 bool cfx__cuda_autotune(cfx__cuda_making *m);
 /* Starts a step (run.c). */
 bool cfx__cuda_start(cfx__cuda_plan *p, const cfx__cuda_step *s);
@@ -168,6 +179,8 @@ void cfx__cuda_add_job(cfx__cuda_making *m, int slot, cfx__cuda_job *job);
  * takes it (products.c, convolutions.c). */
 bool cfx__cuda_try_product(cfx__cuda_making *m, int slot);
 bool cfx__cuda_try_convolution(cfx__cuda_making *m, int slot);
+/* Whether one of them may: whether it is a product or convolution (calls.c). */
+bool cfx__cuda_has_library(const cfx__cuda_making *m, int slot);
 
 /* The product or convolution at a slot, matmul too: its operator and what it is of; NULL: none
  * (calls.c). */
