@@ -29,7 +29,7 @@ static const char *const wheels[] = {"cu13/lib", "cuda_nvrtc/lib", "cublas/lib",
                                      "cuda_runtime/lib"};
 
 static void *open_in(const char *folder, const char *file) {
-    return dlopen(cfx__text_format("%s/%s", folder, file), RTLD_NOW | RTLD_GLOBAL);
+    return dlopen(cfx__text_format("%s/%s", folder, file), RTLD_NOW);
 }
 
 /* In the packages of one Python: <lib>/python3.12/site-packages/nvidia/cublas/lib. */
@@ -52,7 +52,7 @@ static void *open_in_python(const char *lib, const char *file) {
 }
 
 static void *open_anywhere(const char *file) {
-    void *handle = dlopen(file, RTLD_NOW | RTLD_GLOBAL);
+    void *handle = dlopen(file, RTLD_NOW);
     const char *own = getenv("CFX_CUDA_PATH"), *venv = getenv("VIRTUAL_ENV");
     if (!handle && own)
         handle = open_in(own, file);
