@@ -210,3 +210,36 @@ TEST(decompose_refuses_what_depends_on_sizes) {
                 "which it is made for, e is made of other operators than at the sizes of the "
                 "example");
 }
+
+/* Sizes that were found to be equal after something was asserted of one: the assertion names that
+ * one still, and reads it off its own input; all else is the symbol that stands for both. */
+TEST(decompose_assertions_of_replaced_symbols) {
+    cfx_program *p = program_of(
+        HEAD
+        "    def forward(self, input_ids: \"i64[s43, s53]\", attention_mask: \"i64[s43, s53]\"):\n"
+        "        size: \"Sym(s53)\" = torch.ops.aten.sym_size.int(input_ids, 1)\n"
+        "        other: \"Sym(s53)\" = torch.ops.aten.sym_size.int(attention_mask, 1)\n"
+        "        max_1: \"i64[]\" = torch.ops.aten.max.default(input_ids)\n"
+        "        item: \"Sym(u0)\" = torch.ops.aten.item.default(max_1)\n"
+        "        le: \"Sym(u0 <= s53)\" = item <= size\n"
+        "        a = torch.ops.aten._assert_scalar.default(le, \"Runtime assertion failed for "
+        "expression u0 <= s70 on node 'le'\")\n"
+        "        le_1: \"Sym(u0 <= s53)\" = item <= other\n"
+        "        b = torch.ops.aten._assert_scalar.default(le_1, \"Runtime assertion failed for "
+        "expression u0 <= s53 on node 'le_1'\")\n"
+        "        arange: \"i64[s53]\" = torch.ops.aten.arange.default(other)\n"
+        "        return (arange,)\n");
+    cfx_program *d = cfx_decompose(p, CFX_NONE);
+    CHECK_OK();
+    const char *code = plain(cfx_module_code(d->module));
+    HAS(code, "    v0 = torch.ops.aten.sym_size.int(input_ids, 1)\n"
+              "    v1 = torch.ops.aten.sym_size.int(attention_mask, 1)");
+    HAS(code, "v6 = v3 <= v0");
+    HAS(code, "expression u0 <= s70 on node 'v6'");
+    HAS(code, "v8 = v3 <= v1");
+    HAS(code, "expression u0 <= s53 on node 'v8'");
+    HAS(code, "arange.start_step(0, v1");
+    CHECK(cfx_program_check(d));
+    const cfx_node *read = cfx_node_after(cfx_node_after(cfx_graph_first(d->module->graph)));
+    CHECK_STR(cfx_value_str(cfx_node_get_meta(read, "val")), "s53");
+}

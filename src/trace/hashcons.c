@@ -106,5 +106,6 @@ bool cfx__symints_cons(cfx__merging *g) {
         if (!g->made.data[i]->num_users)
             cfx_graph_erase(g->made.data[i]);
     VEC_FREE(nodes);
+    cfx__replaced_end(g);
     return cfx_ok();
 }

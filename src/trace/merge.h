@@ -85,6 +85,11 @@ cfx_value cfx__merge_lift(cfx__merging *g, cfx_value size);
 /* Hands what its sub-graphs asked for so far to a call. */
 void cfx__merge_give_lifted(cfx__merging *g, cfx_node *n);
 
+/* ---- symbols that assertions alone name (replaced.c) ----------------------------------------- */
+
+/* All is as it should be: metadata has the symbols that stand for them. */
+void cfx__replaced_end(cfx__merging *g);
+
 /* ---- ranges (joints.c) ----------------------------------------------------------------------- */
 
 /* The ranges of symbols in what n gives, val, that follow from what it is given. */

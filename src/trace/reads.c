@@ -9,15 +9,9 @@ cfx_value cfx__merge_sizes(cfx_value val) {
     return val.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(val), "shape") : cfx_none();
 }
 
-/* Whether a symbol is called after this size of an input. */
-static bool is_named_after(cfx_value name, const cfx_node *n, int dim) {
-    const char *source = cfx__text_format("L['%s'].size()[%d]", n->name, dim);
-    return strtol(cfx_as_sym(name)->name + 1, NULL, 10) == cfx__symbol_number(source);
-}
-
 /* Of several sizes of inputs that are one, that is read which the symbol is called after. */
 static bool is_read_elsewhere(cfx_value name, const cfx_node *n, int dim) {
-    if (is_named_after(name, n, dim))
+    if (cfx__symbol_is_of(cfx_as_sym(name)->name, n, dim))
         return false;
     cfx_each_node(n->graph, other) {
         cfx_value shape = other->op == CFX_PLACEHOLDER
@@ -25,7 +19,7 @@ static bool is_read_elsewhere(cfx_value name, const cfx_node *n, int dim) {
                               : cfx_none();
         for (int i = 0; is_list(shape) && i < cfx_as_list(shape)->len; i++)
             if (cfx_equal_values(cfx_as_list(shape)->items[i], name) &&
-                is_named_after(name, other, i))
+                cfx__symbol_is_of(cfx_as_sym(name)->name, other, i))
                 return true;
     }
     return false;
@@ -105,20 +99,22 @@ static bool is_made_in(const cfx__merging *g, cfx_value v, cfx_value name, bool 
     return v.tag != CFX_TAG_SYM || is_made(g, cfx_as_sym(v), name, has);
 }
 
-/* Where the last of several sizes that depend on data appears, what they add up to is asserted. */
+/* Where the last of several sizes that depend on data appears, what they add up to is asserted.
+ * What they are no more than the program asserts itself, unless a symbol was replaced. */
 static void assert_totals(cfx__merging *g, cfx_value name) {
     for (size_t i = 0; i < g->m->worlds->totals.len; i++) {
         const struct cfx__total *t = &g->m->worlds->totals.data[i];
         bool has = false;
-        if (t->at_most || !is_given(g, cfx_as_sym(t->sum), name, &has) ||
+        bool itself = t->at_most && !g->m->worlds->replaced.len;
+        if (itself || !is_given(g, cfx_as_sym(t->sum), name, &has) ||
             !is_made_in(g, t->total, name, &has) || !has)
             continue;
-        cfx_node *sum = add_up(g, cfx_as_sym(t->sum));
+        const struct cfx__place *there = cfx__place_find(g, t->sum);
+        cfx_node *sum = there && there->node ? there->node : add_up(g, cfx_as_sym(t->sum));
         cfx__place_add(g, t->sum, sum, NULL, 0);
         cfx_value total = cfx__reify(g, t->total, false);
-        const char *claim = cfx__text_format("Eq(%s, %s)", cfx_value_str(t->sum),
-                                             cfx_value_str(t->total));
-        assert_that(g, "operator.eq", cfx_tuple(sum, total), claim);
+        const cfx__relation r = {t->at_most ? CFX__LE : CFX__EQ, t->sum, t->total};
+        assert_relation(g, &r, cfx_node_value(sum), total);
     }
 }
 
@@ -204,6 +200,11 @@ static void note_tensor(cfx__merging *g, cfx_node *n, cfx_value val) {
     cfx_value shape = cfx__merge_sizes(val);
     for (int i = 0; is_list(shape) && i < cfx_as_list(shape)->len; i++) {
         cfx_value expr = cfx_as_list(shape)->items[i];
+        const char *replaced = cfx__worlds_replaced(g->m->worlds, n, i);
+        if (replaced) {
+            cfx__place_add(g, cfx__sym_name(replaced, false, 0), NULL, n, i);
+            cfx__reify(g, cfx__sym_name(replaced, false, 0), false);
+        }
         struct cfx__place *known = expr.tag == CFX_TAG_SYM ? cfx__place_find(g, expr) : NULL;
         if (known && cfx__place_is_spent(g, known)) {
             known->node = NULL, known->tensor = n, known->dim = i;

@@ -23,6 +23,12 @@ void cfx__worlds_free(cfx__worlds *w) {
         cfx_value_drop(w->totals.data[i].sum);
         cfx_value_drop(w->totals.data[i].total);
     }
+    for (size_t i = 0; i < w->replaced.len; i++) {
+        cfx__free(w->replaced.data[i].name);
+        cfx__free(w->replaced.data[i].by);
+        cfx__free(w->replaced.data[i].input);
+    }
+    VEC_FREE(w->replaced);
     cfx__relations_free(&w->checks);
     cfx__relations_free(&w->asked);
     cfx__relations_free(&w->conditions);
@@ -38,6 +44,9 @@ cfx__symbol *cfx__worlds_find(const cfx__worlds *w, const char *name) {
     for (size_t i = 0; i < w->symbols.len; i++)
         if (!strcmp(w->symbols.data[i].name, name))
             return &w->symbols.data[i];
+    for (size_t i = 0; i < w->replaced.len; i++)
+        if (!strcmp(w->replaced.data[i].name, name))
+            return cfx__worlds_find(w, w->replaced.data[i].by);
     return NULL;
 }
 
@@ -130,6 +139,7 @@ static void collect_total(cfx__worlds *w, const cfx_node *n) {
     struct cfx__total t = {.at_most = most};
     if (!total && !most)
         return;
+    cfx__worlds_claimed(w, n, side);
     t.sum = cfx_value_keep(side[0]);
     t.total = cfx_value_keep(side[1]);
     VEC_PUSH(w->totals, t);
@@ -142,8 +152,13 @@ static void collect_module(const char *path, cfx_module *m, void *user) {
             collect(user, cfx_node_get_meta(n, "val"));
             collect(user, n->args);
             collect(user, n->kwargs);
-            collect_total(((collecting *)user)->worlds, n);
         }
+}
+
+static void total_module(const char *path, cfx_module *m, void *user) {
+    (void)path;
+    if (m->graph)
+        cfx_each_node(m->graph, n) collect_total(user, n);
 }
 
 /* What depends on data is in the range that the program asserts of it. */
@@ -171,6 +186,8 @@ void cfx__worlds_of(cfx__worlds *w, const cfx_program *p) {
         w->inputs = p->module->graph;
     }
     cfx_module_walk(p->module, collect_module, &c);
+    cfx__worlds_find_replaced(w, p->module->graph);
+    cfx_module_walk(p->module, total_module, w);
     cfx_module_walk(p->module, refine_module, w);
 }
 

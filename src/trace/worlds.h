@@ -47,6 +47,13 @@ typedef struct cfx__relation {
 
 typedef VEC(cfx__relation) cfx__relations;
 
+/* A symbol that only assertions name: another stands for its size, which is one of an input's. */
+typedef struct cfx__replaced {
+    char *name, *by; /* s70, s53 */
+    char *input;
+    int dim;
+} cfx__replaced;
+
 typedef struct cfx__worlds {
     int n; /* those that were recorded, from number 0; 1 where there are no symbols */
     int most; /* that are to be recorded, but for extra ones; 0: CFX__FEW_WORLDS */
@@ -56,6 +63,7 @@ typedef struct cfx__worlds {
     int held;     /* the symbol, counted from 1, whose size does not vary then; 0: none. Or
                    * CFX__RISING, CFX__FALLING: the first symbols are the smaller, or larger ones */
     VEC(cfx__symbol) symbols;
+    VEC(cfx__replaced) replaced;
     const cfx_list *guards;  /* conditions on the sizes of inputs, as text; NULL: none */
     const cfx_graph *inputs; /* whose inputs these are */
     bool obeys;              /* sizes are chosen so that the guards hold */
@@ -72,7 +80,7 @@ typedef struct cfx__worlds {
 } cfx__worlds;
 
 void cfx__worlds_free(cfx__worlds *w);
-/* The symbol called so, or NULL; adds one, unless it is there. */
+/* The symbol called so, or that stands for it, or NULL; adds one, unless it is there. */
 cfx__symbol *cfx__worlds_find(const cfx__worlds *w, const char *name);
 void cfx__worlds_add(cfx__worlds *w, const char *name, int64_t least, int64_t most, int64_t hint);
 /* Whether a symbol is of the sizes of inputs. */
@@ -92,6 +100,14 @@ void cfx__worlds_forget_extra(cfx__worlds *w, bool all);
 void cfx__worlds_forget_unknown(cfx__worlds *w);
 /* All symbols in the graphs of p, with their ranges. */
 void cfx__worlds_of(cfx__worlds *w, const cfx_program *p);
+/* Whether a symbol is called after this size of an input. */
+bool cfx__symbol_is_of(const char *name, const cfx_node *input, int dim);
+/* Finds the symbols that assertions of g alone name (replaced.c). */
+void cfx__worlds_find_replaced(cfx__worlds *w, const cfx_graph *g);
+/* What such a symbol is called that is this size of an input; NULL: there is none. */
+const char *cfx__worlds_replaced(const cfx__worlds *w, const cfx_node *input, int dim);
+/* The sides of what is asserted of a comparison, where one of them has such a symbol. */
+bool cfx__worlds_claimed(const cfx__worlds *w, const cfx_node *asks, cfx_value side[2]);
 /* Whether the guards hold at the sizes of world k. */
 bool cfx__worlds_allow(const cfx__worlds *w, int k);
 /* Whether the numbers of world k are what the program checks of data. */

@@ -1,0 +1,117 @@
+/* Sizes of inputs that were found to be equal while a program was exported: one symbol stands for
+ * both. In PyTorch the assertions that were made before still name the other, which is called after
+ * its size: "u0 <= s70", where all else is s53. They are told apart when a program is decomposed,
+ * and so is what they read. */
+#include "relations.h"
+#include "symints.h"
+
+bool cfx__symbol_is_of(const char *name, const cfx_node *input, int dim) {
+    const char *source = cfx__text_format("L['%s'].size()[%d]", input->name, dim);
+    return strtol(name + 1, NULL, 10) == cfx__symbol_number(source);
+}
+
+/* ---- what assertions say --------------------------------------------------------------------- */
+
+/* The expression in the message of an assertion; NULL: n asserts nothing, or says it otherwise. */
+static const char *claim_of(const cfx_node *n) {
+    static const char before[] = "Runtime assertion failed for expression ";
+    cfx_value message = n->op == CFX_CALL_FUNCTION && cfx_as_list(n->args)->len > 1 &&
+                                n->target.op == cfx_op_find("aten._assert_scalar")
+                            ? cfx_as_list(n->args)->items[1]
+                            : cfx_none();
+    const char *text = message.tag == CFX_TAG_STR ? cfx_text(message) : NULL;
+    if (!text || strncmp(text, before, strlen(before)))
+        return NULL;
+    const char *claim = text + strlen(before), *end = strstr(claim, " on node '");
+    return cfx__text_format("%.*s", (int)(end ? end - claim : (long)strlen(claim)), claim);
+}
+
+/* The size of an input that a symbol is called after, where another symbol stands for it. */
+static bool find_input(const cfx_graph *g, const char *name, cfx__replaced *out) {
+    cfx_each_node((cfx_graph *)(uintptr_t)g, n) {
+        cfx_result r = n->op == CFX_PLACEHOLDER ? cfx_node_result(n) : (cfx_result){0};
+        for (int i = 0; r.kind == CFX_RESULT_TENSOR && i < r.ndim; i++) {
+            cfx_value size = cfx_result_size(&r, i);
+            if (size.tag != CFX_TAG_SYM || cfx_as_sym(size)->op != CFX__SYM_NAME ||
+                !cfx__symbol_is_of(name, n, i))
+                continue;
+            *out = (cfx__replaced){cfx__text_copy(name, strlen(name)),
+                                   cfx__text_copy(cfx_as_sym(size)->name,
+                                                  strlen(cfx_as_sym(size)->name)),
+                                   cfx__text_copy(n->name, strlen(n->name)), i};
+            return true;
+        }
+    }
+    return false;
+}
+
+void cfx__worlds_find_replaced(cfx__worlds *w, const cfx_graph *g) {
+    cfx_each_node((cfx_graph *)(uintptr_t)g, n) {
+        const char *claim = claim_of(n);
+        while (claim && (claim = strchr(claim, 's'))) {
+            size_t len = 1 + strspn(claim + 1, "0123456789");
+            const char *name = cfx__text_format("%.*s", (int)len, claim);
+            cfx__replaced one;
+            if (len > 1 && !cfx__worlds_find(w, name) && find_input(g, name, &one))
+                VEC_PUSH(w->replaced, one);
+            claim += len;
+        }
+    }
+}
+
+const char *cfx__worlds_replaced(const cfx__worlds *w, const cfx_node *input, int dim) {
+    for (size_t i = 0; input->op == CFX_PLACEHOLDER && i < w->replaced.len; i++)
+        if (w->replaced.data[i].dim == dim && !strcmp(w->replaced.data[i].input, input->name))
+            return w->replaced.data[i].name;
+    return NULL;
+}
+
+static bool has_replaced(const cfx__worlds *w, cfx_value v) {
+    for (size_t i = 0; i < w->replaced.len; i++)
+        if (cfx__relation_names(v, w->replaced.data[i].name))
+            return true;
+    return false;
+}
+
+bool cfx__worlds_claimed(const cfx__worlds *w, const cfx_node *asks, cfx_value side[2]) {
+    cfx_each_user(asks, u) {
+        const char *claim = w->replaced.len ? claim_of(u->user) : NULL, *rest = claim;
+        bool equal = claim && !strncmp(claim, "Eq(", 3);
+        const char *end = claim ? claim + strlen(claim) : NULL, *between = equal ? ", " : " <= ";
+        if (claim && cfx__sym_parse(claim + (equal ? 3 : 0), end, &rest, &side[0]) &&
+            !strncmp(rest, between, strlen(between)) &&
+            cfx__sym_parse(rest + strlen(between), end, &rest, &side[1]) &&
+            has_replaced(w, side[1]))
+            return true;
+    }
+    return false;
+}
+
+/* ---- when all is traced ---------------------------------------------------------------------- */
+
+/* The expression with the symbols that stand for replaced ones. */
+static cfx_value standing(const cfx__worlds *w, const cfx_sym *e) {
+    if (e->op == CFX__SYM_INT)
+        return cfx_int(e->hint);
+    if (e->op != CFX__SYM_NAME)
+        return cfx__sym_binary(e->op, standing(w, e->a), standing(w, e->b));
+    for (size_t i = 0; i < w->replaced.len; i++)
+        if (!strcmp(w->replaced.data[i].name, e->name)) {
+            const cfx__symbol *by = cfx__worlds_find(w, w->replaced.data[i].by);
+            return cfx__sym_name(by->name, by->hint != 0, by->hint);
+        }
+    return cfx__value_of_sym(e);
+}
+
+void cfx__replaced_end(cfx__merging *g) {
+    const cfx__worlds *w = g->m->worlds;
+    cfx_each_node(g->m->graph[0], n) {
+        cfx_value val = cfx_node_get_meta(n, "val");
+        cfx_value text = w->replaced.len && val.tag == CFX_TAG_STR ? cfx__merge_truth_text(n)
+                                                                   : cfx_none();
+        if (val.tag == CFX_TAG_SYM && has_replaced(w, val))
+            cfx_node_set_meta(n, "val", standing(w, cfx_as_sym(val)));
+        else if (text.tag == CFX_TAG_STR)
+            cfx_node_set_meta(n, "val", text);
+    }
+}
