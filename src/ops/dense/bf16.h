@@ -33,21 +33,32 @@ static inline int64_t bf16_row(int64_t k) { return bf16_depth(k) + BF16_PAD; }
 void bf16_round(const float *from, int64_t n, int64_t depth, uint16_t *to);
 
 /* Bytes of the panels of a k by n matrix, and making them: see tile_matrix, whose `kept` is not
- * looked at. On the threads allowed. */
+ * looked at; a row whose `at` is negative is of zeros. On the threads allowed. */
 size_t bf16_panels_size(int64_t k, int64_t n);
 void bf16_panels_make(const tile_matrix *m, void *to);
 
-/* Rows times a panel. */
+/* Rows times a panel. A row is `taps` runs of `depth` elements, one at each of `at`; 0 taps: one
+ * run, where the row begins. */
 typedef struct {
     const uint16_t *a;
     int64_t row; /* elements from one row to the next */
-    int64_t depth;
+    int64_t taps, depth;
+    const int64_t *at;
     const void *panel;
     float *c;    /* [rows][BF16_WIDTH], aligned to 64 bytes; with tiles, whole tiles of rows */
     const char *ahead; /* with tiles: what will be read next, of which `lines` lines of the cache
                           are asked for early at each step */
     int lines;
 } bf16_tile;
+
+/* Tile `i` of `tiles` that are run with one panel asks for its share of the next, which lies at
+ * `next`; no tiles: there is none. */
+static inline void bf16_look_ahead(bf16_tile *t, const uint16_t *next, int64_t tiles, int64_t i) {
+    const int64_t lines = BF16_STEP * BF16_WIDTH * 2 / TILE_LINE;
+    t->lines = tiles ? (int)((lines + tiles - 1) / tiles) : 0;
+    t->ahead = (const char *)next +
+               (t->taps ? t->taps : 1) * t->depth / BF16_STEP * TILE_LINE * t->lines * i;
+}
 
 /* What a thread does before the first tile and behind the last. */
 void bf16_begin(bf16_way way);

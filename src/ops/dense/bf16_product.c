@@ -41,12 +41,9 @@ static void block(const job *j, int64_t first, int64_t last, int64_t from, int64
                          .bias = p->bias ? p->bias + col : NULL,
                          .epilogue = p->epilogue,
                          .c_row = p->c_row};
-        /* each tile asks for its share of the next panel */
-        const int64_t lines = BF16_STEP * BF16_WIDTH * 2 / TILE_LINE;
-        t.lines = panel + 1 == j->cut.panels ? 0 : (int)((lines + tiles - 1) / tiles);
         for (int64_t i = 0; i < tiles; i++) {
-            t.ahead = (const char *)t.panel + j->depth * BF16_WIDTH * 2 +
-                      j->depth / BF16_STEP * TILE_LINE * t.lines * i;
+            bf16_look_ahead(&t, (const uint16_t *)t.panel + j->depth * BF16_WIDTH,
+                            panel + 1 == j->cut.panels ? 0 : tiles, i);
             const bool even = j->way == BF16_DOTS; /* tiles are whole, or not worth less */
             const int64_t begin = first + (even ? rows * i / tiles : i * height);
             const int64_t end = first + (even ? rows * (i + 1) / tiles : (i + 1) * height);

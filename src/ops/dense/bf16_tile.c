@@ -121,7 +121,7 @@ static void pack_rows(const tile_matrix *m, int64_t first, int64_t cols, uint16_
         const float *rows[2] = {room[0], room[1]};
         for (int r = 0; r < 2; r++) {
             const float *row = m->w + first * m->col;
-            if (i + r >= m->k) {
+            if (i + r >= m->k || (m->at && m->at[i + r] < 0)) {
                 memset(room[r], 0, sizeof room[r]);
                 continue;
             }
@@ -167,6 +167,9 @@ void bf16_panels_make(const tile_matrix *m, void *to) {
 
 #if defined(__x86_64__)
 
+static inline int64_t tap_count(const bf16_tile *t) { return t->taps ? t->taps : 1; }
+static inline int64_t tap_at(const bf16_tile *t, int64_t tap) { return t->taps ? t->at[tap] : 0; }
+
 /* All sums in registers. Rows are reached from every third one, as in tile.inc. */
 INLINE DOTS void dots(const bf16_tile *t, const int rows) {
     __m512 sum[DOTS_HEIGHT][2];
@@ -176,15 +179,18 @@ INLINE DOTS void dots(const bf16_tile *t, const int rows) {
         base[i / 3] = t->a + i * t->row;
     UNROLL for (int i = 0; i < rows; i++)
         sum[i][0] = sum[i][1] = _mm512_setzero_ps();
-    for (int64_t p = 0; p < t->depth; p += 2, panel += 128) {
-        const __m512bh left = (__m512bh)_mm512_load_si512(panel);
-        const __m512bh right = (__m512bh)_mm512_load_si512(panel + 64);
-        UNROLL for (int i = 0; i < rows; i++) {
-            int32_t pair;
-            memcpy(&pair, base[i / 3] + i % 3 * t->row + p, sizeof pair);
-            const __m512bh x = (__m512bh)_mm512_set1_epi32(pair);
-            sum[i][0] = _mm512_dpbf16_ps(sum[i][0], x, left);
-            sum[i][1] = _mm512_dpbf16_ps(sum[i][1], x, right);
+    for (int64_t tap = 0; tap < tap_count(t); tap++) {
+        const int64_t from = tap_at(t, tap);
+        for (int64_t p = from; p < from + t->depth; p += 2, panel += 128) {
+            const __m512bh left = (__m512bh)_mm512_load_si512(panel);
+            const __m512bh right = (__m512bh)_mm512_load_si512(panel + 64);
+            UNROLL for (int i = 0; i < rows; i++) {
+                int32_t pair;
+                memcpy(&pair, base[i / 3] + i % 3 * t->row + p, sizeof pair);
+                const __m512bh x = (__m512bh)_mm512_set1_epi32(pair);
+                sum[i][0] = _mm512_dpbf16_ps(sum[i][0], x, left);
+                sum[i][1] = _mm512_dpbf16_ps(sum[i][1], x, right);
+            }
         }
     }
     UNROLL for (int i = 0; i < rows; i++) {
@@ -214,22 +220,24 @@ static const cfx__tile_config all_tiles = {.palette = 1,
 /* Two tiles of rows by two of columns: 0 to 3 are sums, 4 and 5 rows, 6 and 7 columns. */
 TILES static void tiles_two(const bf16_tile *t) {
     const int64_t a_bytes = t->row * 2, next = BF16_STEP / 2 * 2 * BF16_WIDTH * 2;
-    const char *a = (const char *)t->a, *b = a + TILE_ROWS * a_bytes, *panel = t->panel;
-    const char *ahead = t->ahead;
+    const char *panel = t->panel, *ahead = t->ahead;
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    for (int64_t p = 0; p < t->depth; p += BF16_STEP, a += 64, b += 64, panel += next) {
-        _tile_loadd(6, panel, 128);
-        _tile_loadd(4, a, a_bytes);
-        _tile_loadd(7, panel + 64, 128);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(5, b, a_bytes);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
-        AHEAD(t, ahead);
+    for (int64_t tap = 0; tap < tap_count(t); tap++) {
+        const char *a = (const char *)(t->a + tap_at(t, tap)), *b = a + TILE_ROWS * a_bytes;
+        for (int64_t p = 0; p < t->depth; p += BF16_STEP, a += 64, b += 64, panel += next) {
+            _tile_loadd(6, panel, 128);
+            _tile_loadd(4, a, a_bytes);
+            _tile_loadd(7, panel + 64, 128);
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_loadd(5, b, a_bytes);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+            AHEAD(t, ahead);
+        }
     }
     _tile_stored(0, t->c, 128);
     _tile_stored(1, t->c + 16, 128);
@@ -239,16 +247,19 @@ TILES static void tiles_two(const bf16_tile *t) {
 
 TILES static void tiles_one(const bf16_tile *t) {
     const int64_t a_bytes = t->row * 2, next = BF16_STEP / 2 * 2 * BF16_WIDTH * 2;
-    const char *a = (const char *)t->a, *panel = t->panel, *ahead = t->ahead;
+    const char *panel = t->panel, *ahead = t->ahead;
     _tile_zero(0);
     _tile_zero(1);
-    for (int64_t p = 0; p < t->depth; p += BF16_STEP, a += 64, panel += next) {
-        _tile_loadd(4, a, a_bytes);
-        _tile_loadd(6, panel, 128);
-        _tile_loadd(7, panel + 64, 128);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(1, 4, 7);
-        AHEAD(t, ahead);
+    for (int64_t tap = 0; tap < tap_count(t); tap++) {
+        const char *a = (const char *)(t->a + tap_at(t, tap));
+        for (int64_t p = 0; p < t->depth; p += BF16_STEP, a += 64, panel += next) {
+            _tile_loadd(4, a, a_bytes);
+            _tile_loadd(6, panel, 128);
+            _tile_loadd(7, panel + 64, 128);
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_dpbf16ps(1, 4, 7);
+            AHEAD(t, ahead);
+        }
     }
     _tile_stored(0, t->c, 128);
     _tile_stored(1, t->c + 16, 128);

@@ -23,6 +23,7 @@ bool conv_pair_takes(const conv_tiles *first, const conv_tiles *second) {
     const conv *a = &first->v, *b = &second->v;
     return a->kernel[1] == 1 && a->kernel[2] == 1 && a->stride[1] == 1 && a->stride[2] == 1 &&
            !a->pad[1] && !a->pad[2] && a->groups == 1 && first->src_last && !first->epilogue.add &&
+           !first->way &&
            conv_channels_takes(b) && a->oc == b->ic && a->oc % LEAST == 0 &&
            conv_tile_row(first) == a->oc;
 }

@@ -168,28 +168,27 @@ static void run_pieces(void *arg, int64_t begin, int64_t end) {
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 /* Single points without a border: a product. */
-static bool is_product(const conv_tiles *t) {
+bool conv_tile_is_product(const conv_tiles *t) {
     const conv *v = &t->v;
     return v->kernel[1] == 1 && v->kernel[2] == 1 && !needs_copy(t) &&
            (v->stride[1] == 1 || v->batch == 1);
 }
 
-static void run_product(const conv_tiles *t, const float *src, float *dst) {
+product conv_tile_product(const conv_tiles *t, const float *src, float *dst) {
     const conv *v = &t->v;
-    product p = {.m = v->batch * v->out[1] * v->out[2],
-                 .n = v->oc,
-                 .k = v->ic,
-                 .a = src,
-                 .a_row = v->stride[2] * v->ic,
-                 .line = v->out[2],
-                 .a_line = v->stride[1] * v->in[2] * v->ic,
-                 .panels = t->weights,
-                 .kept = t->kept,
-                 .bias = t->bias,
-                 .c = dst,
-                 .c_row = conv_tile_row(t),
-                 .epilogue = &t->epilogue};
-    product_run(&p);
+    return (product){.m = v->batch * v->out[1] * v->out[2],
+                     .n = v->oc,
+                     .k = v->ic,
+                     .a = src,
+                     .a_row = v->stride[2] * v->ic,
+                     .line = v->out[2],
+                     .a_line = v->stride[1] * v->in[2] * v->ic,
+                     .panels = t->weights,
+                     .kept = t->kept,
+                     .bias = t->bias,
+                     .c = dst,
+                     .c_row = conv_tile_row(t),
+                     .epilogue = &t->epilogue};
 }
 
 /* Pieces by lines or by panels: whichever is read more often is cut less. */
@@ -220,8 +219,9 @@ static void note_runs(job *j) {
 }
 
 void conv_tile_run(const conv_tiles *t, const float *src, float *dst) {
-    if (is_product(t)) {
-        run_product(t, src, dst);
+    if (conv_tile_is_product(t)) {
+        const product p = conv_tile_product(t, src, dst);
+        product_run(&p);
         return;
     }
     const conv *v = &t->v;

@@ -3,8 +3,8 @@
 #ifndef CFX__CONV_TILE_H
 #define CFX__CONV_TILE_H
 
+#include "bf16.h"
 #include "conv.h"
-#include "tile.h"
 
 /* What is needed to run: weights in panels, group after group, or for convolutions channel by
  * channel [taps][channels]; the bias padded to whole panels of a group (NULL: none). */
@@ -12,6 +12,7 @@ typedef struct {
     conv v;
     bool src_last; /* src lies channels last; planes otherwise */
     int patch;     /* the side of Winograd's patches; 0: the weights are as they were */
+    bf16_way way;  /* BF16_NONE: in single precision */
     cfx_precision kept;     /* the elements of panels; weights channel by channel are float32 */
     const void *weights;
     const float *bias;
@@ -32,9 +33,20 @@ void conv_tile_pack(const conv *v, const float *w, cfx_precision kept, void *to)
 /* Columns of the bias of a group, padded. */
 int64_t conv_tile_columns(const conv *v);
 
+/* Whether it is one product, of single points without a border, and that. */
+bool conv_tile_is_product(const conv_tiles *t);
+product conv_tile_product(const conv_tiles *t, const float *src, float *dst);
+
 /* Computes dst, channels last, on the threads allowed. */
 void conv_tile_run(const conv_tiles *t, const float *src, float *dst);
 void conv_channels_run(const conv_tiles *t, const float *src, float *dst);
+
+/* The same in bf16: by which instructions, BF16_NONE where there are none for it; the bytes of the
+ * weights in that form, making it, and running, of src in any order. */
+bf16_way conv_bf16_way(const conv *v);
+size_t conv_bf16_size(const conv *v);
+void conv_bf16_pack(const conv *v, const float *w, void *to);
+void conv_bf16_run(const conv_tiles *t, const float *src, float *dst);
 
 /* Lines of an image, convolved channel by channel: `n` channels from the one numbered `channel` on,
  * vectors of 4 at least. Runs on the calling thread. */

@@ -7,11 +7,30 @@
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
+/* What weights become: of the members of conv_tiles, those that say it. */
+typedef struct {
+    bf16_way way;
+    int patch;
+    cfx_precision kept;
+} conv_form;
+
+/* The form for a layer whose src lies channels last, or as planes. Where convolutions multiply in
+ * bf16, those that do not keep all of their weights: reading half of it is no gain to them. */
+static conv_form form_of(const conv *v, bool last) {
+    conv_form f = {.kept = tile_precision()};
+    if (f.kept == CFX_PRECISION_BF16 && bf16_has(BF16_DOTS)) {
+        f.way = conv_bf16_way(v);
+        f.kept = f.way ? f.kept : CFX_PRECISION_F32;
+    }
+    f.patch = last && f.kept == CFX_PRECISION_F32 ? conv_winograd_patch(v) : 0;
+    return f;
+}
+
 /* A key for the form of these weights: all that it depends on. */
-static uint64_t key_of(const conv *v, const cfx_tensor *w, int patch, cfx_precision kept) {
-    const int64_t facts[] = {v->groups,    v->ic, v->oc, v->kernel[1],
-                             v->kernel[2], patch, kept,  w->offset};
-    return cfx__packed_key("convolution", COUNT(facts), facts);
+static uint64_t key_of(const conv *v, const cfx_tensor *w, const conv_form *f) {
+    const int64_t facts[] = {v->groups,    v->ic,    v->oc,   v->kernel[1],
+                             v->kernel[2], f->patch, f->kept, w->offset};
+    return cfx__packed_key(f->way ? "convolution in pairs" : "convolution", COUNT(facts), facts);
 }
 
 /* [channels][taps] -> [taps][channels] */
@@ -26,8 +45,7 @@ static void pack_channels(const conv *v, const float *w, float *to) {
 typedef struct {
     const conv *conv;
     const cfx_tensor *w;
-    int patch;
-    cfx_precision kept;
+    conv_form form;
     uint64_t key;
     size_t size;
 } packing;
@@ -39,21 +57,23 @@ static cfx__packed *make_packed(void *user) {
         return NULL;
     if (conv_channels_takes(p->conv))
         pack_channels(p->conv, (const float *)p->w->data, form->data);
-    else if (p->patch)
-        conv_winograd_pack(p->conv, (const float *)p->w->data, p->patch, form->data);
+    else if (p->form.way)
+        conv_bf16_pack(p->conv, (const float *)p->w->data, form->data);
+    else if (p->form.patch)
+        conv_winograd_pack(p->conv, (const float *)p->w->data, p->form.patch, form->data);
     else
-        conv_tile_pack(p->conv, (const float *)p->w->data, p->kept, form->data);
+        conv_tile_pack(p->conv, (const float *)p->w->data, p->form.kept, form->data);
     return form;
 }
 
 /* The weights in the form of the kernels, kept with their storage; the caller owns a count. NULL
  * when there is no memory. */
-static cfx__packed *packed_weights(const conv *v, const cfx_tensor *w, int patch,
-                                   cfx_precision kept) {
-    packing p = {v, w, patch, kept, key_of(v, w, patch, kept),
+static cfx__packed *packed_weights(const conv *v, const cfx_tensor *w, conv_form f) {
+    packing p = {v, w, f, key_of(v, w, &f),
                  conv_channels_takes(v) ? (size_t)w->numel * sizeof(float)
-                 : patch                ? conv_winograd_weights(v, patch)
-                                        : conv_tile_size(v, kept)};
+                 : f.way                ? conv_bf16_size(v)
+                 : f.patch              ? conv_winograd_weights(v, f.patch)
+                                        : conv_tile_size(v, f.kept)};
     return cfx__packed_get(w->storage, p.key, p.size, make_packed, &p);
 }
 
@@ -73,6 +93,8 @@ static float *padded_bias(const conv *v, const cfx_tensor *bias) {
 static void run_tiles(const conv_tiles *t, const float *src, float *dst) {
     if (conv_channels_takes(&t->v))
         conv_channels_run(t, src, dst);
+    else if (t->way)
+        conv_bf16_run(t, src, dst);
     else if (t->patch)
         conv_winograd_run(t, src, dst);
     else
@@ -151,9 +173,8 @@ bool conv_takes(const conv *v, const conv_operands *o, const cfx__epilogue *e) {
 
 cfx__ready *conv_ready(const conv *v, const conv_operands *o, const cfx__epilogue *e) {
     const bool single = conv_channels_takes(v), last = cfx__tensor_is_channels_last(o->src);
-    const cfx_precision kept = tile_precision();
-    const int patch = last && kept == CFX_PRECISION_F32 ? conv_winograd_patch(v) : 0;
-    cfx__packed *packed = packed_weights(v, o->weights, patch, kept);
+    const conv_form f = form_of(v, last);
+    cfx__packed *packed = packed_weights(v, o->weights, f);
     if (!packed)
         return NULL;
     kernel *k = cfx__obj_make(&kernel_type, sizeof *k);
@@ -161,15 +182,17 @@ cfx__ready *conv_ready(const conv *v, const conv_operands *o, const cfx__epilogu
     k->bias = padded_bias(v, o->bias);
     k->tiles = (conv_tiles){.v = *v,
                             .src_last = last,
-                            .patch = patch,
-                            .kept = kept,
+                            .way = f.way,
+                            .patch = f.patch,
+                            .kept = f.kept,
                             .weights = packed->data,
                             .bias = k->bias,
                             .dst_row = cfx__tensor_channels_row(o->dst)};
     tile_epilogue_of(e, &k->tiles.epilogue);
-    k->pub.name = single  ? "convolution of channels"
-                  : patch ? "convolution after Winograd"
-                          : "convolution in tiles";
+    k->pub.name = single    ? "convolution of channels"
+                  : f.way   ? "convolution in tiles of bf16"
+                  : f.patch ? "convolution after Winograd"
+                            : "convolution in tiles";
     k->pub.run = run;
     k->pub.behind = single ? behind : NULL;
     return &k->pub;
@@ -204,7 +227,7 @@ bool conv_tiled(cfx_op_call *c, const conv *v, const conv_operands *o) {
         turn(v, v->ic, v->in, src, turned, false);
         src = turned;
     }
-    cfx__packed *packed = packed_weights(v, o->weights, 0, CFX_PRECISION_F32);
+    cfx__packed *packed = packed_weights(v, o->weights, (conv_form){.kept = CFX_PRECISION_F32});
     if (!packed)
         return false;
     float *bias = padded_bias(v, o->bias);
