@@ -48,25 +48,31 @@ typedef union {
     uint32_t u;
 } float_bits;
 
+/* Arguments of exp are brought between these first. They are read from memory: of bounds that it
+ * knows the compiler makes cases of their own, and loops several times as long. */
+extern const float cfx__vexp_least, cfx__vexp_most;
+
 /* e^x: x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial in r, and 2^n in two factors so that the
- * result may be subnormal. */
+ * result may be subnormal, or as large as floats get: 2^(n + 64) and 2^-64, or 2^(n - 1) and 2. The
+ * exponent of the first factor is in the lowest bits of what rounds to n. */
 static inline float vexp_f32(float x) {
-    const float magic = 0x1.8p23f;
-    x = x > 89.f ? 89.f : x < -104.5f ? -104.5f : x;
-    float_bits shifted = {x * 0x1.715476p+0f + magic};
-    float n = shifted.f - magic;
-    float r = (x - n * 0x1.62e400p-1f) - n * 0x1.7f7d1cp-20f;
+    x = x > cfx__vexp_most ? cfx__vexp_most : x;
+    x = x < cfx__vexp_least ? cfx__vexp_least : x;
+    const float rounds = x < 0 ? 0x1.8p23f + 127 + 64 : 0x1.8p23f + 127 - 1;
+    const float factor = x < 0 ? 0x1p-64f : 2.f;
+    const float_bits shifted = {x * 0x1.715476p+0f + rounds};
+    const float n = shifted.f - rounds;
+    const float r = (x - n * 0x1.62e400p-1f) - n * 0x1.7f7d1cp-20f;
     float p = 0x1.a26762p-13f;
     p = p * r + 0x1.6d2e00p-10f;
     p = p * r + 0x1.110ff2p-7f;
     p = p * r + 0x1.555502p-5f;
     p = p * r + 0x1.555556p-3f;
     p = p * r + 0.5f;
-    p = p * (r * r) + r;
-    int32_t k = (int32_t)(shifted.u - 0x4b400000u), half = k >> 1;
-    float_bits a = {.u = (uint32_t)(half + 127) << 23};
-    float_bits b = {.u = (uint32_t)(k - half + 127) << 23};
-    return (p + 1.f) * a.f * b.f;
+    p = p * r + 1.f;
+    p = p * r + 1.f;
+    const float_bits scale = {.u = shifted.u << 23};
+    return p * scale.f * factor;
 }
 
 /* log x: x = 2^e m with m in [sqrt(1/2), sqrt(2)), and a polynomial in m - 1. */

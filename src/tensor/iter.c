@@ -4,13 +4,8 @@
  * (another dtype, strides, broadcasting) is made up for here, in blocks that stay in the
  * first-level cache: gather and convert, run the loop, convert and scatter. Operands that fit are
  * used where they lie. Start at cfx__iter_pointwise. */
+#include "stream.h"
 #include "tensor.h"
-
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
-enum { STREAM_FROM = 16 << 20 }; /* results of so many bytes bypass the caches */
 
 /* An operand as the iteration sees it. */
 typedef struct {
@@ -18,7 +13,7 @@ typedef struct {
     cfx_dtype dtype, as;
     int size;      /* of an element of dtype */
     bool direct;   /* lies in iteration order, in the loop's dtype */
-    bool stream;   /* a direct result too large to stay in any cache */
+    bool stream;   /* a direct result too large to stay in a cache */
     bool constant; /* one element for all */
 } lane;
 
@@ -66,33 +61,48 @@ void cfx__iter_cursor_move(cfx__iter_cursor *c, cfx_dtype dtype, char *block, cf
     }
 }
 
-/* A block goes to memory past the caches: the lines it fills need not be read first. */
-static void stream_out(char *dst, const char *block, int64_t bytes) {
-#ifdef __SSE2__
-    if (((uintptr_t)dst & 15) == 0) {
-        int64_t whole = bytes & ~(int64_t)15;
-        for (int64_t i = 0; i < whole; i += 16)
-            _mm_stream_si128((__m128i *)(dst + i), _mm_load_si128((const __m128i *)(block + i)));
-        dst += whole;
-        block += whole;
-        bytes -= whole;
+/* Every operand lies as the loop reads it. Results that are streamed are computed in blocks, behind
+ * a first few elements so that blocks begin at lines of the cache. */
+static void run_direct(const plan *p, int64_t begin, int64_t end) {
+    _Alignas(64) char block[CFX__ITER_MAX][CFX__STREAM_BLOCK];
+    void *ptr[CFX__ITER_MAX];
+    const lane *first = p->lanes;
+    const int64_t off = (int64_t)((uintptr_t)(first->data + begin * first->size) & 63);
+    int64_t step = end - begin, n = off ? (64 - off) / first->size : step;
+    bool streams = false;
+    for (int i = 0; i < p->nout; i++)
+        streams |= p->lanes[i].stream;
+    for (int i = 0; i < p->nout && streams; i++)
+        if (step > CFX__STREAM_BLOCK / p->lanes[i].size)
+            step = CFX__STREAM_BLOCK / p->lanes[i].size;
+    for (int64_t at = begin; at < end; at += n, n = step) {
+        n = !streams ? step : n < step ? n : step;
+        n = end - at < n ? end - at : n;
+        for (int i = 0; i < p->n; i++) {
+            const lane *l = &p->lanes[i];
+            ptr[i] = l->stream ? block[i] : l->data + at * l->size;
+        }
+        p->loop(ptr, n, p->params);
+        for (int i = 0; i < p->nout; i++) {
+            const lane *l = &p->lanes[i];
+            if (l->stream)
+                cfx__stream_out(l->data + at * l->size, block[i], n * l->size);
+        }
     }
-#endif
-    memcpy(dst, block, (size_t)bytes);
+    if (streams)
+        cfx__stream_end();
 }
 
 static void run_range(void *arg, int64_t begin, int64_t end) {
     const plan *p = arg;
     bool all_direct = true;
     for (int i = 0; i < p->n; i++)
-        all_direct &= p->lanes[i].direct && !p->lanes[i].stream;
-    void *ptr[CFX__ITER_MAX];
+        all_direct &= p->lanes[i].direct;
     if (all_direct) {
-        for (int i = 0; i < p->n; i++)
-            ptr[i] = p->lanes[i].data + begin * p->lanes[i].size;
-        p->loop(ptr, end - begin, p->params);
+        run_direct(p, begin, end);
         return;
     }
+    void *ptr[CFX__ITER_MAX];
     _Alignas(64) char block[CFX__ITER_MAX][CFX__ITER_BLOCK * 16];
     cfx__iter_cursor cursors[CFX__ITER_MAX];
     for (int i = 0; i < p->n; i++) {
@@ -118,14 +128,12 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
         for (int i = 0; i < p->nout; i++) {
             const lane *l = &p->lanes[i];
             if (l->stream)
-                stream_out(l->data + at * l->size, block[i], n * l->size);
+                cfx__stream_out(l->data + at * l->size, block[i], n * l->size);
             else if (!l->direct)
                 cfx__iter_cursor_move(&cursors[i], l->dtype, block[i], l->as, n, false);
         }
     }
-#ifdef __SSE2__
-    _mm_sfence();
-#endif
+    cfx__stream_end();
 }
 
 /* ---- planning -------------------------------------------------------------------------------- */
@@ -244,7 +252,7 @@ void cfx__iter_pointwise(cfx__iter_loop *loop, int nout, int nin, const cfx__ite
         lane *l = &p.lanes[i];
         bool linear = p.dims.ndim == 1 && (p.stride[i][0] == l->size || like->numel == 1);
         l->direct = linear && l->dtype == l->as;
-        l->stream = i < nout && l->direct && like->numel * l->size >= STREAM_FROM;
+        l->stream = i < nout && l->direct && cfx__streams(like->numel * l->size);
     }
     for (int i = nout; i < n; i++)
         for (int k = 0; k < nout; k++)

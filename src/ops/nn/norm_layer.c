@@ -1,4 +1,5 @@
 /* layer_norm and rms_norm: each row by its own moments. */
+#include "../../tensor/stream.h"
 #include "../back.h"
 #include "norm.h"
 
@@ -12,7 +13,7 @@ typedef struct {
     const void *x, *w, *b, *g;
     void *y, *mean, *rstd, *dw, *db;
     double eps;
-    bool rms;
+    bool rms, stream; /* stream: results go past the caches */
 } norm_rows;
 
 #define T float
@@ -87,6 +88,7 @@ static void out_stat(cfx_op_call *c, int i, const cfx_tensor *x, int inner,
 }
 
 static void run(norm_rows *r, cfx_dtype d) {
+    r->stream = cfx__streams_rows(r->m, r->n * cfx_dtype_size(d));
     cfx__parallel(r->m, cfx__grain((double)r->n * 2), d == CFX_F32 ? rows_f32 : rows_f64, r);
 }
 

@@ -57,6 +57,18 @@ static cfx_tensor *erf_of(cfx_tensor *x) { return cfx_erf(x); }
 TEST(functions_that_are_written_out_are_exact_to_some_units_in_the_last_place) {
     CHECK(units_off(exp_of, exp, 87) < 1.5);
     CHECK(units_off(erf_of, erf, 9) < 5);
+    /* the largest result, subnormal ones to the least, and NaN whatever its bits are */
+    const union { uint32_t u; float f; } payload = {0x7fc001ffu};
+    float ends[] = {88.72283f, 88.72284f, -87.5f, -95.25f, -103.9f, -104.f, INFINITY, -INFINITY,
+                    NAN, payload.f, 1000.f, -1000.f, 0.f, -0.f};
+    const int64_t n = COUNT(ends);
+    const float *e = (const float *)cfx_exp(
+        cfx_tensor_borrow(CFX_F32, 1, &n, ends, NULL, NULL))->data;
+    for (int i = 0; i < n; i++) {
+        const float want = (float)exp((double)ends[i]);
+        const float unit = nextafterf(want, INFINITY) - want;
+        CHECK(isnan(want) ? isnan(e[i]) : e[i] == want || fabsf(e[i] - want) <= unit);
+    }
     float odd[] = {NAN, -NAN, INFINITY, -INFINITY, -0.f, 3.925f, 3.9f};
     cfx_tensor *x = cfx_tensor_borrow(CFX_F32, 1, (const int64_t[]){7}, odd, NULL, NULL);
     const float *y = (const float *)cfx_erf(x)->data;
@@ -132,5 +144,30 @@ TEST(hardtanh_is_clamp_for_nan_and_for_crossed_bounds) {
         CHECK_STR(cfx_str(cfx_hardtanh(x, bounds[i][0], bounds[i][1])),
                   cfx_str(cfx_clamp(x, bounds[i][0], bounds[i][1])));
     CHECK_STR(cfx_str(cfx_hardtanh(x, 1.0, 0.0)), "tensor([nan, 0., 0., 0., 0.])");
+    CHECK_OK();
+}
+
+/* Large results are written past the caches, in blocks, whatever their address. */
+TEST(large_results_are_those_of_small_pieces) {
+    enum { N = (4 << 20) + 37, PIECE = 1000 };
+    for (int off = 0; off < 3; off++)
+        CFX_SCOPE {
+            cfx_tensor *base = cfx_randn(N + off), *x = cfx_narrow(base, 0, off, N);
+            cfx_tensor *to = cfx_narrow(cfx_empty(cfx_list(N + off)), 0, off, N);
+            cfx_exp(x, CFX_KW(out, to));
+            cfx_tensor *y = cfx_add(x, x);
+            for (int64_t at = 0; at < N; at += N / 7) {
+                const int64_t n = N - at < PIECE ? N - at : PIECE;
+                cfx_tensor *piece = cfx_narrow(x, 0, at, n);
+                CHECK(cfx_integer(cfx_equal(cfx_narrow(to, 0, at, n), cfx_exp(piece))));
+                CHECK(cfx_integer(cfx_equal(cfx_narrow(y, 0, at, n), cfx_add(piece, piece))));
+            }
+            cfx_tensor *rows = cfx_view(cfx_narrow(x, 0, 0, 4 << 20), cfx_list(4096, 1024));
+            cfx_tensor *norms = cfx_layer_norm(rows, cfx_list(1024));
+            for (int64_t r = 0; r < 4096; r += 511)
+                CHECK(cfx_integer(
+                    cfx_equal(cfx_narrow(norms, 0, r, 1),
+                              cfx_layer_norm(cfx_narrow(rows, 0, r, 1), cfx_list(1024)))));
+        }
     CHECK_OK();
 }
