@@ -514,7 +514,13 @@ static bool put_graph(writer *w) {
     cfx__text_printf(w->out, "\"frames\":[%s],\n", s->frames.len ? s->frames.data : "");
     put_own_facts(w);
     ok = ok && put_callers_facts(w, s->options->columns);
-    cfx__text_puts(w->out, "],\n\"text\":[");
+    cfx__text_puts(w->out, "],\n");
+    if (ok && s->options->columns && s->options->columns->len) { /* the page opens coloured by it */
+        cfx__text_puts(w->out, "\"given\":");
+        put_string(w->out, cfx_text(s->options->columns->entries[0].key));
+        cfx__text_puts(w->out, ",\n");
+    }
+    cfx__text_puts(w->out, "\"text\":[");
     for (size_t i = 0; i < w->texts.len; i++) {
         cfx__text_puts(w->out, i ? ",\n" : "\n");
         put_string(w->out, w->texts.data[i]);

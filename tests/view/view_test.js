@@ -164,7 +164,7 @@ const tests = {
             "time (us)": {linear: 70, relu: 5, linear_1: 25}, kind: {linear: "slow", relu: "fast"},
             spread: {relu: [1, 2, 3]}}}));
         const page = await open(draw("seed_mlp", "--with", columns));
-        await page.selectOption("#overlay", "time (us)");
+        equal("opens by what was given", await page.inputValue("#overlay"), "time (us)");
         equal("the legend", await page.textContent("#scale"), "5.00 µs70.0 µs");
         const top = await page.locator("#top li").allTextContents();
         equal("the largest first", top,
@@ -174,12 +174,32 @@ const tests = {
         equal("from little to much", colours, ["#fde725", "#440154"]);
         await page.click("#top li:nth-child(2) button");
         equal("a row goes there", await title(page), "linear_1");
-        check("in the link", (await page.url()).includes("by=time"));
+        check("not in the link", !(await page.url()).includes("by="));
         await page.selectOption("#overlay", "kind");
+        check("in the link", (await page.url()).includes("by=kind"));
         equal("texts have chips", await page.textContent("#scale"), "fastslow");
         await page.evaluate(() => viewer.go(viewer.active, viewer.active.graph.find("relu")));
         equal("lists are histograms", await page.getAttribute("#card .bars", "aria-label"),
             "histogram of 3 bins: 1 2 3");
+        await page.close();
+    },
+
+    async namesFromAfar() {
+        const page = await open(draw("seed_mlp"));
+        const drawn = await page.evaluate(() => {
+            const {active: pane} = viewer, {prototype: pen} = CanvasRenderingContext2D;
+            const plain = pen.fillText, sizes = new Map();
+            pen.fillText = function (text) {
+                sizes.set(text, parseFloat(/[\d.]+px/.exec(this.font)[0]) * pane.camera.scale);
+            };
+            pane.camera = {...pane.camera, scale: 0.3};
+            pane.paint();
+            pen.fillText = plain;
+            return [...sizes];
+        });
+        const names = drawn.map(([text]) => text);
+        check("boxes have their names", names.includes("relu") && names.includes("linear"), drawn);
+        check("of one size that can be read", drawn.every(([, s]) => s >= 7 && s <= 10.01), drawn);
         await page.close();
     },
 

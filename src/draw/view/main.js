@@ -230,6 +230,9 @@ class Viewer {
         const names = [...new Set(this.graphs.flatMap((g) =>
             g.facts.filter((f) => f.isOverlay).map((f) => f.name)))];
         this.overlays = names;
+        // What --with gives is what the page is for; of two programs that is their differences.
+        const given = this.graphs.length > 1 ? "" : this.graphs[0].raw.given;
+        this.given = names.includes(given) ? given : "";
         id("overlay").append(...names.map((name) => element("option", {value: name}, name)));
         id("overlay").addEventListener("change", (e) => this.setOverlay(e.target.value));
     }
@@ -279,7 +282,7 @@ class Viewer {
             words.set("at", pane.graph.anchor(pane.picked));
         if (pane.number)
             words.set("side", String(pane.number));
-        if (this.overlay)
+        if (this.overlay !== this.given)
             words.set("by", this.overlay);
         if (this.log)
             words.set("log", "1");
@@ -292,7 +295,7 @@ class Viewer {
         const pane = this.panes[Number(words.get("side"))] || this.panes[0];
         this.reading = true;
         this.log = words.get("log") === "1";
-        this.setOverlay(words.get("by") || "");
+        this.setOverlay(words.get("by") ?? this.given);
         const anchor = words.get("at"), focus = pane.graph.raw.focus;
         const i = anchor ? pane.graph.find(anchor) : focus.length ? focus[0] : -1;
         if (i > 0)

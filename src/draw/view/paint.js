@@ -21,6 +21,7 @@ export const themes = {
     },
 };
 
+const HEADING = 10; // pixels
 const TEXT_FROM = 0.34, STUBS_FROM = 0.5, CURVES_FROM = 0.12; // scales from which these are drawn
 
 // ---- pens -------------------------------------------------------------------------------------
@@ -293,12 +294,15 @@ export class Picture {
             this.stubs(i, r);
     }
 
-    // From afar a closed frame has its name alone, as large as fits.
+    // From afar a box has its name alone: of one size on the screen, and as much of it as fits.
     heading(i, r, own) {
-        const name = this.graph.label(i), size = Math.min(r.h * 0.6, 1.6 * r.w / name.length);
-        if (size * this.scale >= 7)
-            this.pen.text(r.x + PAD / 2, r.y + r.h / 2 + size / 3, name,
-                own ? own.ink : this.theme.ink, size, true);
+        const name = this.graph.label(i), size = Math.min(HEADING / this.scale, 0.9 * r.h);
+        const room = Math.floor((r.w - PAD / 2) / (0.61 * size));
+        if (size * this.scale < 7 || room < Math.min(name.length, 4))
+            return;
+        const text = name.length > room ? name.slice(0, room - 1) + "…" : name;
+        this.pen.text(r.x + (r.w - 0.6 * size * text.length) / 2, r.y + r.h / 2 + size / 3, text,
+            own ? own.ink : this.theme.ink, size, true);
     }
 
     lines(lines, x, y, ink) {

@@ -522,6 +522,17 @@ export class Layout {
         }
     }
 
+    // The frames in a frame that are worth opening at first: not a small layer beside blocks that
+    // repeat and stay closed.
+    toOpen(frame, all) {
+        const g = this.graph, inner = g.children[frame] || [];
+        const blocks = !all && inner.some((k) => g.kind[k] === REPEAT);
+        const plain = (k) => g.kind[k] !== GRAPH && g.kind[k] !== HOLDER &&
+            !(g.children[k] || []).some((j) => g.isFrame(j));
+        return inner.filter((k) => g.isFrame(k) && !g.aside.has(k) &&
+            (all || g.kind[k] !== REPEAT) && !(blocks && plain(k)));
+    }
+
     // As deep as about `most` boxes allow; `depth` says how deep where it is not 0. Blocks that
     // repeat and what is beside the spine stay closed.
     openSome(most, depth) {
@@ -529,8 +540,7 @@ export class Layout {
         this.set([...this.open], false);
         let front = [0], seen = (g.children[0] || []).length;
         for (let d = 1; front.length && (!depth || d < depth); d++) {
-            const next = front.flatMap((i) => (g.children[i] || []).filter((k) =>
-                g.isFrame(k) && !g.aside.has(k) && (g.kind[k] !== REPEAT || depth)));
+            const next = front.flatMap((i) => this.toOpen(i, depth));
             const always = next.filter((i) => g.kind[i] === GRAPH || g.kind[i] === HOLDER);
             const more = next.reduce((n, i) => n + (g.children[i] || []).length - 1, 0);
             const opened = depth || seen + more <= most ? next : always;

@@ -53,7 +53,7 @@ export class Tree {
             "aria-expanded": frame ? String(this.opened.has(i)) : null,
             "aria-selected": String(this.pane.picked === i),
             "aria-level": String(g.depth[i]),
-        }, element("div", {class: "row"},
+        }, element("div", {class: "row", title: `${g.label(i)} ${said}`},
             element("span", {class: "twist", "aria-hidden": "true"}, frame ? "" : null),
             element("i", {class: "tone", style: `background:${this.viewer.toneOf(g, i)}`}),
             element("b", {}, g.label(i)), element("span", {class: "said"}, said)));
