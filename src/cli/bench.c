@@ -52,7 +52,7 @@ static double flops_of(const cfx_cost *c, const cfx_node *n) {
     for (int i = 0; c && i < c->n; i++)
         if (c->nodes[i].node == n)
             return (double)c->nodes[i].flops;
-    return 0;
+    return (double)cfx__node_flops(n, NULL);
 }
 
 static void add_kernel(cfx_watcher *w, const cfx_ran *r) {

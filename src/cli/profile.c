@@ -60,7 +60,7 @@ void cli_profile_add(cli_profile *p, const cfx_ran *r, double end) {
     cfx__text nodes = {0};
     for (int i = 0; i < r->nnodes; i++) {
         const cfx_node_cost *cost = cost_of(p, r->nodes[i]);
-        t.flops += cost ? cost->flops : 0;
+        t.flops += cost ? cost->flops : cfx__node_flops(r->nodes[i], p->sizes);
         t.live = cost ? cost->live : t.live;
         cfx__text_printf(&nodes, "%s%s", i ? ", " : "", r->nodes[i]->name);
     }

@@ -77,7 +77,8 @@ static cfx_value without_numbers(const counter *c, const cfx_result *r) {
 
 static cfx_value as_value(cfx_node *n, void *user) {
     const counter *c = user;
-    cfx_value given = cfx_module_attr(c->owner, n->op == CFX_GET_ATTR ? n->target.name : "");
+    const cfx_module *owner = c->owner ? c->owner : n->graph->owner;
+    cfx_value given = cfx_module_attr(owner, n->op == CFX_GET_ATTR ? n->target.name : "");
     if (given.tag == CFX_TAG_TENSOR)
         return cfx_value_keep(given);
     cfx_result r = cfx_node_result(n);
@@ -123,6 +124,14 @@ static int64_t flops_of(counter *c, const cfx_node *n, bool *unknown) {
     cfx__error_forgive(); /* metadata that does not fit the operator: the call is not counted */
     *unknown = true;
     return 0;
+}
+
+int64_t cfx__node_flops(const cfx_node *n, const cfx_dict *sizes) {
+    counter c = {.sizes = sizes};
+    bool unknown;
+    int64_t flops = 0;
+    CFX_SCOPE flops = flops_of(&c, n, &unknown);
+    return flops;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */

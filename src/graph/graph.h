@@ -318,6 +318,10 @@ void cfx__node_format(cfx__text *out, const cfx_node *n);
 const cfx_node *cfx__node_aliased(const cfx_node *n);
 /* The bytes of a result, symbols being as cfx_program_cost takes them. */
 int64_t cfx__result_bytes(const cfx_result *r, const cfx_dict *sizes);
+
+/* The FLOPs of one call, from what is noted of its arguments; 0 where that does not tell. For nodes
+ * of a graph that was made of another: a plan's. */
+int64_t cfx__node_flops(const cfx_node *n, const cfx_dict *sizes);
 /* Whether n prints, or begins or ends a region that is timed: it runs when its turn comes, and not
  * before. */
 bool cfx__node_logs(const cfx_node *n);

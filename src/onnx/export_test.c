@@ -86,6 +86,33 @@ TEST(onnx_file_of_a_program) {
 }
 
 /* Tensors of more than a kilobyte go to a file beside where the model would be too large. */
+/* The modules around a call and the lines that made it come back, for all that it becomes. */
+TEST(onnx_files_keep_where_nodes_come_from) {
+    cfx_program *p = program_of(LINEAR);
+    cfx_node *n = cfx_graph_find(p->module->graph, "linear");
+    cfx_value stack = cfx_dict_of("L__self__", cfx_tuple("", "my.Net"), "L__self___fc",
+                                  cfx_tuple("fc", "torch.nn.modules.linear.Linear"));
+    cfx_node_set_meta(n, "nn_module_stack", stack);
+    cfx_node_set_meta(n, "stack_trace", cfx_string_value("File \"net.py\", line 3, in forward"));
+    CHECK(cfx_save(p, test_path("m.onnx")));
+    p = cfx_open(test_path("m.onnx"));
+    CHECK_OK();
+    int found = 0;
+    cfx_each_node(p->module->graph, k) {
+        cfx_value back = cfx_node_get_meta(k, "nn_module_stack");
+        if (back.tag != CFX_TAG_DICT)
+            continue;
+        CHECK(!strncmp(k->name, "linear", 6));
+        CHECK_STR(cfx_value_repr(back), "{'self': ('', 'my.Net'), 'fc': ('fc', "
+                                        "'torch.nn.modules.linear.Linear')}");
+        CHECK_STR(cfx_text(cfx_node_get_meta(k, "stack_trace")),
+                  "File \"net.py\", line 3, in forward");
+        found++;
+    }
+    CHECK_INT(found, 3); /* Transpose, MatMul, Add */
+    test_unlink("m.onnx");
+}
+
 TEST(onnx_tensors_in_a_file_beside) {
     cfx_program *p = program_of(HEAD "p_w: \"f32[32, 64]\", x: \"f32[2, 64]\"):\n"
                                      "        y = torch.ops.aten.linear.default(x, p_w)\n"

@@ -222,9 +222,10 @@ cfx_value cfx__onnx_attr_value(cfx__onnx_scope *s, const cfx__onnx_attr *a,
 /* The tensor that a Constant gives; scope. The bad tensor, with an error. */
 cfx_tensor *cfx__onnx_constant(cfx__onnx_scope *s, const cfx__onnx_node *n);
 
-/* Notes the modules around a node, from the texts of two Python lists: their paths, and their
- * classes. */
-void cfx__onnx_note_modules(cfx_node *n, const char *scopes, const char *classes);
+/* Where a node of a file comes from becomes metadata of the node that is made of it; and back, as
+ * fields of a NodeProto. */
+void cfx__onnx_note_origin(const cfx__onnx_node *n, cfx_node *made);
+void cfx__onnx_put_origin(cfx__text *to, const cfx_node *n);
 
 /* ---- files beside (sample.c) ----------------------------------------------------------------- */
 

@@ -251,22 +251,6 @@ static void note_bits(const cfx__schema *schema, const cfx_list *args, cfx_dict 
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* Where a node comes from, as PyTorch's exporter notes it: the modules around it, and the line. */
-static void note_origin(const cfx__onnx_scope *s, const cfx__onnx_node *n, cfx_node *made) {
-    const char *scopes = NULL, *classes = NULL;
-    (void)s;
-    for (size_t i = 0; i < n->nprops; i++) {
-        if (!strcmp(n->props[i].key, "pkg.torch.onnx.name_scopes"))
-            scopes = n->props[i].value;
-        else if (!strcmp(n->props[i].key, "pkg.torch.onnx.class_hierarchy"))
-            classes = n->props[i].value;
-        else if (!strcmp(n->props[i].key, "pkg.torch.onnx.stack_trace"))
-            cfx_node_set_meta(made, "stack_trace", cfx_string_value(n->props[i].value));
-    }
-    if (scopes && classes)
-        cfx__onnx_note_modules(made, scopes, classes);
-}
-
 bool cfx__onnx_name_results(cfx__onnx_scope *s, const cfx__onnx_node *n, cfx_node *made,
                             bool several) {
     if (!several)
@@ -331,7 +315,7 @@ static bool make_call(cfx__onnx_scope *s, const cfx__onnx_node *n) {
                                       cfx__onnx_identifier(name), NULL);
     if (!made->graph)
         return false;
-    note_origin(s, n, made);
+    cfx__onnx_note_origin(n, made);
     return cfx__onnx_name_results(s, n, made, several);
 }
 

@@ -201,6 +201,7 @@ static bool put_call(scope *s, const cfx_node *n) {
         if (v && !cfx_is_none(*v))
             fine = put_attr(&m, &schema->args[i], *v);
     }
+    cfx__onnx_put_origin(&m, n);
     put_message(&s->out, 1, &m);
     return fine;
 }
@@ -261,6 +262,7 @@ static bool put_control(scope *s, const cfx_node *n, const char *higher) {
         fine = put_graph_attr(s, &m, "body", a[0], cfx_len(a[1]) + cfx_len(a[2]), a[3]) &&
                put_attr(&m, &scanned, cfx_int(cfx_len(a[2])));
     }
+    cfx__onnx_put_origin(&m, n);
     put_message(&s->out, 1, &m);
     return fine;
 }
