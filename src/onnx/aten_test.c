@@ -77,6 +77,43 @@ TEST(onnx_models_are_saved_as_onnx) {
     test_folder_done();
 }
 
+/* A file names sizes that vary and does not say how far: a table bounds them from above, a window
+ * from below. Places that are counted out are known where they are few, which decides nothing. */
+TEST(onnx_sizes_are_bounded_in_aten) {
+    cfx_program *p = cfx_program_parse(
+        "def forward(self, x: \"f32[s0, 1, s1]\", t: \"f32[1, 1, 40]\", w: \"f32[1, 1, 3]\"):\n"
+        "    n: \"Sym(s0)\" = torch.ops.aten.sym_size.int(x, 0)\n"
+        "    size: \"Sym(s1)\" = torch.ops.aten.sym_size.int(x, 2)\n"
+        "    part: \"f32[1, 1, s1]\" = torch.ops.aten.slice.Tensor(t, 2, 0, size)\n"
+        "    both: \"f32[s0, 1, s1]\" = torch.ops.aten.add.Tensor(x, part)\n"
+        "    count: \"i64[s1]\" = torch.ops.aten.arange.default(size)\n"
+        "    places: \"i64[s0, 1, s1]\" = torch.ops.aten.expand.default(count, [n, 1, size])\n"
+        "    found: \"f32[s0, 1, s1]\" = torch.ops.aten.gather.default(both, 2, places)\n"
+        "    conv: \"f32[s0, 1, s1 - 2]\" = torch.ops.aten.conv1d.default(found, w)\n"
+        "    return (conv,)\n"
+        "Range constraints: {s0: VR[2, int_oo], s1: VR[3, 40]}\n",
+        "m.fx");
+    CHECK(cfx_save(p, test_path("m.onnx")));
+    cfx_program *q = cfx_open(test_path("m.onnx")), *aten = cfx_to_aten(q);
+    CHECK_OK();
+    CHECK(!has_foreign(aten));
+    cfx_result x = cfx_node_result(cfx_graph_find(aten->module->graph, "x"));
+    CHECK_STR(cfx_value_str(cfx_dict_get(aten->ranges, cfx_value_str(cfx_result_size(&x, 2)))),
+              "(3, 40)");
+    CHECK_STR(cfx_value_str(cfx_dict_get(aten->ranges, cfx_value_str(cfx_result_size(&x, 0)))),
+              "(0, None)");
+    CHECK(cfx_save(aten, test_path("m.pt2")));
+    for (int size = 3; size <= 40; size += 37) {
+        cfx_tensor *in = cfx_randn(5, 1, size), *t = cfx_randn(1, 1, 40), *w = cfx_randn(1, 1, 3);
+        cfx_tensor *want = cfx_tensor_at(cfx_program_run(p, in, t, w), 0);
+        CHECK(cfx_is_true(cfx_allclose(cfx_program_run(aten, in, t, w), want)));
+    }
+    CHECK_OK();
+    test_unlink("m.onnx");
+    test_unlink("m.pt2");
+    test_folder_done();
+}
+
 /* The weights of recurrent layers are put in another order once, not in each run. */
 TEST(onnx_recurrent_layers_are_planned) {
     cfx_program *p = cfx_open("tests/data/onnx/rnn/model.onnx");

@@ -1,4 +1,5 @@
 /* Elements by their places: gathered, scattered, found, sorted. */
+#include "../sizes.h"
 #include "onnx.h"
 
 CFX_FAMILY(INDEX);
@@ -7,9 +8,12 @@ static cfx_tensor *count_to(int64_t n) {
     return cfx_arange(n, CFX_KW(dtype, cfx_dtype_value(CFX_I64)));
 }
 
-/* Places in int64, those from the end counted from the front. */
+/* Places in int64, those from the end counted from the front. How many there are may vary, and with
+ * it whether they are few enough to be known: what is done must not. */
 static cfx_tensor *from_front(cfx_tensor *at, int64_t size) {
     const cfx_tensor *known = cfx__tensor_known(at);
+    for (int i = 0; i < at->ndim && known; i++)
+        known = size_varies(at->shape[i]) ? NULL : known;
     bool negative = !known;
     for (int64_t i = 0; known && i < known->numel && !negative; i++)
         negative = cfx_integer(cfx__tensor_get(known, i)) < 0;
