@@ -35,5 +35,8 @@ void bench_pair(void (*a)(void *), void *a_arg, void (*b)(void *), void *b_arg, 
 void bench_row(const char *what, double ours_ns, const char *peer, double peer_ns);
 /* Nanoseconds of a case that PyTorch 1.13 was asked for (bench/torch_peer.py), or nan. */
 double bench_torch(const char *key);
+/* A row of a training step: forward, loss, backward and SGD with momentum. */
+void bench_step(const char *what, const char *key, cfx_module *model, cfx_tensor *x,
+                cfx_module *criterion, cfx_tensor *y);
 
 #endif

@@ -40,6 +40,56 @@ def train_row(key, model, x, loss, y):
     row(key, step)
 
 
+class Block(torch.nn.Module):
+    def __init__(self, a, b, stride):
+        super().__init__()
+        nn = torch.nn
+        self.conv1, self.bn1 = nn.Conv2d(a, b, 3, stride, 1, bias=False), nn.BatchNorm2d(b)
+        self.conv2, self.bn2 = nn.Conv2d(b, b, 3, 1, 1, bias=False), nn.BatchNorm2d(b)
+        self.shortcut = nn.Identity() if a == b else nn.Sequential(
+            nn.Conv2d(a, b, 1, stride, bias=False), nn.BatchNorm2d(b))
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x)))))
+        return torch.relu(y + self.shortcut(x))
+
+
+def resnet18():
+    nn = torch.nn
+    return nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
+                         *[Block(*b) for b in ((64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2),
+                                               (256, 256, 1), (256, 512, 2), (512, 512, 1))],
+                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000))
+
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        nn = torch.nn
+        self.before, self.after = nn.LayerNorm(384), nn.LayerNorm(384)
+        self.qkv, self.out = nn.Linear(384, 1152), nn.Linear(384, 384)
+        self.up, self.down = nn.Linear(384, 1536), nn.Linear(1536, 384)
+
+    def forward(self, x):
+        heads = [t.view(8, 128, 6, 64).transpose(1, 2) for t in self.qkv(self.before(x)).chunk(3, -1)]
+        y = F.scaled_dot_product_attention(*heads, is_causal=True).transpose(1, 2).reshape(8, 128, 384)
+        x = x + self.out(y)
+        return x + self.down(F.gelu(self.up(self.after(x))))
+
+
+class GPT(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        nn = torch.nn
+        self.words, self.places = nn.Embedding(4096, 384), nn.Embedding(128, 384)
+        self.layers = nn.Sequential(*[Layer() for _ in range(6)])
+        self.norm, self.head = nn.LayerNorm(384), nn.Linear(384, 4096, bias=False)
+
+    def forward(self, tokens):
+        x = self.words(tokens) + self.places(torch.arange(128))
+        return self.head(self.norm(self.layers(x))).view(1024, 4096)
+
+
 def train():
     nn = torch.nn
 
@@ -59,6 +109,11 @@ def train():
     train_row("train_cnn_large", cnn(32), torch.randn(32, 3, 32, 32), F.cross_entropy, torch.randint(0, 10, (32,)))
     x = torch.randn(64, 8, 256)
     train_row("train_transformer_large", nn.TransformerEncoderLayer(256, 8, 1024, 0.0), x, F.mse_loss, x)
+    train_row("train_resnet18", resnet18(), torch.randn(16, 3, 224, 224), F.cross_entropy,
+              torch.randint(0, 1000, (16,)))
+    if hasattr(F, "scaled_dot_product_attention"):
+        train_row("train_gpt", GPT(), torch.randint(0, 4096, (8, 128)), F.cross_entropy,
+                  torch.randint(0, 4096, (1024,)))
 
 
 def main():
