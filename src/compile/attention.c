@@ -79,7 +79,7 @@ static const cfx__c_ref *in_rows(cfx__c_unit *u, const cfx__c_ref *r) {
     cfx__strides_contiguous(r->ndim, r->shape, stride);
     cfx__c_ref *own = cfx__c_ref_like(u->c, r, r->ndim, r->shape, stride);
     own->where = CFX__C_ARENA;
-    own->base = cfx__c_room(u, cfx__c_count(own) * cfx_dtype_size(own->dtype));
+    own->base = cfx__c_room_now(u, cfx__c_count(own) * cfx_dtype_size(own->dtype));
     own->at = 0;
     own->moves = NULL;
     cfx__c_copy(u->c, own, r);
@@ -159,9 +159,11 @@ void cfx__c_call_attention(cfx__c_unit *u, const cfx__plan_kernel *k) {
                 cfx__c_number(
                     CFX_F32, cfx_is_number(scale) ? cfx_number(scale) : 1 / sqrt((double)size), 0));
     cfx__c_line(c, "};");
-    cfx__c_line(c, "%s(&shape, query, key, value, %s, out, %s, (float *)c->scratch);",
-                cfx__c_kernel(c, "attention"), kind ? kind : "NULL, NULL", lse ? "lse" : "NULL");
-    cfx__c_scratch(c, cfx__pack_attention_scratch(keys, size, size_of(of[2], 1)));
+    cfx__c_line(c, "%s(&shape, query, key, value, %s, out, %s, (float *)%s);",
+                cfx__c_kernel(c, "attention"), kind ? kind : "NULL, NULL", lse ? "lse" : "NULL",
+                cfx__c_scratch_at(c, 0));
+    cfx__c_scratch(
+        c, cfx__pack_attention_scratch(size_of(of[0], 2), keys, size, size_of(of[2], 1)));
 }
 
 /* ---- recurrent layers ------------------------------------------------------------------------ */
@@ -264,7 +266,8 @@ void cfx__c_call_recurrent(cfx__c_unit *u, const cfx__plan_kernel *k) {
                        : gru                             ? "gru_step"
                        : k->op == &cfx_op_rnn_tanh_input ? "rnn_tanh_step"
                                                          : "rnn_relu_step";
-    cfx__c_line(c, "%s(&shape, weights, %s, x, h, %s, out, (float *)c->scratch);",
-                cfx__c_kernel(c, "recurrent"), cfx__c_kernel(c, step), lstm ? "cell" : "NULL");
+    cfx__c_line(c, "%s(&shape, weights, %s, x, h, %s, out, (float *)%s);",
+                cfx__c_kernel(c, "recurrent"), cfx__c_kernel(c, step), lstm ? "cell" : "NULL",
+                cfx__c_scratch_at(c, 0));
     cfx__c_scratch(c, cfx__pack_recurrent_scratch(&r));
 }

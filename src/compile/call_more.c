@@ -204,7 +204,7 @@ void cfx__c_call_fft(cfx__c_unit *u, const cfx__plan_kernel *k) {
         cfx__c_block(c);
         cfx__c_pointer(c, out, "whole", true);
         cfx__c_line(c, "float *out = (float *)whole;");
-        cfx__c_line(c, "double *row = (double *)c->scratch;");
+        cfx__c_line(c, "double *row = (double *)%s;", cfx__c_scratch_at(c, 0));
         cfx__c_walk_settle(&w, 0);
         cfx__c_walk_open(c, &w);
         const char *at = cfx__c_at(&w, 0);

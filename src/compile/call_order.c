@@ -172,7 +172,7 @@ void cfx__c_call_top(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c_pointer(c, &results->refs[0], "out", true);
     cfx__c_pointer(c, &results->refs[1], "index", true);
     const char *item = cfx__c_kernel(c, "item");
-    cfx__c_line(c, "%s *items = (%s *)c->scratch;", item, item);
+    cfx__c_line(c, "%s *items = (%s *)%s;", item, item, cfx__c_scratch_at(c, 0));
     cfx__c_walk w = cfx__c_walk_over(in.rest->ndim, in.rest->shape);
     w.serial = true;
     cfx__c_walk_add(&w, values.rest);
@@ -216,8 +216,8 @@ void cfx__c_call_sort(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c_pointer(c, x, "x", false);
     cfx__c_pointer(c, &results->refs[0], "out", true);
     cfx__c_pointer(c, &results->refs[1], "index", true);
-    cfx__c_line(c, "%s *key = (%s *)c->scratch;", type, type);
-    cfx__c_line(c, "int64_t *order = (int64_t *)(c->scratch + %lld);", (long long)bytes);
+    cfx__c_line(c, "%s *key = (%s *)%s;", type, type, cfx__c_scratch_at(c, 0));
+    cfx__c_line(c, "int64_t *order = (int64_t *)%s;", cfx__c_scratch_at(c, bytes));
     cfx__c_walk w = cfx__c_walk_over(in.rest->ndim, in.rest->shape);
     w.serial = true;
     cfx__c_walk_add(&w, values.rest);

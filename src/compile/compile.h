@@ -30,7 +30,7 @@ typedef enum cfx__c_where {
 typedef struct cfx__c_ref {
     cfx__c_where where;
     int number;   /* of the input, result, weight or state */
-    int64_t base; /* ARENA: where its memory begins, bytes */
+    int64_t base; /* ARENA: its room; of a card, where its memory begins, bytes */
     int64_t at;   /* elements from there on, or from the first */
     cfx_dtype dtype;
     int ndim;
@@ -103,7 +103,15 @@ typedef struct cfx__c_take {
     const int64_t *sizes; /* of what every node gives */
 } cfx__c_take;
 
+/* A piece of the arena, in use from the beginning of one kernel to the end of another. */
+typedef struct cfx__c_room {
+    int64_t bytes, at;
+    int first, last; /* kernels of the unit, while that is written; then times */
+    const struct cfx__c_unit *unit;
+} cfx__c_room;
+
 struct cfx__c;
+struct cfx__c_unit;
 struct cfx__c_walk;
 
 /* Where the text is not a file of C but kernels of a card, each of which is a walk that stands in
@@ -140,14 +148,16 @@ typedef struct cfx__c {
     cfx__map helped;   /* helper texts that are written, to their names */
     int nsizes, nvary; /* sizes that vary come first */
     cfx__c_size sizes[CFX__C_SIZES];
-    VEC(int64_t) rooms;       /* bytes of what has a place in the arena, and of scratch, in order */
+    VEC(cfx__c_room) rooms;   /* of the arena */
     VEC(cfx__c_limit) limits; /* what sizes that vary are held against */
     VEC(const char *) taps;   /* names of results that are taps, the last ones */
     VEC(void *) blocks;       /* weights that were packed */
     VEC(cfx__c_weight) weights;
     cfx__c_ports inputs, outputs, states;
-    int64_t arena;               /* bytes, results and scratch */
-    int64_t scratch_at, scratch; /* where what kernels need for themselves begins, and bytes */
+    int64_t arena;               /* bytes */
+    struct cfx__c_unit *writing; /* whose kernel is being written; NULL: none's */
+    int64_t scratch;             /* the room of what that kernel needs for itself; -1: none yet */
+    int clock;                   /* kernels that were begun, those of sub-graphs too */
     VEC(cfx__plan *) plans;      /* of sub-graphs; counted */
     VEC(const char *) problems;  /* "node: why" */
 } cfx__c;
@@ -156,9 +166,12 @@ typedef struct cfx__c {
 typedef struct cfx__c_unit {
     cfx__c *c;
     const cfx__plan *plan;
-    int64_t base;      /* where its room begins in the arena, bytes */
     cfx__c_refs *refs; /* by slot */
     int slot;          /* of the kernel that is being written */
+    cfx__plan_lives *lives; /* while places are found */
+    int64_t *room;          /* by slot: its room; -1: none */
+    int *begin, *end;       /* by slot: times, of kernels that were written */
+    int before;             /* the time at which its first kernel begins, less 1 */
 } cfx__c_unit;
 
 /* ---- names (names.c) ------------------------------------------------------------------------- */
@@ -192,8 +205,6 @@ void cfx__c_line(cfx__c *c, const char *fmt, ...) CFX_PRINTF(2, 3);
 void cfx__c_open(cfx__c *c, const char *fmt, ...) CFX_PRINTF(2, 3);
 void cfx__c_block(cfx__c *c); /* a brace alone */
 void cfx__c_close(cfx__c *c);
-/* "scratch" in the arena: at least so many bytes from the pointer of this name on. */
-void cfx__c_scratch(cfx__c *c, int64_t bytes);
 /* "model_product": what a function of src/compile/kernels is called here; scope. Those that the
  * text names are written out with it (kernels.h). */
 const char *cfx__c_kernel(const cfx__c *c, const char *function);
@@ -208,8 +219,6 @@ void cfx__c_refuse(cfx__c_unit *u, const char *fmt, ...) CFX_PRINTF(2, 3);
 void cfx__c_place(cfx__c_unit *u);
 /* The values of a list or tuple; NULL: it is none. */
 const cfx_list *cfx__c_several(cfx_value v);
-/* Memory behind the plan's, for what that has no place for: where it begins. */
-int64_t cfx__c_room(cfx__c_unit *u, int64_t bytes);
 /* What a slot gives; a constant is noted as a weight now. */
 const cfx__c_refs *cfx__c_slot(cfx__c_unit *u, int slot);
 /* The tensor that an argument is: of a slot, or a constant. NULL where it is none. */
@@ -226,9 +235,40 @@ cfx__c_ref *cfx__c_ref_like(cfx__c *c, const cfx__c_ref *of, int ndim, const int
 /* Shape and strides of a tensor, which is nowhere yet. */
 const cfx__c_ref *cfx__c_shape_ref(cfx__c *c, const cfx_tensor *t);
 bool cfx__c_is_contiguous(const cfx__c_ref *r);
+/* Whether kernel `by` may write its result over slot `a`, which it is an update of. */
+bool cfx__c_updates(const cfx__c_unit *u, int by, int a);
 /* Whether two refs begin at the same element. */
 bool cfx__c_is_there(const cfx__c_ref *a, const cfx__c_ref *b);
 int64_t cfx__c_count(const cfx__c_ref *r);
+
+/* ---- rooms (rooms.c) ------------------------------------------------------------------------- */
+
+/* Memory of the arena for kernels `first` to `last` of the unit, or for the one that is being
+ * written: the number of the room. */
+int64_t cfx__c_room_for(cfx__c_unit *u, int64_t bytes, int first, int last);
+int64_t cfx__c_room_now(cfx__c_unit *u, int64_t bytes);
+/* The room has so many bytes, and is in use from `first` to `last`, too. */
+void cfx__c_room_keep(cfx__c *c, int64_t number, int64_t bytes, int first, int last);
+/* "c->arena + 128", so many bytes behind the beginning of a room; scope. */
+const char *cfx__c_room_text(int64_t number, int64_t at);
+/* What the kernel that is being written needs for itself: at least so many bytes; and a place in
+ * it: "(c->arena + 128)"; scope. */
+void cfx__c_scratch(cfx__c *c, int64_t bytes);
+const char *cfx__c_scratch_at(cfx__c *c, int64_t at);
+/* Before a kernel of a unit is written, and behind it. */
+typedef struct cfx__c_kernel_time {
+    cfx__c_unit *u;
+    int slot;
+    cfx__c_unit *writing; /* around it */
+    int64_t scratch;
+} cfx__c_kernel_time;
+void cfx__c_kernel_begin(cfx__c_unit *u, cfx__c_kernel_time *t);
+void cfx__c_kernel_end(const cfx__c_kernel_time *t);
+/* Before the kernels of a unit are written, and behind them. */
+void cfx__c_unit_begin(cfx__c_unit *u);
+void cfx__c_unit_end(cfx__c_unit *u);
+/* Finds where rooms lie, which the text says then, and the size of the arena. */
+void cfx__c_rooms_place(cfx__c *c);
 
 /* ---- walks (walk.c) -------------------------------------------------------------------------- */
 

@@ -180,7 +180,7 @@ static void put_call(cfx__text *t, const cfx__c *c) {
                      c->name, c->name);
     if (c->states.n)
         cfx__text_printf(t, "    struct %s_state *state;\n", c->name);
-    cfx__text_puts(t, "    unsigned char *arena, *scratch;\n"
+    cfx__text_puts(t, "    unsigned char *arena;\n"
                       "    int *bad; /* set where an index is out of range, a divisor 0 */\n");
     if (c->nvary)
         cfx__text_printf(t, "    ptrdiff_t %s;\n", size_names(c));
@@ -220,9 +220,7 @@ static void put_run(cfx__text *t, const cfx__c *c) {
     if (c->states.n)
         cfx__text_puts(t, "        .state = state,\n");
     cfx__text_printf(t,
-                     "        .arena = (unsigned char *)arena,\n"
-                     "        .scratch = (unsigned char *)arena + %lld,\n",
-                     (long long)c->scratch_at);
+                     "        .arena = (unsigned char *)arena,\n");
     for (int i = 0; i < c->nvary; i++)
         cfx__text_printf(t, "        .%s = %s,\n", c->sizes[i].name, c->sizes[i].name);
     for (int i = 0; i < c->inputs.n; i++)

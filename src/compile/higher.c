@@ -77,14 +77,15 @@ static int put_graph(const call *h, cfx_module *m, const operands *o, const cfx_
     }
     cfx__c *c = h->c;
     VEC_PUSH(c->plans, plan); /* its constants are weights until all is written */
-    cfx__c_unit sub = {.c = c, .plan = plan, .base = c->arena};
-    c->arena += (plan->room_bytes + 63) / 64 * 64;
+    cfx__c_unit sub = {.c = c, .plan = plan};
     sub.refs = cfx__arena_alloc(&c->memory, (size_t)plan->n * sizeof *sub.refs);
     for (int k = 0; k < plan->n; k++)
         if (plan->kernels[k].kind == CFX__PLAN_INPUT && o->of[plan->kernels[k].input])
             sub.refs[k] = (cfx__c_refs){1, (cfx__c_ref *)o->of[plan->kernels[k].input]};
+    cfx__c_unit_begin(&sub);
     cfx__c_place(&sub);
     cfx__c_unit_put(&sub);
+    cfx__c_unit_end(&sub);
     const cfx_value out = cfx_as_list(plan->kernels[plan->n - 1].step->args)->items[0];
     const bool several = out.tag == CFX_TAG_LIST || out.tag == CFX_TAG_TUPLE;
     const int n = several ? (int)cfx_as_list(out)->len : 1;
@@ -144,9 +145,9 @@ static void put_carried(const call *h, const cfx__c_refs *to, const cfx__c_ref *
                 from[i]->base == to->refs[k].base) {
                 cfx__c_ref *own = cfx__c_ref_like(h->c, &to->refs[i], to->refs[i].ndim,
                                                   to->refs[i].shape, to->refs[i].stride);
-                own->base = h->c->arena;
+                own->base =
+                    cfx__c_room_now(h->u, cfx__c_count(own) * cfx_dtype_size(own->dtype));
                 own->at = 0;
-                h->c->arena += (cfx__c_count(own) * cfx_dtype_size(own->dtype) + 63) / 64 * 64;
                 cfx__c_copy(h->c, own, from[i]);
                 from[i] = own;
                 break;

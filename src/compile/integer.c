@@ -61,7 +61,7 @@ static const cfx__c_ref *in_order(cfx__c_work *k, bool image) {
     cfx__strides_of_format(image ? CFX_CHANNELS_LAST : CFX_CONTIGUOUS, x->ndim, x->shape, stride);
     cfx__c_ref *own = cfx__c_ref_like(c, x, x->ndim, x->shape, stride);
     own->where = CFX__C_ARENA;
-    own->base = cfx__c_room(k->u, cfx__c_count(x) * cfx_dtype_size(x->dtype));
+    own->base = cfx__c_room_now(k->u, cfx__c_count(x) * cfx_dtype_size(x->dtype));
     own->at = 0;
     own->moves = NULL;
     cfx__c_copy(c, own, x);
@@ -141,9 +141,10 @@ static void put_finish(bytes *b, const int8_t *w, const float *bias) {
 
 static void put_dynamic(bytes *b, const cfx__c_rows *r) {
     cfx__c *c = b->k->c;
-    cfx__c_line(c, "%s(%lld, %lld, %lld, x, %lld, weight, sums, out, %lld, &f, c->scratch);",
+    cfx__c_line(c, "%s(%lld, %lld, %lld, x, %lld, weight, sums, out, %lld, &f, %s);",
                 cfx__c_kernel(c, "int8_dynamic"), (long long)r->m, (long long)b->s.oc,
-                (long long)b->s.ic, (long long)r->x_row, (long long)r->out_row);
+                (long long)b->s.ic, (long long)r->x_row, (long long)r->out_row,
+                cfx__c_scratch_at(c, 0));
     cfx__c_scratch(c, cfx__pack_int8_dynamic_scratch(r->m, b->s.oc, b->s.ic));
 }
 
@@ -199,8 +200,8 @@ void cfx__c_integers(cfx__c_work *k, const cfx__layer *l) {
                     (int)b.q->x.zero);
         return;
     }
-    cfx__c_line(c, "%s(&shape, x, %d, weight, out, &f, c->scratch);", cfx__c_kernel(c, "int8_conv"),
-                (int)b.q->x.zero);
+    cfx__c_line(c, "%s(&shape, x, %d, weight, out, &f, %s);", cfx__c_kernel(c, "int8_conv"),
+                (int)b.q->x.zero, cfx__c_scratch_at(c, 0));
     cfx__c_scratch(c, cfx__pack_int8_scratch(&b.s, c->nvary > 0));
 }
 

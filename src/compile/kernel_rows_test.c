@@ -69,7 +69,7 @@ static bool attends(int64_t heads, int64_t shared, int64_t rows, int64_t keys, i
         cfx_tensor *want = cfx_scaled_dot_product_attention(
             cfx_transpose(q, 1, 2), cfx_transpose(k, 1, 2), v, mask, 0.0, cfx_bool(what & 1),
             CFX_KW(scale, 0.3), CFX_KW(enable_gqa, cfx_bool(true)));
-        float *scratch = cfx__alloc((size_t)cfx__pack_attention_scratch(keys, size, size));
+        float *scratch = cfx__alloc((size_t)cfx__pack_attention_scratch(rows, keys, size, size));
         float *out = cfx__alloc((size_t)(batch * rows * heads * size) * sizeof *out);
         NAME_attention(&s, cfx_tensor_data(q), cfx_tensor_data(k), cfx_tensor_data(v),
                        what & 2 ? cfx_tensor_data(drawn) : NULL,

@@ -504,10 +504,11 @@ static void put_buffers(writer *w) {
         if (w->v[i].buffer < 0)
             continue;
         const char *type = cfx__c_value_type(w->v[i].dtype);
-        cfx__c_line(w->c, "%s *r%d = (%s *)(c->scratch + %lld);", type, i, type,
-                    (long long)w->v[i].buffer);
+        cfx__c_line(w->c, "%s *r%d = (%s *)%s;", type, i, type,
+                    cfx__c_scratch_at(w->c, w->v[i].buffer));
     }
-    cfx__c_scratch(w->c, w->scratch);
+    if (w->scratch)
+        cfx__c_scratch(w->c, w->scratch);
 }
 
 /* Whether elements of a row lie next to each other, or else those of one row beside the next's. */

@@ -137,13 +137,6 @@ static const char *slot_name(const cfx__c_unit *u, int slot) {
     return cfx__c_identifier(u->plan->kernels[slot].step->node->name);
 }
 
-int64_t cfx__c_room(cfx__c_unit *u, int64_t bytes) {
-    const int64_t at = u->c->arena;
-    u->c->arena += (bytes + 63) / 64 * 64;
-    VEC_PUSH(u->c->rooms, bytes);
-    return at;
-}
-
 static bool makes(const cfx__plan_kernel *k) {
     return k->kind == CFX__PLAN_CALL || k->kind == CFX__PLAN_LAYER || k->kind == CFX__PLAN_LOOP ||
            k->kind == CFX__PLAN_JOIN || k->kind == CFX__PLAN_HIGHER ||
@@ -154,17 +147,112 @@ const cfx_list *cfx__c_several(cfx_value v) {
     return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE ? cfx_as_list(v) : NULL;
 }
 
-/* The plan's place of a slot; -1: it has none. A part that is made in its home has that one's. */
-static void place_at(cfx__c_unit *u, int slot, cfx__c_ref *r, int64_t offset, int64_t bytes) {
+/* The slot in whose memory a part is made; -1: in none's. */
+static int home_of(const cfx__plan *p, int slot) {
+    const int home = p->offset[slot] >= 0 ? p->home[slot] : -1;
+    return home >= 0 && p->offset[home] >= 0 &&
+                   p->offset[home] + cfx__plan_home_offset(p, slot) == p->offset[slot]
+               ? home
+               : -1;
+}
+
+/* On a card: the plan's place of a slot, or one behind all others. */
+static int64_t place_on_card(cfx__c_unit *u, int slot, int64_t bytes) {
+    const int64_t *offset = u->plan->offset, end = u->c->arena;
+    const int home = home_of(u->plan, slot);
+    if (offset[slot] >= 0)
+        return offset[home >= 0 ? home : slot];
+    u->c->arena += (bytes + 63) / 64 * 64;
+    return end;
+}
+
+typedef struct {
+    const cfx__c_unit *u;
+    int root, times;
+} counted;
+
+static void count_root(void *user, int slot) {
+    counted *c = user;
+    const int root = c->u->lives->root[slot];
+    c->times += root == c->root || root < 0;
+}
+
+/* Whether kernel `by` may write its result over slot `a`, which it updates: nothing reads that
+ * later, and the kernel reads it nowhere else. */
+bool cfx__c_updates(const cfx__c_unit *u, int by, int a) {
+    const cfx__plan_kernel *k = &u->plan->kernels[by];
+    counted c = {u, u->lives->root[a], 0};
+    if (k->kind != CFX__PLAN_CALL || !(k->op->effects & CFX_UPDATE) ||
+        k->step->bound[0].tag != CFX_TAG_NODE || (int)k->step->bound[0].spare != a ||
+        c.root != a || u->lives->last[a] != by)
+        return false;
+    cfx__plan_each_kernel_read(k, count_root, &c);
+    return c.times == 1 &&
+           cfx__plan_lies_like(cfx__plan_made(u->plan, by), cfx__plan_made(u->plan, a));
+}
+
+/* The slot whose memory kernel `by` overwrites with `slot`; -1: none's. The plan gave both one
+ * place, or it is an update. */
+static int overwritten(const cfx__c_unit *u, int slot, int by) {
     const cfx__plan *p = u->plan;
-    const int home = offset >= 0 ? p->home[slot] : -1;
-    if (home >= 0 && p->offset[home] + cfx__plan_home_offset(p, slot) == offset) {
-        r->at = cfx__plan_home_offset(p, slot) / cfx_dtype_size(r->dtype);
-        offset = p->offset[home];
+    const cfx__plan_kernel *k = &p->kernels[by];
+    const int n = k->kind == CFX__PLAN_LAYER  ? k->add >= 0
+                  : k->kind == CFX__PLAN_LOOP ? k->nreads
+                                              : 0;
+    for (int i = 0; i < n; i++) {
+        const int a = k->kind == CFX__PLAN_LAYER ? k->add : k->reads[i];
+        if (p->offset[slot] >= 0 && p->offset[a] == p->offset[slot] && u->lives->last[a] == by &&
+            u->room[a] >= 0)
+            return a;
     }
-    if (offset >= 0)
-        VEC_PUSH(u->c->rooms, bytes);
-    r->base = offset >= 0 ? u->base + offset : cfx__c_room(u, bytes);
+    const int a = k->kind == CFX__PLAN_CALL && k->step->nbound > 0 &&
+                          k->step->bound[0].tag == CFX_TAG_NODE
+                      ? (int)k->step->bound[0].spare
+                      : -1;
+    return a >= 0 && u->room[a] >= 0 && home_of(p, a) < 0 && cfx__c_updates(u, by, a) ? a : -1;
+}
+
+/* Finds the room of a slot, one tensor, that kernel `by` writes. */
+static void find_room(cfx__c_unit *u, int slot, int by) {
+    const cfx__plan *p = u->plan;
+    const int last = u->lives->last[slot], home = home_of(p, slot);
+    if (u->refs[slot].n || p->given[slot].tag != CFX_TAG_TENSOR || !cfx_is_bad(p->constants[slot]))
+        return;
+    const int64_t bytes = reach(cfx__plan_made(p, home >= 0 ? home : slot));
+    const int over = home >= 0 ? home : overwritten(u, slot, by);
+    if (u->room[slot] < 0)
+        u->room[slot] = over >= 0 && u->room[over] >= 0 ? u->room[over]
+                                                        : cfx__c_room_for(u, bytes, by, last);
+    cfx__c_room_keep(u->c, u->room[slot], bytes, by, last);
+    if (home >= 0)
+        u->room[home] = u->room[slot];
+}
+
+static void find_rooms(cfx__c_unit *u) {
+    const cfx__plan *p = u->plan;
+    u->room = cfx__arena_alloc(&u->c->memory, (size_t)p->n * sizeof *u->room);
+    for (int k = 0; k < p->n; k++)
+        u->room[k] = -1;
+    for (int k = 0; k < p->n; k++) {
+        const cfx__plan_kernel *kernel = &p->kernels[k];
+        for (int i = 0; i < kernel->nwrites; i++)
+            find_room(u, kernel->writes[i], k);
+        if (makes(kernel) && kernel->kind != CFX__PLAN_NONE && !kernel->nwrites)
+            find_room(u, k, k);
+    }
+}
+
+/* Where a tensor of a slot lies; the slot has several where `alone` is false. */
+static void place_at(cfx__c_unit *u, int slot, cfx__c_ref *r, bool alone, int64_t bytes) {
+    const cfx__plan *p = u->plan;
+    if (alone && home_of(p, slot) >= 0)
+        r->at = cfx__plan_home_offset(p, slot) / cfx_dtype_size(r->dtype);
+    if (u->c->card)
+        r->base = place_on_card(u, slot, bytes);
+    else if (alone && u->room[slot] >= 0)
+        r->base = u->room[slot];
+    else
+        r->base = cfx__c_room_for(u, bytes, slot, u->lives->last[slot]);
 }
 
 static void place_made(cfx__c_unit *u, int slot) {
@@ -185,7 +273,7 @@ static void place_made(cfx__c_unit *u, int slot) {
         refs[i] = ref_to(u->c, t);
         refs[i].where = CFX__C_ARENA;
         refs[i].name = slot_name(u, slot);
-        place_at(u, slot, &refs[i], several ? -1 : p->offset[slot], reach(t));
+        place_at(u, slot, &refs[i], !several, reach(t));
     }
     u->refs[slot] = (cfx__c_refs){n, refs};
 }
@@ -229,7 +317,7 @@ static void place_view(cfx__c_unit *u, int slot) {
     u->refs[slot] = (cfx__c_refs){n, refs};
 }
 
-void cfx__c_place(cfx__c_unit *u) {
+static void place_all(cfx__c_unit *u) {
     const cfx__plan *p = u->plan;
     for (int k = 0; k < p->n; k++) {
         const cfx__plan_kernel *kernel = &p->kernels[k];
@@ -252,6 +340,12 @@ void cfx__c_place(cfx__c_unit *u) {
     }
 }
 
+void cfx__c_place(cfx__c_unit *u) {
+    if (!u->c->card)
+        find_rooms(u);
+    place_all(u);
+}
+
 /* ---- pointers -------------------------------------------------------------------------------- */
 
 void cfx__c_pointer(cfx__c *c, const cfx__c_ref *r, const char *name, bool written) {
@@ -266,8 +360,8 @@ void cfx__c_pointer(cfx__c *c, const cfx__c_ref *r, const char *name, bool writt
     const char *from = "", *moves = r->moves ? cfx__text_format(" + %s", r->moves) : "";
     switch (r->where) {
     case CFX__C_ARENA:
-        cfx__c_line(c, "%s%s *%s = (%s%s *)(c->arena + %lld)%s%s;", constant, type, name, constant,
-                    type, (long long)r->base, more, moves);
+        cfx__c_line(c, "%s%s *%s = (%s%s *)(%s)%s%s;", constant, type, name, constant, type,
+                    cfx__c_room_text(r->base, 0), more, moves);
         return;
     case CFX__C_INPUT:
         whole = c->inputs.of[r->number].dtype;

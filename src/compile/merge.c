@@ -376,7 +376,7 @@ static bool put_number(reading *r, const number *of) {
     bool same = true;
     for (int i = 1; i < m->n; i++)
         same &= of[i].whole ? of[i].i == of[0].i : of[i].f == of[0].f;
-    if (same || ends_with(&r->body, "c->arena + ") || ends_with(&r->body, "c->scratch + ")) {
+    if (same || ends_with(&r->body, "c->arena + ")) {
         cfx__text_add(&r->body, r->at[0], of[0].len);
         return true;
     }

@@ -212,10 +212,12 @@ int64_t cfx__pack_matmul_scratch(int64_t m, int64_t n, int64_t k, bool copied) {
     return (panels + (copied ? m * k : 0)) * (int64_t)sizeof(float);
 }
 
-int64_t cfx__pack_attention_scratch(int64_t keys, int64_t size, int64_t value) {
-    enum { ROWS = 28 }; /* NAME_ATTENTION_ROWS */
-    return (ROWS * keys + cfx__pack_panels_floats(size, keys) +
-            cfx__pack_panels_floats(keys, value)) * (int64_t)sizeof(float);
+int64_t cfx__pack_attention_scratch(int64_t rows, int64_t keys, int64_t size, int64_t value) {
+    enum { ROWS = 28, FEW = 4, SMALL = 256 }; /* NAME_ATTENTION_ROWS, ..._FEW, ..._SMALL */
+    const bool few = rows <= FEW || rows * keys <= SMALL;
+    const int64_t panels =
+        few ? 0 : cfx__pack_panels_floats(size, keys) + cfx__pack_panels_floats(keys, value);
+    return ((rows < ROWS ? rows : ROWS) * keys + panels) * (int64_t)sizeof(float);
 }
 
 int64_t cfx__pack_recurrent_scratch(const cfx__pack_recurrent *r) {

@@ -68,7 +68,8 @@ const float *cfx__packed_floats(const cfx_tensor *w, const cfx__packing *p);
 /* Scratch of products of two matrices; `copied`: the columns of a are not next to each other. */
 int64_t cfx__pack_matmul_scratch(int64_t m, int64_t n, int64_t k, bool copied); /* bytes */
 /* Scratch of attention: keys of `size` elements, values of `value`. */
-int64_t cfx__pack_attention_scratch(int64_t keys, int64_t size, int64_t value); /* bytes */
+/* Bytes. */
+int64_t cfx__pack_attention_scratch(int64_t rows, int64_t keys, int64_t size, int64_t value);
 /* Scratch of recurrent layers. */
 typedef struct cfx__pack_recurrent {
     int64_t steps, batch, size, hidden, given, gates, layers, directions;

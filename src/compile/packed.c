@@ -107,9 +107,10 @@ bool cfx__c_matmul(cfx__c_work *k, const int64_t *xs, const int64_t *ws, const i
     cfx__c_line(c, "%s(%lld, %lld, %lld, %s, %s, %lld, %lld,", cfx__c_kernel(c, "matmul"),
                 (long long)m, (long long)n, (long long)length, cfx__c_number(CFX_F32, k->alpha, 0),
                 cfx__c_begin(&at, "x", x), (long long)xs[nd - 2], (long long)x_row);
-    cfx__c_line(c, "    %s, %lld, %lld, %s, %lld, &e, (float *)c->scratch);",
+    cfx__c_line(c, "    %s, %lld, %lld, %s, %lld, &e, (float *)%s);",
                 cfx__c_begin(&at, "weight", w), (long long)w_row, (long long)ws[nd - 1],
-                cfx__c_begin(&at, "out", o), (long long)out->stride[nd - 2]);
+                cfx__c_begin(&at, "out", o), (long long)out->stride[nd - 2],
+                cfx__c_scratch_at(c, 0));
     cfx__c_walk_close(c, &at.walk);
     cfx__c_scratch(c, cfx__pack_matmul_scratch(m, n, length, x_row != 1 && length > 1));
     return true;
@@ -189,8 +190,8 @@ static way choose_way(cfx__c *c, const cfx__c_work *k, const cfx__pack_conv_shap
     if (transposed) {
         how = (cfx__packing){.kind = CFX__PACKING_TRANSPOSED, .s = s};
         r.scratch = cfx__pack_transposed_scratch(s);
-        r.call = cfx__text_format("%s(&shape, x, weight, out, &e, (float *)c->scratch);",
-                                  cfx__c_kernel(c, "conv_transposed"));
+        r.call = cfx__text_format("%s(&shape, x, weight, out, &e, (float *)%s);",
+                                  cfx__c_kernel(c, "conv_transposed"), cfx__c_scratch_at(c, 0));
     } else if (each) {
         how = (cfx__packing){.kind = CFX__PACKING_DEPTHWISE, .s = s};
         r.call =
@@ -198,13 +199,14 @@ static way choose_way(cfx__c *c, const cfx__c_work *k, const cfx__pack_conv_shap
     } else if (size) {
         how = (cfx__packing){.kind = CFX__PACKING_WINOGRAD, .size = size, .s = s};
         r.scratch = cfx__pack_winograd_scratch(s, size, c->nvary > 0);
-        r.call = cfx__text_format("%s(&shape, %d, x, weight, out, &e, (float *)c->scratch);",
-                                  cfx__c_kernel(c, "conv_winograd"), size);
+        r.call = cfx__text_format("%s(&shape, %d, x, weight, out, &e, (float *)%s);",
+                                  cfx__c_kernel(c, "conv_winograd"), size,
+                                  cfx__c_scratch_at(c, 0));
     } else {
         how = (cfx__packing){.kind = CFX__PACKING_CONV, .s = s};
         r.scratch = cfx__pack_conv_scratch(s, c->nvary > 0);
-        r.call = cfx__text_format("%s(&shape, x, weight, out, &e, (float *)c->scratch);",
-                                  cfx__c_kernel(c, "conv"));
+        r.call = cfx__text_format("%s(&shape, x, weight, out, &e, (float *)%s);",
+                                  cfx__c_kernel(c, "conv"), cfx__c_scratch_at(c, 0));
     }
     r.floats = cfx__packing_floats(&how);
     r.packed = cfx__packed_floats(k->packs, &how);
@@ -253,6 +255,7 @@ bool cfx__c_packed_conv(cfx__c_work *k, const cfx__c_window *win) {
         s.y_row = oc;
     if (k->add && (!placed || !cfx__c_is_points(c, k->add, lead, &add_row)))
         return false;
+    const bool product = !win->transposed && is_pointwise(&s);
     way w = choose_way(c, k, &s, win->nd, win->transposed);
     cfx__c_pointer(c, k->x, "x", false);
     put_weight(k, w.packed, w.floats);
@@ -260,14 +263,15 @@ bool cfx__c_packed_conv(cfx__c_work *k, const cfx__c_window *win) {
         cfx__c_pointer(c, bias, "bias", false);
     if (k->add)
         cfx__c_pointer(c, k->add, "add", false);
-    const int64_t at = (w.scratch + 63) / 64 * 64;
+    const int64_t at = product ? 0 : (w.scratch + 63) / 64 * 64;
     if (placed)
         cfx__c_pointer(c, k->out, "out", true);
     else /* points of channels first, then in the order that is wanted */
-        cfx__c_line(c, "float *out = (float *)(c->scratch + %lld);", (long long)at);
-    cfx__c_scratch(c, at + (placed ? 0 : points * oc * 4));
+        cfx__c_line(c, "float *out = (float *)%s;", cfx__c_scratch_at(c, at));
+    if (at || !placed)
+        cfx__c_scratch(c, at + (placed ? 0 : points * oc * 4));
     cfx__c_epilogue(k, add_row, k->add ? "add" : "NULL");
-    if (!win->transposed && is_pointwise(&s)) {
+    if (product) {
         cfx__c_line(c, "%s(%lld, %lld, %lld, x, %lld, weight, out, %lld, &e);",
                     cfx__c_kernel(c, "product"), (long long)points, (long long)s.oc,
                     (long long)s.ic, (long long)s.ic, (long long)s.y_row);

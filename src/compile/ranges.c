@@ -33,9 +33,12 @@ static cfx__c_take taken(cfx__c *c, const cfx__c_job *job, const int64_t *at) {
     cfx__c_take t = {.text = cfx__text_format("%s", one->out.data ? one->out.data : ""),
                      .helpers = cfx__text_format("%s", one->helpers.data ? one->helpers.data : ""),
                      .ports = kept(c, sizes.data, sizes.len),
-                     .nrooms = (int)one->rooms.len,
-                     .rooms = kept(c, one->rooms.data, one->rooms.len),
                      .weights = cfx__c_weights_number(one)};
+    int64_t *rooms = cfx__arena_alloc(&c->memory, (one->rooms.len + 1) * sizeof *rooms);
+    for (size_t i = 0; i < one->rooms.len; i++)
+        rooms[i] = one->rooms.data[i].bytes;
+    t.nrooms = (int)one->rooms.len;
+    t.rooms = rooms;
     for (int k = 0; job->plan && k < job->plan->n; k++)
         add_sizes(&results, job->plan->wanted[k]);
     t.nsizes = (int)results.len;

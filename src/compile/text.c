@@ -50,12 +50,6 @@ void cfx__c_close(cfx__c *c) {
     cfx__c_line(c, "}");
 }
 
-void cfx__c_scratch(cfx__c *c, int64_t bytes) {
-    VEC_PUSH(c->rooms, bytes);
-    bytes = (bytes + 63) / 64 * 64;
-    c->scratch = bytes > c->scratch ? bytes : c->scratch;
-}
-
 /* ---- functions ------------------------------------------------------------------------------- */
 
 const char *cfx__c_kernel(const cfx__c *c, const char *function) {

@@ -116,11 +116,14 @@ void cfx__c_unit_kernel(cfx__c_unit *u, int slot) {
 }
 
 static void put_kernel(cfx__c_unit *u, int slot) {
+    cfx__c_kernel_time time;
     u->slot = slot;
+    cfx__c_kernel_begin(u, &time);
     put_comment(u, &u->plan->kernels[slot]);
     cfx__c_block(u->c);
     cfx__c_unit_kernel(u, slot);
     cfx__c_close(u->c);
+    cfx__c_kernel_end(&time);
 }
 
 /* ---- functions ------------------------------------------------------------------------------- */

@@ -92,11 +92,6 @@ static cfx_execution execution_of(cfx__c_job *w, bool *constant, cfx_args args) 
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-typedef struct {
-    cfx__c_ref to;
-    int slot, item;
-} result;
-
 /* The slot that makes the memory of slot s as it is; -1 where that is a look into another's. */
 static int maker(const cfx__plan *p, int s) {
     while (p->kernels[s].kind == CFX__PLAN_PASS)
@@ -209,43 +204,150 @@ static void find_results(cfx__c_job *w) {
     }
 }
 
-/* Copies results that were not made where they are wanted, then what is kept. */
-static void put_results(cfx__c_job *w) {
+/* The slot of input number i. */
+static int slot_of_input(const cfx__plan *p, int i) {
+    int k = 0;
+    while (k < p->n && (p->kernels[k].kind != CFX__PLAN_INPUT || p->kernels[k].input != i))
+        k++;
+    return k;
+}
+
+typedef struct {
+    const cfx__plan_lives *lives;
+    int root;
+    bool found;
+} search;
+
+static void look_for(void *user, int slot) {
+    search *s = user;
+    s->found |= s->lives->root[slot] == s->root || s->lives->root[slot] < 0;
+}
+
+/* Whether the kernel that writes slot s may write it where state `old` is kept: nothing reads that
+ * later, and what the kernel itself reads of it is read before it is written. */
+static bool may_become(const cfx__c_unit *u, int s, int old) {
+    const cfx__plan *p = u->plan;
+    int by = s, lane = 0;
+    for (int k = 0; k < p->n; k++)
+        for (int i = 0; i < p->kernels[k].nwrites; i++)
+            if (p->kernels[k].writes[i] == s)
+                by = k, lane = i;
+    const cfx__plan_kernel *k = &p->kernels[by];
+    search reads = {.lives = u->lives, .root = old};
+    cfx__plan_each_kernel_read(k, look_for, &reads);
+    if (u->lives->last[old] > by || (k->kind != CFX__PLAN_LOOP && k->nwrites))
+        return false;
+    if (!reads.found || cfx__c_updates(u, by, old))
+        return true;
+    bool fine = k->kind == CFX__PLAN_LOOP;
+    for (int i = 0; i < k->nreads && fine; i++)
+        fine = u->lives->root[k->reads[i]] >= 0 &&
+               (u->lives->root[k->reads[i]] != old ||
+                (maker(p, k->reads[i]) == old &&
+                 p->target->in_place(k->loop, i, k->nreads + lane)));
+    return fine;
+}
+
+/* What the program keeps is written where it is kept, rather than copied there, where nothing
+ * needs the old value any more. */
+static void place_states(cfx__c_job *w) {
+    cfx__c *c = &w->c;
+    const cfx__plan *p = w->plan;
+    const cfx_list *items = cfx__c_several(cfx_as_list(p->kernels[p->n - 1].step->args)->items[0]);
+    for (int64_t i = 0; items && i < items->len && i < c->program->noutputs; i++) {
+        const cfx_value v = items->items[i];
+        const int to = cfx__program_written(c->program, &c->program->outputs[i]);
+        if (to < 0 || w->state[to] < 0 || c->program->inputs[to].kind == CFX_IN_USER ||
+            v.tag != CFX_TAG_NODE || !cfx_is_bad(p->constants[v.spare]))
+            continue;
+        const int s = maker(p, (int)v.spare), old = slot_of_input(p, to);
+        const cfx__c_ref r = port_ref(CFX__C_STATE, w->state[to], &c->states.of[w->state[to]], c);
+        const cfx_tensor *made =
+            is_made_here(p, s) && !w->unit.refs[s].n ? cfx__plan_made(p, s) : NULL;
+        if (made && old < p->n && (cfx_dtype)made->dtype == r.dtype && made->ndim == r.ndim &&
+            !memcmp(made->shape, r.shape, (size_t)r.ndim * sizeof *r.shape) &&
+            cfx__tensor_is_contiguous(made) && may_become(&w->unit, s, old))
+            put_refs(&w->unit, s, r);
+    }
+}
+
+/* Whether two refs are the same elements in the same order. */
+static bool is_same(const cfx__c_ref *a, const cfx__c_ref *b) {
+    bool same = cfx__c_is_there(a, b) && a->ndim == b->ndim;
+    for (int i = 0; same && i < a->ndim; i++)
+        same = a->shape[i] == b->shape[i] && (a->shape[i] == 1 || a->stride[i] == b->stride[i]);
+    return same;
+}
+
+/* Result number i of the program, if it is one of those that are asked for: what is kept, or what
+ * the caller gets. Where it is and where it belongs; false: there is nothing to copy. */
+static bool find_result(cfx__c_job *w, int64_t i, bool kept, int *number, cfx__c_ref *to,
+                        const cfx__c_ref **from) {
     cfx__c *c = &w->c;
     const cfx__plan *p = w->plan;
     const cfx_program *program = c->program;
     const cfx_list *items = cfx_as_list(cfx_as_list(p->kernels[p->n - 1].step->args)->items[0]);
-    int number = 0;
-    for (int64_t i = 0; i < items->len && i < program->noutputs; i++) {
-        const cfx_value v = items->items[i], is = result_at(p, items, i);
-        const int to = cfx__program_written(program, &program->outputs[i]);
-        if (is.tag != CFX_TAG_TENSOR)
-            continue;
-        w->unit.slot = v.tag == CFX_TAG_NODE ? (int)v.spare : -1;
-        cfx__c_ref r;
-        if (to < 0)
-            r = port_ref(CFX__C_OUTPUT, number, &c->outputs.of[number], c), number++;
-        else if (program->inputs[to].kind == CFX_IN_USER) {
-            cfx__c_refuse(&w->unit, "is written to input %s, which is the caller's",
-                          program->inputs[to].name);
-            continue;
-        } else
-            r = port_ref(CFX__C_STATE, w->state[to], &c->states.of[w->state[to]], c);
-        const cfx__c_ref *from = cfx__c_arg(&w->unit, v);
-        const cfx_value known = cfx__c_known(&w->unit, v);
-        if (cfx_is_number(known)) { /* in the text, where it may follow from sizes */
-            cfx__c_line(c, "c->%s[0] = %s;", r.name, cfx__c_element(cfx_as_tensor(is), 0));
-            continue;
-        }
-        if (!from) {
-            cfx__c_refuse(&w->unit, "is a result that has no place");
-            continue;
-        }
-        if (from->where == r.where && from->number == r.number)
-            continue;
-        cfx__c_line(c, "/* %s */", cfx__c_comment(r.name));
-        cfx__c_copy(c, &r, from);
+    const cfx_value v = items->items[i], is = result_at(p, items, i);
+    const int input = cfx__program_written(program, &program->outputs[i]);
+    if (is.tag != CFX_TAG_TENSOR || kept != (input >= 0))
+        return false;
+    w->unit.slot = v.tag == CFX_TAG_NODE ? (int)v.spare : -1;
+    if (input >= 0 && program->inputs[input].kind == CFX_IN_USER) {
+        cfx__c_refuse(&w->unit, "is written to input %s, which is the caller's",
+                      program->inputs[input].name);
+        return false;
     }
+    *to = kept ? port_ref(CFX__C_STATE, w->state[input], &c->states.of[w->state[input]], c)
+               : port_ref(CFX__C_OUTPUT, *number, &c->outputs.of[*number], c);
+    ++*number;
+    const cfx_value known = cfx__c_known(&w->unit, v);
+    if (cfx_is_number(known)) { /* in the text, where it may follow from sizes */
+        cfx__c_line(c, "c->%s%s[0] = %s;", kept ? "state->" : "", to->name,
+                    cfx__c_element(cfx_as_tensor(is), 0));
+        return false;
+    }
+    *from = cfx__c_arg(&w->unit, v);
+    if (!*from)
+        cfx__c_refuse(&w->unit, "is a result that has no place");
+    return *from && !is_same(to, *from);
+}
+
+/* Copies results that were not made where they are wanted, then what is kept: from memory of its
+ * own where that is what another state was, which may have been written by then. */
+static void put_results(cfx__c_job *w) {
+    cfx__c *c = &w->c;
+    typedef struct {
+        cfx__c_ref to;
+        const cfx__c_ref *from;
+    } copy;
+    VEC(copy) states = {0};
+    copy one;
+    int number = 0, nstate = 0;
+    const int n = c->program->noutputs;
+    for (int64_t i = 0; i < n; i++)
+        if (find_result(w, i, false, &number, &one.to, &one.from)) {
+            cfx__c_line(c, "/* %s */", cfx__c_comment(one.to.name));
+            cfx__c_copy(c, &one.to, one.from);
+        }
+    for (int64_t i = 0; i < n; i++)
+        if (find_result(w, i, true, &nstate, &one.to, &one.from))
+            VEC_PUSH(states, one);
+    w->unit.slot = w->plan->n - 1;
+    for (size_t i = 0; i < states.len; i++)
+        if (states.data[i].from->where == CFX__C_STATE) {
+            const cfx__c_ref *to = &states.data[i].to;
+            cfx__c_ref *own = cfx__c_ref_like(c, to, to->ndim, to->shape, to->stride);
+            own->where = CFX__C_ARENA;
+            own->base = cfx__c_room_now(&w->unit, cfx__c_count(to) * cfx_dtype_size(to->dtype));
+            cfx__c_line(c, "/* what %s is going to be */", cfx__c_comment(to->name));
+            cfx__c_copy(c, own, states.data[i].from);
+            states.data[i].from = own;
+        }
+    for (size_t i = 0; i < states.len; i++) {
+        cfx__c_line(c, "/* %s */", cfx__c_comment(states.data[i].to.name));
+        cfx__c_copy(c, &states.data[i].to, states.data[i].from);
+    }
+    VEC_FREE(states);
 }
 
 bool cfx__c_samples(cfx__c_job *w, const cfx_list *sample) {
@@ -274,9 +376,9 @@ static void write_plan(cfx__c_job *w) {
     cfx__c *c = &w->c;
     const cfx__plan *p = w->plan;
     const cfx_list *in = cfx_as_list(w->inputs);
-    w->unit = (cfx__c_unit){.c = c, .plan = p, .base = 0};
+    w->unit = (cfx__c_unit){.c = c, .plan = p};
     w->unit.refs = cfx__arena_alloc(&c->memory, (size_t)p->n * sizeof *w->unit.refs);
-    c->arena = (p->room_bytes + 63) / 64 * 64;
+    cfx__c_unit_begin(&w->unit);
     for (int k = 0; k < p->n; k++) {
         const cfx__plan_kernel *kernel = &p->kernels[k];
         if (kernel->kind != CFX__PLAN_INPUT || !cfx_is_bad(p->constants[k]))
@@ -288,6 +390,7 @@ static void write_plan(cfx__c_job *w) {
                      port_ref(user ? CFX__C_INPUT : CFX__C_STATE, w->state[i],
                               user ? &c->inputs.of[w->state[i]] : &c->states.of[w->state[i]], c));
     }
+    place_states(w);
     find_results(w);
     cfx__c_place(&w->unit);
     cfx__c_unit_put(&w->unit);
@@ -295,8 +398,8 @@ static void write_plan(cfx__c_job *w) {
     cfx__c_line(c, "(void)c;");
     put_results(w);
     cfx__c_close(c);
-    c->scratch_at = c->arena;
-    c->arena += c->scratch;
+    cfx__c_unit_end(&w->unit);
+    cfx__c_rooms_place(c);
 }
 
 void cfx__c_fail(const cfx__c *c) {

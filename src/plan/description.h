@@ -153,6 +153,14 @@ bool cfx__plan_lies_like(const cfx_tensor *t, const cfx_tensor *like);
 /* What a kernel is called, for the eye; "" for what only passes values on. Scope. */
 const char *cfx__plan_kernel_name(const cfx__plan *p, const cfx__plan_kernel *k);
 
+/* What places depend on beside sizes. By slot. */
+typedef struct cfx__plan_lives {
+    int *last;     /* the kernel that reads it last, through whichever view */
+    int *root;     /* whose memory it is; -1: not known */
+    bool *escapes; /* the caller gets it */
+} cfx__plan_lives;
+cfx__plan_lives *cfx__plan_lives_of(const cfx__plan *p); /* to be freed */
+
 /* ---- making ---------------------------------------------------------------------------------- */
 
 /* A plan for a run; the caller owns a count. NULL where the graph does what plans do not, with an

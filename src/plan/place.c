@@ -28,11 +28,21 @@ static void note_last(void *user, int slot) {
         p->last[slot] = p->now;
 }
 
+/* Whether the target writes the result of kernel k, a call, where the plan says: one tensor, made
+ * anew. */
+static bool is_written_anew(const cfx__plan *p, int k) {
+    const cfx__plan_kernel *kernel = &p->kernels[k];
+    return kernel->kind == CFX__PLAN_CALL && p->target->places &&
+           p->given[k].tag == CFX_TAG_TENSOR &&
+           !cfx__op_call_writes(kernel->op, kernel->step->bound) && p->target->places(kernel);
+}
+
 /* Whether a kernel may give memory that it was given. */
-static bool may_alias(const cfx__plan_kernel *k) {
+static bool may_alias(const cfx__plan *p, int slot) {
+    const cfx__plan_kernel *k = &p->kernels[slot];
     return k->kind == CFX__PLAN_PASS || k->kind == CFX__PLAN_ITEM || k->kind == CFX__PLAN_VIEW ||
            k->kind == CFX__PLAN_HIGHER ||
-           (k->kind == CFX__PLAN_CALL && !cfx__plan_makes_own(k->op));
+           (k->kind == CFX__PLAN_CALL && !cfx__plan_makes_own(k->op) && !is_written_anew(p, slot));
 }
 
 static void take_root(void *user, int slot) {
@@ -57,14 +67,14 @@ static void find_lives(placing *p) {
         p->last[p->now] = p->root[p->now] = p->now;
         if (k->kind == CFX__PLAN_VIEW)
             p->root[p->now] = p->root[k->x];
-        else if (may_alias(k))
+        else if (may_alias(plan, p->now))
             cfx__plan_each_kernel_read(k, take_root, p);
         cfx__plan_each_kernel_read(k, note_last, p);
         if (k->kind == CFX__PLAN_OUTPUT)
             cfx__plan_each_kernel_read(k, note_escape, p);
     }
     for (p->now = plan->n - 1; p->now >= 0; p->now--)
-        if (may_alias(&plan->kernels[p->now]))
+        if (may_alias(plan, p->now))
             cfx__plan_each_kernel_read(&plan->kernels[p->now], hand_down, p);
     for (int k = 0; k < plan->n; k++) { /* parts lie in the memory of the whole */
         const int home = plan->home[k];
@@ -214,15 +224,6 @@ static void place_result(placing *p, block *b, int i, int slot) {
     plan->offset[slot] = spare >= 0 ? plan->offset[spare] : take(b, bytes);
 }
 
-/* Whether the target writes the result of a call where the plan says: one tensor, made anew. */
-static bool is_placed_call(const placing *p) {
-    const cfx__plan *plan = p->plan;
-    const cfx__plan_kernel *k = &plan->kernels[p->now];
-    return k->kind == CFX__PLAN_CALL && plan->target->places && !p->l->ordered[p->now] &&
-           plan->given[p->now].tag == CFX_TAG_TENSOR &&
-           !cfx__op_call_writes(k->op, k->step->bound) && plan->target->places(k);
-}
-
 static void place_all(placing *p) {
     cfx__plan *plan = p->l->plan;
     block b = {.end = 0};
@@ -236,7 +237,8 @@ static void place_all(placing *p) {
         dying[first[p->last[k] + 1]++] = k;
     for (p->now = 0; p->now < plan->n; p->now++) {
         const cfx__plan_kernel *k = &plan->kernels[p->now];
-        if (k->kind == CFX__PLAN_LAYER || is_placed_call(p) ||
+        if (k->kind == CFX__PLAN_LAYER ||
+            (is_written_anew(plan, p->now) && !p->l->ordered[p->now]) ||
             (k->kind == CFX__PLAN_JOIN && plan->offset[p->now] < 0))
             place_result(p, &b, 0, p->now);
         for (int i = 0; i < k->nwrites; i++)

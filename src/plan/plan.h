@@ -166,13 +166,6 @@ void cfx__plan_call(cfx__lowering *l, int k);
 bool cfx__plan_find_homes(cfx__lowering *l);
 /* How a result that has a home lies there; NULL where it has none. Scope. */
 cfx_tensor *cfx__plan_home_like(const cfx__lowering *l, int slot);
-/* What places depend on beside sizes. By slot. */
-typedef struct cfx__plan_lives {
-    int *last;     /* the kernel that reads it last, through whichever view */
-    int *root;     /* whose memory it is; -1: not known */
-    bool *escapes; /* the caller gets it */
-} cfx__plan_lives;
-cfx__plan_lives *cfx__plan_lives_of(const cfx__plan *p); /* to be freed */
 /* Finds places for the results of layers and loops, by those; false where they are too large. */
 bool cfx__plan_place_by(cfx__lowering *l, const cfx__plan_lives *v);
 bool cfx__plan_place(cfx__lowering *l);

@@ -1,8 +1,8 @@
 /* attention: softmax(q k' scale + mask) v.
  *
  * Keys and values of a head are brought to panels once, and all heads of q that share them go
- * through some rows at a time: their scores, weights and sums stay in the cache. For a few rows
- * keys and values are read as they lie. */
+ * through some rows at a time: their scores, weights and sums stay in the cache. For a few rows,
+ * or few scores, keys and values are read as they lie. */
 
 typedef struct {
     ptrdiff_t batch, heads, shared; /* heads of q; as many of them share one of k and v */
@@ -13,7 +13,7 @@ typedef struct {
     float scale;
 } NAME_attention_shape;
 
-enum { NAME_ATTENTION_ROWS = 28, NAME_ATTENTION_FEW = 4 };
+enum { NAME_ATTENTION_ROWS = 28, NAME_ATTENTION_FEW = 4, NAME_ATTENTION_SMALL = 256 };
 
 /* Scores of a row become weights: scaled, masked, e^(score - most); their sum. `seen` keys are
  * seen, those behind them up to n weigh nothing. */
@@ -45,8 +45,9 @@ static void NAME_attention(const NAME_attention_shape *s, const float *q, const 
                            const float *v, const float *mask, const unsigned char *taken,
                            float *out, float *lse, float *scratch) {
     const NAME_epilogue plain = {.low = -INFINITY, .high = INFINITY};
-    const int few = s->rows <= NAME_ATTENTION_FEW;
-    float *score = scratch, *keys = scratch + NAME_ATTENTION_ROWS * s->keys;
+    const int few = s->rows <= NAME_ATTENTION_FEW || s->rows * s->keys <= NAME_ATTENTION_SMALL;
+    const ptrdiff_t most_rows = s->rows < NAME_ATTENTION_ROWS ? s->rows : NAME_ATTENTION_ROWS;
+    float *score = scratch, *keys = scratch + most_rows * s->keys;
     float *values = keys + (s->keys + NAME_PANEL - 1) / NAME_PANEL * NAME_PANEL * s->size;
     for (ptrdiff_t head = 0; head < s->batch * s->heads; head++) {
         const ptrdiff_t b = head / s->heads, h = head % s->heads;
