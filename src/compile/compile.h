@@ -382,9 +382,27 @@ const char *cfx__c_apart(const char *a, const char *b);
 /* Makes c->out and the ports those of all sizes, from what is written at several points, the first
  * of which is c's own. False, with problems. */
 bool cfx__c_merge(cfx__c *c, int n, const cfx__c_take *const *takes);
-/* Whether nodes give, at the last point, sizes that follow from those at the others, where these
- * have an expression. */
-bool cfx__c_follows(cfx__c *c, int n, const cfx__c_take *const *takes);
+/* Whether nodes give, at points `first` to n, sizes that follow from those at the points before,
+ * where these have an expression. */
+bool cfx__c_follows(cfx__c *c, int n, int first, const cfx__c_take *const *takes);
+/* The least size of a range that is a point: sizes of 1 are tried when all else is done. */
+int64_t cfx__c_least(const cfx__c_size *s);
+
+/* Whether nodes have sizes that follow from those at some points (proof.c). */
+typedef struct cfx__c_proof {
+    cfx__c *c;
+    const cfx_program *source;
+    bool whole; /* weights are no fakes */
+    int n;      /* points that others are held against, the first ones */
+    cfx__c_take takes[CFX__C_TAKES];
+} cfx__c_proof;
+/* Begins with points that were taken; false where the program cannot be run without its inputs. */
+bool cfx__c_proof_begin(cfx__c_proof *p, cfx__c *c, const cfx_program *source, int n,
+                        const cfx__c_take *known);
+/* Whether they do at a point; and the first point of the ranges at which they do not, false where
+ * there is none: all were looked at, or very many. */
+bool cfx__c_proof_holds(cfx__c_proof *p, const int64_t *at);
+bool cfx__c_find_stray(cfx__c_proof *p, int64_t *at);
 
 /* ---- whole programs -------------------------------------------------------------------------- */
 
@@ -404,6 +422,8 @@ typedef struct cfx__c_job {
     cfx__c_unit unit;
 } cfx__c_job;
 
+/* What placeholders take, of the caller's inputs in flattened order; scope. */
+cfx_value cfx__c_placeholders(cfx_program *p, const cfx_list *flat);
 /* Fills c.out for inputs in flattened order, be they fakes; false, with an error (write.c). */
 bool cfx__c_write(cfx__c_job *w, const cfx_list *flat);
 /* The same for sizes that vary, at points of their ranges, which become narrower where the text is

@@ -541,15 +541,17 @@ static bool fits(merger *m, int points, int i) {
     return fit(m, v) != NULL;
 }
 
-bool cfx__c_follows(cfx__c *c, int n, const cfx__c_take *const *takes) {
+bool cfx__c_follows(cfx__c *c, int n, int first, const cfx__c_take *const *takes) {
     merger *m = cfx__alloc0(sizeof *m);
     const int entries = takes[0]->nsizes;
     bool *had = cfx__alloc0((size_t)entries + 1);
-    bool fine = takes[n - 1]->nsizes == entries;
+    bool fine = true;
+    for (int i = 0; i < n; i++)
+        fine &= takes[i]->nsizes == entries;
     *m = (merger){.c = c, .n = n, .takes = takes};
     find_terms(m);
     for (int i = 0; i < entries && fine; i++)
-        had[i] = fits(m, n - 1, i);
+        had[i] = fits(m, first, i);
     m->known.len = 0;
     for (int i = 0; i < entries && fine; i++)
         fine = !had[i] || fits(m, n, i);

@@ -100,6 +100,7 @@ typedef struct {
     int n;
     cfx__c_take takes[CFX__C_TAKES]; /* the largest sizes first */
     cfx__c_take like;                /* at the point that ranges are to keep */
+    cfx__c_proof *proof;             /* NULL: by texts */
     const char *why;                 /* the last one is none of them */
 } taking;
 
@@ -128,17 +129,22 @@ static bool is_like(cfx__c *c, taking *t, const int64_t *at, cfx__c_take *now) {
     return take_at(t->job, c, at, now, &t->why) && is_alike(&t->like, now, &t->why);
 }
 
-/* Leaves a point out at which the text is another: its sizes become those of the point that is
- * kept, one by one, until the text is that one's; the range of the last of them begins behind it,
- * or ends before it. */
+/* Whether a point belongs to the ranges: the text is the same, or, once that is known of some, the
+ * sizes of nodes are what follows from them. */
+static bool belongs(cfx__c *c, taking *t, const int64_t *at) {
+    cfx__c_take now;
+    return t->proof ? cfx__c_proof_holds(t->proof, at) : is_like(c, t, at, &now);
+}
+
+/* Leaves a point out that does not belong: its sizes become those of the point that is kept, one
+ * by one, until it does; the range of the last of them begins behind it, or ends before it. */
 static bool leave_out(cfx__c *c, taking *t, const int64_t *point) {
     int64_t at[CFX__C_SIZES];
-    cfx__c_take now;
     int i = 0;
     memcpy(at, point, sizeof at);
     for (; i < c->nvary; i++) {
         at[i] = t->like.at[i];
-        if (is_like(c, t, at, &now))
+        if (belongs(c, t, at))
             break;
     }
     if (i == c->nvary)
@@ -147,7 +153,7 @@ static bool leave_out(cfx__c *c, taking *t, const int64_t *point) {
     int64_t other = point[i], same = at[i];
     while (same - other > 1 || other - same > 1) {
         at[i] = other + (same - other) / 2;
-        if (is_like(c, t, at, &now))
+        if (belongs(c, t, at))
             same = at[i];
         else
             other = at[i];
@@ -159,31 +165,56 @@ static bool leave_out(cfx__c *c, taking *t, const int64_t *point) {
     return true;
 }
 
+/* Looks at all other points of the ranges, or very many. Where one does not belong ranges become
+ * narrower, and `again` is set; false: there are none for the program. */
+static bool prove(cfx__c *c, taking *t, bool *again) {
+    cfx__c_proof *p = cfx__alloc(sizeof *p);
+    int64_t at[CFX__C_SIZES] = {0};
+    bool fine = true;
+    *again = cfx__c_proof_begin(p, c, t->job->source, t->n, t->takes) && cfx__c_find_stray(p, at);
+    if (*again) {
+        t->proof = p;
+        t->why = "the program: has sizes of another form at other sizes";
+        fine = leave_out(c, t, at);
+        t->proof = NULL;
+    }
+    cfx__free(p);
+    return fine;
+}
+
 /* Writes the program at points of the ranges, the largest first, all of which count: where the text
  * is another, ranges become narrower and it begins anew. False: there are none for the program. */
 static bool take_points(cfx__c *c, taking *t) {
     enum { FITTED = 48, CUTS = 24 }; /* room for small sizes is left */
     int64_t at[CFX__C_SIZES] = {0};
     int cuts = 0;
-    for (int i = 0; i < CFX__C_TAKES && t->n < FITTED; i++) {
-        cfx__c_point(c, i, at);
-        if (is_taken(t, at))
-            continue;
-        if (is_like(c, t, at, &t->takes[t->n])) {
-            t->n++;
-            continue;
+    for (int i = 0;; i++) {
+        bool again = false;
+        if (i == CFX__C_TAKES || t->n == FITTED) { /* which are enough */
+            if (t->n < 2 || !prove(c, t, &again))
+                return false;
+            if (!again)
+                break;
+        } else {
+            cfx__c_point(c, i, at);
+            if (is_taken(t, at))
+                continue;
+            again = !is_like(c, t, at, &t->takes[t->n]);
+            t->n += !again;
+            if (again && !leave_out(c, t, at))
+                return false;
         }
-        if (cuts++ == CUTS || !leave_out(c, t, at))
+        if (again && cuts++ == CUTS)
             return false;
-        t->n = 0;
-        i = -1;
+        t->n = again ? 0 : t->n;
+        i = again ? -1 : i;
     }
     for (int i = 1; i < t->n; i++)
         if (!has_room(&t->takes[0], &t->takes[i])) {
             t->why = "the program: needs more memory at smaller sizes than at the largest";
             return false;
         }
-    return t->n > 1;
+    return true;
 }
 
 /* ---- small sizes ----------------------------------------------------------------------------- */
@@ -201,7 +232,7 @@ static bool follows(cfx__c *c, const taking *t) {
     const cfx__c_take *all[CFX__C_TAKES];
     for (int i = 0; i <= t->n; i++)
         all[i] = &t->takes[i];
-    return cfx__c_follows(c, t->n + 1, all);
+    return cfx__c_follows(c, t->n + 1, t->n, all);
 }
 
 static bool has_one(const cfx__c *c, const int64_t *at) {

@@ -259,13 +259,13 @@ cfx_list *cfx__c_sizes_find(cfx__c *c, const cfx_program *p, const cfx_list *giv
 
 /* Sizes of 1 are left out: their dims have strides that no other has, and what is written for
  * others is right for them. */
-static int64_t least(const cfx__c_size *s) { return s->low > 2 || s->high < 2 ? s->low : 2; }
+int64_t cfx__c_least(const cfx__c_size *s) { return s->low > 2 || s->high < 2 ? s->low : 2; }
 
 /* Number k of the sizes of a range at which something may begin or end: the first ones, those
  * around powers of two, the last ones. */
 static int64_t edge(const cfx__c_size *s, int k) {
     enum { FIRST = 8 };
-    const int64_t low = least(s), span = s->high - low;
+    const int64_t low = cfx__c_least(s), span = s->high - low;
     int around = 0; /* powers of two beyond the first */
     while (around < 30 && ((int64_t)16 << around) + 1 < s->high)
         around++;
@@ -281,13 +281,13 @@ static int64_t edge(const cfx__c_size *s, int k) {
 bool cfx__c_point(const cfx__c *c, int n, int64_t *at) {
     int64_t all = 1, rest = n;
     for (int i = 0; i < c->nsizes; i++) {
-        const int64_t count = c->sizes[i].high - least(&c->sizes[i]) + 1;
+        const int64_t count = c->sizes[i].high - cfx__c_least(&c->sizes[i]) + 1;
         all = all > CFX__C_TAKES || count > CFX__C_TAKES ? CFX__C_TAKES + 1 : all * count;
     }
     uint64_t h = 0x9e3779b97f4a7c15u * (uint64_t)(n + 1);
     for (int i = 0; i < c->nsizes; i++) {
         const cfx__c_size *s = &c->sizes[i];
-        const int64_t low = least(s), count = s->high - low + 1;
+        const int64_t low = cfx__c_least(s), count = s->high - low + 1;
         h = (h ^ (h >> 29)) * 0xbf58476d1ce4e5b9u;
         if (all <= CFX__C_TAKES) { /* each of few */
             at[i] = s->high - rest % count;

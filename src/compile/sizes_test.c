@@ -237,3 +237,33 @@ TEST(c_rooms_are_held_against_sizes) {
     CHECK_HAS(compiled(adding, NULL), "m_run(");
     CHECK(!strstr(compiled(adding, NULL), "its room in the arena"));
 }
+
+/* Points that no text was written at are looked at: what is cut off at 30 has other sizes below. */
+TEST(c_sizes_of_nodes_follow_at_every_point) {
+    cfx_program *p = program_of(HEAD "x: \"f32[s0, s1]\"):\n"
+                                     "        a = torch.ops.aten.slice.Tensor(x, 1, 0, 30)\n"
+                                     "        b = torch.ops.aten.mul.Tensor(a, 2)\n"
+                                     "        return (b,)\n");
+    cfx__c c = {.program = p,
+                .nsizes = 2,
+                .nvary = 2,
+                .sizes = {{.symbol = "s0", .name = "s0", .low = 2, .high = 40},
+                          {.symbol = "s1", .name = "s1", .low = 31, .high = 64}}};
+    cfx__c_take known[5];
+    int64_t at[CFX__C_SIZES] = {0};
+    for (int i = 0; i < 5; i++)
+        known[i] = (cfx__c_take){.at = {40 - 7 * i, 64 - 3 * i * i % 31}};
+    cfx__c_proof *proof = cfx__alloc(sizeof *proof);
+    CHECK(cfx__c_proof_begin(proof, &c, p, 5, known));
+    CHECK(!cfx__c_find_stray(proof, at));
+    c.sizes[1].low = 29;
+    CHECK(cfx__c_find_stray(proof, at));
+    CHECK_INT(at[1], 29);
+    CHECK(cfx__c_proof_holds(proof, (const int64_t[CFX__C_SIZES]){3, 30}));
+    CHECK(!cfx__c_proof_holds(proof, (const int64_t[CFX__C_SIZES]){3, 29}));
+    c.sizes[0].high = c.sizes[1].high = 100000; /* too many for all: each goes through its range */
+    CHECK(cfx__c_find_stray(proof, at));
+    CHECK_INT(at[1], 29);
+    cfx__free(proof);
+    cfx__arena_release(&c.memory);
+}

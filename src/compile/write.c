@@ -14,8 +14,7 @@ static cfx_value contiguous(cfx_value v) {
     return v.tag == CFX_TAG_TENSOR ? cfx_tensor_value(cfx__tensor_contiguous(cfx_as_tensor(v))) : v;
 }
 
-/* What placeholders take, of the caller's inputs in flattened order; scope. */
-static cfx_value inputs_of(cfx_program *p, const cfx_list *flat) {
+cfx_value cfx__c_placeholders(cfx_program *p, const cfx_list *flat) {
     cfx_value whole = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < flat->len; i++)
         cfx_list_append(cfx_as_list(whole), contiguous(flat->items[i]));
@@ -352,7 +351,7 @@ static void put_results(cfx__c_job *w) {
 
 bool cfx__c_samples(cfx__c_job *w, const cfx_list *sample) {
     cfx__c *c = &w->c;
-    const cfx_value inputs = inputs_of(c->program, sample);
+    const cfx_value inputs = cfx__c_placeholders(c->program, sample);
     const cfx_value v = cfx_is_bad(inputs) ? inputs
                                            : cfx__program_execute((cfx_site){0}, c->program,
                                                                   &cfx_interpreter, NULL, inputs);
@@ -481,7 +480,7 @@ static bool sees_memory_alone(cfx__c *c) {
 
 bool cfx__c_write(cfx__c_job *w, const cfx_list *flat) {
     cfx__c *c = &w->c;
-    w->inputs = inputs_of(c->program, flat);
+    w->inputs = cfx__c_placeholders(c->program, flat);
     if (cfx_is_bad(w->inputs) || !sees_memory_alone(c))
         return false;
     const int n = c->program->ninputs;
