@@ -95,7 +95,7 @@ static void print_text(const char *how, const int64_t *text) {
     printf("\n");
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     cfx_manual_seed(7);
     cfx_module *m = model();
     cfx_set_grad_mode(CFX_INFERENCE);
@@ -134,5 +134,7 @@ int main(void) {
 
     const char *plan = cfx_program_plan(g.step, tokens(text, 0, 1), places(0, 1));
     printf("a step writes %s\n", strstr(plan, "index_copy_") ? "where the keys are" : "copies");
+    if (argc > 1) /* the program of a step, for cfx run --generate */
+        cfx_save(g.step, argv[1]);
     return cfx_finish(stderr);
 }
