@@ -114,6 +114,34 @@ TEST(onnx_sizes_are_bounded_in_aten) {
     test_folder_done();
 }
 
+/* That a node fails at some sizes says nothing about the sizes at which others are looked at: a
+ * size that is rounded up to 16 was taken for a sum, at sizes 64 apart. */
+TEST(onnx_sizes_are_looked_at_closely) {
+    cfx_program *p = cfx_program_parse(
+        "def forward(self, x: \"f32[s0, s1]\", t: \"f32[1, 40]\"):\n"
+        "    size: \"Sym(s1)\" = torch.ops.aten.sym_size.int(x, 1)\n"
+        "    part: \"f32[1, s1]\" = torch.ops.aten.slice.Tensor(t, 1, 0, size)\n"
+        "    both: \"f32[s0, s1]\" = torch.ops.aten.add.Tensor(x, part)\n"
+        "    less: \"Sym(-s1)\" = -size\n"
+        "    more: \"Sym(PythonMod(-s1, 16))\" = less % 16\n"
+        "    all: \"Sym(s1 + PythonMod(-s1, 16))\" = size + more\n"
+        "    count: \"i64[s1 + PythonMod(-s1, 16)]\" = torch.ops.aten.arange.default(all)\n"
+        "    return (both, count)\n"
+        "Range constraints: {s0: VR[2, int_oo], s1: VR[2, 40]}\n",
+        "m.fx");
+    CHECK(cfx_save(p, test_path("m.onnx")));
+    cfx_program *aten = cfx_to_aten(cfx_open(test_path("m.onnx")));
+    CHECK_OK();
+    for (int size = 2; size <= 40; size += 19) {
+        cfx_tensor *in = cfx_randn(3, size), *t = cfx_randn(1, 40);
+        cfx_value want = cfx_at(cfx_program_run(p, in, t), 1);
+        CHECK(cfx_is_true(cfx_equal(cfx_at(cfx_program_run(aten, in, t), 1), want)));
+    }
+    CHECK_OK();
+    test_unlink("m.onnx");
+    test_folder_done();
+}
+
 /* The weights of recurrent layers are put in another order once, not in each run. */
 TEST(onnx_recurrent_layers_are_planned) {
     cfx_program *p = cfx_open("tests/data/onnx/rnn/model.onnx");

@@ -441,6 +441,7 @@ static bool infer_node(inference *f, cfx_node *n) {
     size_t mark = cfx_scope_open();
     cfx_value val = computed_everywhere(f, n);
     if ((!cfx_ok() || cfx_is_bad(val)) && is_unknown(f)) {
+        cfx__infer_finest(f); /* which sizes it fails at says nothing about those of others */
         cfx_scope_close(mark);
         return true;
     }

@@ -39,6 +39,8 @@ void cfx__infer_end(cfx__inference *f);
 void cfx__infer_widen(cfx__inference *f);
 /* Gives them sizes that are further apart; false where that cannot be. */
 bool cfx__infer_coarser(cfx__inference *f);
+/* Gives them any sizes again. */
+void cfx__infer_finest(cfx__inference *f);
 /* What tells expressions from numbers in all worlds. */
 cfx__exprs *cfx__infer_exprs(cfx__inference *f);
 /* From now on the graph of m is looked at. */

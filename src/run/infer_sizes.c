@@ -65,6 +65,20 @@ bool cfx__infer_coarser(inference *f) {
     return true;
 }
 
+void cfx__infer_finest(inference *f) {
+    bool coarse = f->worlds.obeys;
+    for (size_t i = 0; i < f->worlds.symbols.len; i++) {
+        coarse |= f->worlds.symbols.data[i].by != 0;
+        f->worlds.symbols.data[i].by = 0;
+    }
+    f->worlds.obeys = false;
+    if (!coarse)
+        return;
+    cfx__exprs_free(&f->exprs);
+    f->exprs = (cfx__exprs){0};
+    choose_sizes(f);
+}
+
 void cfx__infer_widen(inference *f) {
     if (!f->few || f->worlds.n == 1)
         return;
