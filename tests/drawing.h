@@ -18,6 +18,7 @@ typedef struct {
 typedef struct {
     random_program p;
     bool wide; /* see PROGRAMS_WIDE */
+    bool deep; /* see PROGRAMS_DEEP */
     int n, weights, bodies, depth;
     operand values[DRAWN_VALUES];
 } drawing;
@@ -43,6 +44,10 @@ bool draw_call(drawing *d, cfx_op *op, int n, const cfx_value *args);
               (cfx_value[]){__VA_ARGS__})
 /* The same with arguments that are drawn by the types in its schema. */
 bool draw_op(drawing *d, cfx_op *op);
+/* The arguments alone; whether all could be drawn. */
+bool draw_arguments(drawing *d, cfx_op *op, cfx_value args[CFX_MAX_ARGS]);
+/* What a call would give on fakes; bad, without an error, where its shape rule refuses. Scope. */
+cfx_value draw_tried(drawing *d, cfx_op *op, int n, const cfx_value *args);
 /* A view, or an operator that is seen often; nothing is written to. */
 bool draw_plain(drawing *d);
 /* The in-place form, where there is one; else the operator. */
@@ -59,6 +64,11 @@ bool draw_embedding(drawing *d);
 bool draw_cache(drawing *d);   /* written at a position which is counted */
 bool draw_control(drawing *d); /* a branch or a loop */
 bool draw_recurrent(drawing *d);
+bool draw_written_to(drawing *d, cfx_op *op); /* a call with out=, or in place */
+bool draw_pool(drawing *d);
+bool draw_other_conv(drawing *d);  /* of rows and volumes, transposed, strided */
+bool draw_other_norm(drawing *d);  /* of groups and instances, in training mode too */
+bool draw_masked_attention(drawing *d);
 bool draw_counted(drawing *d); /* what has as many rows as data tell, and what is made of it */
 
 #endif

@@ -25,10 +25,36 @@ cfx_value eager_copy(cfx_value v) {
     return v.tag == CFX_TAG_TENSOR ? cfx_tensor_value(copy_of(cfx_as_tensor(v))) : v;
 }
 
+/* The first tensor of a list that lies in the memory of number i; -1: it is alone. */
+static int64_t beside(cfx_value list, int64_t i) {
+    const cfx_tensor *t = cfx_tensor_at(list, i);
+    for (int64_t k = 0; k < cfx_as_list(list)->len; k++)
+        if (k != i && cfx_tensor_at(list, k)->storage == t->storage)
+            return k < i ? k : i;
+    return -1;
+}
+
+/* All elements of the storage of a tensor, in a line. */
+static cfx_tensor *line_of(const cfx_tensor *t) {
+    const int64_t n = (int64_t)t->storage->size / cfx_dtype_size((cfx_dtype)t->dtype);
+    return cfx_as_strided(t, cfx_list(n), cfx_list(1), 0);
+}
+
 cfx_value eager_copies(cfx_value list) {
     cfx_value out = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < cfx_as_list(list)->len; i++)
-        cfx_list_append(cfx_as_list(out), eager_copy(cfx_as_list(list)->items[i]));
+    for (int64_t i = 0; i < cfx_as_list(list)->len; i++) {
+        const cfx_tensor *t = cfx_tensor_at(list, i);
+        const int64_t first = beside(list, i);
+        if (first < 0) {
+            cfx_list_append(cfx_as_list(out), eager_copy(cfx_as_list(list)->items[i]));
+            continue;
+        }
+        cfx_tensor *line = first == i ? cfx_clone(line_of(t)) : line_of(cfx_tensor_at(out, first));
+        cfx_list_append(cfx_as_list(out),
+                        cfx_tensor_value(cfx_as_strided(line, cfx_ints_value(t->ndim, t->shape),
+                                                        cfx_ints_value(t->ndim, t->stride),
+                                                        t->offset)));
+    }
     return out;
 }
 

@@ -168,6 +168,14 @@ static bool is_given_twice(const drawing *d, const cfx_node *n) {
     return times > 1;
 }
 
+cfx_value draw_tried(drawing *d, cfx_op *op, int n, const cfx_value *args) {
+    cfx_value given[CFX_MAX_ARGS];
+    for (int i = 0; i < n; i++)
+        given[i] = faked(d, args[i]);
+    cfx_value v = cfx_op_do_from(CFX_HERE, op, (cfx_args){n, given, NULL});
+    return fine() ? v : cfx_bad();
+}
+
 bool draw_call(drawing *d, cfx_op *op, int n, const cfx_value *args) {
     cfx_value given[CFX_MAX_ARGS], list = cfx_tuple_value(n, args);
     for (int i = 0; i < n; i++)
@@ -318,10 +326,8 @@ static cfx_value any_argument(drawing *d, const cfx__schema *s, const cfx__schem
     }
 }
 
-bool draw_op(drawing *d, cfx_op *op) {
-    const cfx__op_info *info = cfx__op_info_of(op);
-    const cfx__schema *s = info->schema;
-    cfx_value args[CFX_MAX_ARGS];
+bool draw_arguments(drawing *d, cfx_op *op, cfx_value args[CFX_MAX_ARGS]) {
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
     const cfx_tensor *self = NULL;
     for (int i = 0; i < s->nargs; i++) {
         args[i] = any_argument(d, s, &s->args[i], self);
@@ -331,7 +337,13 @@ bool draw_op(drawing *d, cfx_op *op) {
         if (!self && first.tag == CFX_TAG_NODE)
             self = cfx_as_tensor(faked(d, first));
     }
-    return fine() && draw_call(d, op, s->nargs, args);
+    return fine();
+}
+
+bool draw_op(drawing *d, cfx_op *op) {
+    cfx_value args[CFX_MAX_ARGS];
+    return draw_arguments(d, op, args) &&
+           draw_call(d, op, cfx__op_info_of(op)->schema->nargs, args);
 }
 
 /* ---- which operators ------------------------------------------------------------------------- */
@@ -421,7 +433,20 @@ cfx_op *draw_written(cfx_op *op) {
 
 bool draw_plain(drawing *d) { return draw_op(d, chance(3) ? ONE_OF(views) : ONE_OF(common)); }
 
+static bool add_more(drawing *d) {
+    switch (test_draw(7)) {
+    case 0: return draw_pool(d);
+    case 1: return draw_other_conv(d);
+    case 2: return draw_other_norm(d);
+    case 3: return draw_masked_attention(d);
+    case 4: return draw_written_to(d, any_op(d));
+    default: return draw_written_to(d, ONE_OF(common));
+    }
+}
+
 static bool add_something(drawing *d) {
+    if (d->deep && chance(6))
+        return add_more(d);
     if (d->wide && chance(24))
         return chance(3) ? draw_recurrent(d) : draw_counted(d);
     switch (test_draw(29)) {
@@ -463,12 +488,30 @@ static cfx_tensor *laid_out(cfx_tensor *t) {
     }
 }
 
+/* The same memory as an input that is there, all of it or a part, seen in this way or that. */
+static cfx_tensor *shared_with(const drawing *d) {
+    const cfx_list *all = cfx_as_list(d->p.inputs);
+    cfx_tensor *t = cfx_as_tensor(all->items[test_draw((uint32_t)all->len)]);
+    if (!t->ndim || !t->numel || chance(4))
+        return chance(2) ? t : cfx_alias(t);
+    switch (test_draw(4)) {
+    case 0: return cfx_transpose(t, 0, -1);
+    case 1: return cfx_slice(t, 0, test_draw((uint32_t)t->shape[0]));
+    case 2: return cfx_select(t, -1, 0);
+    default: return cfx_slice(t, -1, 0, CFX_NONE, 2);
+    }
+}
+
 static void add_input(drawing *d, cfx_dtype dtype, int ndim, const int64_t *shape) {
     char name[8];
     snprintf(name, sizeof name, "x%d", (int)cfx_as_list(d->p.inputs)->len);
     cfx_tensor *t = draw_tensor(dtype, ndim, shape);
     if (d->wide && chance(4))
         t = laid_out(t);
+    if (d->deep && cfx_as_list(d->p.inputs)->len && chance(10)) {
+        t = shared_with(d);
+        d->p.shared = true;
+    }
     cfx_list_append(cfx_as_list(d->p.inputs), cfx_tensor_value(t));
     draw_value(d, cfx_graph_placeholder(d->p.graph, name, NULL, false, CFX_NONE),
                cfx__tensor_faked_in(cfx_tensor_value(t)));
@@ -480,7 +523,7 @@ static cfx_tensor *nothing(cfx_module *self, cfx_tensor *x) {
 }
 
 random_program programs_draw(uint64_t seed) {
-    drawing d = {.wide = seed >= PROGRAMS_WIDE};
+    drawing d = {.wide = seed >= PROGRAMS_WIDE, .deep = seed >= PROGRAMS_DEEP};
     int64_t shape[CFX_MAX_DIMS];
     test_seed(seed * 0x9e3779b97f4a7c15u + 12345);
     test_draw(2);

@@ -4,8 +4,9 @@
  * shape rules take, over views of every kind (strided, overlapping, of views, of weights), writes
  * in place to whatever may be written, several outputs, halves, integers, bools, empty and 0-d
  * tensors, NaN, infinities, denormals, normalisation in training mode, random numbers, caches with
- * a position counter, branches and loops. programs_check then runs it in every way there is and
- * compares results, what is left in inputs and buffers, and the value of every node. */
+ * a position counter, branches and loops, inputs that share memory. programs_check then runs it in
+ * every way there is, also with the state that a run left, and compares results, what is left in
+ * inputs and buffers, and the value of every node. */
 #ifndef CFX_TEST_PROGRAMS_H
 #define CFX_TEST_PROGRAMS_H
 
@@ -17,6 +18,8 @@
  * complex numbers, calls whose results have sizes that data tells, recurrent layers, control flow
  * in control flow. Those below are what they were, so that what was found once stays found. */
 enum { PROGRAMS_WIDE = 100000000 };
+/* From here on also inputs that share memory, out= and every form in place, more layers. */
+enum { PROGRAMS_DEEP = 1000000000 };
 
 /* A drawn program: what the calls are, and what they are called on. */
 typedef struct random_program {
@@ -25,6 +28,8 @@ typedef struct random_program {
     cfx_value inputs;  /* a list of tensors, one for each placeholder */
     cfx_dict *state;   /* name to tensor: as they are before a run */
     bool random;       /* it draws random numbers */
+    bool shared;       /* inputs share memory */
+    bool sized;        /* a call has out=, which would be resized where sizes are others */
 } random_program;
 
 /* The program of a seed; scope. */

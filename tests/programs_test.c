@@ -43,6 +43,16 @@ TEST(wide_random_programs_compute_the_same_in_every_way) {
     CHECK(c.ran > 300 && c.exported > 300 && c.resized > 50);
 }
 
+TEST(deep_random_programs_compute_the_same_in_every_way) {
+    program_counts c = {0};
+    for (uint64_t seed = PROGRAMS_DEEP; seed < PROGRAMS_DEEP + 300; seed++) {
+        program_finding f = programs_check(seed, &c);
+        if (f.any)
+            test_fail(CFX_HERE, "seed %d: %s", (int)seed, f.text);
+    }
+    CHECK(c.ran > 200 && c.exported > 200);
+}
+
 /* As C, built by the machine's compiler: some, since each costs a tenth of a second. */
 TEST(random_programs_compute_the_same_as_c) {
     program_counts c = {.compiler = "cc -O1"};

@@ -168,6 +168,8 @@ static void check_apart(subject *s, cfx_program *p) {
 /* The program for all sizes of its inputs; NULL where none is found. */
 static cfx_program *export_for_sizes(subject *s, cfx_module *gm) {
     cfx_value sizes = cfx_list_value(0, NULL);
+    if (s->drawn->sized)
+        return NULL;
     for (int64_t i = 0; i < cfx_as_list(s->drawn->inputs)->len; i++) {
         cfx_value each = cfx_list_value(0, NULL);
         for (int k = 0; k < cfx_tensor_at(s->drawn->inputs, i)->ndim; k++)
@@ -296,10 +298,50 @@ static void check_compiled(subject *s, cfx_program *p, cfx_module *gm, const cfx
     }
 }
 
+/* Programs of random numbers are kept as they are: what changes them draws others. */
+static void check_kept(subject *s, cfx_program *p, const cfx_dict *held) {
+    agree_restore(p, held);
+    agree_changed(s, reopened(p, ".pt2"), "saved and opened");
+    agree_restore(p, held);
+    if (!s->found.any && chance(2))
+        check_text(s, p);
+    agree_restore(p, held);
+    if (!s->found.any && chance(2))
+        check_session(s, p, held);
+}
+
+/* Once more with the state that a run left, as a cache with its counter is used. */
+static void check_again(subject *s, cfx_program *p, const cfx_dict *held) {
+    random_program next = *s->drawn;
+    const int64_t n = s->first.leaves->len - next.state->len;
+    next.state = cfx_dict_new();
+    for (int64_t i = 0; i < s->drawn->state->len; i++)
+        cfx_dict_put(next.state, s->drawn->state->entries[i].key, s->first.leaves->items[n + i]);
+    const outcome second = eager_run(&next, 0);
+    for (int way = 0; way < 2 && !s->found.any; way++) {
+        const cfx_executor *x = way ? &cfx_planner : &cfx_interpreter;
+        subject t = {.drawn = &next, .counts = s->counts, .first = second, .now = p};
+        agree_run(p, s->drawn, held, x, NULL, 0);
+        cfx_value inputs = eager_copies(next.inputs);
+        cfx_manual_seed(7);
+        cfx_value v = cfx_program_run_with(CFX_HERE, p, x, NULL, eager_args(inputs));
+        outcome o = eager_outcome(v, inputs, cfx_ok() ? agree_state(p, s->drawn, held) : NULL);
+        agree_on(&t, &o, way ? "planned, with the state of a run before"
+                             : "with the state of a run before");
+        s->found = t.found;
+    }
+}
+
 static void check_exported(subject *s, cfx_program *p, cfx_module *gm) {
     const cfx_dict *held = agree_held(p, s->drawn);
     s->counts->exported++;
     agree_all(s, p, "the program");
+    if (s->first.ran && s->drawn->state->len && !s->found.any && !s->counts->compiler)
+        check_again(s, p, held);
+    if (s->drawn->shared)
+        return;
+    if (s->drawn->random && s->first.ran && !s->found.any && !s->counts->compiler)
+        check_kept(s, p, held);
     if (!s->drawn->random && !s->found.any && !agree_may_run(&s->first))
         s->counts->compiler ? check_compiled(s, p, gm, held) : check_changes(s, p, gm, held);
 }
@@ -342,12 +384,14 @@ program_finding programs_check(uint64_t seed, program_counts *counts) {
     cfx_error_clear();
     if (s.found.any) {
         const size_t len = strlen(s.found.text);
-        snprintf(s.found.text + len, sizeof s.found.text - len, "\non %s\nof %s%s%s",
+        snprintf(s.found.text + len, sizeof s.found.text - len, "\non %s\nof %s%s%s%s%s",
                  inputs_text(&drawn),
                  exported ? graphs_text(p->module->graph, p->module)
                           : graphs_text(drawn.graph, drawn.root),
                  s.last ? "\nas " : "",
-                 s.last ? graphs_text(s.last->module->graph, s.last->module) : "");
+                 s.last ? graphs_text(s.last->module->graph, s.last->module) : "",
+                 exported ? "\ndrawn as " : "",
+                 exported ? graphs_text(drawn.graph, drawn.root) : "");
     }
     cfx_set_log(NULL, NULL);
     cfx_scope_close(mark);

@@ -261,15 +261,23 @@ static bool gives_new(const cfx__schema *s) {
     return s->nargs >= 1;
 }
 
-static bool has_out(const cfx__op_info *f) {
+static bool has_form(const cfx__op_info *f) {
     return (f->nout >= 1 || cfx__op_gives_list(f->schema)) && gives_new(f->schema);
+}
+
+/* What may be an argument, or a view of one, is written nowhere else: no contiguous.out. */
+static bool has_out(const cfx__op_info *f) {
+    bool own = has_form(f);
+    for (int i = 0; own && i < f->schema->nrets; i++)
+        own = !f->schema->rets[i].alias;
+    return own;
 }
 
 /* One tensor gives one, or, in the operators over lists, each of a list gives one. */
 static bool has_inplace(const cfx__op_info *f) {
     const cfx__schema_arg *first = f->schema->args;
     bool each = cfx__op_gives_list(f->schema) && !strncmp(f->schema->name, "_foreach_", 9);
-    return has_out(f) && !f->writes && first->type == CFX__T_TENSOR &&
+    return has_form(f) && !f->writes && first->type == CFX__T_TENSOR &&
            (first->list ? each : f->nout == 1);
 }
 
