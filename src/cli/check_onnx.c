@@ -124,10 +124,13 @@ static void check_case(tally *t, const char *dir) {
     t->failed += why || (!cfx_ok() && !refused);
     t->refused += refused;
     if (!cfx_ok())
-        cli_print("%s: %s: %s\n", refused ? "refused" : "failed", t->name, e->message);
-    else if (why)
-        cli_print("failed: %s: %s\n", t->name, why);
+        why = cfx__text_format("%s", e->message);
     cfx_error_clear();
+    if (why) {
+        cli_print("%s: %s: %s\n", refused ? "refused" : "failed", t->name, why);
+        cli_answer_row("failures", cfx_dict_of("case", t->name, "how",
+                                               refused ? "refused" : "failed", "why", why));
+    }
 }
 
 /* ---- all cases ------------------------------------------------------------------------------- */
@@ -171,5 +174,6 @@ int cli_check_onnx(const char *dir, const char *pattern) {
     cli_print("%d passed, %d failed\n", t.passed, t.failed);
     cli_answer("passed", cfx_int(t.passed));
     cli_answer("failed", cfx_int(t.failed));
+    cli_answer("refused", cfx_int(t.refused));
     return t.failed ? CLI_DIFFERS : CLI_DONE;
 }

@@ -88,6 +88,8 @@ cfx_program *cli_read(const char *path, cli_out *out);
 /* Writes a program; its problems are printed, and it is not written then without --force. Returns
  * the exit code. */
 int cli_write(const cfx_program *p, const cli_out *out);
+/* Notes for --json that a program, or what was made of it, is in a file. */
+void cli_wrote(const char *path, const cfx_program *p);
 /* Prints what is wrong with a program: by its own dialect, or by the one named alone. Returns the
  * exit code. */
 int cli_show_problems(const cfx_program *p, const char *path, const char *dialect);

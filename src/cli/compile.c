@@ -119,9 +119,10 @@ static int run(int argc, char **argv) {
     const size_t len = strlen(out);
     if (o.library && len > 3 && !strcmp(out + len - 3, ".so"))
         out = cfx__text_format("%.*s.c", (int)len - 3, out);
-    return cfx_ok() && cfx_compile_c(p, &o, out) && (!o.library || build(out, o.threads))
-               ? CLI_DONE
-               : cli_trouble();
+    if (!cfx_ok() || !cfx_compile_c(p, &o, out) || (o.library && !build(out, o.threads)))
+        return cli_trouble();
+    cli_wrote(out, p);
+    return CLI_DONE;
 }
 
 const cli_command cli_compile = {"compile", run, "write a program as C, which needs nothing else",

@@ -77,7 +77,10 @@ static int run(int argc, char **argv) {
         return cli_trouble();
     if (stages)
         p = cfx_stages_framed(p, cfx_program_stages(p, (cfx_stage_options){.n = stages}));
-    return cfx_ok() && cfx_program_draw_file(p, path, o) ? CLI_DONE : cli_trouble();
+    if (!cfx_ok() || !cfx_program_draw_file(p, path, o))
+        return cli_trouble();
+    cli_wrote(path, p);
+    return CLI_DONE;
 }
 
 const cli_command cli_draw = {

@@ -121,9 +121,14 @@ static bool is_default(const cfx_pass *pass) {
 
 static int list_passes(void) {
     const cfx_pass *p;
-    for (int i = 0; (p = cfx_pass_number(i)); i++)
+    for (int i = 0; (p = cfx_pass_number(i)); i++) {
+        cli_answer_row("passes", cfx_dict_of("pass", p->name, "default", cfx_bool(is_default(p)),
+                                             "summary", p->summary, "options",
+                                             p->options ? cfx_string_value(p->options)
+                                                        : cfx_none()));
         cli_print("%c %-22s %s%s%s\n", is_default(p) ? '*' : ' ', p->name, p->summary,
                   p->options ? "; options: " : "", p->options ? p->options : "");
+    }
     return CLI_DONE;
 }
 

@@ -37,6 +37,11 @@ cfx_program *cli_read(const char *path, cli_out *out) {
     return p;
 }
 
+void cli_wrote(const char *path, const cfx_program *p) {
+    cli_answer_row("written",
+                   cfx_dict_of("path", path, "nodes", cfx_graph_len(p->module->graph)));
+}
+
 int cli_write(const cfx_program *p, const cli_out *out) {
     const cfx_problems *found = cfx_failed(p) ? NULL : cfx_program_problems(p);
     if (cfx_failed(found))
@@ -48,6 +53,7 @@ int cli_write(const cfx_program *p, const cli_out *out) {
                  "the same", count(found), out->path);
     if (!cfx_ok() || !cfx_save_unchecked(p, out->path) || !cfx_ok())
         return cli_trouble();
+    cli_wrote(out->path, p);
     if (found->n)
         cli_say("cfx: '%s' is written all the same, with %s\n", out->path, count(found));
     return CLI_DONE;

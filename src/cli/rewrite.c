@@ -33,8 +33,10 @@ static bool apply(cfx_program *q, const cfx_rules *r, int64_t before) {
         cli_say("%d %s applied, %lld nodes before, %lld after\n", changes,
                 changes == 1 ? "rule" : "rules", (long long)before,
                 (long long)cfx_graph_len(q->module->graph));
-    for (size_t i = 0; i < n && changes >= 0; i++)
+    for (size_t i = 0; i < n && changes >= 0; i++) {
         cli_say("  %s: %d\n", r->rules.data[i].name, counts[i]);
+        cli_answer_row("rules", cfx_dict_of("rule", r->rules.data[i].name, "applied", counts[i]));
+    }
     cfx__free(counts);
     return changes >= 0;
 }
