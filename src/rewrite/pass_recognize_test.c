@@ -1,6 +1,8 @@
 /* What was written out becomes the operator: activations, norms, pools, attention. */
 #include "pass_test.h"
 
+#include <math.h>
+
 TEST(pass_recognizes) {
     static const char body[] =
         HEAD "    def forward(self, p_w: \"f32[8]\", x: \"f32[1, 2, 4, 8]\"):\n"
@@ -47,6 +49,29 @@ TEST(pass_recognizes_attention_without_a_copy) {
     HAS(code, "transpose = torch.ops.aten.transpose.int(scaled_dot_product_attention, 1, 2)");
     HAS_NOT(code, "contiguous");
     CHECK_NEAR(difference(was, p, cfx_randn(1, 2, 4, 8)), 0, 1e-5);
+}
+
+/* As attention is written for runtimes without it: rows that are masked whole give zeros. */
+TEST(pass_recognizes_attention_with_rows_that_see_nothing) {
+    static const char body[] =
+        HEAD "    def forward(self, x: \"f32[1, 2, 3, 4]\", m: \"f32[3, 3]\"):\n"
+             "        transpose: \"f32[1, 2, 4, 3]\" = torch.ops.aten.transpose.int(x, -2, -1)\n"
+             "        matmul: \"f32[1, 2, 3, 3]\" = torch.ops.aten.matmul.default(x, transpose)\n"
+             "        mul: \"f32[1, 2, 3, 3]\" = torch.ops.aten.mul.Tensor(matmul, 0.5)\n"
+             "        add: \"f32[1, 2, 3, 3]\" = torch.ops.aten.add.Tensor(mul, m)\n"
+             "        p: \"f32[1, 2, 3, 3]\" = torch.ops.aten.softmax.int(add, -1)\n"
+             "        isnan: \"b8[1, 2, 3, 3]\" = torch.ops.aten.isnan.default(p)\n"
+             "        where: \"f32[1, 2, 3, 3]\" = "
+             "torch.ops.aten.where.ScalarSelf(isnan, 0.0, p)\n"
+             "        y: \"f32[1, 2, 3, 4]\" = torch.ops.aten.matmul.default(where, x)\n"
+             "        return (y,)\n";
+    cfx_program *p = program_of(body), *was = cfx_program_copy(p);
+    HAS(code_after("recognize", p, 2),
+        "torch.ops.aten.scaled_dot_product_attention.default(x, x, x, m, scale = 0.5)");
+    cfx_tensor *x = cfx_randn(1, 2, 3, 4), *mask = cfx_full(cfx_list(3, 3), -HUGE_VAL);
+    cfx_fill_(cfx_select(mask, 0, 1), 0);
+    cfx_value before = cfx_program_run(was, x, mask), after = cfx_program_run(p, x, mask);
+    CHECK(cfx_as_bool(cfx_allclose(cfx_tensor_at(before, 0), cfx_tensor_at(after, 0))));
 }
 
 TEST(pass_recognizes_means_of_pictures) {
