@@ -263,6 +263,8 @@ static int bench(const char *model, const char *file, int runs, int callers, boo
         return cli_trouble();
     if (executor && !strncmp(executor->name, "cuda", 4)) /* they lie where the program runs */
         flat = on_card(flat, executor->name);
+    if (cfx_ok())
+        cli_go_to_device(p);
     if (!cfx_ok())
         return cli_trouble();
     cfx_args args = {(int)cfx_as_list(flat)->len, cfx_as_list(flat)->items, NULL};

@@ -63,6 +63,8 @@ bool cli_number(cli_words *w, const char *name, int *number); /* from 1 on */
 bool cli_precision(cli_words *w);
 /* --device cpu|cuda[:N], whose executor is chosen at once. */
 bool cli_device(cli_words *w);
+/* What the program writes to goes where it runs; false, with an error. */
+bool cli_go_to_device(cfx_program *p);
 /* What runs on a device: NULL for the CPU. False, told, where there is no such. */
 bool cli_executor_of(cli_words *w, const char *name, const cfx_executor **x);
 /* Takes the word as the argument that is no option; a mistake when there is one already. */

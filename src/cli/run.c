@@ -365,6 +365,8 @@ static int finish_program(job *j) {
 static int run_program(job *j) {
     j->p = cfx_open(j->o.model);
     cfx_set_grad_mode(CFX_INFERENCE);
+    if (cfx_ok())
+        cli_go_to_device(j->p);
     if (j->o.generate && cfx_ok())
         return run_text(j) ? finish_program(j) : cli_trouble();
     if (!cfx_ok() || (cli_watches(&j->watch) && !cli_watch_start(&j->watch, j->p)))

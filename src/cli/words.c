@@ -122,6 +122,12 @@ bool cli_device(cli_words *w) {
     return true;
 }
 
+bool cli_go_to_device(cfx_program *p) {
+    const cfx_executor *x = cfx_set_executor(NULL);
+    cfx_set_executor(x);
+    return !x || strncmp(x->name, "cuda", 4) != 0 || cfx_program_to(p, x->name);
+}
+
 void cli_rest(cli_words *w, const char **argument) {
     const char *word = w->argv[w->at];
     if (word[0] == '-' && word[1])

@@ -33,7 +33,5 @@ static inline cfx__cuda_array cfx__cuda_array_of(cfx__cuda_piece *p, const cfx__
 
 /* Calls in which order counts: running sums, sorting, the largest (builtin_order.c). */
 bool cfx__cuda_try_order(cfx__cuda_making *m, int slot);
-/* Elements whose places are told by others, read or written (builtin_index.c). */
-bool cfx__cuda_try_index(cfx__cuda_making *m, int slot);
 
 #endif

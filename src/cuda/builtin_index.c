@@ -186,7 +186,8 @@ bool cfx__cuda_try_index(cfx__cuda_making *m, int slot) {
     const cfx__plan_kernel *k = &m->unit.plan->kernels[slot];
     const cfx__c_refs *out = cfx__c_slot(&m->unit, slot);
     for (int i = 0; i < COUNT(ways) && k->step->nbound > 1 && out->n == 1; i++) {
-        job j = {.p = {.m = m}, .slot = slot, .op = k->op, .a = k->step->bound, .out = out->refs};
+        job j = {.p = {.m = m}, .slot = slot, .a = k->step->bound, .out = out->refs};
+        j.op = cfx__cuda_functional(k->op);
         j.x = cfx__c_arg(&m->unit, j.a[0]);
         if (j.x && cfx__c_count(j.x) && cfx__c_count(j.out) && ways[i](&j))
             return true;

@@ -62,6 +62,12 @@ bool cfx__cuda_put_call(cfx__c_unit *u, int slot) {
             cfx__c_call(u, &other);
             return true;
         }
+    if (cfx__cuda_functional(k->op) != k->op) { /* the result lies where the argument does */
+        cfx__plan_kernel other = *k;
+        other.op = cfx__cuda_functional(k->op);
+        cfx__c_call(u, &other);
+        return true;
+    }
     if (k->op == &cfx_op_stack && cfx__c_slot(u, slot)->n == 1)
         put_stack(u, k);
     else if (k->op == &cfx_op_type_as || k->op == &cfx_op_lift_fresh_copy)

@@ -19,7 +19,8 @@ static void *prepare_on(int n, const cfx_execution *e) {
 
 static bool fits(const void *form, const cfx_execution *e) {
     const cfx__cuda_plan *p = form;
-    return !p->failed && cfx__plan_fits(p->plan, p->plan->inputs, e);
+    return !p->failed && cfx__plan_fits(p->plan, p->plan->inputs, e) &&
+           cfx__cuda_states_fit(p, e);
 }
 
 static cfx_value run(void *form, const cfx_execution *e) { return cfx__cuda_plan_run(form, e); }
@@ -43,6 +44,48 @@ const cfx_executor *cfx_cuda_executor(int n) {
     return &executors[n];
 }
 
+/* The memory under a tensor, on another device; scope. */
+static cfx_tensor *moved(const cfx_tensor *t, cfx_device to) {
+    const int64_t n = (int64_t)t->storage->size / cfx_dtype_size((cfx_dtype)t->dtype), one = 1;
+    cfx_tensor *whole = cfx__tensor_alias((cfx_tensor *)t, 1, &n, &one, 0);
+    if (to.type == CFX_CUDA)
+        return cfx__cuda_copy_of((cfx_site){0}, whole, to.index < 0 ? 0 : to.index);
+    cfx_tensor *own =
+        cfx__tensor_empty((cfx_site){0}, (cfx_dtype)t->dtype, false, 1, &n, NULL);
+    if (!cfx__obj_is_bad(own))
+        cfx__tensor_copy(own, whole);
+    return own;
+}
+
+static cfx_tensor *tensor_of(const cfx_program *p, int i) {
+    const cfx_input_spec *s = &p->inputs[i];
+    cfx_dict *of = s->kind == CFX_IN_USER || !s->target ? NULL : cfx__program_tensors(p, s);
+    const cfx_value v = of ? cfx_dict_get(of, s->target) : cfx_none();
+    return v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->storage ? cfx_as_tensor(v) : NULL;
+}
+
+/* What the program writes to goes where it runs, with all that looks into the same memory. */
+static void move_states(cfx_program *p, cfx_device to) {
+    bool *writes = cfx__program_writes(p);
+    for (int i = 0; i < p->ninputs && cfx_ok(); i++) {
+        const cfx_tensor *t = writes[i] ? tensor_of(p, i) : NULL;
+        if (!t || t->device.type == to.type)
+            continue;
+        size_t mark = cfx_scope_open();
+        const cfx__storage *was = t->storage;
+        cfx_tensor *whole = moved(t, to);
+        for (int k = 0; k < p->ninputs && cfx_ok(); k++) {
+            const cfx_tensor *u = tensor_of(p, k);
+            if (u && u->storage == was && u->dtype == whole->dtype)
+                cfx_dict_set(cfx__program_tensors(p, &p->inputs[k]), p->inputs[k].target,
+                             cfx_tensor_value(cfx__tensor_alias(whole, u->ndim, u->shape,
+                                                                u->stride, u->offset)));
+        }
+        cfx_scope_close(mark);
+    }
+    cfx__free(writes);
+}
+
 bool cfx_program_to(cfx_program *p, const char *device) {
     cfx_device d;
     if (cfx_failed(p) || !cfx__given((cfx_site){0}, device, "device"))
@@ -54,5 +97,7 @@ bool cfx_program_to(cfx_program *p, const char *device) {
     if (d.type == CFX_CUDA && !cfx_cuda_executor(d.index))
         return false;
     cfx_module_set_attr(p->module, "run_device", cfx_device_value(d));
+    if (cfx_ok())
+        move_states(p, d);
     return cfx_ok();
 }

@@ -22,6 +22,7 @@ static void plan_free(void *obj) {
     for (size_t i = 0; i < p->codes.len; i++)
         cfx_drop(p->codes.data[i]);
     cfx__cuda_free(p->device, p->arena, p->arena_bytes);
+    cfx__cuda_states_free(p);
     VEC_FREE(p->stretches);
     VEC_FREE(p->steps);
     VEC_FREE(p->weights);
@@ -35,24 +36,12 @@ static const cfx__obj_type plan_type = {.name = "plan on a card", .free = plan_f
 
 cfx__cuda_address cfx__cuda_where(const cfx__cuda_plan *p, const cfx__c_ref *r) {
     const int64_t at = r->at * cfx_dtype_size(r->dtype);
-    return r->where == CFX__C_ARENA ? p->arena + (uint64_t)(r->base + at)
-                                    : p->weights.data[r->number]->at + (uint64_t)at;
+    return r->where == CFX__C_ARENA   ? p->arena + (uint64_t)(r->base + at)
+           : r->where == CFX__C_STATE ? p->states.data[r->number].at + (uint64_t)at
+                                      : p->weights.data[r->number]->at + (uint64_t)at;
 }
 
 /* ---- what is for the card -------------------------------------------------------------------- */
-
-/* Whether nothing is written where it stands, or looked at as memory: such graphs are the host's.
- */
-static bool is_plain(const cfx__plan *p) {
-    for (int k = 0; k < p->n; k++) {
-        const cfx__plan_kernel *kernel = &p->kernels[k];
-        cfx_op *op = kernel->op;
-        if (kernel->kind == CFX__PLAN_CALL &&
-            (cfx__op_call_writes(op, kernel->step->bound) || op->effects & CFX_STORAGE))
-            return false;
-    }
-    return true;
-}
 
 static bool computes(const cfx__plan *p, int slot) {
     const cfx__plan_kind kind = p->kernels[slot].kind;
@@ -98,7 +87,7 @@ static void place_inputs(cfx__cuda_making *m) {
     const cfx__plan *p = m->p->plan;
     for (int k = 0; k < p->n; k++) {
         if (p->kernels[k].kind != CFX__PLAN_INPUT || !cfx_is_bad(p->constants[k]) ||
-            !is_plain_tensor(p->given[k]))
+            !is_plain_tensor(p->given[k]) || m->unit.refs[k].n)
             continue;
         cfx__c_ref *r = cfx__arena_alloc(&m->p->memory, sizeof *r);
         *r = ref_like(m, cfx_as_tensor(p->given[k]));
@@ -310,14 +299,25 @@ static bool make_work(cfx__cuda_making *m, int slot) {
     return true;
 }
 
-static void make_step(cfx__cuda_making *m, int slot) {
-    if (make_work(m, slot))
-        return;
+bool cfx__cuda_add_call(cfx__cuda_making *m, int slot) {
     const size_t from = m->text.made.len;
-    if (cfx__cuda_can_render(m, slot) && cfx__cuda_render(&m->text, &m->unit, slot))
-        add_rendered(m, from, slot);
-    else
-        add_step(m, CFX__CUDA_HOST, slot);
+    if (!cfx__cuda_can_render(m, slot) || !cfx__cuda_render(&m->text, &m->unit, slot))
+        return false;
+    add_rendered(m, from, slot);
+    return true;
+}
+
+static bool is_written(const cfx__cuda_making *m, int slot) {
+    const cfx__c_refs *r = &m->unit.refs[slot];
+    return m->unit.plan->kernels[slot].kind == CFX__PLAN_CALL && r->n == 1 &&
+           r->refs->where == CFX__C_STATE;
+}
+
+static void make_step(cfx__cuda_making *m, int slot) {
+    if (is_written(m, slot) ? try_way(m, slot, cfx__cuda_try_update)
+                            : make_work(m, slot) || cfx__cuda_add_call(m, slot))
+        return;
+    add_step(m, CFX__CUDA_HOST, slot);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -374,6 +374,8 @@ static bool make(cfx__cuda_making *m) {
     m->unit = (cfx__c_unit){.c = c, .plan = p->plan, .slot = -1};
     m->unit.refs = cfx__arena_alloc(&p->memory, n * sizeof *m->unit.refs);
     p->refs = m->unit.refs;
+    if (!cfx__cuda_place_states(m))
+        return false;
     place_inputs(m);
     cfx__c_place(&m->unit);
     c->problems.len = 0;
@@ -386,6 +388,8 @@ static bool make(cfx__cuda_making *m) {
             continue;
         make_step(m, k);
         const cfx__plan_kind kind = p->plan->kernels[k].kind;
+        if (p->states.len && p->steps.data[p->steps.len - 1].kind == CFX__CUDA_HOST)
+            return false; /* it would not see what was written */
         if (p->steps.len && p->steps.data[p->steps.len - 1].kind == CFX__CUDA_HOST &&
             p->steps.data[p->steps.len - 1].slot == k &&
             (kind == CFX__PLAN_LAYER || kind == CFX__PLAN_LOOP)) {
@@ -435,12 +439,14 @@ static void end(cfx__cuda_making *m) {
 
 /* A plan made ready; NULL where it is for the host, with an error where the card said no. wide: by
  * slot, see cfx__cuda_making; *again: there is one more, and it may be tried so. */
-static cfx__cuda_plan *attempt(cfx__cuda_device *d, cfx__plan *plan, bool *wide, bool *again) {
+static cfx__cuda_plan *attempt(cfx__cuda_device *d, cfx__plan *plan, const cfx_execution *e,
+                               bool *wide, bool *again) {
     cfx__cuda_plan *p = cfx__obj_make(&plan_type, sizeof *p);
     p->plan = cfx_keep(plan);
     p->device = d;
     cfx__cuda_making *m = cfx__alloc0(sizeof *m);
     m->p = p;
+    m->e = e;
     m->wide = wide;
     const bool made = make(m);
     *again = m->again && cfx_ok();
@@ -454,12 +460,12 @@ static cfx__cuda_plan *attempt(cfx__cuda_device *d, cfx__plan *plan, bool *wide,
     return NULL;
 }
 
-static cfx__cuda_plan *ready(cfx__cuda_device *d, cfx__plan *plan) {
+static cfx__cuda_plan *ready(cfx__cuda_device *d, cfx__plan *plan, const cfx_execution *e) {
     bool again = plan->precision == CFX_PRECISION_BF16;
     bool *wide = again ? cfx__alloc0((size_t)plan->n + 1) : NULL;
     cfx__cuda_plan *p = NULL;
     do
-        p = attempt(d, plan, wide, &again);
+        p = attempt(d, plan, e, wide, &again);
     while (again);
     cfx__free(wide);
     return p;
@@ -482,10 +488,10 @@ static cfx__cuda_plan *failed(cfx__cuda_device *d, cfx__plan *plan) {
 cfx__cuda_plan *cfx__cuda_plan_make(cfx__cuda_device *d, const cfx_execution *e) {
     cfx__plan *plan = cfx__plan_make(&cfx__plan_cuda, e);
     cfx__cuda_plan *p = NULL;
-    if (plan && is_plain(plan)) {
+    if (plan) {
         size_t mark = cfx_scope_open();
         if (cfx__cuda_enter(d)) {
-            p = ready(d, plan);
+            p = ready(d, plan, e);
             cfx__cuda_leave(d);
         }
         if (!p && !cfx_ok())

@@ -64,6 +64,16 @@ typedef struct cfx__cuda_held {
     struct cfx__cuda_held *next; /* of those that are shared */
 } cfx__cuda_held;
 
+/* An input that the plan writes to. */
+typedef struct cfx__cuda_state {
+    int input;
+    bool own; /* a twin of what lies on the host; else the tensor's own memory */
+    cfx__cuda_address at;
+    int64_t bytes;
+    cfx_tensor *of;   /* whose numbers the twin has, as long as nobody writes to it; counted */
+    uint32_t version; /* of its storage then */
+} cfx__cuda_state;
+
 typedef struct cfx__cuda_plan {
     cfx_obj head;
     cfx__plan *plan; /* counted */
@@ -78,6 +88,7 @@ typedef struct cfx__cuda_plan {
     VEC(cfx__cuda_stretch) stretches;
     VEC(cfx__cuda_held *) weights; /* by number; counted; NULL: nothing reads it */
     VEC(cfx__cuda_code *) codes;   /* counted */
+    VEC(cfx__cuda_state) states;
     bool flags;                    /* some kernel looks whether indices are in range */
     int runs;                      /* that nobody watched */
     cfx__arena memory;
@@ -94,6 +105,13 @@ cfx__cuda_plan *cfx__cuda_plan_make(cfx__cuda_device *d, const cfx_execution *e)
 cfx__cuda_address cfx__cuda_where(const cfx__cuda_plan *p, const cfx__c_ref *r);
 /* Runs it (run.c). */
 cfx_value cfx__cuda_plan_run(cfx__cuda_plan *p, const cfx_execution *e);
+
+/* Whether a run's inputs that are written to are those of the plan; they go to the card, and back
+ * (state.c). */
+bool cfx__cuda_states_fit(const cfx__cuda_plan *p, const cfx_execution *e);
+bool cfx__cuda_states_in(cfx__cuda_plan *p, const cfx_execution *e);
+bool cfx__cuda_states_out(cfx__cuda_plan *p, const cfx_execution *e);
+void cfx__cuda_states_free(cfx__cuda_plan *p);
 
 /* ---- work that is not rendered --------------------------------------------------------------- */
 
@@ -120,6 +138,7 @@ typedef struct cfx__cuda_rounded {
 /* A plan being made ready. */
 typedef struct cfx__cuda_making {
     cfx__cuda_plan *p;
+    const cfx_execution *e;
     cfx__c c;
     cfx__c_unit unit;
     cfx__cuda_pen text;
@@ -129,6 +148,7 @@ typedef struct cfx__cuda_making {
     VEC(cfx__cuda_trial) trials;
     VEC(cfx__cuda_rounded) rounded;
     bool *wide;  /* by slot: its kernel takes float32 alone; NULL: nothing is halved */
+    bool kept;   /* something that is written to leaves the plan */
     bool again;  /* a slot was found to be wide */
     bool halves; /* some results lie in bfloat16 */
 } cfx__cuda_making;
@@ -141,6 +161,16 @@ const cfx__c_ref *cfx__cuda_room_like(cfx__cuda_making *m, const cfx__c_ref *r);
  * them: too much shared memory, or more blocks that wait for each other than run at a time. */
 bool cfx__cuda_add_work(cfx__cuda_making *m, int slot, const cfx__cuda_work *w, int n,
                         const cfx__c_ref *const *refs);
+/* Finds places for inputs that are written to, and for what calls in place give; false where that
+ * is for the host. Then such a call, and the functional form of an operator, or the operator itself
+ * (state.c). */
+bool cfx__cuda_place_states(cfx__cuda_making *m);
+bool cfx__cuda_try_update(cfx__cuda_making *m, int slot);
+cfx_op *cfx__cuda_functional(cfx_op *op);
+/* The call at a slot, rendered (make.c). */
+bool cfx__cuda_add_call(cfx__cuda_making *m, int slot);
+/* Elements whose places are told by others, read or written (builtin_index.c). */
+bool cfx__cuda_try_index(cfx__cuda_making *m, int slot);
 /* Lets activations lie in bfloat16 where kernels take them so (halves.c). */
 void cfx__cuda_halve(cfx__cuda_making *m);
 /* Whether the text that is rendered for a slot may read and write what is halved. */

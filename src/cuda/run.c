@@ -366,7 +366,7 @@ static void put_inputs(frame *f) {
     for (int k = 0; k < f->plan->n && cfx_ok(); k++) {
         const cfx__plan_kernel *kernel = &f->plan->kernels[k];
         if (kernel->kind != CFX__PLAN_INPUT || !f->p->refs[k].n ||
-            !cfx_is_bad(f->plan->constants[k]))
+            !cfx_is_bad(f->plan->constants[k]) || f->p->refs[k].refs->where == CFX__C_STATE)
             continue;
         upload(f, f->p->refs[k].refs, cfx_as_tensor(f->e->inputs.v[kernel->input]), k);
     }
@@ -445,7 +445,8 @@ cfx_value cfx__cuda_plan_run(cfx__cuda_plan *p, const cfx_execution *e) {
     f.have = (bool *)(f.values + n);
     memcpy(f.values, p->plan->constants, n * sizeof *f.values);
     memset(f.have, 0, n * sizeof *f.have);
-    put_inputs(&f);
+    if (cfx__cuda_states_in(p, e))
+        put_inputs(&f);
     if (p->flags && cfx_ok())
         cfx__cuda_done(p->device,
                        p->device->driver->fill(p->arena + (uint64_t)p->flag_at, 0, sizeof(int),
@@ -458,6 +459,8 @@ cfx_value cfx__cuda_plan_run(cfx__cuda_plan *p, const cfx_execution *e) {
     cfx_value v = cfx_ok() ? results(&f) : cfx_bad();
     if (p->flags && cfx_ok())
         check_indices(&f);
+    if (cfx_ok())
+        cfx__cuda_states_out(p, e);
     cfx__cuda_wait(p->device); /* what was copied may be freed from here on, after an error too */
     if (!cfx_ok())
         v = cfx_bad();

@@ -180,6 +180,10 @@ bool cfx__plan_lower_steps(cfx__lowering *l);
 /* Finds which kernel frees which slot. */
 bool cfx__plan_find_lifetimes(cfx__lowering *l);
 
+/* By input, whether a program writes to it: in place by the graph, or by a result that the
+ * signature says it becomes; to be freed (session.c). */
+bool *cfx__program_writes(const cfx_program *p);
+
 /* Frees what resize.c knows of a plan. */
 void cfx__plan_again_free(struct cfx__plan_again *a);
 

@@ -3,6 +3,7 @@
 #include <cfx/session.h>
 
 #include "../rewrite/rewrite.h"
+#include "../value/later.h"
 #include "plan.h"
 
 /* A tensor of a program and the session's copy of it. */
@@ -48,8 +49,7 @@ cfx_session *cfx_session_new(void) { return cfx__obj_new(&session_type, sizeof(c
 
 /* ---- what is written ------------------------------------------------------------------------- */
 
-/* In place by the graph, or by a result that the signature says an input becomes. */
-static bool *find_writes(const cfx_program *p) {
+bool *cfx__program_writes(const cfx_program *p) {
     bool *writes = cfx__alloc0((size_t)p->ninputs + 1);
     cfx__alias alias;
     cfx__alias_open(&alias, p->module->graph);
@@ -74,12 +74,12 @@ static const bool *writes_of(cfx_session *s, cfx_program *p) {
             continue;
         if (k->version != version) {
             cfx__free(k->writes);
-            k->writes = find_writes(p);
+            k->writes = cfx__program_writes(p);
             k->version = version;
         }
         return k->writes;
     }
-    known made = {cfx_keep(p), version, find_writes(p)};
+    known made = {cfx_keep(p), version, cfx__program_writes(p)};
     VEC_PUSH(s->programs, made);
     return made.writes;
 }
@@ -95,6 +95,10 @@ static cfx_tensor *copied(cfx_site at, const cfx_tensor *t) {
         return whole;
     if (n)
         memcpy(whole->data, t->storage->data, (size_t)(n * size));
+    if (t->device.type == CFX_CUDA) /* where a program has it, so do its sessions */
+        whole = cfx__later_rooms.to_card(at, whole, t->device.index);
+    if (cfx__obj_is_bad(whole))
+        return whole;
     return cfx__tensor_alias(whole, t->ndim, t->shape, t->stride, t->offset);
 }
 
