@@ -33,9 +33,17 @@ static int plain_returns(const cfx__schema *s) {
 }
 
 bool cfx__op_join(char *key, const char *ns, const char *base, const char *overload) {
-    int n = snprintf(key, CFX__OP_NAME_MAX, "%s::%s%s%s", ns, base, overload ? "." : "",
-                     overload ? overload : "");
-    return n > 0 && n < CFX__OP_NAME_MAX;
+    const char *parts[] = {ns, "::", base, overload ? "." : "", overload ? overload : ""};
+    size_t at = 0;
+    for (int i = 0; i < COUNT(parts); i++) {
+        const size_t n = strlen(parts[i]);
+        if (at + n >= CFX__OP_NAME_MAX)
+            return false;
+        memcpy(key + at, parts[i], n);
+        at += n;
+    }
+    key[at] = 0;
+    return true;
 }
 
 /* The place of the operator of this full name among those written down; -1: none. */

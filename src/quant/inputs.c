@@ -56,7 +56,7 @@ static cfx_node *added_to(const cfx_node *layer, cfx_node **other) {
 }
 
 static bool is_back(const cfx_node *n) {
-    return cfx__call_op(n) == cfx_op_find("quantized_decomposed.dequantize_per_tensor.default");
+    return cfx__call_op(n) == &cfx_op_quantized_decomposed_dequantize_per_tensor;
 }
 
 cfx_node *cfx__quant_source(cfx_node *n) {
@@ -119,7 +119,7 @@ static cfx_node *rounded(cfx_node *n, cfx_value params, cfx_value *pair) {
     *pair = cfx_tuple(scale, zero_point, grid.low, grid.high, dtype);
     cfx_value args = cfx_tuple(n, scale, zero_point, grid.low, grid.high, dtype);
     cfx_each_user(n, u) if (cfx__call_op(u->user) ==
-                                cfx_op_find("quantized_decomposed.quantize_per_tensor.default") &&
+                                &cfx_op_quantized_decomposed_quantize_per_tensor &&
                             cfx_equal_values(u->user->args, args)) return u->user;
     return cfx__call_new(place_after(n), n, "quantized_decomposed.quantize_per_tensor.default",
                          args, cfx_none());

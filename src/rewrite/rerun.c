@@ -403,10 +403,9 @@ static void lay_as_noted(cfx__rerun *run, const cfx_tensor *t) {
  * it. */
 static bool is_choice(const cfx_node *n) {
     bool known = cfx_node_get_meta(n, "val").tag == CFX_TAG_BOOL;
-    cfx_op *asserts = cfx_op_find("aten._assert_scalar");
     cfx_each_user(n, u) {
         bool negated = !strcmp(u->user->target.name, "torch.sym_not") && is_choice(u->user);
-        if (negated || u->user->target.op == asserts ||
+        if (negated || u->user->target.op == &cfx_op__assert_scalar ||
             (!known && cfx_node_higher_order(u->user)))
             return true;
     }

@@ -1,5 +1,7 @@
 /* Which sizes are read where a tensor first has them, and what is asserted of those that depend on
  * data. */
+#include <cfx/ops.h>
+
 #include "merge.h"
 #include "relations.h"
 
@@ -166,8 +168,7 @@ static void take_name(cfx_node *n, cfx_node *from) {
 
 /* What the program asserts itself is asserted here already, under the names that it has there. */
 cfx_value cfx__merge_claimed(cfx__merging *g, cfx_node *n) {
-    cfx_value cond =
-        n->target.op == cfx_op_find("aten._assert_scalar") ? cfx_at(n->args, 0) : cfx_none();
+    cfx_value cond = n->target.op == &cfx_op__assert_scalar ? cfx_at(n->args, 0) : cfx_none();
     cfx_value claim = cond.tag == CFX_TAG_NODE ? cfx__reify_meaning(cond) : cfx_none();
     for (int64_t i = 0; claim.tag == CFX_TAG_STR && i < g->claims->len; i++)
         if (cfx_equal_values(g->claims->items[i], claim)) {

@@ -2,6 +2,8 @@
  * both. In PyTorch the assertions that were made before still name the other, which is called after
  * its size: "u0 <= s70", where all else is s53. They are told apart when a program is decomposed,
  * and so is what they read. */
+#include <cfx/ops.h>
+
 #include "relations.h"
 #include "symints.h"
 
@@ -16,7 +18,7 @@ bool cfx__symbol_is_of(const char *name, const cfx_node *input, int dim) {
 static const char *claim_of(const cfx_node *n) {
     static const char before[] = "Runtime assertion failed for expression ";
     cfx_value message = n->op == CFX_CALL_FUNCTION && cfx_as_list(n->args)->len > 1 &&
-                                n->target.op == cfx_op_find("aten._assert_scalar")
+                                n->target.op == &cfx_op__assert_scalar
                             ? cfx_as_list(n->args)->items[1]
                             : cfx_none();
     const char *text = message.tag == CFX_TAG_STR ? cfx_text(message) : NULL;

@@ -1,4 +1,6 @@
 /* Symbols and the sizes that they have in each world; see worlds.h. */
+#include <cfx/ops.h>
+
 #include "relations.h"
 #include "../value/walk.h"
 
@@ -124,8 +126,7 @@ static bool is_comparison(const cfx_node *n, const char *function, cfx_value sid
 }
 
 static bool is_asserted(const cfx_node *n) {
-    cfx_op *asserts = cfx_op_find("aten._assert_scalar");
-    cfx_each_user(n, u) if (u->user->target.op == asserts) return true;
+    cfx_each_user(n, u) if (u->user->target.op == &cfx_op__assert_scalar) return true;
     return false;
 }
 
