@@ -134,8 +134,7 @@ static bool is_asserted(const cfx_node *n) {
  * on data may be no more than another size. */
 static void collect_total(cfx__worlds *w, const cfx_node *n) {
     cfx_value side[2];
-    bool asserted = is_asserted(n);
-    bool total = asserted && is_comparison(n, "operator.eq", side);
+    const bool asserted = is_asserted(n), total = asserted && is_comparison(n, "operator.eq", side);
     bool most = asserted && !total && is_comparison(n, "operator.le", side);
     struct cfx__total t = {.at_most = most};
     if (!total && !most)
