@@ -198,11 +198,19 @@ CFX__SIMD_WIDE static void scaled(const float *from, int64_t n, float by, float 
         to[i] = from[i] * by;
 }
 
+/* What weighs nothing: 0, or NaN where it is not for a mask but for want of numbers. */
+static float unseen(float *s, int64_t keys) {
+    float sum = 0;
+    for (int64_t j = 0; j < keys; j++)
+        sum += s[j] = s[j] == -INFINITY ? 0 : NAN;
+    return sum;
+}
+
 /* Turns the scores of a row into weights; what was summed before is scaled to the new largest. */
 static void soften(float *s, int64_t keys, int64_t size, float *most, float *sum, float *o) {
     float m = largest(s, keys, *most);
     if (m == -INFINITY) { /* nothing is to be seen so far */
-        memset(s, 0, (size_t)keys * sizeof *s);
+        *sum += unseen(s, keys);
         return;
     }
     float before = expf(*most - m);

@@ -57,6 +57,20 @@ TEST(attention_equals_its_parts) {
 }
 
 /* Rows that follow each other more closely than they are long. */
+/* A row that a mask hides is 0; one that is no number is none, however many keys there are. */
+TEST(attention_of_nan_is_nan) {
+    for (int keys = 1; keys < 700; keys += 299) {
+        cfx_tensor *q = cfx_ones(cfx_list(1, 1, 3, 4)), *k = cfx_randn(1, 1, keys, 4);
+        cfx_tensor *mask = cfx_zeros(cfx_list(3, keys));
+        cfx_fill_(cfx_select(cfx_select(q, 2, 1), -1, 2), NAN);
+        cfx_fill_(cfx_select(mask, 0, 2), -INFINITY);
+        cfx_tensor *y = cfx_scaled_dot_product_attention(q, k, k, mask);
+        CHECK(isfinite(cfx_tensor_get(y, 0)));
+        CHECK(isnan(cfx_tensor_get(y, 4)) && isnan(cfx_tensor_get(y, 7)));
+        CHECK_NEAR(cfx_tensor_get(y, 8), 0, 0);
+    }
+}
+
 TEST(attention_of_a_query_that_overlaps_itself) {
     cfx_tensor *k = heads(1, 2, 5, 8), *x = numbers(1, (int64_t[]){64});
     cfx_tensor *q = cfx_as_strided(x, cfx_list(1, 2, 4, 8), cfx_list(64, 16, 1, 1));
