@@ -24,6 +24,22 @@ TEST(a_pipe_that_nobody_serves_is_an_error) {
     CHECK_INT(test_folder_clear(), 1);
 }
 
+/* A link stays a link, also where it leads to nothing yet, or to itself. */
+TEST(links_are_followed_to_where_nothing_is_yet) {
+    struct stat st;
+    CHECK(symlink("new.npy", test_path("early.npy")) == 0);
+    CHECK(symlink("early.npy", test_path("earlier.npy")) == 0);
+    CHECK(cfx_npy_write(test_path("earlier.npy"), cfx_zeros(5)));
+    CHECK(lstat(test_path("early.npy"), &st) == 0 && S_ISLNK(st.st_mode));
+    CHECK(lstat(test_path("earlier.npy"), &st) == 0 && S_ISLNK(st.st_mode));
+    CHECK(lstat(test_path("new.npy"), &st) == 0 && S_ISREG(st.st_mode));
+    CHECK(symlink("round.npy", test_path("round.npy")) == 0);
+    CHECK(!cfx_npy_write(test_path("round.npy"), cfx_zeros(5)));
+    CHECK(strstr(cfx_error_last()->message, "Too many levels of symbolic links") != NULL);
+    cfx_error_clear();
+    CHECK_INT(test_folder_clear(), 4);
+}
+
 TEST(a_file_that_is_replaced_keeps_its_rights_and_leaves_nothing_beside) {
     const char *path = test_path("t.npy");
     struct stat st;

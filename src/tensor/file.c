@@ -124,6 +124,27 @@ static const char *split_path(const char *path, char *room) {
     return slash ? slash + 1 : path;
 }
 
+/* Where a path leads, through links, also to where there is nothing yet; in `room`, or the path. */
+static const char *followed(const char *path, char *room) {
+    enum { MOST = 40 };
+    char now[PATH_MAX], to[PATH_MAX];
+    if (realpath(path, room))
+        return room;
+    snprintf(now, sizeof now, "%s", path);
+    for (int hop = 0; hop < MOST; hop++) {
+        ssize_t n = readlink(now, to, sizeof to - 1);
+        if (n < 0)
+            return hop ? memcpy(room, now, sizeof now) : path;
+        to[n] = 0;
+        split_path(now, room);
+        size_t len = *to == '/' ? 0 : strlen(room);
+        if (len + (size_t)n + 2 > sizeof now)
+            return path;
+        snprintf(now, sizeof now, "%.*s%s%.*s", (int)len, room, len ? "/" : "", (int)n, to);
+    }
+    return path;
+}
+
 /* Temporary names are ".NAME.NUMBER.cfx": whoever writes such a file holds a lock on it, so that
  * one without a lock was left by a process that is no more. Gives the number, or NULL. */
 static const char *number_in(const char *name, const char *target, char number[64]) {
@@ -213,11 +234,11 @@ bool cfx__file_save_open_with(cfx__file_save *s, const char *path, const cfx__fi
         return false;
     }
     char real[PATH_MAX]; /* a link stays a link: what it points to is replaced */
-    const char *target = realpath(path, real) ? real : path;
+    const char *target = followed(path, real);
     s->target = cfx__text_copy(target, strlen(target));
     struct stat st; /* of the path as given: the system may forbid to follow a link of others */
     bool there = stat(path, &st) == 0, device = there && !S_ISREG(st.st_mode);
-    int fd = !there && errno == EACCES ? -1 : device ? open_device(target) : create(s, there);
+    int fd = !there && errno != ENOENT ? -1 : device ? open_device(target) : create(s, there);
     if (fd >= 0 && there && !device) {
         (void)!fchown(fd, st.st_uid, st.st_gid);
         fchmod(fd, st.st_mode & 0777);
@@ -334,8 +355,8 @@ static bool is_left(int folder, const char *name, const char *first, const char 
 
 char *cfx__file_pending(const char *first, const char *second) {
     char folder[PATH_MAX], number[64], real[2][PATH_MAX];
-    first = realpath(first, real[0]) ? real[0] : first;
-    second = realpath(second, real[1]) ? real[1] : second;
+    first = followed(first, real[0]);
+    second = followed(second, real[1]);
     const char *name = split_path(second, folder);
     char *found = NULL;
     DIR *dir = opendir(folder);
