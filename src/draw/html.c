@@ -514,13 +514,10 @@ static bool put_graph(writer *w) {
     cfx__text_printf(w->out, "\"frames\":[%s],\n", s->frames.len ? s->frames.data : "");
     put_own_facts(w);
     ok = ok && put_callers_facts(w, s->options->columns);
-    cfx__text_puts(w->out, "],\n");
-    if (ok && s->options->columns && s->options->columns->len) { /* the page opens coloured by it */
-        cfx__text_puts(w->out, "\"given\":");
-        put_string(w->out, cfx_text(s->options->columns->entries[0].key));
-        cfx__text_puts(w->out, ",\n");
-    }
-    cfx__text_puts(w->out, "\"text\":[");
+    const cfx_dict *given = s->options->columns; /* the page opens coloured by the first */
+    cfx__text_puts(w->out, "],\n\"given\":");
+    put_string(w->out, ok && given && given->len ? cfx_text(given->entries[0].key) : "");
+    cfx__text_puts(w->out, ",\n\"text\":[");
     for (size_t i = 0; i < w->texts.len; i++) {
         cfx__text_puts(w->out, i ? ",\n" : "\n");
         put_string(w->out, w->texts.data[i]);
@@ -541,6 +538,25 @@ static bool put_scene(cfx__text *out, cfx__draw_scene *s) {
     return ok;
 }
 
+/* By the ids of b's nodes: whether each is other than its counterpart. To be freed. */
+static bool *changed_nodes(const cfx_pairs *pairs) {
+    const cfx_graph *g = pairs->b->module->graph;
+    bool *changed = cfx__alloc0((g->made.len + 1) * sizeof *changed);
+    for (int i = 0; i < pairs->n; i++)
+        if (pairs->pairs[i].b->graph == g)
+            changed[cfx__node_of(pairs->pairs[i].b)->id] = pairs->pairs[i].changed;
+    return changed;
+}
+
+/* Whether a node, or a weight that is drawn in its box, is other than in the other program. */
+static bool is_changed(const cfx__draw_scene *s, const bool *changed, const cfx_pair *pair) {
+    bool other = pair->changed;
+    if (pair->b->graph == s->sheets.data[0].graph)
+        cfx_each_input(pair->b, u)
+            other |= item_of(s, u->node) < 0 && changed[cfx__node_of(u->node)->id];
+    return other;
+}
+
 /* The other program of a page with two, and which items belong together. */
 static bool put_other(cfx__text *out, const cfx__draw_scene *s, const cfx_draw_options *o) {
     cfx_program *b = o->pairs->b;
@@ -550,14 +566,17 @@ static bool put_other(cfx__text *out, const cfx__draw_scene *s, const cfx_draw_o
     cfx__text_puts(out, ",\n");
     ok = ok && put_scene(out, &other);
     cfx__text_puts(out, "],\n\"pairs\":[");
+    bool *changed = changed_nodes(o->pairs);
     for (int i = 0; ok && i < o->pairs->n; i++) {
         const cfx_pair *pair = &o->pairs->pairs[i];
         int left = item_of(s, pair->a), right = item_of(&other, pair->b);
         if (left < 0 || right < 0)
             continue;
-        cfx__text_printf(out, "%s%d,%d,%d", any ? "," : "", left, right, pair->changed);
+        cfx__text_printf(out, "%s%d,%d,%d", any ? "," : "", left, right,
+                         is_changed(&other, changed, pair));
         any = true;
     }
+    cfx__free(changed);
     cfx__draw_scene_release(&other);
     return ok;
 }

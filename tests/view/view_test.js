@@ -462,6 +462,30 @@ const tests = {
         await page.close();
     },
 
+    async comparesWeights() {
+        const merged = path.join(out, "merged.pt2"), file = path.join(out, "weights.html");
+        const bert = "examples/data/distilbert";
+        run("opt", `${bert}/model.pt2`, "-o", merged, "--lora", "examples/data/lora");
+        runs("compare", `${bert}/model.pt2`, merged, "--inputs", `${bert}/inputs.safetensors`,
+            "-o", file);
+        const page = await open(file, "", 1400, 900);
+        equal("another weight is a difference", await page.textContent("#difference"),
+            "1 of 1 difference");
+        equal("of who uses it", await title(page), "linear");
+        await page.selectOption("#overlay", "signal (dB)");
+        await page.evaluate(() => viewer.pick(viewer.panes[1], -1));
+        await page.keyboard.press("e"); // the right one opens, the left one stays
+        const colours = await page.evaluate(() => viewer.panes.map((pane) =>
+            viewer.fill(pane, pane.graph.find("linear")).colour));
+        equal("both have one scale", colours[0], colours[1]);
+        const lines = await page.evaluate(() => [...document.querySelectorAll("header > *")]
+            .filter((e) => e.clientHeight > 40).map((e) => e.id || e.tagName));
+        equal("the header is one line", lines, []);
+        check("with a title", await page.evaluate(() =>
+            document.querySelector("h1").clientWidth > 50));
+        await page.close();
+    },
+
     async savesTheViewAsSvg() {
         const page = await open(draw("seed_mlp"));
         const file = await page.download(() => page.keyboard.press("s"));

@@ -141,9 +141,8 @@ class Viewer {
     changed(pane) {
         if (pane === this.active)
             this.showDetails(pane);
-        this.rescale(pane);
-        if (pane === this.active)
-            this.showOverlay();
+        this.rescale();
+        this.showOverlay();
         this.writeLink();
     }
 
@@ -244,17 +243,23 @@ class Viewer {
     setOverlay(name) {
         this.overlay = this.overlays.includes(name) ? name : "";
         id("overlay").value = this.overlay;
-        for (const pane of this.panes)
-            this.rescale(pane);
+        this.rescale();
         this.showOverlay();
         this.writeLink();
     }
 
-    // The scale is over what is seen, and follows what is opened and closed.
-    rescale(pane) {
-        const fact = this.factOf(pane);
-        pane.scale = fact ? new Scale(fact, this.log, pane.layout.boxesSeen()) : null;
-        pane.repaint();
+    // The scale is over what is seen, in both graphs where there are two.
+    rescale() {
+        const values = this.panes.flatMap((pane) => {
+            const fact = this.factOf(pane);
+            return !fact ? [] : fact.kind === "text" ? [...fact.values.values()]
+                : pane.layout.boxesSeen().map((i) => fact.of(i));
+        }).filter((v) => v !== null);
+        for (const pane of this.panes) {
+            const fact = this.factOf(pane);
+            pane.scale = fact ? new Scale(fact, this.log, values) : null;
+            pane.repaint();
+        }
     }
 
     showOverlay() {

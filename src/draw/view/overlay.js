@@ -24,16 +24,17 @@ function hex([r, g, b]) {
     return "#" + [r, g, b].map((v) => v.toString(16).padStart(2, "0")).join("");
 }
 
-// How the values of a column become colours. The scale goes over `items`, which are those that are
-// seen: a closed module has the sum of its nodes, and would be off a scale of nodes alone.
+// How the values of a column become colours. The scale goes over `values`, which are those that are
+// seen, in all graphs: a closed module has the sum of its nodes, and would be off a scale of nodes
+// alone.
 export class Scale {
-    constructor(fact, log, items) {
+    constructor(fact, log, values) {
         this.fact = fact;
         if (fact.kind === "text") {
-            this.names = [...new Set(fact.values.values())].filter((v) => v !== null).sort();
+            this.names = [...new Set(values)].sort();
             return;
         }
-        const all = items.map((i) => fact.of(i)).filter((v) => typeof v === "number");
+        const all = values.filter((v) => typeof v === "number");
         this.low = all.reduce((a, b) => Math.min(a, b), Infinity);
         this.high = all.reduce((a, b) => Math.max(a, b), -Infinity);
         this.positive = all.filter((v) => v > 0).reduce((a, b) => Math.min(a, b), Infinity);
