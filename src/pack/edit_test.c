@@ -194,6 +194,17 @@ TEST(change_is_followed_as_far_as_results_differ) {
     CHECK_ERROR("node exp computes f32[1, 2, 4], but int 3 is noted");
 }
 
+TEST(range_without_a_size_is_a_problem) {
+    cfx_program *p = cfx_open(ZOO "dyn_conv/model.pt2");
+    cfx_value key = p->ranges->entries[0].key;
+    cfx_dict_put(p->ranges, key, cfx_tuple(9, 3));
+    CHECK(!cfx_program_check(p));
+    CHECK_ERROR(cfx__text_format("nothing lies in the range of %s, from 9 to 3", cfx_text(key)));
+    CHECK(!cfx_save(p, test_path("m.pt2")));
+    CHECK_ERROR("nothing lies in the range of");
+    test_folder_done();
+}
+
 TEST(signature_follows_the_graph) {
     cfx_program *p = cfx_open(ZOO "mutating_buffer/model.pt2");
     cfx_graph *g = p->module->graph;

@@ -234,6 +234,23 @@ static void check_nodes(const char *path, cfx_module *m, void *user) {
     l->f.path = "";
 }
 
+/* No size fits a range in which nothing lies. */
+static void check_ranges(finding *f) {
+    const cfx_dict *ranges = f->program->ranges;
+    for (int64_t i = 0; i < ranges->len; i++) {
+        cfx_value range = ranges->entries[i].value;
+        bool pair = range.tag == CFX_TAG_TUPLE && cfx_as_list(range)->len == 2;
+        cfx_value low = pair ? cfx_as_list(range)->items[0] : cfx_none();
+        cfx_value high = pair ? cfx_as_list(range)->items[1] : cfx_none();
+        if (low.tag == CFX_TAG_INT && high.tag == CFX_TAG_INT &&
+            cfx_integer(low) > cfx_integer(high))
+            cfx__problem_add(f, NULL, CFX_VALUE_ERROR,
+                             "nothing lies in the range of %s, from %lld to %lld",
+                             cfx_value_str(ranges->entries[i].key), (long long)cfx_integer(low),
+                             (long long)cfx_integer(high));
+    }
+}
+
 static cfx_problems *look(looking *l, const cfx_program *p) {
     problems *found = cfx__obj_new(&problems_type, sizeof *found);
     l->f = (finding){.program = p, .found = &found->pub, .path = "", .infer = {.program = p}};
@@ -242,6 +259,7 @@ static cfx_problems *look(looking *l, const cfx_program *p) {
         cfx__program_infer_most(p);
         cfx_module_walk(p->module, check_nodes, l);
         cfx__verify_signature(&l->f);
+        check_ranges(&l->f);
     }
     cfx__infer_end(&l->f.infer);
     return cfx_ok() ? &found->pub : (cfx_problems *)(uintptr_t)&bad;
