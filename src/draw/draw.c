@@ -46,7 +46,7 @@ static bool check(cfx_graph *g, cfx_module *gm, int deep) {
                  deep ? "a sub-graph" : "the graph");
         return false;
     }
-    if (!cfx__graph_lint(g, gm)) {
+    if (!cfx__graph_lint(g, gm, NULL)) {
         cfx_error_note("a graph that is not well-formed cannot be drawn");
         return false;
     }

@@ -348,7 +348,7 @@ int cfx__graph_sweep(cfx_graph *g, bool (*stays)(const cfx_node *n)) {
 }
 
 int cfx_graph_eliminate_dead_code_by(cfx_graph *g, cfx_impure_fn *is_impure, void *user) {
-    if (!cfx__graph_lint(g, NULL) ||
+    if (!cfx__graph_lint(g, NULL, NULL) ||
         !cfx__given((cfx_site){0}, (const void *)is_impure, "function that tells what stays"))
         return 0;
     int erased = sweep(g, is_impure, user);

@@ -306,8 +306,9 @@ bool cfx__target_known(cfx_target t);
 /* Whether a node may have it: a function that nobody knows has a name that can be written in a
  * call; else there is an error. */
 bool cfx__target_fits(cfx_opcode op, cfx_target t);
-/* cfx_graph_lint without the names of functions: what can be drawn and put in order. */
-bool cfx__graph_lint(cfx_graph *g, const cfx_module *owner);
+/* cfx_graph_lint without the names of functions: what can be drawn and put in order. *where (or
+ * NULL) is set to the node that is wrong. */
+bool cfx__graph_lint(cfx_graph *g, const cfx_module *owner, const cfx_node **where);
 /* The text of a target as format_node shows it: torch.ops.aten.add.Tensor. */
 void cfx__target_text(cfx__text *out, cfx_target t);
 /* One argument as format_node shows it: %x for nodes, str() for the rest. */

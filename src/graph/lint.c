@@ -59,10 +59,13 @@ static bool check_target(const cfx_node *n, const cfx_module *owner) {
     return true;
 }
 
-bool cfx__graph_lint(cfx_graph *g, const cfx_module *owner) {
+bool cfx__graph_lint(cfx_graph *g, const cfx_module *owner, const cfx_node **where) {
+    const cfx_node *none;
+    where = where ? where : &none;
     if (!cfx__graph_given(g))
         return false;
     cfx_each_node(g, n) {
+        *where = n;
         if (n->graph != g) {
             cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "Node '%s' does not belong to this Graph!",
                      n->name);
@@ -75,8 +78,11 @@ bool cfx__graph_lint(cfx_graph *g, const cfx_module *owner) {
     static const cfx_opcode naming[] = {CFX_GET_ATTR, CFX_CALL_MODULE};
     for (int i = 0; owner && i < COUNT(naming); i++) /* one node speaks for all of its target */
         for (const cfx__target_row *row = g->rows[naming[i]]; row; row = row->next)
-            if (row->first && !check_target(&row->first->pub, owner))
-                return false;
+            if (row->first) {
+                *where = &row->first->pub;
+                if (!check_target(*where, owner))
+                    return false;
+            }
     return true;
 }
 
@@ -90,7 +96,7 @@ static bool check_function(const cfx_node *n) {
 }
 
 bool cfx_graph_lint(cfx_graph *g, const cfx_module *owner) {
-    if (!cfx__graph_lint(g, owner))
+    if (!cfx__graph_lint(g, owner, NULL))
         return false;
     for (const cfx__target_row *row = g->rows[CFX_CALL_FUNCTION]; row; row = row->next)
         if (row->first && !check_function(&row->first->pub))

@@ -194,6 +194,19 @@ TEST(change_is_followed_as_far_as_results_differ) {
     CHECK_ERROR("node exp computes f32[1, 2, 4], but int 3 is noted");
 }
 
+TEST(missing_module_is_told_with_its_line) {
+    cfx_program *p = cfx_program_parse("def forward(self, x: \"f32[2]\"):\n"
+                                       "    relu = torch.ops.aten.relu.default(x)\n"
+                                       "    fc: \"f32[2]\" = self.fc(relu)\n"
+                                       "    return (fc,)\n",
+                                       "m.fx");
+    const cfx_problems *found = cfx_program_problems(p);
+    CHECK_INT(found->n, 1);
+    CHECK_STR(found->items[0].node, "fc");
+    CHECK_INT(found->items[0].line, 3);
+    CHECK(strstr(found->items[0].text, "target fc references nonexistent attribute fc") != NULL);
+}
+
 TEST(range_without_a_size_is_a_problem) {
     cfx_program *p = cfx_open(ZOO "dyn_conv/model.pt2");
     cfx_value key = p->ranges->entries[0].key;

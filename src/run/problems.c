@@ -194,9 +194,11 @@ typedef struct looking {
 
 static void check_structure(const char *path, cfx_module *m, void *user) {
     finding *f = user;
+    const cfx_node *where = NULL;
     f->path = path;
-    if (m->graph && cfx_ok() && (!cfx__graph_check(m->graph) || !cfx__graph_lint(m->graph, m)))
-        cfx__problem_take(f, NULL, "");
+    if (m->graph && cfx_ok() &&
+        (!cfx__graph_check(m->graph) || !cfx__graph_lint(m->graph, m, &where)))
+        cfx__problem_take(f, where, "");
 }
 
 /* Whether the graphs hold together, without which nothing more can be asked of them. */
