@@ -269,6 +269,24 @@ TEST(onnx_integers_of_four_bits) {
     CHECK_OK();
 }
 
+TEST(onnx_floats_of_four_bits) {
+    made g = {0};
+    cfx__text t = {0};
+    cfx__wire_put_int(&t, 1, 4);
+    cfx__wire_put_int(&t, 2, 23); /* float4e2m1 */
+    cfx__wire_put_text(&t, 8, "w");
+    cfx__wire_put_bytes(&t, 9, "\x71\xd8", 2); /* 0.5, 6, -0, -3 */
+    put_message(&g.fields, 5, &t);
+    put_tensor(&g, "s", cfx_tensor_new(CFX_F32, 0, NULL, (float[]){0.5f}));
+    put_value(&g, 11, "x", CFX_F32, "4");
+    put_node(&g, "DequantizeLinear", "w,s", "d", NULL);
+    put_node(&g, "Add", "x,d", "y", NULL);
+    put_value(&g, 12, "y", CFX_F32, "4");
+    cfx_program *p = opened(&g, 23);
+    CHECK_STR(RUN(p, cfx_ones(4)), "tensor([ 1.2500,  4.0000,  1.0000, -0.5000])");
+    CHECK_OK();
+}
+
 static void put_pair(cfx__text *to, const char *key, const char *value) {
     cfx__text p = {0};
     cfx__wire_put_text(&p, 1, key);

@@ -123,10 +123,14 @@ static bool read_proto(cfx__onnx_reader *r, cfx__slice message, proto *p) {
 
 /* Several numbers in a byte, the first in its lowest bits. */
 static void unpack(char *to, const char *from, int64_t n, const cfx__onnx_type *type) {
+    /* 0, 0.5, 1, 1.5, 2, 3, 4, 6 as floats of eight bits */
+    static const uint8_t wide[] = {0, 0x30, 0x38, 0x3c, 0x40, 0x44, 0x48, 0x4c};
     int bits = type->bits, per = 8 / bits, mask = (1 << bits) - 1, sign = 1 << (bits - 1);
     for (int64_t i = 0; i < n; i++) {
         int v = (uint8_t)from[i / per] >> (i % per * bits) & mask;
-        to[i] = (char)(type->dtype == CFX_I8 ? (v ^ sign) - sign : v);
+        to[i] = (char)(type->dtype == CFX_I8         ? (v ^ sign) - sign
+                       : type->dtype == CFX_F8E4M3FN ? wide[v & 7] | (v & sign) << 4
+                                                     : v);
     }
 }
 

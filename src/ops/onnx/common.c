@@ -160,7 +160,7 @@ static const cfx__onnx_type types[] = {
     {"float8e5m2fnuz", 20, CFX_F8E5M2FNUZ, 0},
     {"uint4", 21, CFX_U8, 4},
     {"int4", 22, CFX_I8, 4},
-    {"float4e2m1", 23, CFX_DTYPE_COUNT, 0},
+    {"float4e2m1", 23, CFX_F8E4M3FN, 4}, /* which has all of its numbers */
     {"float8e8m0", 24, CFX_F8E8M0FNU, 0},
     {"uint2", 25, CFX_U8, 2},
     {"int2", 26, CFX_I8, 2},
@@ -228,6 +228,16 @@ static cfx_tensor *to_few_bits(cfx_tensor *x, const cfx__onnx_type *to) {
     return onnx_to(with_sign ? cfx_sub(x, half) : x, to->dtype);
 }
 
+/* Numbers as floats of four bits, 0, 0.5, 1, 1.5, 2, 3, 4, 6 and the same below zero: the nearest
+ * one, of two the one whose last bit is 0. There is no NaN: it is -0, as ONNX's tests have it. */
+static cfx_tensor *to_float4(cfx_tensor *x) {
+    x = cfx_clamp(onnx_to(onnx_wide(x), CFX_F32), -6, 6);
+    x = cfx_where(cfx_isnan(x), -0.0, x);
+    cfx_tensor *size = cfx_abs(x);
+    cfx_tensor *step = cfx_where(cfx_lt(size, 2), 0.5, cfx_where(cfx_lt(size, 4), 1.0, 2.0));
+    return onnx_to(cfx_mul(cfx_round(cfx_div(x, step)), step), CFX_F8E4M3FN);
+}
+
 /* Powers of 2 near to x, which is not negative: the next that is not below it ("up"), not above it
  * ("down"), or the nearest one. */
 static cfx_tensor *to_powers(cfx_tensor *x, const char *way) {
@@ -251,7 +261,7 @@ cfx_tensor *onnx_cast(cfx_op_call *c, cfx_tensor *x, const cfx__onnx_type *to, b
         return &cfx__tensor_bad;
     }
     if (to->bits)
-        return to_few_bits(x, to);
+        return cfx__dtype_is_float8(to->dtype) ? to_float4(x) : to_few_bits(x, to);
     if (to->dtype == CFX_F8E8M0FNU && x->dtype != to->dtype)
         return to_powers(x, way);
     if (cfx__dtype_is_float8(to->dtype) && saturate && x->dtype != to->dtype) {

@@ -2,6 +2,8 @@
 #include "../../tensor/tensor.h"
 #include "test.h"
 
+#include <math.h>
+
 #include <cfx/ops.h>
 
 #define OP(name, ...) cfx_str(cfx_op_do(cfx_op_find("onnx::" name), __VA_ARGS__))
@@ -46,6 +48,10 @@ TEST(onnx_casts) {
               "tensor([7, 2, 3, 3], dtype=torch.int8)");
     CHECK_STR(OP("Cast", T(-1.0, 20.0), CFX_KW(to, "uint4")),
               "tensor([15,  4], dtype=torch.uint8)");
+    CHECK_STR(OP("Cast", T(0.2, 0.25, 0.75, 1.75, 2.5, 3.5, -5.0, 99.0, NAN),
+                 CFX_KW(to, "float4e2m1")),
+              "tensor([ 0.,  0.,  1.,  2.,  2.,  4., -4.,  6., -0.],\n"
+              "       dtype=torch.float8_e4m3fn)");
     CHECK_STR(OP("CastLike", T(-9.0), as(T(1), CFX_I8), CFX_KW(to, "int4")),
               "tensor([7], dtype=torch.int8)");
     CHECK_STR(OP("Cast", T(0.0, 1.1, 1.5, 3e38), CFX_KW(to, "float8e8m0")),

@@ -92,7 +92,7 @@ ONNX_OP(QuantizeLinear) {
         int at = scale_axis(c, x, scale, NULL, arg_int(c, 3));
         if (at >= 0)
             OUT(0) = onnx_cast(c, cfx_div(x, along(scale, x, at, arg_int(c, 4))),
-                               cfx__onnx_type_of(d), arg_bool(c, 7), "up");
+                               type ? type : cfx__onnx_type_of(d), arg_bool(c, 7), "up");
         return;
     }
     if (reach_of(c, d, type ? type->bits : 0, &r))
