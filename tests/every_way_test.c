@@ -199,6 +199,10 @@ TEST(shapes_changed_in_place_are_seen_by_later_readers) {
         {"x: \"f32[2, 3]\"",
          "r = aten.neg.default(x)|s = aten.slice.Tensor(r, 0, 1)|t = aten.t_.default(s)|"
          "b = aten.mm.default(r, s)", "b, s"},
+        {"x: \"f32[2, 3]\"",
+         "r = aten.neg.default(x)|s = aten.swapdims_.default(r, 0, 1)|"
+         "t = aten.mul_.Scalar(s, 2)|v = aten.select.int(r, 0, 1)|w = aten.fill_.Scalar(v, 7)|"
+         "u = aten.swapaxes_.default(r, 0, 1)|y = aten.exp_.default(r)", "r"},
     };
     ALL(all);
 }

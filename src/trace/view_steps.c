@@ -155,7 +155,7 @@ static cfx_tensor *step_back(cfx__recorder *r, cfx_site at, const cfx__functiona
                                   CFX_ARGS(view, shape));
     if (!strcmp(name, "permute"))
         return permute_back(r, view, a[1]);
-    if (!strcmp(name, "transpose"))
+    if (!strcmp(name, "transpose") || !strcmp(name, "swapdims") || !strcmp(name, "swapaxes"))
         return cfx__functional_do(r, "aten.transpose.int", CFX_ARGS(view, a[1], a[2]));
     if (!strcmp(name, "t"))
         return cfx__functional_do(r, "aten.t", CFX_ARGS(view));
