@@ -108,8 +108,7 @@ int cfx__cores_worth(void) {
 
 /* ---- hardware -------------------------------------------------------------------------------- */
 
-/* The first of the cores that share hardware with this one: threads of one processor core. */
-static int first_sibling(int core) {
+int cfx__core_hardware(int core) {
     static atomic_int known[CPU_SETSIZE]; /* plus one; 0: not asked yet */
     int n = atomic_load_explicit(&known[core], memory_order_relaxed);
     if (!n) {
@@ -123,11 +122,11 @@ static int first_sibling(int core) {
 }
 
 static bool shares_hardware(int core, const cpu_set_t *taken, int from) {
-    const int first = first_sibling(core);
-    if (from >= 0 && first_sibling(from) == first)
+    const int first = cfx__core_hardware(core);
+    if (from >= 0 && cfx__core_hardware(from) == first)
         return true;
     for (int i = 0; i < CPU_SETSIZE; i++)
-        if (CPU_ISSET(i, taken) && first_sibling(i) == first)
+        if (CPU_ISSET(i, taken) && cfx__core_hardware(i) == first)
             return true;
     return false;
 }
@@ -145,4 +144,16 @@ int cfx__core_free(const cfx__cores *of, const cpu_set_t *taken, int from) {
         second = second < 0 ? core : second;
     }
     return second;
+}
+
+cpu_set_t cfx__cores_share(const cpu_set_t *all, int (*hardware)(int core), int mine, int here) {
+    const int n = CPU_COUNT(all), from = mine * n / here, to = (mine + 1) * n / here;
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    /* the k-th core in order of hardware: first ones and those that share with them */
+    for (int first = 0, k = 0; first < CPU_SETSIZE && k < to; first++)
+        for (int core = first; core < CPU_SETSIZE; core++)
+            if (CPU_ISSET(core, all) && hardware(core) == first && k++ >= from && k <= to)
+                CPU_SET(core, &own);
+    return own;
 }

@@ -40,3 +40,30 @@ TEST(a_free_core_is_another_than_the_callers) {
     CPU_ZERO(&c.set); /* the system does not tell */
     CHECK_INT(cfx__core_free(&c, &taken, 3), -1);
 }
+
+static int pairs_apart(int core) { return core % 8; }
+static int pairs_beside(int core) { return core & ~1; }
+
+/* A process has whole cores of the processor, whichever numbers their threads have. */
+TEST(processes_share_cores_by_hardware) {
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    for (int i = 0; i < 16; i++)
+        CPU_SET(i, &all);
+    for (int mine = 0; mine < 4; mine++) {
+        const cpu_set_t apart = cfx__cores_share(&all, pairs_apart, mine, 4);
+        const cpu_set_t beside = cfx__cores_share(&all, pairs_beside, mine, 4);
+        CHECK_INT(CPU_COUNT(&apart), 4);
+        CHECK_INT(CPU_COUNT(&beside), 4);
+        for (int k = 0; k < 2; k++) {
+            CHECK(CPU_ISSET(2 * mine + k, &apart) && CPU_ISSET(2 * mine + k + 8, &apart));
+            CHECK(CPU_ISSET(4 * mine + k, &beside) && CPU_ISSET(4 * mine + k + 2, &beside));
+        }
+    }
+    CPU_CLR(0, &all); /* seven and eight of fifteen; core 8 has its hardware alone */
+    const cpu_set_t first = cfx__cores_share(&all, pairs_apart, 0, 2);
+    const cpu_set_t second = cfx__cores_share(&all, pairs_apart, 1, 2);
+    CHECK_INT(CPU_COUNT(&first), 7);
+    CHECK_INT(CPU_COUNT(&second), 8);
+    CHECK(CPU_ISSET(8, &first) && CPU_ISSET(1, &first) && CPU_ISSET(9, &first));
+}

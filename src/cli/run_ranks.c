@@ -1,10 +1,8 @@
 /* cfx run on ranks: started by mpirun each process is one, otherwise they are simulated by threads.
  * A program is cut into stages (--stages), or holds collectives, or is a folder that `cfx split`
  * wrote, of which each rank opens its own file. Start at cli_run_ranks. */
-#define _GNU_SOURCE /* sched_getaffinity */
 #include "run_ranks.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -322,38 +320,23 @@ static void end_late(const char *sentence, void *user) {
     _exit(CLI_TROUBLE);
 }
 
-/* Keeps this process on the cores of `all` from number `from` to number `to`. */
-static int keep_cores(const cpu_set_t *all, int from, int to) {
-    cpu_set_t own;
-    CPU_ZERO(&own);
-    for (int core = 0, k = 0; core < CPU_SETSIZE; core++)
-        if (CPU_ISSET(core, all) && k++ >= from && k <= to)
-            CPU_SET(core, &own);
-    return sched_setaffinity(0, sizeof own, &own) ? 0 : CPU_COUNT(&own);
-}
-
 /* Ranks of one machine share its cores, each has a row of its own. mpirun, unless it is told
  * otherwise (--bind-to), binds each of two ranks to one core and leaves the rest idle: that is
  * undone. What it was told stays. */
 static void share_cores(const cfx_group *g, int threads) {
     const char *node = cfx_group_node(g, cfx_group_rank(g));
     const char *asked = getenv("OMPI_MCA_hwloc_base_binding_policy");
-    cpu_set_t before, all;
     int here = 0, mine = 0;
     for (int r = 0; r < cfx_group_size(g); r++) {
         const bool same = !strcmp(cfx_group_node(g, r), node);
         here += same;
         mine += same && r < cfx_group_rank(g);
     }
-    if ((asked && strcmp(asked, "none")) || sched_getaffinity(0, sizeof before, &before))
+    if (asked && strcmp(asked, "none"))
         return;
-    memset(&all, 0xff, sizeof all); /* as many of them as the system allows */
-    if (sched_setaffinity(0, sizeof all, &all) || sched_getaffinity(0, sizeof all, &all))
-        all = before;
-    const int cores = CPU_COUNT(&all);
-    int own = cores >= here ? keep_cores(&all, mine * cores / here, (mine + 1) * cores / here) : 0;
+    const int own = cli_share_cores(mine, here);
     if (!threads)
-        cfx_set_num_threads(own ? own : cores >= here ? cores / here : 1);
+        cfx_set_num_threads(own);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */

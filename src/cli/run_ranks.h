@@ -43,6 +43,11 @@ typedef struct cli_ranks {
 int cli_run_ranks(cli_ranks *r, int *rank);
 void cli_ranks_end(cli_ranks *r);
 
+/* Keeps this process on the cores of one of `here` ranks that share a machine, number `mine`, and
+ * returns how many those are; 1, and it runs on any, where there are fewer cores than ranks.
+ * (cores.c) */
+int cli_share_cores(int mine, int here);
+
 /* Every rank's part of --profile: calls `once` so often, which runs it all one more time. False,
  * with an error. (ranks_profile.c) */
 bool cli_ranks_profile(cli_ranks *r, cfx_group *g, bool (*once)(void *), void *user);

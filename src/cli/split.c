@@ -33,6 +33,7 @@ static const char help[] =
     "                   made-up ones\n"
     "  --measure        balances by what nodes take when they run, not by estimates\n"
     "  --threads N      threads for --measure: those that a rank will have; all cores otherwise\n"
+    "  --beside N       measures while N ranks run at once on this machine, as they will\n"
     "  --memory SIZE    bytes of tensors that a stage may hold: 800M, 2G\n"
     "  --size S=N       what a size that is a symbol counts; may be given more than once\n"
     "\n"
@@ -57,6 +58,7 @@ static bool read_words(cli_split_job *j, int argc, char **argv) {
                    !cli_value(&w, "--machine", &j->machine) &&
                    !cli_number(&w, "--micro-batches", &j->batches) &&
                    !cli_number(&w, "--threads", &j->threads) &&
+                   !cli_number(&w, "--beside", &j->beside) &&
                    !cli_tensors(&w, "--inputs", &j->inputs) &&
                    !cli_value(&w, "--memory", &j->memory)) {
             cli_rest(&w, &j->model);
@@ -300,6 +302,10 @@ static int run(int argc, char **argv) {
     if (!j.stages == !j.tensor)
         return cli_usage(&cli_split, j.stages ? "--stages or --tensor, not both"
                                               : "into what? --stages N or --tensor N");
+    if (j.beside > CLI_SPLIT_BESIDE)
+        return cli_usage(&cli_split, "--beside: %d ranks are the most", CLI_SPLIT_BESIDE);
+    if (j.beside && !j.measure)
+        return cli_usage(&cli_split, "--beside is for --measure");
     j.program = cfx_to_aten(cfx_open(j.model));
     if (!cfx_ok())
         return cli_trouble();

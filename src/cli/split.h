@@ -4,13 +4,14 @@
 
 #include "look.h"
 
-enum { CLI_SPLIT_SIZES = 16 };
+enum { CLI_SPLIT_SIZES = 16, CLI_SPLIT_BESIDE = 64 };
 
 typedef struct cli_split {
     const char *model, *folder, *inputs, *machine;
     const char *sizes[CLI_SPLIT_SIZES]; /* --size s0=8 */
     int nsizes;
     int stages, tensor, batches, threads;
+    int beside;         /* ranks that run at once while it is measured; 0: one */
     const char *memory;
     bool force, simulate, report, measure;
     cfx_program *program;
@@ -25,7 +26,7 @@ cfx_value cli_split_copies(const cli_split_job *j);
 /* Runs the stages one after the other and the whole beside them, and prints whether they give the
  * same. An exit code. (split_simulate.c) */
 int cli_split_simulate_stages(cli_split_job *j, const cfx_stages *s);
-/* Seconds of each node, by name, measured; NULL with an error. (split_simulate.c) */
+/* Seconds of each node, by name, measured; NULL with an error. (split_measure.c) */
 cfx_dict *cli_split_measure(cli_split_job *j);
 
 /* cfx split --tensor; an exit code. (split_tensor.c) */

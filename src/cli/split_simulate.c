@@ -97,36 +97,3 @@ int cli_split_simulate_stages(cli_split_job *j, const cfx_stages *s) {
               (long long)want->len, buffers);
     return wrong ? CLI_DIFFERS : CLI_DONE;
 }
-
-/* ---- what nodes take ------------------------------------------------------------------------- */
-
-/* Seconds of a kernel are divided among the nodes that it computes; the least of all runs count. */
-static void note_ran(cfx_watcher *w, const cfx_ran *r) {
-    for (int i = 0; i < r->nnodes; i++) {
-        const double own = r->seconds / r->nnodes;
-        cfx_value before = cfx_dict_get(w->user, r->nodes[i]->name);
-        if (cfx_is_none(before) || cfx_number(before) > own)
-            cfx_dict_set(w->user, r->nodes[i]->name, cfx_float(own));
-    }
-}
-
-cfx_dict *cli_split_measure(cli_split_job *j) {
-    enum { RUNS = 5 };
-    cfx_program *p = cfx_to_aten(cfx_open(j->model)); /* it may write to its buffers */
-    cfx_dict *seconds = cfx_dict_new();
-    cfx_watcher w = {.ran = note_ran, .user = seconds};
-    if (!cfx_ok() || !cli_split_inputs(j))
-        return NULL;
-    if (j->threads)
-        cfx_set_num_threads(j->threads);
-    const cfx_grad_mode before = cfx_set_grad_mode(CFX_INFERENCE);
-    for (int i = 0; i < RUNS && cfx_ok(); i++)
-        CFX_SCOPE {
-            cfx_value inputs = cli_split_copies(j);
-            cfx_program_run_with((cfx_site){0}, p, NULL, &w,
-                                 (cfx_args){(int)cfx_as_list(inputs)->len,
-                                            cfx_as_list(inputs)->items, NULL});
-        }
-    cfx_set_grad_mode(before);
-    return cfx_ok() ? seconds : NULL;
-}
