@@ -4,6 +4,12 @@
  * sends to all; the numbers are the same, since each element is reduced in the order of ranks.
  * MPI's own reductions leave that order to the machine, so they are not used.
  *
+ * Where all ranks see each other's memory (cfx__transport.windows), a piece that all others get is
+ * put into this rank's window and only its head is sent: the others read it there, which saves the
+ * copies into and out of MPI's own buffers. A window has two halves, for posts in turn. One is used
+ * again when every other rank has said, in a head, that it is done with what was there; where one
+ * has not, the piece follows its head as any other does.
+ *
  * Start at cfx__collective_begin; piece_out and piece_in say all about who sends what. */
 #include "group.h"
 
@@ -25,6 +31,7 @@ struct cfx__collective {
     cfx__head *gives, *gets; /* heads by rank */
     void **requests;        /* by rank: receiving, then sending */
     int waits;              /* the first that is not done */
+    uint64_t post;          /* the piece is in this rank's window; 0: it is sent */
 };
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
@@ -96,6 +103,46 @@ static cfx__part piece_in(const cfx__collective *c, int peer) {
     }
 }
 
+/* ---- windows --------------------------------------------------------------------------------- */
+
+enum { SMALL = 4096 }; /* bytes that MPI sends as fast as a head alone */
+
+static size_t half_of(const cfx__collective *c) { return c->group->transport->window / 2; }
+
+/* Where a post of a rank lies. */
+static char *posted(const cfx__collective *c, int rank, uint64_t post) {
+    return c->group->transport->windows[rank] + post % 2 * half_of(c);
+}
+
+typedef struct {
+    char *to;
+    const char *from;
+} moving;
+
+static void move_range(void *arg, int64_t begin, int64_t end) {
+    const moving *m = arg;
+    memcpy(m->to + begin, m->from + begin, (size_t)(end - begin));
+}
+
+static void move(char *to, const char *from, size_t size) {
+    cfx__parallel((int64_t)size, 1 << 15, move_range, &(moving){to, from});
+}
+
+/* Puts the piece into the window, where it is the same for all and there is room. */
+static void put_in_window(cfx__collective *c) {
+    cfx_group *g = c->group;
+    const size_t size = (size_t)(c->n * c->width);
+    const bool whole = c->call.kind == CFX__MESSAGE_GATHER ||
+                       (c->call.kind == CFX__MESSAGE_REDUCE && c->phases == 1);
+    if (!g->transport->windows || !whole || size <= SMALL || size > half_of(c))
+        return;
+    for (int r = 0; r < c->size; r++)
+        if (r != c->rank && g->given_back[r] + 1 < g->posts)
+            return;
+    c->post = ++g->posts;
+    move(posted(c, c->rank, c->post), c->in, size);
+}
+
 /* ---- phases ---------------------------------------------------------------------------------- */
 
 /* The head of a piece. Those of a shuffle may have other rows in each. */
@@ -119,8 +166,11 @@ static bool begin_phase(cfx__collective *c) {
             continue;
         cfx__head *head = sends ? &c->gives[peer] : &c->gets[peer];
         *head = sends ? head_of(c, p.size) : (cfx__head){0};
-        c->requests[k] = t->begin(t, sends, peer, CFX__TAG_COLLECTIVE,
-                                  (cfx__part[CFX__PARTS]){{head, sizeof *head}, p});
+        head->post = sends ? c->post : 0;
+        head->read = sends ? c->group->read[peer] : 0;
+        c->requests[k] = t->begin(
+            t, sends, peer, CFX__TAG_COLLECTIVE,
+            (cfx__part[CFX__PARTS]){{head, sizeof *head}, sends && c->post ? (cfx__part){0} : p});
         if (!c->requests[k])
             return cfx__group_fault(c->group);
     }
@@ -134,7 +184,9 @@ static bool reduce(cfx__collective *c) {
     char *to = c->phases == 2 ? share(c, c->out, c->rank).data : c->out;
     const void **from = cfx__alloc((size_t)c->size * sizeof *from);
     for (int r = 0; r < c->size; r++)
-        from[r] = r == c->rank ? own.data : c->room + (size_t)r * own.size;
+        from[r] = r == c->rank      ? own.data
+                  : c->gets[r].post ? posted(c, r, c->gets[r].post)
+                                    : c->room + (size_t)r * own.size;
     bool done = cfx__reduce(c->at, c->call.op, c->dtype, to, c->size, from,
                             (int64_t)own.size / c->width);
     cfx__free(from);
@@ -155,7 +207,17 @@ static bool end_phase(cfx__collective *c) {
     const cfx__part from = piece_out(c, c->rank), to = piece_in(c, c->rank);
     if (from.size)
         memmove(to.data, from.data, from.size);
+    for (int r = 0; r < c->size; r++)
+        if (r != c->rank && c->gets[r].post)
+            move(piece_in(c, r).data, posted(c, r, c->gets[r].post), piece_in(c, r).size);
     return true;
+}
+
+/* What others posted is done with. */
+static void note_read(cfx__collective *c) {
+    for (int r = 0; r < c->size; r++)
+        if (r != c->rank && c->gets[r].post)
+            c->group->read[r] = c->gets[r].post;
 }
 
 /* Takes note of one request that is done. */
@@ -166,7 +228,12 @@ static bool took(cfx__collective *c, int k, size_t size) {
     const cfx__head want = head_of(c, piece_in(c, peer).size);
     if (size >= sizeof want && !cfx__head_fits(c->group, peer, &c->gets[peer], &want))
         return false;
-    if (size == sizeof want + (size_t)want.bytes)
+    const cfx__head *got = &c->gets[peer];
+    if (size >= sizeof want && got->read > c->group->given_back[peer])
+        c->group->given_back[peer] = got->read;
+    const bool in_window = size == sizeof want && got->post && c->group->transport->windows &&
+                           (size_t)want.bytes <= half_of(c);
+    if (in_window || (size == sizeof want + (size_t)want.bytes && !got->post))
         return true;
     cfx_fail(CFX_RUNTIME_ERROR, c->at, "rank %d on %s sent %zu bytes for %s, which is %zu", peer,
              cfx_group_node(c->group, peer), size, cfx__head_text(&want),
@@ -194,6 +261,7 @@ int cfx__collective_poll(cfx__collective *c, bool wait) {
         }
         if (!end_phase(c))
             return -1;
+        note_read(c);
         if (++c->phase < c->phases && !begin_phase(c))
             return -1;
     }
@@ -264,6 +332,7 @@ cfx__collective *cfx__collective_begin(cfx_group *g, cfx_site at, cfx__collectiv
     c->gives = cfx__alloc0((size_t)c->size * sizeof *c->gives);
     c->gets = cfx__alloc0((size_t)c->size * sizeof *c->gets);
     c->requests = cfx__alloc0((size_t)c->size * 2 * sizeof *c->requests);
+    put_in_window(c);
     if (make_room(c) && begin_phase(c) && cfx_ok())
         return c;
     cfx__collective_end(c);

@@ -24,6 +24,8 @@ static void group_free(void *obj) {
     cfx_drop(g->room);
     cfx_drop(g->held);
     cfx__free(g->taken);
+    cfx__free(g->read);
+    cfx__free(g->given_back);
 }
 
 static const cfx__obj_type group_type = {.name = "group", .free = group_free};
@@ -33,6 +35,8 @@ cfx_group *cfx__group_new(cfx__transport *t) {
     g->transport = t;
     g->sent = cfx__alloc0((size_t)t->size * sizeof *g->sent);
     g->taken = cfx__alloc0((size_t)t->size * sizeof *g->taken);
+    g->read = cfx__alloc0((size_t)t->size * sizeof *g->read);
+    g->given_back = cfx__alloc0((size_t)t->size * sizeof *g->given_back);
     return g;
 }
 

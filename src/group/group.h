@@ -37,7 +37,9 @@ typedef struct cfx__head {
     uint8_t kind, dtype, ndim;
     uint8_t number;   /* a value: a tag of numbers (see message.c); else which reduction */
     uint64_t order;   /* of this kind of messages between these two ranks */
-    int64_t bytes;    /* that follow */
+    int64_t bytes;    /* that follow, or lie in the sender's window */
+    uint64_t post;    /* of a collective: which of the sender's posts has them; 0: they follow */
+    uint64_t read;    /* the last post of the receiver's that the sender has done with */
     int64_t shape[CFX__HEAD_DIMS];
     int64_t stride[CFX__HEAD_DIMS]; /* of values, whose elements lie close, in some order */
 } cfx__head;
@@ -56,6 +58,9 @@ struct cfx_group {
     uint64_t *sent, *taken; /* values, by rank */
     cfx_tensor *room;       /* of a collective, kept for the next: new pages cost more than sums */
     bool room_taken;
+    uint64_t posts;         /* pieces that this rank put into its window so far */
+    uint64_t *read;         /* by rank: the last of its posts that this rank is done with, */
+    uint64_t *given_back;   /* and the last of this rank's that it is done with */
     cfx_list *held;         /* memory of messages that were given up but could not be taken back */
     cfx__stretch_fn *watch; /* who looks on, or NULL */
     void *watcher;

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CFX__TRANSPORT_VERSION = 2 };
+enum { CFX__TRANSPORT_VERSION = 3 };
 
 /* Memory that is sent, or received into; a message is several of them in a row. */
 typedef struct cfx__part {
@@ -22,6 +22,10 @@ typedef struct cfx__transport cfx__transport;
 struct cfx__transport {
     int version;
     int rank, size;
+    /* By rank: memory that all ranks see, which that rank writes and the others read, `window`
+     * bytes each. NULL: there is none, as between machines. */
+    char *const *windows;
+    size_t window;
     /* The machine of a rank. */
     const char *(*node)(cfx__transport *t, int rank);
     /* Begins to send to a peer, or to receive from it, the parts as one message. Their memory stays

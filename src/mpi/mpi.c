@@ -34,7 +34,9 @@ enum {
     SENDING_NS = 50000,     /* and while something is being sent, which moves when it does */
     SPIN_NS = 2000000,      /* how long a rank waits awake: waking up takes longer than a message */
     LINGER_NS = 700000000,  /* how long a rank may go on after a fault before its caller is told */
-    FAREWELL_NS = 2000000000 /* how long a rank that fails waits for the others to say so too */
+    FAREWELL_NS = 2000000000, /* how long a rank that fails waits for the others to say so too */
+    WINDOW = 4 << 20,       /* bytes of a rank that others of its machine see */
+    MOST_WINDOWS = 8        /* ranks that have such: the memory is that of /dev/shm */
 };
 
 /* What ranks tell each other of their end. */
@@ -66,6 +68,8 @@ typedef struct {
     pthread_mutex_t lock;
     pthread_t watcher;
     MPI_Comm comm, notes;
+    MPI_Win window;           /* MPI_WIN_NULL: there is none */
+    char *windows[MOST_WINDOWS];
     peer *peers;
     note own, heard;          /* what is sent to others, and where it came to */
     MPI_Request *telling;     /* by rank */
@@ -395,6 +399,8 @@ static bool mpi_end(cfx__transport *t, const char *sentence) {
     a->over = true;
     pthread_mutex_unlock(&a->lock);
     pthread_join(a->watcher, NULL);
+    if (well && a->window != MPI_WIN_NULL)
+        MPI_Win_free(&a->window);
     if (well)
         MPI_Finalize();
     return well;
@@ -428,6 +434,35 @@ static bool meet(ranks *a) {
     return true;
 }
 
+/* Memory that all ranks see, where all are on this machine; without it all goes by messages. */
+static void open_windows(ranks *a) {
+    const int size = a->transport.size;
+    MPI_Comm here = MPI_COMM_NULL;
+    int n = 0;
+    void *own = NULL;
+    a->window = MPI_WIN_NULL;
+    if (size < 2 || size > MOST_WINDOWS ||
+        MPI_Comm_split_type(a->comm, MPI_COMM_TYPE_SHARED, a->transport.rank, MPI_INFO_NULL,
+                            &here) != MPI_SUCCESS)
+        return;
+    MPI_Comm_set_errhandler(here, MPI_ERRORS_RETURN);
+    MPI_Comm_size(here, &n);
+    bool whole = n == size && MPI_Win_allocate_shared(WINDOW, 1, MPI_INFO_NULL, here, &own,
+                                                      &a->window) == MPI_SUCCESS;
+    for (int r = 0; r < size && whole; r++) {
+        MPI_Aint bytes = 0;
+        int unit = 0;
+        whole = MPI_Win_shared_query(a->window, r, &bytes, &unit, &a->windows[r]) == MPI_SUCCESS &&
+                bytes >= WINDOW;
+    }
+    MPI_Comm_free(&here);
+    /* all of them or none: who has no window could not read those of others */
+    int mine = whole, all_have = 0;
+    MPI_Allreduce(&mine, &all_have, 1, MPI_INT, MPI_MIN, a->comm);
+    a->transport.windows = all_have ? a->windows : NULL;
+    a->transport.window = WINDOW;
+}
+
 static ranks *fail(char *why, size_t room, const char *text) {
     snprintf(why, room, "%s", text);
     return NULL;
@@ -454,6 +489,7 @@ static ranks *open_ranks(char *why, size_t room) {
     a->telling = calloc((size_t)a->transport.size, sizeof(MPI_Request));
     if (!a->peers || !a->telling || !meet(a))
         return fail(why, room, "the ranks do not find each other");
+    open_windows(a);
     return a;
 }
 
