@@ -4,7 +4,14 @@
  * tensors that the recorded program sees are outer ones when the graph is to be functional: such a
  * tensor is a view (or all) of a base, holds an inner tensor as its present value, and falls behind
  * when the base is written to through another view; it is brought up to date when it is used. Inner
- * tensors stand for exactly one node for good. */
+ * tensors stand for exactly one node for good.
+ *
+ * Why outer and inner? A functional graph has no writes, but the program that is recorded does:
+ * after `y = x.view(-1)`, `y.add_(1)` changes x. One handle cannot be both what the program
+ * holds, which changes, and what a node gave, which does not. So a write makes a new inner value
+ * of the base (the view put back into it, view_steps.c), every outer tensor of that base falls
+ * behind, and nothing else is done: an alias that is never read again costs no node. That is
+ * functionalisation as PyTorch does it, and nodes come out in PyTorch's order for that reason. */
 #ifndef CFX__RECORD_H
 #define CFX__RECORD_H
 

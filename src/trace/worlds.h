@@ -6,7 +6,16 @@
  * constant, one that varies is an expression of the symbols: of the kind that the operator computes
  * sizes with (sizes.c), or one that is known already, or one that is found (fit.c); in any case it
  * must have the value seen in every world. Where the recordings differ otherwise, the program
- * decided by a size. */
+ * decided by a size.
+ *
+ * Why not symbolic shape rules, as PyTorch has them? There are some 1,400 operators, and a rule
+ * that is written twice, once for integers and once for expressions, is wrong in one of them. And
+ * forward is C: `cfx_dim(x, 0) / 2` is an int by the time it is used, and no library sees the
+ * division. Runs at several sizes see all of it, whatever computed it. The price is that an
+ * expression is inferred from samples. So sizes are not drawn at random: those of two symbols are
+ * far apart, so that neither is mistaken for the other; more worlds, at sizes next to each other,
+ * are recorded where an expression had to be found; and what was made is tried at further sizes,
+ * and refused where it does not hold. */
 #ifndef CFX__WORLDS_H
 #define CFX__WORLDS_H
 
