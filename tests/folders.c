@@ -97,19 +97,86 @@ static void check_program(const cfx_executor *x, const char *folder, verdicts *v
     cfx_scope_close(mark);
 }
 
-void folder_check(const cfx_executor *x, const char *path, verdicts *v) {
+/* Calls fn with each folder in `path` that has a model. */
+static void each_folder(const char *path, const char *prefix,
+                        void (*fn)(const char *folder, void *user), void *user) {
     DIR *dir = opendir(path);
     CHECK(dir != NULL);
     for (struct dirent *e; dir && (e = readdir(dir));) {
         char folder[4096];
         snprintf(folder, sizeof folder, "%s/%s", path, e->d_name);
-        FILE *model =
-            e->d_name[0] == '.' ? NULL : fopen(cfx__text_format("%s/model.pt2", folder), "rb");
+        FILE *model = e->d_name[0] == '.' || strncmp(e->d_name, prefix, strlen(prefix))
+                          ? NULL
+                          : fopen(cfx__text_format("%s/model.pt2", folder), "rb");
         if (model) {
             fclose(model);
-            check_program(x, folder, v);
+            fn(folder, user);
         }
     }
     if (dir)
         closedir(dir);
+}
+
+typedef struct {
+    const cfx_executor *x;
+    verdicts *v;
+} checking;
+
+static void check_folder(const char *folder, void *user) {
+    const checking *c = user;
+    check_program(c->x, folder, c->v);
+}
+
+void folder_check(const cfx_executor *x, const char *path, verdicts *v) {
+    each_folder(path, "", check_folder, &(checking){x, v});
+}
+
+/* ---- many steps ------------------------------------------------------------------------------ */
+
+typedef struct {
+    int steps, programs;
+} stepping;
+
+static int plans;
+
+static void *count_plan(const cfx_execution *e) {
+    plans++;
+    return cfx_planner.prepare(e);
+}
+
+static void check_steps(const char *folder, void *user) {
+    static cfx_executor planner; /* what was prepared is freed by it, with the program */
+    stepping *s = user;
+    planner = cfx_planner;
+    planner.prepare = count_plan;
+    plans = 0;
+    CFX_SCOPE {
+        const char *model = cfx__text_format("%s/model.pt2", folder);
+        const char *inputs = cfx__text_format("%s/inputs.safetensors", folder);
+        cfx_program *a = cfx_open(model), *b = cfx_open(model);
+        const cfx_grad_mode before = cfx_set_grad_mode(CFX_INFERENCE);
+        bool same = cfx_ok();
+        for (int i = 0; i < s->steps && same; i++)
+            CFX_SCOPE {
+                cfx_value x = inputs_of(a, inputs), y = inputs_of(b, inputs);
+                cfx_value want = cfx_ok() ? cfx__program_execute(CFX_HERE, a, &cfx_interpreter,
+                                                                 NULL, x) : cfx_bad();
+                cfx_value have = cfx_ok() ? cfx__program_execute(CFX_HERE, b, &planner, NULL, y)
+                                          : cfx_bad();
+                same = cfx_ok() && are_close(want, have);
+            }
+        cfx_set_grad_mode(before);
+        if (!same || plans != 1)
+            test_fail(CFX_HERE, "%s: %s, %d plans", folder,
+                      !cfx_ok() ? cfx_error_last()->message : same ? "same" : "results are others",
+                      plans);
+        s->programs++;
+    }
+    cfx_error_clear();
+}
+
+int folder_steps(const char *path, const char *prefix, int steps) {
+    stepping s = {.steps = steps};
+    each_folder(path, prefix, check_steps, &s);
+    return s.programs;
 }

@@ -12,4 +12,10 @@ typedef struct {
 /* Each program in a folder of such; a check fails for one whose results are others. */
 void folder_check(const cfx_executor *x, const char *path, verdicts *v);
 
+/* Runs each program in a folder whose name begins with `prefix` so many times, one after the other,
+ * by plans and by the interpreter; a check fails where results are others, or where it was planned
+ * more than once: what a program keeps in its buffers is no reason to plan it anew. Returns how
+ * many there are. */
+int folder_steps(const char *path, const char *prefix, int steps);
+
 #endif

@@ -39,6 +39,17 @@ TEST(a_target_of_the_description_alone_agrees_with_the_interpreter) {
         fclose(out);
 }
 
+/* Programs with caches (c_...) of CFX_PROGRAMS, and those of this repository that write. */
+TEST(thirty_steps_of_a_program_are_planned_once) {
+    CHECK_INT(folder_steps(CFX_TEST_DATA "/zoo", "mutating", 30), 1);
+    CHECK_INT(folder_steps(CFX_TEST_DATA "/zoo", "dyn_", 30), 1);
+    for (const char *at = getenv("CFX_PROGRAMS"); at && *at; at += strspn(at, " ")) {
+        const size_t n = strcspn(at, " ");
+        CHECK(folder_steps(cfx__text_format("%.*s", (int)n, at), "c_", 30) >= 0);
+        at += n;
+    }
+}
+
 /* ---- expressions ----------------------------------------------------------------------------- */
 
 static double value_of(const char *text, double x, double y) {

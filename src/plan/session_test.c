@@ -72,6 +72,24 @@ TEST(sessions_keep_what_buffers_become) {
     CHECK_OK();
 }
 
+/* A session costs what its program writes, 720 bytes here, and little more. */
+TEST(thousands_of_sessions_cost_kilobytes) {
+    enum { MANY = 2000 };
+    cfx_program *p = counting();
+    cfx_session_run(cfx_session_new(), p, token(0, 0));
+    cfx_session **all = cfx__alloc(MANY * sizeof(cfx_session *));
+    const size_t start = cfx_memory_held();
+    for (int i = 0; i < MANY; i++) {
+        all[i] = cfx_keep(cfx_session_new());
+        CFX_SCOPE cfx_session_run(all[i], p, token(i, 0));
+    }
+    CHECK((cfx_memory_held() - start) / MANY < 4096);
+    for (int i = 0; i < MANY; i++)
+        cfx_drop(all[i]);
+    cfx__free(all);
+    CHECK_OK();
+}
+
 typedef struct {
     cfx_program *program;
     int user;
