@@ -66,7 +66,36 @@ function mutable(s) {
     return s !~ /(^|[ \t])const([ \t]|$)/
 }
 
+# Lists of operators: what operators have in common is a column of their rows. `text` is the
+# statement so far, with its strings.
+function check_list(text,    n, i, part, known, all) {
+    n = text
+    if (gsub(/== *&cfx_op_/, "", n) > 4)
+        return 1
+    n = text
+    if (gsub(/cfx(__call|_node)_is\(/, "", n) > 4)
+        return 1
+    if (text ~ /\] = "/) # by an enum: names of its own
+        return 0
+    if (text !~ /char *\*? *const *[a-z_]+\[[^]]*\](\[[^]]*\])? *=/ && text !~ /cfx_op \*const [a-z_]+\[\] *=/)
+        return 0
+    n = text
+    if (gsub(/&cfx_op_[a-z]/, "", n) > 3)
+        return 1
+    n = split(text, part, "\"")
+    for (i = 2; i < n; i += 2) {
+        all++
+        sub(/^(aten|torch|Tensor|operator)[.:]+/, "", part[i])
+        sub(/[.][A-Za-z_]+$/, "", part[i])
+        known += part[i] in operators
+    }
+    return known > 3 && known * 4 > all * 3
+}
+
 BEGIN {
+    n = split(names, part, " ")
+    for (i = 1; i <= n; i++)
+        operators[part[i]] = 1
     n = split(order, rooms, " ")
     for (i = 1; i <= n; i++)
         rank[rooms[i]] = i
@@ -85,6 +114,17 @@ BEGIN {
     stateful["src/group/group.c"] = 1 # which group a thread has
     stateful["src/mpi/mpi.c"] = 1 # the MPI of the process; the library knows no context
     stateful["src/python/module.c"] = 1 # what the interpreter and its threads have
+    listed["src/run/verifier.c"] = 1 # PyTorch's own list of Core ATen
+    listed["src/rewrite/pass_inplace.c"] = 1 # what PyTorch has an in-place form of
+    listed["src/rewrite/unflatten.c"] = 1 # PyTorch's choice of what is computed again
+    listed["src/quant/prepare.c"] = 1 # PyTorch's choice of what has sizes
+    listed["src/trace/record.c"] = 1 # how Python spells each
+    listed["src/trace/view_steps.c"] = 1 # how each view is put back
+    listed["src/trace/checks.c"] = 1 # what each check says of sizes
+    listed["src/rewrite/rerun.c"] = 1 # Python's relations
+    listed["src/onnx/rules_math.c"] = 1 # what ONNX takes
+    listed["src/onnx/rules_complex.c"] = 1 # rules that hold for pairs of floats
+    listed["src/compile/expr.c"] = 1 # functions of C
     member = "(\\.|->)(b|i|f|device|str|cplx|slice|tensor|list|dict|sym|node|module|object|op|keyword|obj)_" \
              "([^A-Za-z0-9_]|$)"
     banned = "(^|[^A-Za-z0-9_.>])(strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|abort|exit|" \
@@ -123,6 +163,14 @@ FNR == 1 {
         sub(/.*\//, "", other)
         if (!(other in rank) || rank[other] > rank[room])
             report("room " room " must not see room " other)
+    }
+    if (room != "" && room !~ /^(ops|cli|python)$/ && !is_test) {
+        statement = statement $0
+        if (code ~ /[;}][ \t]*$/ || code ~ /^[ \t]*$/) {
+            if (!(file in listed) && check_list(statement))
+                report("a list of operators: what they have in common is a column of their rows")
+            statement = ""
+        }
     }
     if (family == "onnx" && code ~ /->shape\[[0-9]/)
         report("a tensor of a file may have any number of dimensions: see onnx_size")

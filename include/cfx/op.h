@@ -77,8 +77,16 @@ typedef enum cfx_effect {
     CFX_SHARES = 1024, /* a result may lie in an argument's memory, unmarked by the schema */
     CFX_STORAGE = 2048, /* looks at the storage behind an argument, not at its elements alone:
                           strides and offsets from its start */
-    CFX_FOREIGN = 4096 /* another framework's: a program has an ATen form once its decomposition
+    CFX_FOREIGN = 4096, /* another framework's: a program has an ATen form once its decomposition
                           stands in its place; reads the numbers of small tensors to say shapes */
+    CFX_MOVES = 8192, /* every element of the result is one of the first argument's, as it is:
+                         picked, repeated or put in another place */
+    CFX_ALIKE = 16384, /* a result with the sizes, strides and dtype of the first argument is that
+                          argument */
+    CFX_IN_ORDER = 32768, /* with CFX_MOVES: element i stays element i, only sizes may change */
+    CFX_LARGEST = 65536, /* every element of the result is the largest of some of the first
+                            argument's: rounding before or after gives the same */
+    CFX_LAYOUT = 131072 /* the strides of an argument decide what it gives or whether it works */
 } cfx_effect;
 
 /* What becomes of the floats that a call inside an autocast region is given; doubles stay. */

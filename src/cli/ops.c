@@ -77,6 +77,9 @@ static void explain_effects(unsigned effects) {
         {CFX_NUMBERS, "a number may stand for a tensor argument"},
         {CFX_COMMUTES, "its first two arguments may change places"},
         {CFX_STORAGE, "it looks at the storage behind an argument, by strides from its start"},
+        {CFX_MOVES, "moves elements of its first argument and computes none"},
+        {CFX_LARGEST, "each element of the result is the largest of some of its first argument"},
+        {CFX_LAYOUT, "the strides of an argument decide what it gives or whether it works"},
         {CFX_SHARES, "its result may be an argument, though the schema does not say so"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

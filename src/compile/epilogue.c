@@ -73,21 +73,11 @@ const char *cfx__c_post_function(cfx__c *c, const cfx__epilogue *e, int from) {
 int cfx__c_bounds(const cfx__epilogue *e, float *low, float *high) {
     const int at = e && e->n && !e->post[0].op;
     const cfx__post *p = e && at < e->n ? &e->post[at] : NULL;
-    *low = -INFINITY;
-    *high = INFINITY;
-    if (p && p->op == &cfx_op_relu) {
-        *low = 0;
-    } else if (p && p->op == &cfx_op_relu6) {
-        *low = 0;
-        *high = 6;
-    } else if (p && p->op == &cfx_op_hardtanh && cfx_is_number(p->args[1]) &&
-               cfx_is_number(p->args[2]) && cfx_number(p->args[1]) <= cfx_number(p->args[2])) {
-        *low = (float)cfx_number(p->args[1]);
-        *high = (float)cfx_number(p->args[2]);
-    } else {
-        return at;
-    }
-    return at + 1;
+    const cfx__post_row post =
+        p && p->op ? cfx__post_of(p->op, p->args) : (cfx__post_row){0};
+    *low = post.kind == CFX__POST_BOUNDS ? post.low : -INFINITY;
+    *high = post.kind == CFX__POST_BOUNDS ? post.high : INFINITY;
+    return at + (post.kind == CFX__POST_BOUNDS);
 }
 
 void cfx__c_epilogue(cfx__c_work *k, int64_t add_row, const char *add) {

@@ -41,8 +41,7 @@ static bool is_layer(const cfx__layer *l) {
 }
 
 static bool is_product(const cfx_op *op) {
-    return op == &cfx_op_matmul || op == &cfx_op_bmm || op == &cfx_op_baddbmm || op == &cfx_op_mm ||
-           op == &cfx_op_addmm || op == &cfx_op_linear;
+    return op->layer.product || op == &cfx_op_bmm || op == &cfx_op_baddbmm;
 }
 
 /* Whether elements are copied as they are, whichever dtypes both sides have. */

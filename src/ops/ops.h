@@ -147,9 +147,12 @@ void kernel_pointwise(cfx_op_call *c);
 /* The same with a shape rule that looks at the arguments first. */
 #define POINTWISE_AS(id, rule) POINTWISE_IN(id, rule, 0)
 /* The same for what takes these dtypes for storage (CFX_IN_...) as well. */
-#define POINTWISE_IN(id, rule, stored)                                                             \
+#define POINTWISE_IN(id, rule, stored) POINTWISE_ALL(id, rule, stored, 0)
+/* The same for one of the functions that kernels do to their results (CFX__POST_...). */
+#define POINTWISE_POST(id, rule, kind) POINTWISE_ALL(id, rule, 0, IS_POST(kind))
+#define POINTWISE_ALL(id, rule, stored, more)                                                      \
     .shape = rule, .kernel = kernel_pointwise, .row = &row_##id,                                   \
-    .dtypes = CFX_IN_AS_IS | CFX_IN_SELF | (stored), .effects = CFX_POINTWISE | CFX_LOOPS
+    .dtypes = CFX_IN_AS_IS | CFX_IN_SELF | (stored), .effects = CFX_POINTWISE | CFX_LOOPS | (more)
 
 /* The same for columns that choose the row, or set params, themselves. */
 void pointwise_shape(cfx_op_call *c, const pointwise_row *r);

@@ -10,6 +10,7 @@
 #define CFX__READY_H
 
 #include "../dispatch/dispatch.h"
+#include "columns.h"
 
 /* What is done to each element of a result before it is stored, in this order. */
 typedef struct cfx__post {
@@ -99,5 +100,13 @@ cfx__ready *cfx__ready_rows(const cfx__layer *l);
 
 /* Whether an operator called so can be part of an epilogue of our kernels. */
 bool cfx__ready_posts(cfx_op *op, const cfx_value *args);
+
+typedef struct cfx__post_row {
+    cfx__post_kind kind; /* BOUNDS for all that are so */
+    float low, high;
+} cfx__post_row;
+
+/* What op is with these bound arguments; of kind CFX__POST_NONE where it is none of them. */
+cfx__post_row cfx__post_of(const cfx_op *op, const cfx_value *args);
 
 #endif

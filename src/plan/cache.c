@@ -118,7 +118,7 @@ bool cfx__plan_share_heads(cfx__lowering *l) {
     return cfx_ok();
 }
 
-/* What moves numbers alone and is not asked for any more is left out. */
+/* Views and copies that nothing reads any more are left out. */
 bool cfx__plan_leave_unread(cfx__lowering *l) {
     for (int k = l->plan->n - 1; k >= 0; k--) {
         const cfx__run_step *s = &l->plan->steps->steps[k];

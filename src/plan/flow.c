@@ -2,24 +2,25 @@
  * written to and every step reads what it needs, not what passes it on. */
 #include <cfx/ops.h>
 
+#include "../value/walk.h"
 #include "plan.h"
 
 /* ---- templates ------------------------------------------------------------------------------- */
 
+typedef struct {
+    cfx__plan_slot_fn *fn;
+    void *user;
+} slot_visit;
+
+static bool visit_slot(cfx_value leaf, void *user) {
+    const slot_visit *v = user;
+    if (leaf.tag == CFX_TAG_NODE)
+        v->fn(v->user, (int)leaf.spare);
+    return true;
+}
+
 void cfx__plan_each_slot(cfx_value v, cfx__plan_slot_fn *fn, void *user) {
-    if (v.tag == CFX_TAG_NODE)
-        fn(user, (int)v.spare);
-    else if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
-        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-            cfx__plan_each_slot(cfx_as_list(v)->items[i], fn, user);
-    else if (v.tag == CFX_TAG_DICT)
-        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++)
-            cfx__plan_each_slot(cfx_as_dict(v)->entries[i].value, fn, user);
-    else if (v.tag == CFX_TAG_SLICE) {
-        cfx__plan_each_slot(cfx_as_slice(v)->start, fn, user);
-        cfx__plan_each_slot(cfx_as_slice(v)->stop, fn, user);
-        cfx__plan_each_slot(cfx_as_slice(v)->step, fn, user);
-    }
+    cfx__value_each(v, visit_slot, &(slot_visit){fn, user});
 }
 
 void cfx__plan_each_read(const cfx__run_step *s, cfx__plan_slot_fn *fn, void *user) {
@@ -57,12 +58,11 @@ bool cfx__plan_reads_unknown(const cfx__plan *p, const cfx__run_step *s) {
 /* ---- what can be planned --------------------------------------------------------------------- */
 
 bool cfx__plan_reshapes(const cfx_op *op) {
-    return op == &cfx_op_view || op == &cfx_op_reshape || op == &cfx_op__unsafe_view;
+    return op && op->view && op->effects & CFX_IN_ORDER;
 }
 
 bool cfx__plan_moves(const cfx_op *op) {
-    return op && (op->view || cfx__plan_reshapes(op) || op == &cfx_op_clone ||
-                  op == &cfx_op_contiguous || op == &cfx_op_flatten_using_ints);
+    return op && (op->view || op->effects & CFX_IN_ORDER);
 }
 
 bool cfx__plan_makes_own(cfx_op *op) {

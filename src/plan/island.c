@@ -117,14 +117,9 @@ static bool read_weight(const cfx__lowering *l, cfx_value weight, int axis, cfx_
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-/* The layer that op computes, where there are kernels for it in integers. */
+/* The layer that op computes, where there are kernels for layers of it; NULL: none. */
 static const cfx_op_layer *layer_of(const cfx_op *op) {
-    static const cfx_op *const ready[] = {&cfx_op_conv2d, &cfx_op_convolution, &cfx_op_linear,
-                                          &cfx_op_addmm, &cfx_op_mm};
-    for (int i = 0; i < COUNT(ready); i++)
-        if (op == ready[i])
-            return &op->layer;
-    return NULL;
+    return op->layer.weight && op->takes ? &op->layer : NULL;
 }
 
 /* A layer and what is done to its result in the same kernel. */
@@ -266,18 +261,13 @@ static void find_layer(cfx__lowering *l, int slot) {
 
 /* ---- what moves numbers -------------------------------------------------------------------- */
 
-/* The largest of some numbers is one of them: rounding does not change which. */
-static bool moves_numbers(const cfx_op *op) {
-    return cfx__plan_moves(op) || op == &cfx_op_max_pool2d;
-}
-
 /* A call between bytes and the same bytes: done to the bytes, at the step that rounds again. */
 static void find_move(cfx__lowering *l, int slot) {
     const cfx__run_step *s = cfx__plan_step(l, slot);
     cfx__rounding before, after;
     int bytes;
-    if (l->taken[slot] || cfx__plan_is_constant(l, slot) || !moves_numbers(s->op) ||
-        s->bound[0].tag != CFX_TAG_NODE ||
+    if (l->taken[slot] || cfx__plan_is_constant(l, slot) || !s->op ||
+        !(s->op->effects & (CFX_MOVES | CFX_LARGEST)) || s->bound[0].tag != CFX_TAG_NODE ||
         !from_bytes(l, (int)s->bound[0].spare, &bytes, &before))
         return;
     const int end = cfx__plan_next(l, slot);

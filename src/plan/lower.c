@@ -161,10 +161,7 @@ bool cfx__plan_takes(const cfx__run_step *s, int i, cfx_value v) {
 
 /* Strides are part of what these compute: random numbers are drawn in the order of memory. */
 static bool sees_strides(const cfx_op *op) {
-    return op->effects & (CFX_STORAGE | CFX_RANDOM) || op == &cfx_op_view ||
-           op == &cfx_op_view_dtype || op == &cfx_op_view_copy_dtype ||
-           op == &cfx_op_view_as_complex || op == &cfx_op_is_contiguous ||
-           op == &cfx_op_is_contiguous_memory_format;
+    return op->effects & (CFX_STORAGE | CFX_LAYOUT | CFX_RANDOM);
 }
 
 /* The result of a call whose arguments lie in other strides; bad, without an error, where the

@@ -206,9 +206,7 @@ bool cfx__plan_narrow(const cfx__lowering *l, int slot, cfx__narrow *to) {
 
 /* A step that reads slot `from` and gives it in another shape. */
 static bool is_reshaped(const cfx__run_step *s) {
-    return (cfx__plan_reshapes(s->op) || s->op == &cfx_op_unflatten_int ||
-            s->op == &cfx_op_flatten_using_ints) &&
-           s->bound[0].tag == CFX_TAG_NODE;
+    return cfx__plan_reshapes(s->op) && s->bound[0].tag == CFX_TAG_NODE;
 }
 
 /* The step that an argument is, which nobody looks at; NULL where it is none. */

@@ -74,8 +74,8 @@ cfx_value cfx__plan_filled(const cfx__plan *p, cfx_value v);
 /* Whether a kernel can be given v for argument i as it is: the dispatcher makes tensors of numbers,
  * a plan does not. */
 bool cfx__plan_takes(const cfx__run_step *s, int i, cfx_value v);
-/* Whether the operator gives the elements of its first argument in their order, in another shape;
- * and whether it gives those elements as they are, all or some, in whichever order and memory. */
+/* Whether the operator gives a view of its first argument with its elements in their order, in
+ * other sizes; and whether it gives a view of it or a copy in order. */
 bool cfx__plan_reshapes(const cfx_op *op);
 bool cfx__plan_moves(const cfx_op *op);
 /* Whether the operator gives memory of its own, never that of an argument. */

@@ -16,15 +16,15 @@ cfx_value cfx__quant_gives(cfx_dtype d) {
 /* ---- what passes numbers on ------------------------------------------------------------------ */
 
 cfx_node *cfx__quant_passed(const cfx_node *n) {
-    static const char *const names[] = {
-        "max_pool1d", "max_pool2d",  "max_pool3d", "view",      "reshape",   "flatten",
-        "permute",    "transpose",   "t",          "squeeze",   "unsqueeze", "contiguous",
-        "slice",      "select",      "dropout",    "clone",     "alias",     "channel_shuffle",
-        "expand",     "pixel_shuffle"};
-    for (int i = 0; i < COUNT(names); i++)
-        if (cfx__call_is(n, names[i]))
-            return cfx__call_node(n, !strcmp(names[i], "dropout") ? "input" : "self");
-    return NULL;
+    const cfx_op *op = cfx__call_op(n);
+    bool passes = op && (op->effects & (CFX_MOVES | CFX_LARGEST) || cfx__call_drops_nothing(n));
+    cfx_value first = passes ? cfx_at(n->args, 0) : cfx_none();
+    if (first.tag != CFX_TAG_NODE)
+        return NULL;
+    cfx_node *from = cfx_as_node(first);
+    cfx_each_input(n, u) /* sizes may come from other nodes, numbers may not */
+        passes &= u->node == from || cfx_node_result(u->node).kind != CFX_RESULT_TENSOR;
+    return passes ? from : NULL;
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */

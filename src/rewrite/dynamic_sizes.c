@@ -113,13 +113,6 @@ static void add_symbols(const dynamic *d, slot *s) {
 
 /* ---- what they most probably are ------------------------------------------------------------- */
 
-static bool is_one_of(const cfx_node *n, const char *const *names) {
-    for (; *names; names++)
-        if (cfx_node_is(n, *names))
-            return true;
-    return false;
-}
-
 /* A view in groups: so many dimensions of what it is a view of, and so many of its own, of which
  * there are equally many elements. */
 typedef struct viewing {
@@ -224,10 +217,12 @@ static void guess_end(slot *s, const cfx_node *n) {
 }
 
 static void guess(call *c) {
-    static const char *const views[] = {"view", "reshape", "_unsafe_view", "view_copy", NULL};
     const cfx_node *n = c->it->node;
+    const cfx_op *op = n->target.op;
+    /* all sizes are told, in order */
+    const bool sizes = c->n && c->slots[0].i == 1 && c->slots[0].j >= 0;
     cfx_value first = cfx_at(c->it->args, 0);
-    if (is_one_of(n, views) && first.tag == CFX_TAG_NODE) {
+    if (op && op->effects & CFX_IN_ORDER && sizes && first.tag == CFX_TAG_NODE) {
         align(c, cfx_as_node(first));
         return;
     }

@@ -40,6 +40,22 @@ cfx_node *cfx__call_node(const cfx_node *n, const char *name) {
     return v.tag == CFX_TAG_NODE ? cfx_as_node(v) : NULL;
 }
 
+bool cfx__call_convolves(const cfx_node *n) {
+    const cfx_op *op = cfx__call_op(n);
+    return op && op->layer.weight && !op->layer.product && op->layer.axis == 0;
+}
+
+bool cfx__call_drops_nothing(const cfx_node *n) {
+    cfx_op *op = cfx__call_op(n);
+    const cfx__op_info *info = op && op->effects & CFX_RANDOM ? cfx__op_info_of(op) : NULL;
+    if (!info || info->form != CFX__FUNCTIONAL || info->nout != 1 ||
+        arg_number(info->schema, "train") < 0)
+        return false;
+    cfx_value train = cfx__call_arg(n, "train"), p = cfx__call_arg(n, "p");
+    return (cfx_is_number(train) && !cfx_integer(train)) ||
+           (cfx_is_number(p) && p.tag != CFX_TAG_SYM && cfx_number(p) == 0);
+}
+
 bool cfx__call_set(cfx_node *n, const char *name, cfx_value v) {
     const cfx__schema *s = schema_of(n);
     int i = arg_number(s, name);

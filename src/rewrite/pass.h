@@ -13,6 +13,10 @@
 cfx_op *cfx__call_op(const cfx_node *n);
 /* Whether n calls an overload of the ATen function called so: "linear". */
 bool cfx__call_is(const cfx_node *n, const char *name);
+/* Whether n is a convolution that is not transposed, or says so by an argument. */
+bool cfx__call_convolves(const cfx_node *n);
+/* Whether n is dropout that is switched off, or drops with probability 0. */
+bool cfx__call_drops_nothing(const cfx_node *n);
 /* The argument of that name, its default where it is not given; None where the overload has none.
  * Borrowed, or scope. */
 cfx_value cfx__call_arg(const cfx_node *n, const char *name);

@@ -5,14 +5,9 @@
 /* ---- remove ---------------------------------------------------------------------------------- */
 
 static bool is_assert(const cfx_node *n) {
-    static const char *const names[] = {"_assert_tensor_metadata", "_assert_scalar",
-                                        "_assert_async", "_functional_assert_async",
-                                        "_functional_assert_scalar", "sym_constrain_range",
-                                        "sym_constrain_range_for_size"};
-    for (int i = 0; i < COUNT(names); i++)
-        if (cfx__call_is(n, names[i]))
-            return true;
-    return false;
+    cfx_op *op = cfx__call_op(n);
+    const cfx__op_info *info = op && op->effects & CFX_SIDE ? cfx__op_info_of(op) : NULL;
+    return info && info->family == CFX__OP_CHECK && !strcmp(info->schema->ns, "aten");
 }
 
 static int remove_asserts(cfx_program *p, cfx_module *m, const cfx_dict *options) {

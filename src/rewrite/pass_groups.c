@@ -34,14 +34,10 @@ static int group_all(cfx_program *p, grouping_fn *fn) {
 /* ---- layers ---------------------------------------------------------------------------------- */
 
 static bool is_layer(const cfx__groups *g, const cfx_node *n) {
-    static const char *const names[] = {
-        "linear",           "conv1d",           "conv2d",           "conv3d", "convolution",
-        "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "mm",     "addmm",
-        "bmm",              "baddbmm",          "matmul"};
-    for (int i = 0; i < COUNT(names); i++)
-        if (cfx__call_is(n, names[i]))
-            return cfx__groups_may_take(g, n);
-    return false;
+    const cfx_op *op = cfx__call_op(n);
+    const bool layer = op && op->layer.weight;
+    return (layer || cfx__call_is(n, "bmm") || cfx__call_is(n, "baddbmm")) &&
+           cfx__groups_may_take(g, n);
 }
 
 /* A layer, and what follows element by element: a bias, an activation, a residual. */

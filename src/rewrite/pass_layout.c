@@ -14,18 +14,10 @@ typedef struct laying {
 
 /* ---- which weights --------------------------------------------------------------------------- */
 
-static bool is_convolution(const cfx_node *n) {
-    static const char *const names[] = {"conv2d", "conv3d", "convolution"};
-    for (int i = 0; i < COUNT(names); i++)
-        if (cfx__call_is(n, names[i]))
-            return true;
-    return false;
-}
-
 /* The layout that a weight is to have; contiguous where it has it, or stays as it is. */
 static cfx_memory_format wanted(const laying *l, const cfx_node *w) {
     const cfx_tensor *t = cfx__program_constant(l->program, &l->alias, w);
-    cfx_each_user(w, u) if (!is_convolution(u->user) || cfx__call_node(u->user, "weight") != w)
+    cfx_each_user(w, u) if (!cfx__call_convolves(u->user) || cfx__call_node(u->user, "weight") != w)
         t = NULL;
     if (!t || (t->ndim != 4 && t->ndim != 5))
         return CFX_CONTIGUOUS;
@@ -53,7 +45,7 @@ static bool wants_layout(const laying *l, const cfx_node *n) {
 /* Finds all that may be laid out anew; false where something would mind. */
 static bool find_moved(laying *l) {
     cfx_each_node(l->program->module->graph, n) {
-        bool moved = is_convolution(n) && cfx__call_node(n, "weight") &&
+        bool moved = cfx__call_convolves(n) && cfx__call_node(n, "weight") &&
                      wanted(l, cfx__call_node(n, "weight")) != CFX_CONTIGUOUS;
         cfx_each_input(n, u) moved |= is_moved(l, u->node);
         if (moved && n->op != CFX_OUTPUT && wants_layout(l, n))

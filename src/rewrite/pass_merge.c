@@ -112,15 +112,12 @@ static int merge(merging *m) {
 
 /* ---- the passes ------------------------------------------------------------------------------ */
 
-static int merge_all(cfx_program *p, const char *const *names) {
+static int merge_all(cfx_program *p, bool (*is_layer)(const cfx_node *n)) {
     merging m = {.program = p};
     int changes = 0;
     cfx__alias_open(&m.alias, p->module->graph);
     cfx_each_node(p->module->graph, n) {
-        bool layer = false;
-        for (const char *const *name = names; *name && !layer; name++)
-            layer = cfx__call_is(n, *name);
-        if (layer && collect(&m, n) && cfx_ok())
+        if (is_layer(n) && collect(&m, n) && cfx_ok())
             CFX_SCOPE changes += merge(&m);
     }
     VEC_FREE(m.layers);
@@ -128,16 +125,16 @@ static int merge_all(cfx_program *p, const char *const *names) {
     return changes;
 }
 
+static bool is_linear(const cfx_node *n) { return cfx__call_is(n, "linear"); }
+
 static int run_linears(cfx_program *p, const cfx_dict *options) {
-    static const char *const names[] = {"linear", NULL};
     (void)options;
-    return merge_all(p, names);
+    return merge_all(p, is_linear);
 }
 
 static int run_convolutions(cfx_program *p, const cfx_dict *options) {
-    static const char *const names[] = {"conv1d", "conv2d", "conv3d", "convolution", NULL};
     (void)options;
-    return merge_all(p, names);
+    return merge_all(p, cfx__call_convolves);
 }
 
 const cfx_pass cfx__pass_merge_linears = {

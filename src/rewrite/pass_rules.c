@@ -126,20 +126,23 @@ static cfx_value turned(const cfx_found *f, cfx_graph *g, void *user) {
     return call(g, "aten.transpose.int", cfx_tuple(from, -2, -1), cfx_none());
 }
 
-static bool is_one_of(const cfx_node *n, const char *const *names) {
-    while (*names && !cfx_node_is(n, *names))
-        names++;
-    return *names != NULL;
+/* Whether a call only moves elements, or is a product, and copes with any strides. */
+static bool is_move(const cfx_node *n) {
+    const cfx_op *op = cfx__call_op(n);
+    return op && op->effects & CFX_ALIKE && op->effects & CFX_MOVES && !(op->effects & CFX_LAYOUT);
+}
+
+static bool is_reader(const cfx_node *n) {
+    const cfx_op *op = cfx__call_op(n);
+    return (op && op->layer.product) || cfx__call_is(n, "contiguous");
 }
 
 /* Whether nobody can tell how n lies: it is moved, if at all, and then read by what copes with any
  * strides. */
 static bool lies_unseen(const cfx_node *n) {
-    static const char *const moving[] = {"permute", "transpose", "aten.reshape", NULL};
-    static const char *const reading[] = {"linear", "matmul", "mm", "addmm", "contiguous", NULL};
     bool unseen = n->users != NULL;
-    cfx_each_user(n, u) unseen &= is_one_of(u->user, reading) ||
-                                  (is_one_of(u->user, moving) && lies_unseen(u->user));
+    cfx_each_user(n, u) unseen &=
+        is_reader(u->user) || (is_move(u->user) && lies_unseen(u->user));
     return unseen;
 }
 

@@ -131,8 +131,8 @@ void cfx__shard_give(cfx_node *user, cfx_node *old, cfx_node *with) {
 }
 
 /* A view that only moves dimensions is made of a piece of what it looks at, so that weights are cut
- * where they lie. The dimension there; -1: no such view. */
-static int dim_before(const cfx__shard *s, const cfx_node *n, int dim) {
+ * where they lie. */
+int cfx__shard_dim_before(const cfx__shard *s, const cfx_node *n, int dim) {
     cfx_result r = cfx__shard_whole(s, n);
     if (cfx__call_is(n, "t") && r.ndim == 2)
         return 1 - dim;
@@ -159,7 +159,7 @@ static cfx_node *cut_stretch(cfx__shard *s, cfx_node *at, cfx_node *n, const cfx
 }
 
 cfx_node *cfx__shard_cut(cfx__shard *s, cfx_node *at, cfx_node *n, const cfx__piece *as) {
-    int before = n->num_users == 1 ? dim_before(s, n, as->dim) : -1;
+    int before = n->num_users == 1 ? cfx__shard_dim_before(s, n, as->dim) : -1;
     cfx_node *made;
     if (before >= 0) {
         cfx__piece inner = *as;

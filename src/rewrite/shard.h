@@ -50,6 +50,9 @@ int64_t cfx__shard_size(const cfx__shard *s, const cfx_node *n, int dim);
 int64_t cfx__shard_begin(const cfx__shard *s, const cfx__piece *p, int64_t size, int rank);
 /* How much of it this rank has. */
 int64_t cfx__shard_part(const cfx__shard *s, const cfx__piece *p, int64_t size);
+/* The dimension of its argument that n, which only moves dimensions, has as `dim`; -1: n is no
+ * such call. */
+int cfx__shard_dim_before(const cfx__shard *s, const cfx_node *n, int dim);
 /* The rank's piece of a value that it has all of, before `at`. */
 cfx_node *cfx__shard_cut(cfx__shard *s, cfx_node *at, cfx_node *n, const cfx__piece *as);
 /* The sum over all ranks, put behind n in its place; bias (or NULL) is added to it. */

@@ -6,8 +6,7 @@
 
 /* A parameter, or one that is turned: what a layer has for a weight. */
 static bool is_weight(const cfx__shard *s, const cfx_node *n) {
-    while (n && (cfx__call_is(n, "t") || cfx__call_is(n, "transpose") ||
-                 cfx__call_is(n, "permute")))
+    while (n && cfx__shard_dim_before(s, n, 0) >= 0)
         n = n->inputs->node;
     const cfx_input_spec *in = n && n->op == CFX_PLACEHOLDER ? cfx_program_input(s->program, n)
                                                              : NULL;
@@ -171,19 +170,14 @@ static cfx_node *before(cfx_node *n, const char *op, cfx_value args) {
     return cfx__call_new(n, n, op, args, cfx_dict_value(cfx_dict_new()));
 }
 
-/* Whether indices are what the caller gives, or a view of it: words, not positions that are counted
- * here. */
+/* Whether indices are what the caller gives, in whichever sizes and dtype: words, not positions
+ * that are counted here. */
 static bool is_given(const cfx__shard *s, const cfx_node *ids) {
-    static const char *const views[] = {"view", "reshape", "unsqueeze", "squeeze", "flatten",
-                                        "expand", "slice", "to", "contiguous", "alias", "clone"};
-    bool view = true;
-    while (ids && ids->op == CFX_CALL_FUNCTION && view) {
-        view = false;
-        for (int i = 0; i < COUNT(views); i++)
-            view = view || cfx__call_is(ids, views[i]);
-        ids = ids->inputs ? ids->inputs->node : NULL;
+    while (ids && ids->op == CFX_CALL_FUNCTION) {
+        const cfx_op *op = cfx__call_op(ids);
+        ids = op && op->effects & CFX_ALIKE && ids->inputs ? ids->inputs->node : NULL;
     }
-    const cfx_input_spec *in = view && ids && ids->op == CFX_PLACEHOLDER
+    const cfx_input_spec *in = ids && ids->op == CFX_PLACEHOLDER
                                    ? cfx_program_input(s->program, ids) : NULL;
     return in && in->kind == CFX_IN_USER;
 }

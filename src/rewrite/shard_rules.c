@@ -423,12 +423,6 @@ static const struct {
     {"where", pointwise, false},
 };
 
-/* Dropout that drops nothing. */
-static bool is_idle_dropout(const cfx_node *n) {
-    cfx_value train = cfx__call_arg(n, "train");
-    return cfx__call_is(n, "dropout") && train.tag == CFX_TAG_BOOL && !cfx_as_bool(train);
-}
-
 bool cfx__shard_rule(cfx__shard *s, cfx_node *n) {
     cfx_node *lead = cfx__shard_first(s, n);
     if (cfx_node_takes_result(n))
@@ -440,5 +434,5 @@ bool cfx__shard_rule(cfx__shard *s, cfx_node *n) {
     if (!lead)
         return true;
     bool each = op && op->effects & CFX_POINTWISE && !(op->effects & CFX_RANDOM);
-    return (each || is_idle_dropout(n)) && pointwise(s, n);
+    return (each || cfx__call_drops_nothing(n)) && pointwise(s, n);
 }

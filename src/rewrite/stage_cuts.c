@@ -192,23 +192,14 @@ static double bytes_of(const cfx__cuts *c, const cfx_node *n) {
     return number ? sizeof(int64_t) : (double)cfx__result_bytes(&r, c->sizes);
 }
 
-/* What takes rows of a table reads no more of it than it gives. */
-static bool is_lookup(const cfx_node *n) {
-    static const char *const names[] = {"embedding", "index_select", "gather", "index", "select",
-                                        "slice", "narrow"};
-    for (int i = 0; i < COUNT(names); i++)
-        if (cfx__call_is(n, names[i]))
-            return true;
-    return false;
-}
-
 /* Seconds of one call: as long as its operations take, or its memory. */
 static double estimate(const cfx__cuts *c, const cfx_machine *m, const cfx_node_cost *cost) {
     cfx_node *n = cost->node;
     double bytes = 0;
     if (cost->bytes > 0) { /* views move nothing */
         const double given = bytes = (double)cost->bytes;
-        const bool lookup = is_lookup(n);
+        const cfx_op *op = cfx__call_op(n);
+        const bool lookup = op && op->effects & CFX_MOVES; /* reads no more than it gives */
         cfx_each_input(n, u) {
             const double read = bytes_of(c, u->node);
             bytes += lookup && read > given ? given : read;

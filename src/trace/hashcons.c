@@ -8,13 +8,12 @@ static bool is_list(cfx_value v) { return v.tag == CFX_TAG_LIST || v.tag == CFX_
 
 /* Whether n reads a size off a tensor that is no input. */
 static bool is_read(const cfx_node *n) {
-    static const char *const reads[] = {"aten.sym_size.int", "aten.sym_numel.default",
-                                        "aten.sym_stride.int", "aten.sym_storage_offset.default"};
+    const cfx__schema *s = n->target.op && !n->target.fn ? cfx__op_info_of(n->target.op)->schema
+                                                         : NULL;
     cfx_value from = cfx_len(n->args) ? cfx_at(n->args, 0) : cfx_none();
-    for (int i = 0; i < COUNT(reads); i++)
-        if (!strcmp(n->target.name, reads[i]))
-            return from.tag == CFX_TAG_NODE && cfx_as_node(from)->op != CFX_PLACEHOLDER;
-    return false;
+    return s && s->nrets == 1 && s->rets[0].sym && !s->rets[0].list &&
+           s->args[0].type == CFX__T_TENSOR && from.tag == CFX_TAG_NODE &&
+           cfx_as_node(from)->op != CFX_PLACEHOLDER;
 }
 
 static bool is_known(const cfx__merging *g, const cfx_sym *e) {

@@ -17,7 +17,6 @@
 
 enum { HALF = 3 }; /* kernels of half a panel, beside those by cfx_precision */
 
-typedef enum { BOUNDS, LEAKY, SILU, SIGMOID, TANH, HARDSWISH, GELU, GELU_TANH, POSTS } post;
 
 typedef float four __attribute__((vector_size(16)));
 
@@ -167,72 +166,62 @@ void tile_panels_make(const tile_matrix *m, void *to) {
 
 /* ---- epilogues ------------------------------------------------------------------------------- */
 
-/* Numbers between the second and the third argument, either of which may be None. */
-static post bounds_of(const cfx_value *args, float *low, float *high) {
-    *low = -INFINITY, *high = INFINITY;
+/* Sets the bounds to those that are given; false where they are no numbers. */
+static bool read_bounds(const cfx_value *args, cfx__post_row *p) {
     for (int i = 1; i < 3; i++)
         if (cfx_is_number(args[i]))
-            *(i > 1 ? high : low) = (float)cfx_number(args[i]);
+            *(i > 1 ? &p->high : &p->low) = (float)cfx_number(args[i]);
         else if (!cfx_is_none(args[i]))
-            return POSTS;
-    return *low <= *high ? BOUNDS : POSTS;
+            return false;
+    return p->low <= p->high;
 }
 
-/* What an operator is on its second and third argument; POSTS: none of these. */
-static post post_of(cfx_op *op, const cfx_value *args, float *low, float *high) {
-    const struct {
-        cfx_op *op;
-        post kind;
-        float low, high;
-    } plain[] = {
-        {&cfx_op_relu, BOUNDS, 0, INFINITY}, {&cfx_op_relu6, BOUNDS, 0, 6},
-        {&cfx_op_silu, SILU, 0, 0},          {&cfx_op_tanh, TANH, 0, 0},
-        {&cfx_op_sigmoid, SIGMOID, 0, 0},    {&cfx_op_hardswish, HARDSWISH, 0, 0},
-    };
-    for (int i = 0; i < COUNT(plain); i++)
-        if (plain[i].op == op) {
-            *low = plain[i].low, *high = plain[i].high;
-            return plain[i].kind;
-        }
-    if (op == &cfx_op_gelu)
-        return strcmp(cfx_text(args[1]) ? cfx_text(args[1]) : "", "tanh") ? GELU : GELU_TANH;
-    if (op == &cfx_op_hardtanh || op == &cfx_op_clamp)
-        return bounds_of(args, low, high);
-    if (op == &cfx_op_leaky_relu && cfx_is_number(args[1])) {
-        *low = (float)cfx_number(args[1]);
-        return LEAKY;
+cfx__post_row cfx__post_of(const cfx_op *op, const cfx_value *args) {
+    static const cfx__post_row none;
+    cfx__post_row p = {op->effects >> CFX__POST_SHIFT, -INFINITY, INFINITY};
+    const char *text = p.kind == CFX__POST_GELU ? cfx_text(args[1]) : NULL;
+    switch (p.kind) {
+    case CFX__POST_BOUNDS: return read_bounds(args, &p) ? p : none;
+    case CFX__POST_RELU: return (cfx__post_row){CFX__POST_BOUNDS, 0, INFINITY};
+    case CFX__POST_RELU6: return (cfx__post_row){CFX__POST_BOUNDS, 0, 6};
+    case CFX__POST_GELU:
+        p.kind = text && !strcmp(text, "tanh") ? CFX__POST_GELU_TANH : CFX__POST_GELU;
+        return p;
+    case CFX__POST_LEAKY:
+        p.low = cfx_is_number(args[1]) ? (float)cfx_number(args[1]) : 0;
+        return cfx_is_number(args[1]) ? p : none;
+    default: return p;
     }
-    return POSTS;
 }
 
-static tile_post_fn *function_of(post kind) { return BY_WIDTH(vector_bytes(), posts, [kind]); }
+static tile_post_fn *function_of(cfx__post_kind kind) {
+    return BY_WIDTH(vector_bytes(), posts, [kind]);
+}
 
 bool cfx__ready_posts(cfx_op *op, const cfx_value *args) {
-    float low, high;
-    return post_of(op, args, &low, &high) != POSTS;
+    return cfx__post_of(op, args).kind != CFX__POST_NONE;
 }
 
 bool tile_epilogue_of(const cfx__epilogue *e, tile_epilogue *to) {
     *to = (tile_epilogue){0};
     for (int i = 0; i < e->n; i++) {
-        float low = 0, high = 0;
         if (!e->post[i].op) {
             if (i)
                 return false;
             to->add = true;
             continue;
         }
-        const post kind = post_of(e->post[i].op, e->post[i].args, &low, &high);
-        if (kind == POSTS)
+        const cfx__post_row p = cfx__post_of(e->post[i].op, e->post[i].args);
+        if (p.kind == CFX__POST_NONE)
             return false;
-        if (kind == BOUNDS && !to->bounded && !to->n) {
+        if (p.kind == CFX__POST_BOUNDS && !to->bounded && !to->n) {
             to->bounded = true;
-            to->low = low, to->high = high;
+            to->low = p.low, to->high = p.high;
             continue;
         }
-        to->post[to->n].run = function_of(kind);
-        to->post[to->n].low = low;
-        to->post[to->n++].high = high;
+        to->post[to->n].run = function_of(p.kind);
+        to->post[to->n].low = p.low;
+        to->post[to->n++].high = p.high;
     }
     return true;
 }

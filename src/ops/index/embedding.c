@@ -71,7 +71,7 @@ CFX_OP(embedding) = {"aten::embedding(Tensor weight, Tensor indices, SymInt padd
                      "scale_grad_by_freq=False, bool sparse=False) -> Tensor",
                      "torch.embedding", .shape = shape_embedding, .kernel = kernel_embedding,
                      .dtypes = CFX_IN_ANY, .takes = cfx__ready_takes_rows, .make = cfx__ready_rows,
-                     .layer = {.input = 1}, GRAD(embedding, READ(1))};
+                     .layer = {.input = 1}, GRAD(embedding, READ(1)), .effects = CFX_MOVES};
 
 /* ---- backward ------------------------------------------------------------------------------- */
 

@@ -275,7 +275,7 @@ static void kernel_index(cfx_op_call *c) {
 
 CFX_OP(index_Tensor) = {"aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", NULL,
                         .shape = shape_index, .kernel = kernel_index,
-                        .dtypes = CFX_IN_ANY, GRAD(index, READ(1))};
+                        .dtypes = CFX_IN_ANY, GRAD(index, READ(1)), .effects = CFX_MOVES};
 CFX_OP(_unsafe_index_Tensor) = {
     "aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", NULL,
     .shape = shape_index, .kernel = kernel_index, .dtypes = CFX_IN_ANY, GRAD(index, READ(1)),

@@ -60,7 +60,7 @@ static void kernel_index_select(cfx_op_call *c) {
 CFX_OP(index_select) = {"aten::index_select(Tensor self, int dim, Tensor index) -> Tensor",
                         "torch.index_select Tensor.index_select", .shape = shape_index_select,
                         .kernel = kernel_index_select,
-                        .dtypes = CFX_IN_ANY, GRAD(index_select, READ(2))};
+                        .dtypes = CFX_IN_ANY, GRAD(index_select, READ(2)), .effects = CFX_MOVES};
 
 /* ---- index_add, index_reduce ---------------------------------------------------------------- */
 
@@ -426,7 +426,7 @@ CFX_OP(take) = {"aten::take(Tensor self, Tensor index) -> Tensor",
                 "torch.take Tensor.take",
                 .shape = shape_take,
                 .kernel = kernel_take,
-                .effects = CFX_CONTIGUOUS_ARGS,
+                .effects = CFX_CONTIGUOUS_ARGS | CFX_MOVES,
                 GRAD(take, READ(1)),
                 .core = core_take};
 

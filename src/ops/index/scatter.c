@@ -205,7 +205,7 @@ static void kernel_gather(cfx_op_call *c) {
 CFX_OP(gather) = {
     "aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
     "torch.gather Tensor.gather", .shape = shape_gather, .kernel = kernel_gather,
-    GRAD(gather, READ(2))};
+    GRAD(gather, READ(2)), .effects = CFX_MOVES};
 
 /* ---- scatter -------------------------------------------------------------------------------- */
 

@@ -346,12 +346,12 @@ CFX_OP(max_pool2d) = {
     "aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] "
     "dilation=1, bool ceil_mode=False) -> Tensor",
     "torch.max_pool2d", MAX_COLUMNS(max2), .takes = takes_pool, .make = make_pool,
-    .decompose = decompose_max2, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS};
+    .decompose = decompose_max2, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS | CFX_LARGEST};
 CFX_OP(max_pool3d) = {
     "aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] "
     "dilation=1, bool ceil_mode=False) -> Tensor",
     "torch.max_pool3d", MAX_COLUMNS(max3),
-    .decompose = decompose_max3, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS,
+    .decompose = decompose_max3, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS | CFX_LARGEST,
     .autocast = CFX_CAST_F32};
 
 /* ---- max, backward -------------------------------------------------------------------------- */

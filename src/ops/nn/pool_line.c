@@ -107,7 +107,7 @@ CFX_OP(max_pool1d) = {"aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] 
                       "padding=[0], int[1] "
                       "dilation=[1], bool ceil_mode=False) -> Tensor",
                       "torch.max_pool1d", .decompose = decompose_max,
-                      .effects = CFX_COMPOSITE};
+                      .effects = CFX_COMPOSITE | CFX_LARGEST};
 CFX_OP(avg_pool1d) = {
     "aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool "
     "ceil_mode=False, bool count_include_pad=True) -> Tensor",

@@ -63,9 +63,11 @@ static void decompose_prelu(cfx_op_call *c) {
 }
 
 CFX_OP(relu) = {"aten::relu(Tensor self) -> Tensor",
-                "torch.relu Tensor.relu", POINTWISE_AS(relu, shape_relu), GRAD(relu, RESULT(0))};
+                "torch.relu Tensor.relu", POINTWISE_POST(relu, shape_relu, RELU),
+                GRAD(relu, RESULT(0))};
 CFX_OP(leaky_relu) = {"aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
-                      "torch._C._nn.leaky_relu", POINTWISE(leaky_relu), GRAD(leaky_relu, READ(0))};
+                      "torch._C._nn.leaky_relu", POINTWISE_POST(leaky_relu, shape_pointwise, LEAKY),
+                      GRAD(leaky_relu, READ(0))};
 CFX_OP(_prelu_kernel) = {"aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor", NULL,
                          POINTWISE_AS(prelu, shape_prelu_kernel), GRAD(prelu, READ(0) | READ(1)),
                          .core = core__prelu_kernel};
@@ -147,10 +149,11 @@ static void decompose_log_sigmoid(cfx_op_call *c) {
 
 CFX_OP(gelu) = {"aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor",
                 "torch._C._nn.gelu torch.nn.functional.gelu",
-                .shape = shape_gelu, .kernel = kernel_gelu, .effects = CFX_POINTWISE | CFX_LOOPS,
-                GRAD(gelu, READ(0))};
-CFX_OP(silu) = {"aten::silu(Tensor self) -> Tensor", "torch._C._nn.silu", POINTWISE(silu),
-                GRAD(silu, READ(0)), .core = core_silu};
+                .shape = shape_gelu, .kernel = kernel_gelu, GRAD(gelu, READ(0)),
+                .effects = CFX_POINTWISE | CFX_LOOPS | IS_POST(GELU)};
+CFX_OP(silu) = {"aten::silu(Tensor self) -> Tensor", "torch._C._nn.silu",
+                POINTWISE_POST(silu, shape_pointwise, SILU), GRAD(silu, READ(0)),
+                .core = core_silu};
 CFX_OP(mish) = {"aten::mish(Tensor self) -> Tensor", "torch._C._nn.mish", POINTWISE(mish),
                 GRAD(mish, READ(0)), .core = core_mish};
 CFX_OP(softplus) = {"aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
@@ -196,16 +199,17 @@ static void shape_softshrink(cfx_op_call *c) {
 static void decompose_relu6(cfx_op_call *c) { c->out[0] = cfx_hardtanh(arg_tensor(c, 0), 0, 6); }
 
 CFX_OP(hardtanh) = {"aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
-                    "torch._C._nn.hardtanh", POINTWISE_AS(hardtanh, shape_hardtanh),
+                    "torch._C._nn.hardtanh", POINTWISE_POST(hardtanh, shape_hardtanh, BOUNDS),
                     GRAD(hardtanh, READ(0))};
 CFX_OP(relu6) = {"aten::relu6(Tensor self) -> Tensor", "torch._C._nn.relu6",
-                 .decompose = decompose_relu6, .effects = CFX_COMPOSITE};
+                 .decompose = decompose_relu6, .effects = CFX_COMPOSITE | IS_POST(RELU6)};
 CFX_OP(hardsigmoid) = {"aten::hardsigmoid(Tensor self) -> Tensor",
                        "torch._C._nn.hardsigmoid", POINTWISE(hardsigmoid),
                        GRAD(hardsigmoid, READ(0)), .core = core_hardsigmoid,
                        .quantized = CFX_QUANTIZED_UNIT};
 CFX_OP(hardswish) = {"aten::hardswish(Tensor self) -> Tensor", "torch._C._nn.hardswish",
-                     POINTWISE(hardswish), GRAD(hardswish, READ(0)), .core = core_hardswish};
+                     POINTWISE_POST(hardswish, shape_pointwise, HARDSWISH),
+                     GRAD(hardswish, READ(0)), .core = core_hardswish};
 CFX_OP(hardshrink) = {"aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
                       "torch.hardshrink torch.nn.functional.hardshrink Tensor.hardshrink",
                       POINTWISE(hardshrink), GRAD(hardshrink, READ(0)), .core = core_hardshrink};

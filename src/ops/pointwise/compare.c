@@ -229,15 +229,17 @@ static void kernel_clamp_Tensor(cfx_op_call *c) {
     pointwise_run(&f, r, arg_result_type(&f, f.nargs), f.nargs, v, NULL);
 }
 
-#define CLAMPS(bounds)                                                                             \
+#define CLAMPS(bounds) CLAMPS_POST(bounds, NONE)
+#define CLAMPS_POST(bounds, kind)                                                                  \
     .shape = shape_clamp, .kernel = kernel_clamp, .row = &bounds,                                  \
-    .effects = CFX_POINTWISE | CFX_LOOPS
+    .effects = CFX_POINTWISE | CFX_LOOPS | IS_POST(kind)
 #define CLAMPS_BY_TENSORS(bounds)                                                                  \
     .shape = shape_clamp_Tensor, .kernel = kernel_clamp_Tensor, .row = &bounds,                    \
     .effects = CFX_POINTWISE | CFX_LOOPS
 
 CFX_OP(clamp) = {"aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
-                 "torch.clamp Tensor.clamp", CLAMPS(both_bounds), GRAD(clamp, READ(0))};
+                 "torch.clamp Tensor.clamp", CLAMPS_POST(both_bounds, BOUNDS),
+                 GRAD(clamp, READ(0))};
 CFX_OP(clamp_Tensor) = {"aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> "
                         "Tensor", NULL, CLAMPS_BY_TENSORS(both_bounds),
                         GRAD(clamp, READ(0) | READ(1) | READ(2))};

@@ -106,7 +106,8 @@ CFX_OP(view_as_real) = {"aten::view_as_real(Tensor(a) self) -> Tensor(a)", "torc
                         .view = view_as_real, GRAD(view_as_real, 0)};
 CFX_OP(view_as_complex) = {"aten::view_as_complex(Tensor(a) self) -> Tensor(a)",
                            "torch.view_as_complex", .view = view_as_complex,
-                           GRAD(view_as_complex, 0), .autocast = CFX_CAST_F32};
+                           GRAD(view_as_complex, 0), .autocast = CFX_CAST_F32,
+                           .effects = CFX_LAYOUT};
 CFX_OP(real) = {"aten::real(Tensor(a) self) -> Tensor(a)", "torch.real Tensor.real",
                 .view = view_real, GRAD(real, 0), .core = core_real, .core_early = true};
 CFX_OP(imag) = {"aten::imag(Tensor(a) self) -> Tensor(a)", "torch.imag Tensor.imag",

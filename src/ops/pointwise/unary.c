@@ -84,7 +84,7 @@ CFX_OP(cosh) = {"aten::cosh(Tensor self) -> Tensor", "torch.cosh Tensor.cosh", P
                 GRAD(cosh, READ(0)), .autocast = CFX_CAST_F32_ON_GPU};
 CFX_FAMILY(ACTIVATION);
 CFX_OP(tanh) = {"aten::tanh(Tensor self) -> Tensor",
-                "torch.tanh Tensor.tanh", POINTWISE(tanh),
+                "torch.tanh Tensor.tanh", POINTWISE_POST(tanh, shape_pointwise, TANH),
                 GRAD(tanh, RESULT(0)), .quantized = CFX_QUANTIZED_SIGNED};
 CFX_FAMILY(MATH);
 CFX_OP(asinh) = {"aten::asinh(Tensor self) -> Tensor", "torch.asinh Tensor.asinh",
@@ -173,9 +173,9 @@ CFX_OP(special_erfc) = {"aten::special_erfc(Tensor self) -> Tensor", "torch.spec
 CFX_OP(special_erfinv) = {"aten::special_erfinv(Tensor self) -> Tensor", "torch.special.erfinv",
                           ALIAS(erfinv)};
 CFX_FAMILY(ACTIVATION);
-CFX_OP(sigmoid) = {"aten::sigmoid(Tensor self) -> Tensor",
-                   "torch.sigmoid Tensor.sigmoid", POINTWISE(sigmoid),
-                   GRAD(sigmoid, RESULT(0)), .quantized = CFX_QUANTIZED_UNIT};
+CFX_OP(sigmoid) = {"aten::sigmoid(Tensor self) -> Tensor", "torch.sigmoid Tensor.sigmoid",
+                   POINTWISE_POST(sigmoid, shape_pointwise, SIGMOID), GRAD(sigmoid, RESULT(0)),
+                   .quantized = CFX_QUANTIZED_UNIT};
 CFX_FAMILY(MATH);
 CFX_OP(special_expit) = {"aten::special_expit(Tensor self) -> Tensor", "torch.special.expit",
                          ALIAS(sigmoid)};

@@ -98,10 +98,10 @@ CFX_OP(storage_offset) = {"aten::storage_offset(Tensor self) -> int", "Tensor.st
                           .kernel = kernel_offset};
 CFX_FAMILY(COMPARE);
 CFX_OP(is_contiguous) = {"aten::is_contiguous(Tensor self) -> bool", "Tensor.is_contiguous",
-                         .kernel = kernel_is_contiguous};
+                         .kernel = kernel_is_contiguous, .effects = CFX_LAYOUT};
 CFX_OP(is_contiguous_memory_format) = {
     "aten::is_contiguous.memory_format(Tensor self, MemoryFormat memory_format) -> bool", NULL,
-    .kernel = kernel_is_contiguous};
+    .kernel = kernel_is_contiguous, .effects = CFX_LAYOUT};
 CFX_OP(is_same_size) = {"aten::is_same_size(Tensor self, Tensor other) -> bool",
                         "torch.is_same_size Tensor.is_same_size", .kernel = kernel_is_same_size};
 CFX_OP(is_floating_point) = {"aten::is_floating_point(Tensor self) -> bool",

@@ -51,20 +51,20 @@ static void decompose_contiguous(cfx_op_call *c) {
 
 CFX_OP(clone) = {"aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
                  "torch.clone Tensor.clone", .shape = shape_clone, .kernel = kernel_copy_first,
-                 .dtypes = CFX_IN_ANY, .effects = CFX_LOOPS, GRAD(same, 0)};
+                 .dtypes = CFX_IN_ANY, .effects = CFX_LOOPS | RESHAPED, GRAD(same, 0)};
 CFX_OP(lift_fresh_copy) = {"aten::lift_fresh_copy(Tensor self) -> Tensor", NULL,
                            .shape = shape_clone, .kernel = kernel_copy_first,
                            .dtypes = CFX_IN_ANY, GRAD(same, 0),
-                           .core = core_lift_fresh_copy};
+                           .core = core_lift_fresh_copy, .effects = RESHAPED};
 CFX_OP(_to_copy) = {
     "aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? "
     "memory_format=None) -> Tensor",
     "torch._to_copy", .shape = shape_to_copy, .kernel = kernel_copy_first,
-    .dtypes = CFX_IN_ANY, .effects = CFX_LOOPS, GRAD(same, 0)};
+    .dtypes = CFX_IN_ANY, .effects = CFX_LOOPS | CFX_ALIKE, GRAD(same, 0)};
 CFX_OP(contiguous) = {
     "aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)",
-    "Tensor.contiguous", .decompose = decompose_contiguous, .effects = CFX_COMPOSITE};
+    "Tensor.contiguous", .decompose = decompose_contiguous, .effects = CFX_COMPOSITE | RESHAPED};
 
 /* ---- to -------------------------------------------------------------------------------------- */
 
@@ -138,28 +138,30 @@ static void decompose_type_as(cfx_op_call *c) {
 CFX_OP(to_dtype) = {
     "aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool "
     "copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
-    "Tensor.to", .decompose = decompose_to_dtype, .effects = CFX_COMPOSITE};
+    "Tensor.to", .decompose = decompose_to_dtype, .effects = CFX_COMPOSITE | CFX_ALIKE};
 CFX_OP(to_device) = {"aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool "
                      "non_blocking=False, bool "
                      "copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
-                     NULL, .decompose = decompose_to_device, .effects = CFX_COMPOSITE};
+                     NULL, .decompose = decompose_to_device, .effects = CFX_COMPOSITE | CFX_ALIKE};
 CFX_OP(to_other) = {"aten::to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool "
                     "copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
-                    NULL, .decompose = decompose_to_other, .effects = CFX_COMPOSITE};
+                    NULL, .decompose = decompose_to_other, .effects = CFX_COMPOSITE | CFX_ALIKE};
 CFX_OP(to_dtype_layout) = {
     "aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? "
     "memory_format=None) -> Tensor(a)",
-    NULL, .decompose = decompose_to_layout, .effects = CFX_COMPOSITE};
+    NULL, .decompose = decompose_to_layout, .effects = CFX_COMPOSITE | CFX_ALIKE};
 CFX_OP(to_prim_Device) = {
     "aten::to.prim_Device(Tensor(a) self, Device? device, int? dtype=None, bool "
     "non_blocking=False, bool copy=False) -> Tensor(b|a)",
-    NULL, .decompose = decompose_to_prim_device, .effects = CFX_COMPOSITE};
+    NULL, .decompose = decompose_to_prim_device, .effects = CFX_COMPOSITE | CFX_ALIKE};
 CFX_OP(to_prim_dtype) = {"aten::to.prim_dtype(Tensor(a) self, int? dtype=None, bool "
                          "non_blocking=False, bool copy=False) -> Tensor(b|a)",
-                         NULL, .decompose = decompose_to_prim_dtype, .effects = CFX_COMPOSITE};
+                         NULL, .decompose = decompose_to_prim_dtype,
+                         .effects = CFX_COMPOSITE | CFX_ALIKE};
 CFX_OP(type_as) = {"aten::type_as(Tensor self, Tensor other) -> Tensor", "Tensor.type_as",
-                   .decompose = decompose_type_as, .effects = CFX_COMPOSITE | CFX_SHARES};
+                   .decompose = decompose_type_as,
+                   .effects = CFX_COMPOSITE | CFX_SHARES | CFX_ALIKE};
 
 /* ---- methods named after a dtype ------------------------------------------------------------- */
 

@@ -188,13 +188,13 @@ CFX_OP(pixel_shuffle) = {"aten::pixel_shuffle(Tensor self, int upscale_factor) -
                          .shape = shape_pixel_shuffle,
                          .kernel = kernel_pixel_shuffle,
                          GRAD(pixel_shuffle, 0),
-                         .core = core_pixel_shuffle};
+                         .core = core_pixel_shuffle, .effects = CFX_MOVES};
 CFX_OP(pixel_unshuffle) = {"aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",
                            "torch.pixel_unshuffle torch.nn.functional.pixel_unshuffle",
                            .shape = shape_pixel_unshuffle,
                            .kernel = kernel_pixel_unshuffle,
                            GRAD(pixel_unshuffle, 0),
-                           .core = core_pixel_unshuffle};
+                           .core = core_pixel_unshuffle, .effects = CFX_MOVES};
 static void grad_channel_shuffle(cfx_back *b) {
     const int64_t groups = back_int(b, 1);
     back_give(b, 0, cfx_channel_shuffle(b->gout[0], back_arg(b, 0)->shape[1] / groups));
@@ -206,14 +206,14 @@ CFX_OP(channel_shuffle) = {"aten::channel_shuffle(Tensor self, SymInt groups) ->
                            .shape = shape_channel_shuffle,
                            .kernel = kernel_channel_shuffle,
                            GRAD(channel_shuffle, 0),
-                           .core = core_channel_shuffle};
+                           .core = core_channel_shuffle, .effects = CFX_MOVES};
 CFX_OP(native_channel_shuffle) = {
     "aten::native_channel_shuffle(Tensor self, SymInt groups) -> Tensor",
     "torch.native_channel_shuffle",
     .shape = shape_channel_shuffle,
     .kernel = kernel_channel_shuffle,
     GRAD(channel_shuffle, 0),
-    .core = core_channel_shuffle};
+    .core = core_channel_shuffle, .effects = CFX_MOVES};
 
 /* ---- im2col and col2im ----------------------------------------------------------------------- */
 

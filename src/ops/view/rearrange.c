@@ -88,9 +88,9 @@ static void grad_repeat(cfx_back *b) {
 
 CFX_OP(repeat) = {"aten::repeat(Tensor self, SymInt[] repeats) -> Tensor", "Tensor.repeat",
                   .shape = shape_repeat, .kernel = kernel_repeat,
-                  .dtypes = CFX_IN_ANY, GRAD(repeat, 0)};
+                  .dtypes = CFX_IN_ANY, GRAD(repeat, 0), .effects = CFX_MOVES};
 CFX_OP(tile) = {"aten::tile(Tensor self, SymInt[] dims) -> Tensor", "torch.tile Tensor.tile",
-                .decompose = decompose_tile, .effects = CFX_COMPOSITE};
+                .decompose = decompose_tile, .effects = CFX_COMPOSITE | CFX_MOVES};
 
 /* ---- repeat_interleave ----------------------------------------------------------------------- */
 
@@ -194,11 +194,11 @@ CFX_OP(repeat_interleave_Tensor) = {
 CFX_OP(repeat_interleave_self_Tensor) = {
     "aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? "
     "output_size=None) -> Tensor",
-    NULL, .decompose = decompose_interleave_tensor, .effects = CFX_COMPOSITE};
+    NULL, .decompose = decompose_interleave_tensor, .effects = CFX_COMPOSITE | CFX_MOVES};
 CFX_OP(repeat_interleave_self_int) = {
     "aten::repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? "
     "output_size=None) -> Tensor",
-    NULL, .decompose = decompose_interleave_int, .effects = CFX_COMPOSITE};
+    NULL, .decompose = decompose_interleave_int, .effects = CFX_COMPOSITE | CFX_MOVES};
 
 /* ---- roll ------------------------------------------------------------------------------------ */
 
@@ -245,7 +245,8 @@ static void decompose_roll(cfx_op_call *c) {
 }
 
 CFX_OP(roll) = {"aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
-                "torch.roll Tensor.roll", .decompose = decompose_roll, .core = core_roll};
+                "torch.roll Tensor.roll", .decompose = decompose_roll, .core = core_roll,
+                .effects = CFX_MOVES};
 
 /* ---- flip ------------------------------------------------------------------------------------ */
 
@@ -316,13 +317,15 @@ static void decompose_rot90(cfx_op_call *c) {
 static void grad_flip(cfx_back *b) { back_give(b, 0, cfx_flip(b->gout[0], b->args[1])); }
 
 CFX_OP(flip) = {"aten::flip(Tensor self, int[] dims) -> Tensor", "torch.flip Tensor.flip",
-                .shape = shape_flip, .kernel = kernel_flip, .dtypes = CFX_IN_ANY, GRAD(flip, 0)};
+                .shape = shape_flip, .kernel = kernel_flip, .dtypes = CFX_IN_ANY, GRAD(flip, 0),
+                .effects = CFX_MOVES};
 CFX_OP(fliplr) = {"aten::fliplr(Tensor self) -> Tensor", "torch.fliplr Tensor.fliplr",
-                  .decompose = decompose_fliplr, .effects = CFX_COMPOSITE};
+                  .decompose = decompose_fliplr, .effects = CFX_COMPOSITE | CFX_MOVES};
 CFX_OP(flipud) = {"aten::flipud(Tensor self) -> Tensor", "torch.flipud Tensor.flipud",
-                  .decompose = decompose_flipud, .effects = CFX_COMPOSITE};
+                  .decompose = decompose_flipud, .effects = CFX_COMPOSITE | CFX_MOVES};
 CFX_OP(rot90) = {"aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor",
-                 "torch.rot90 Tensor.rot90", .decompose = decompose_rot90, .core = core_rot90};
+                 "torch.rot90 Tensor.rot90", .decompose = decompose_rot90, .core = core_rot90,
+                 .effects = CFX_MOVES};
 
 /* ---- triangles ------------------------------------------------------------------------------- */
 

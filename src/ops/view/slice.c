@@ -127,15 +127,16 @@ static void decompose_narrow_tensor(cfx_op_call *c) {
 
 CFX_OP(slice_Tensor) = {"aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? "
                         "end=None, SymInt step=1) -> Tensor(a)",
-                        NULL, .view = view_slice, GRAD(slice, 0)};
+                        NULL, .view = view_slice, GRAD(slice, 0), .effects = STRIDED};
 CFX_OP(select_int) = {"aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
-                      "torch.select Tensor.select", .view = view_select, GRAD(select, 0)};
+                      "torch.select Tensor.select", .view = view_select, GRAD(select, 0),
+                      .effects = CFX_MOVES};
 CFX_OP(narrow) = {"aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
                   "torch.narrow Tensor.narrow", .view = view_narrow, .decompose = decompose_narrow,
-                  .effects = CFX_COMPOSITE};
+                  .effects = CFX_COMPOSITE | STRIDED};
 CFX_OP(narrow_Tensor) = {
     "aten::narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)", NULL,
-    .decompose = decompose_narrow_tensor, .effects = CFX_COMPOSITE};
+    .decompose = decompose_narrow_tensor, .effects = CFX_COMPOSITE | STRIDED};
 
 /* ---- split ----------------------------------------------------------------------------------- */
 

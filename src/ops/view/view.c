@@ -304,18 +304,19 @@ static void decompose_view_as(cfx_op_call *c) {
 }
 
 CFX_OP(view) = {"aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)", "Tensor.view",
-                .view = view_view, GRAD(reshape, 0)};
+                .view = view_view, GRAD(reshape, 0), .effects = RESHAPED | CFX_LAYOUT};
 CFX_OP(_unsafe_view) = {"aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor",
                         "torch._unsafe_view", .view = view_view, GRAD(reshape, 0),
-                        .core = core__unsafe_view, .effects = CFX_SHARES};
+                        .core = core__unsafe_view, .effects = CFX_SHARES | RESHAPED};
 CFX_OP(view_as) = {"aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)", "Tensor.view_as",
-                   .view = view_view_as, .decompose = decompose_view_as, .effects = CFX_COMPOSITE};
+                   .view = view_view_as, .decompose = decompose_view_as,
+                   .effects = CFX_COMPOSITE | RESHAPED};
 CFX_OP(reshape) = {"aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
                    "torch.reshape Tensor.reshape", .view = view_reshape,
-                   .decompose = decompose_reshape, .effects = CFX_COMPOSITE};
+                   .decompose = decompose_reshape, .effects = CFX_COMPOSITE | RESHAPED};
 CFX_OP(reshape_as) = {"aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)",
                       "Tensor.reshape_as", .view = view_reshape_as,
-                      .decompose = decompose_reshape_as, .effects = CFX_COMPOSITE};
+                      .decompose = decompose_reshape_as, .effects = CFX_COMPOSITE | RESHAPED};
 
 /* ---- flatten and unflatten ------------------------------------------------------------------- */
 
@@ -439,13 +440,13 @@ static void decompose_unflatten(cfx_op_call *c) {
 CFX_OP(flatten_using_ints) = {
     "aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)",
     "torch.flatten Tensor.flatten", .view = view_flatten, .decompose = decompose_flatten,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE | RESHAPED};
 CFX_OP(unflatten_int) = {
     "aten::unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)",
     "torch.unflatten Tensor.unflatten", .view = view_unflatten, .decompose = decompose_unflatten,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE | RESHAPED};
 CFX_OP(ravel) = {"aten::ravel(Tensor(a) self) -> Tensor(a)", "torch.ravel Tensor.ravel",
-                 .decompose = decompose_ravel, .effects = CFX_COMPOSITE};
+                 .decompose = decompose_ravel, .effects = CFX_COMPOSITE | RESHAPED};
 
 /* ---- strides given by the caller ------------------------------------------------------------- */
 
@@ -479,13 +480,13 @@ CFX_OP(_reshape_alias) = {
     "torch._reshape_alias", .view = view_reshape_alias, GRAD(reshape, 0),
     .core = core__unsafe_view, .effects = CFX_STORAGE};
 CFX_OP(alias) = {"aten::alias(Tensor(a) self) -> Tensor(a)", "torch.ops.aten.alias",
-                 .view = view_alias, GRAD(same, 0)};
+                 .view = view_alias, GRAD(same, 0), .effects = RESHAPED};
 CFX_OP(detach) = {"aten::detach(Tensor(a) self) -> Tensor(a)", "torch.detach Tensor.detach",
-                  .view = view_alias, NO_GRAD, .core = core_detach};
+                  .view = view_alias, NO_GRAD, .core = core_detach, .effects = RESHAPED};
 CFX_OP(lift_fresh) = {"aten::lift_fresh(Tensor(a) self) -> Tensor(a)", NULL, .view = view_self,
-                      GRAD(same, 0)};
+                      GRAD(same, 0), .effects = RESHAPED};
 CFX_OP(lift) = {"aten::lift(Tensor self) -> Tensor", NULL, .view = view_self, GRAD(same, 0),
-                .effects = CFX_SHARES};
+                .effects = CFX_SHARES | RESHAPED};
 
 /* ---- expand ---------------------------------------------------------------------------------- */
 
@@ -511,13 +512,13 @@ static void decompose_broadcast_to(cfx_op_call *c) {
 
 CFX_OP(expand) = {
     "aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
-    "Tensor.expand", .view = view_expand, GRAD(same, 0)};
+    "Tensor.expand", .view = view_expand, GRAD(same, 0), .effects = STRIDED};
 CFX_OP(expand_as) = {"aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)",
                      "Tensor.expand_as", .view = view_expand_as, .decompose = decompose_expand_as,
-                     .effects = CFX_COMPOSITE};
+                     .effects = CFX_COMPOSITE | STRIDED};
 CFX_OP(broadcast_to) = {"aten::broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)",
                         "torch.broadcast_to Tensor.broadcast_to", .view = view_expand,
-                        .decompose = decompose_broadcast_to, .effects = CFX_COMPOSITE};
+                        .decompose = decompose_broadcast_to, .effects = CFX_COMPOSITE | STRIDED};
 
 /* ---- another dtype over the same bytes ------------------------------------------------------- */
 
@@ -589,12 +590,10 @@ static void view_dtype(cfx_op_call *c) {
     } else if (t->ndim == 0) {
         op_fail(c, "self.dim() cannot be 0 to view %s as %s (different element sizes)",
                 cfx__dtype_title(t->dtype), cfx__dtype_title(d));
-    } else if (from < to) {
-        view_wider(c, t, d, to / from);
     } else {
-        view_narrower(c, t, d, from / to);
+        (from < to ? view_wider : view_narrower)(c, t, d, from < to ? to / from : from / to);
     }
 }
 
 CFX_OP(view_dtype) = {"aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", NULL,
-                      .view = view_dtype};
+                      .view = view_dtype, .effects = CFX_LAYOUT | CFX_ALIKE};

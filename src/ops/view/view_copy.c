@@ -49,9 +49,9 @@ static void kernel_view_copy(cfx_op_call *c) {
 #define COPY_OF(id) .kernel = kernel_view_copy, .dtypes = CFX_IN_ANY, .row = &cfx_op_##id
 
 CFX_OP(alias_copy) = {"aten::alias_copy(Tensor self) -> Tensor", "torch.alias_copy",
-                      COPY_OF(alias), GRAD(same, 0), .core = core_alias_copy};
+                      COPY_OF(alias), GRAD(same, 0), .core = core_alias_copy, .effects = RESHAPED};
 CFX_OP(detach_copy) = {"aten::detach_copy(Tensor self) -> Tensor", "torch.detach_copy",
-                       COPY_OF(detach), NO_GRAD};
+                       COPY_OF(detach), NO_GRAD, .effects = RESHAPED};
 CFX_OP(_reshape_alias_copy) = {
     "aten::_reshape_alias_copy(Tensor self, SymInt[] size, SymInt[] stride) -> Tensor",
     "torch._reshape_alias_copy", COPY_OF(_reshape_alias), GRAD(reshape, 0)};
@@ -63,49 +63,59 @@ static void kernel_reshape_copy(cfx_op_call *c) {
 }
 
 CFX_OP(view_copy) = {"aten::view_copy(Tensor self, SymInt[] size) -> Tensor", "torch.view_copy",
-                     .kernel = kernel_reshape_copy, .dtypes = CFX_IN_ANY, GRAD(reshape, 0)};
+                     .kernel = kernel_reshape_copy, .dtypes = CFX_IN_ANY, GRAD(reshape, 0),
+                     .effects = RESHAPED};
 CFX_OP(_reshape_copy) = {"aten::_reshape_copy(Tensor self, SymInt[] size) -> Tensor", NULL,
-                         .kernel = kernel_reshape_copy, .dtypes = CFX_IN_ANY, GRAD(reshape, 0)};
+                         .kernel = kernel_reshape_copy, .dtypes = CFX_IN_ANY, GRAD(reshape, 0),
+                         .effects = RESHAPED};
 CFX_OP(view_copy_dtype) = {"aten::view_copy.dtype(Tensor self, ScalarType dtype) -> Tensor", NULL,
-                           COPY_OF(view_dtype)};
+                           COPY_OF(view_dtype), .effects = CFX_LAYOUT};
 CFX_OP(as_strided_copy) = {"aten::as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, "
                            "SymInt? storage_offset=None) -> Tensor",
                            "torch.as_strided_copy", COPY_OF(as_strided), GRAD(as_strided, 0),
                            .effects = CFX_STORAGE};
 CFX_OP(expand_copy) = {
     "aten::expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor",
-    "torch.expand_copy", COPY_OF(expand), GRAD(same, 0), .core = core_expand_copy};
+    "torch.expand_copy", COPY_OF(expand), GRAD(same, 0), .core = core_expand_copy,
+    .effects = STRIDED};
 CFX_OP(permute_copy) = {"aten::permute_copy(Tensor self, int[] dims) -> Tensor",
-                        "torch.permute_copy", COPY_OF(permute), GRAD(permute, 0)};
+                        "torch.permute_copy", COPY_OF(permute), GRAD(permute, 0),
+                        .effects = STRIDED};
 CFX_OP(transpose_copy_int) = {"aten::transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor",
                               "torch.transpose_copy", COPY_OF(transpose_int), GRAD(transpose, 0),
-                              .core = core_transpose_copy_int};
+                              .core = core_transpose_copy_int, .effects = STRIDED};
 CFX_OP(t_copy) = {"aten::t_copy(Tensor self) -> Tensor", "torch.t_copy", COPY_OF(t), GRAD(t, 0),
-                  .core = core_t_copy};
+                  .core = core_t_copy, .effects = STRIDED};
 CFX_OP(squeeze_copy) = {"aten::squeeze_copy(Tensor self) -> Tensor", "torch.squeeze_copy",
-                        COPY_OF(squeeze), GRAD(reshape, 0), .core = core_squeeze_copy};
+                        COPY_OF(squeeze), GRAD(reshape, 0), .core = core_squeeze_copy,
+                        .effects = RESHAPED};
 CFX_OP(squeeze_copy_dim) = {"aten::squeeze_copy.dim(Tensor self, int dim) -> Tensor", NULL,
-                            COPY_OF(squeeze_dim), GRAD(reshape, 0), .core = core_squeeze_copy_dim};
+                            COPY_OF(squeeze_dim), GRAD(reshape, 0), .core = core_squeeze_copy_dim,
+                            .effects = RESHAPED};
 CFX_OP(squeeze_copy_dims) = {"aten::squeeze_copy.dims(Tensor self, int[] dim) -> Tensor", NULL,
                              COPY_OF(squeeze_dims), GRAD(reshape, 0),
-                             .core = core_squeeze_copy_dims};
+                             .core = core_squeeze_copy_dims, .effects = RESHAPED};
 CFX_OP(unsqueeze_copy) = {"aten::unsqueeze_copy(Tensor self, int dim) -> Tensor",
                           "torch.unsqueeze_copy", COPY_OF(unsqueeze), GRAD(reshape, 0),
-                          .core = core_unsqueeze_copy};
+                          .core = core_unsqueeze_copy, .effects = RESHAPED};
 CFX_OP(slice_copy_Tensor) = {"aten::slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, "
                              "SymInt? end=None, SymInt step=1) -> Tensor",
-                             "torch.slice_copy", COPY_OF(slice_Tensor), GRAD(slice, 0)};
+                             "torch.slice_copy", COPY_OF(slice_Tensor), GRAD(slice, 0),
+                             .effects = STRIDED};
 CFX_OP(select_copy_int) = {"aten::select_copy.int(Tensor self, int dim, SymInt index) -> Tensor",
-                           "torch.select_copy", COPY_OF(select_int), GRAD(select, 0)};
+                           "torch.select_copy", COPY_OF(select_int), GRAD(select, 0),
+                           .effects = CFX_MOVES};
 CFX_OP(narrow_copy) = {
     "aten::narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor",
-    "torch.narrow_copy Tensor.narrow_copy", COPY_OF(narrow), GRAD(narrow, 0)};
+    "torch.narrow_copy Tensor.narrow_copy", COPY_OF(narrow), GRAD(narrow, 0), .effects = STRIDED};
 CFX_OP(diagonal_copy) = {
     "aten::diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
-    "torch.diagonal_copy", COPY_OF(diagonal), GRAD(diagonal, 0), .core = core_diagonal_copy};
+    "torch.diagonal_copy", COPY_OF(diagonal), GRAD(diagonal, 0), .core = core_diagonal_copy,
+    .effects = CFX_MOVES};
 CFX_OP(unfold_copy) = {
     "aten::unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor",
-    "torch.unfold_copy", COPY_OF(unfold), GRAD(unfold, 0), .core = core_unfold_copy};
+    "torch.unfold_copy", COPY_OF(unfold), GRAD(unfold, 0), .core = core_unfold_copy,
+    .effects = CFX_MOVES};
 CFX_OP(unbind_copy_int) = {"aten::unbind_copy.int(Tensor self, int dim=0) -> Tensor[]",
                            "torch.unbind_copy", COPY_OF(unbind_int), GRAD(unbind, 0)};
 CFX_OP(split_copy_Tensor) = {

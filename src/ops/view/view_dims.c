@@ -55,13 +55,16 @@ static void view_unsqueeze(cfx_op_call *c) {
 }
 
 CFX_OP(squeeze) = {"aten::squeeze(Tensor(a) self) -> Tensor(a)", "torch.squeeze Tensor.squeeze",
-                   .view = view_squeeze, GRAD(reshape, 0), .core = core_squeeze};
+                   .view = view_squeeze, GRAD(reshape, 0), .core = core_squeeze,
+                   .effects = RESHAPED};
 CFX_OP(squeeze_dim) = {"aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", NULL,
-                       .view = view_squeeze_dim, GRAD(reshape, 0), .core = core_squeeze_dim};
+                       .view = view_squeeze_dim, GRAD(reshape, 0), .core = core_squeeze_dim,
+                       .effects = RESHAPED};
 CFX_OP(squeeze_dims) = {"aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", NULL,
-                        .view = view_squeeze_dims, GRAD(reshape, 0)};
+                        .view = view_squeeze_dims, GRAD(reshape, 0), .effects = RESHAPED};
 CFX_OP(unsqueeze) = {"aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
-                     "torch.unsqueeze Tensor.unsqueeze", .view = view_unsqueeze, GRAD(reshape, 0)};
+                     "torch.unsqueeze Tensor.unsqueeze", .view = view_unsqueeze, GRAD(reshape, 0),
+                     .effects = RESHAPED};
 
 /* ---- reordering ------------------------------------------------------------------------------ */
 
@@ -157,22 +160,24 @@ static void decompose_reversed(cfx_op_call *c) {
 
 CFX_OP(transpose_int) = {"aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
                          "torch.transpose Tensor.transpose", .view = view_transpose,
-                         GRAD(transpose, 0), .inplace = "", .core = core_transpose_int};
+                         GRAD(transpose, 0), .inplace = "", .core = core_transpose_int,
+                         .effects = STRIDED};
 CFX_OP(transpose_) = {"aten::transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)",
                       "Tensor.transpose_", .kernel = kernel_transpose_,
                       .dtypes = CFX_IN_ANY, GRAD(transpose, 0)};
 CFX_OP(swapaxes) = {"aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)",
                     "torch.swapaxes Tensor.swapaxes", .view = view_transpose,
-                    .decompose = decompose_transpose, .effects = CFX_COMPOSITE};
+                    .decompose = decompose_transpose, .effects = CFX_COMPOSITE | STRIDED};
 CFX_OP(swapdims) = {"aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
                     "torch.swapdims Tensor.swapdims", .view = view_transpose,
-                    .decompose = decompose_transpose, .effects = CFX_COMPOSITE};
+                    .decompose = decompose_transpose, .effects = CFX_COMPOSITE | STRIDED};
 CFX_OP(t) = {"aten::t(Tensor(a) self) -> Tensor(a)", "torch.t Tensor.t", .view = view_t,
-             GRAD(t, 0), .core = core_t};
+             GRAD(t, 0), .core = core_t, .effects = STRIDED};
 CFX_OP(permute) = {"aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)",
-                   "torch.permute Tensor.permute", .view = view_permute, GRAD(permute, 0)};
+                   "torch.permute Tensor.permute", .view = view_permute, GRAD(permute, 0),
+                   .effects = STRIDED};
 CFX_OP(numpy_T) = {"aten::numpy_T(Tensor(a) self) -> Tensor(a)", "Tensor.T", .view = view_reversed,
-                   .decompose = decompose_reversed, .effects = CFX_COMPOSITE};
+                   .decompose = decompose_reversed, .effects = CFX_COMPOSITE | STRIDED};
 
 /* ---- matrices -------------------------------------------------------------------------------- */
 
@@ -206,7 +211,7 @@ static void decompose_matrix_H(cfx_op_call *c) {
 }
 
 CFX_OP(mT) = {"aten::mT(Tensor(a) self) -> Tensor(a)", "Tensor.mT", .decompose = decompose_mT,
-              .effects = CFX_COMPOSITE};
+              .effects = CFX_COMPOSITE | STRIDED};
 CFX_OP(mH) = {"aten::mH(Tensor(a) self) -> Tensor(a)", "Tensor.mH", .decompose = decompose_mH,
               .effects = CFX_COMPOSITE};
 CFX_OP(matrix_H) = {"aten::matrix_H(Tensor(a) self) -> Tensor(a)", "Tensor.H",
@@ -287,7 +292,8 @@ static void decompose_movedim(cfx_op_call *c) {
     c->out[0] = cfx_permute(arg_tensor(c, 0), cfx_ints_value(n, dims));
 }
 
-#define MOVEDIM .view = view_movedim, .decompose = decompose_movedim, .effects = CFX_COMPOSITE
+#define MOVEDIM                                                                                    \
+    .view = view_movedim, .decompose = decompose_movedim, .effects = CFX_COMPOSITE | STRIDED
 
 CFX_OP(movedim_int) = {
     "aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)",
@@ -372,9 +378,9 @@ static void view_unfold(cfx_op_call *c) {
 CFX_OP(diagonal) = {
     "aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
     "torch.diagonal Tensor.diagonal torch.linalg.diagonal", .view = view_diagonal,
-    GRAD(diagonal, 0)};
+    GRAD(diagonal, 0), .effects = CFX_MOVES};
 CFX_OP(unfold) = {"aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)",
-                  "Tensor.unfold", .view = view_unfold, GRAD(unfold, 0)};
+                  "Tensor.unfold", .view = view_unfold, GRAD(unfold, 0), .effects = CFX_MOVES};
 
 /* ---- at least so many dimensions ------------------------------------------------------------- */
 
