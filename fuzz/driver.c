@@ -1,8 +1,8 @@
 /* The driver of a harness where there is no libFuzzer: replays the files of the folders that it is
  * given, and with -n N tries N changed copies of them; -each A B tries inputs A to B - 1 of the
- * harness's list, where it has one. The same numbers give the same inputs. Ends with "N passed, 0
- * failed"; what goes wrong ends the process, and the input is left in the file that CFX_FUZZ_KEEP
- * names. */
+ * harness's list, where it has one. The same numbers give the same inputs, others with another
+ * CFX_FUZZ_SEED. Ends with "N passed, 0 failed"; what goes wrong ends the process, and the input is
+ * left in the file that CFX_FUZZ_KEEP names. */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -107,6 +107,8 @@ __attribute__((weak)) size_t fuzz_listed(uint64_t i, uint8_t to[FUZZ_LISTED]) {
 
 int main(int argc, char **argv) {
     long more = 0, listed = 0, end = 0;
+    const char *seed = getenv("CFX_FUZZ_SEED");
+    state ^= seed ? strtoull(seed, NULL, 10) * 0x9e3779b97f4a7c15u : 0;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "-n") && i + 1 < argc) {
             more = strtol(argv[++i], NULL, 10);

@@ -4,6 +4,7 @@
 #include "dispatch/dispatch.h"
 #include "tensor/tensor.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +116,13 @@ int fuzz_end(void) {
     cfx_set_time_limit(0);
     cfx_scope_close(0);
     return 0;
+}
+
+const char *fuzz_file(const char *path) {
+    if (access(path, R_OK) == 0)
+        return path;
+    fprintf(stderr, "%s: %s; start in the folder of the repository\n", path, strerror(errno));
+    exit(2);
 }
 
 const char *fuzz_path(const char *suffix) {

@@ -40,6 +40,9 @@ cfx_value fuzz_fitting(const struct cfx__schema_arg *a, cfx_value tensor);
 /* Around each input: limits are set; everything is freed. */
 void fuzz_begin(void);
 int fuzz_end(void);
+/* A file of the repository, by its path from there; ends the process where it is not to be had:
+ * a harness that found nothing to change would say that all is well. */
+const char *fuzz_file(const char *path);
 /* A file of this process's own, until the next call. */
 const char *fuzz_path(const char *suffix);
 /* Whether the last step went well; the error, which must be a sentence, is forgotten. */

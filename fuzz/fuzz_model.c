@@ -237,7 +237,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!to)
         return 0;
     fuzz_begin();
-    const char *program = programs[fuzz_below(&b, sizeof programs / sizeof *programs)];
+    const char *program =
+        fuzz_file(programs[fuzz_below(&b, sizeof programs / sizeof *programs)]);
     if (repack(to, program, &b) && fflush(to) == 0) {
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
         fuzz_use(cfx_open(path));

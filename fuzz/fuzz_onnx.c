@@ -103,7 +103,8 @@ static void change(cfx__text *to, changer *c, cfx__slice message, uint32_t depth
 
 static void put_file(cfx__text *to, fuzz_bytes *b) {
     changer c = {.len = 0};
-    cfx__file_mapping *map = cfx__file_map(files[fuzz_below(b, sizeof files / sizeof *files)]);
+    const char *file = files[fuzz_below(b, sizeof files / sizeof *files)];
+    cfx__file_mapping *map = cfx__file_map(fuzz_file(file));
     while (b->at < b->end && c.len < EDITS) {
         edit *e = &c.edits[c.len++];
         e->depth = 1 + fuzz_below(b, 4);

@@ -82,7 +82,8 @@ static void change_tensors(fuzz_bytes *b, cfx_dict *d) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_bytes b = {data, data + size};
     fuzz_begin();
-    cfx_program *p = cfx_open(programs[fuzz_below(&b, sizeof programs / sizeof *programs)]);
+    cfx_program *p =
+        cfx_open(fuzz_file(programs[fuzz_below(&b, sizeof programs / sizeof *programs)]));
     if (!fuzz_fine() || !p)
         return fuzz_end();
     cfx_value all = batches(&b, p);

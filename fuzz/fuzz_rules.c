@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (cfx_failed(rules) && fine)
         fuzz_wrong("neither rules nor an error");
     for (int i = 0; !cfx_failed(rules) && i < 3; i++) {
-        cfx_program *p = cfx_open(programs[i]);
+        cfx_program *p = cfx_open(fuzz_file(programs[i]));
         cfx_program *better = cfx_rewrite(p, rules, NULL);
         bool made = fuzz_fine();
         if (made)
@@ -53,6 +53,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             cfx_program_str(better);
         fuzz_fine();
     }
-    replace(cfx_open(programs[size % 3]), text);
+    replace(cfx_open(fuzz_file(programs[size % 3])), text);
     return fuzz_end();
 }
