@@ -333,6 +333,8 @@ static const rule_case window_cases[] = {
     {"adaptive_one", IMAGE, "y = @adaptive_avg_pool2d.default(x, [1, 1])"},
     {"adaptive_even", IMAGE, "y = @adaptive_avg_pool2d.default(x, [3, 4])"},
     {"adaptive_uneven", IMAGE, "y = @adaptive_avg_pool2d.default(x, [4, 3])"},
+    {"adaptive_of_infinities", IMAGE,
+     "a = @div.Scalar(x, 0.0)\n        y = @adaptive_avg_pool2d.default(a, [4, 3])"},
     {"adaptive_max", IMAGE, "a = @adaptive_max_pool2d.default(x, [3, 4])\n        y = a[0]"},
     {"nearest", IMAGE, "y = @upsample_nearest2d.vec(x, None, [2.0, 1.5])"},
     {"nearest_size", IMAGE, "y = @upsample_nearest2d.vec(x, [5, 20], None)"},

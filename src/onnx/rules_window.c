@@ -148,29 +148,27 @@ static bool even_windows(const cfx_result *r, int n, const int64_t *to, int64_t 
     return true;
 }
 
-/* A matrix whose product with a dimension of `from` elements is the means of `to` windows. */
-static cfx_value means(cfx__onnx_export *x, int64_t from, int64_t to, bool turned) {
-    cfx_tensor *t = cfx_tensor_new(CFX_F32, 2, (int64_t[]){turned ? from : to, turned ? to : from},
-                                   NULL);
+/* The means of `to` windows of a dimension of `from` elements, side by side. */
+static cfx_value means(cfx__onnx_export *x, cfx_value v, int64_t dim, int64_t from, int64_t to) {
+    cfx_value parts = cfx_list_value(0, NULL), axis = cfx__export_one(x, dim);
     for (int64_t i = 0; i < to && cfx_ok(); i++) {
-        int64_t first = i * from / to, end = ((i + 1) * from + to - 1) / to;
-        for (int64_t k = 0; k < from; k++)
-            ((float *)t->data)[turned ? k * to + i : i * from + k] =
-                k >= first && k < end ? 1 / (float)(end - first) : 0;
+        const int64_t first = i * from / to, end = ((i + 1) * from + to - 1) / to;
+        cfx_value part = PUT(Slice, v, cfx__export_one(x, first), cfx__export_one(x, end), axis);
+        cfx_list_append(cfx_as_list(parts), PUT(ReduceMean, part, axis, CFX_KW(keepdims, 1)));
     }
-    return cfx__export_cast(x, cfx__export_tensor(x, t), CFX_F32, computed(x));
+    return !cfx_ok() ? cfx_bad() : PUT(Concat, parts, CFX_KW(axis, dim));
 }
 
 /* Windows of several sizes, one dimension after the other. */
 static cfx_value uneven_means(cfx__onnx_export *x, int n, const int64_t *to) {
     cfx_result r = cfx__export_given(x, 0);
-    cfx_value width = cfx_result_size(&r, -1), height = cfx_result_size(&r, -2);
-    if (n > 2 || width.tag != CFX_TAG_INT || (n == 2 && height.tag != CFX_TAG_INT))
-        return cfx__export_lacks("its windows are of several sizes");
     cfx_value v = cfx__export_as(x, 0, computed(x));
-    v = PUT(MatMul, v, means(x, cfx_integer(width), to[n - 1], true));
-    if (n == 2)
-        v = PUT(MatMul, means(x, cfx_integer(height), to[0], false), v);
+    for (int k = 0; k < n; k++) {
+        cfx_value size = cfx_result_size(&r, k - n);
+        if (size.tag != CFX_TAG_INT || to[k] < 1)
+            return cfx__export_lacks("its windows are of several sizes");
+        v = means(x, v, r.ndim + k - n, cfx_integer(size), to[k]);
+    }
     return cfx__export_cast(x, v, computed(x), r.dtype);
 }
 
