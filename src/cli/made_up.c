@@ -37,9 +37,16 @@ static cfx_value made_up(const cfx_program *p, const cfx_input_spec *s) {
         return s->value;
     if (r.value.tag == CFX_TAG_SYM)
         return smallest(p, cfx_as_sym(r.value));
+    const char *type =
+        cfx_text(cfx_node_get_meta(cfx_graph_find(p->module->graph, s->name), "onnx_type"));
     if (r.kind != CFX_RESULT_TENSOR) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-                 "input %s does not say what it is; give it with --inputs", s->name);
+        if (type)
+            cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_site){0},
+                     "input %s has elements of type %s, of which there are no tensors here",
+                     s->name, type);
+        else
+            cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                     "input %s does not say what it is; give it with --inputs", s->name);
         return cfx_bad();
     }
     for (int i = 0; i < r.ndim; i++) {

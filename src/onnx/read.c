@@ -84,9 +84,9 @@ cfx_node *cfx__onnx_add_tensor(cfx__onnx_scope *s, cfx_tensor *t, const char *na
     return cfx__onnx_lift(s, n);
 }
 
-/* Notes that elements have fewer bits than the dtype that holds them. */
+/* Notes that elements have fewer bits than the dtype that holds them, or that none holds them. */
 static void note_bits(cfx_node *n, const cfx__onnx_type *t) {
-    if (t && t->bits)
+    if (t && (t->bits || t->dtype == CFX_DTYPE_COUNT))
         cfx_node_set_meta(n, "onnx_type", cfx_string_value(t->name));
 }
 
