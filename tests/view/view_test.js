@@ -383,6 +383,7 @@ const tests = {
         await page.keyboard.press("ArrowLeft");
         await page.keyboard.press("3");
         equal("bookmarks", await title(page), "linear_1");
+        check("which the link keeps", /mark\d=linear_1/.test(await page.url()), await page.url());
         const scale = () => page.evaluate("viewer.active.camera.scale");
         const before = await scale();
         await page.keyboard.press("+");
@@ -483,6 +484,28 @@ const tests = {
         equal("the header is one line", lines, []);
         check("with a title", await page.evaluate(() =>
             document.querySelector("h1").clientWidth > 50));
+        await page.close();
+    },
+
+    async savesPixels() {
+        const page = await open(draw("seed_mlp"));
+        const file = await page.download(() => page.keyboard.press("Shift+S"));
+        const png = fs.readFileSync(file);
+        equal("it is a PNG", png.subarray(1, 4).toString(), "PNG");
+        equal("as wide as the canvas", png.readUInt32BE(16),
+            await page.evaluate("viewer.active.canvas.width"));
+        await page.close();
+    },
+
+    async searchesByExpressions() {
+        const page = await open(draw("seed_mlp"));
+        const found = async (text) => {
+            await page.fill("#search", text);
+            return page.locator("#results [role=option] b").allTextContents();
+        };
+        equal("one or another", await found("/^relu|linear_1$/"), ["relu", "linear_1"]);
+        equal("in one place", await found("op:/aten\\.re/"), ["relu"]);
+        equal("half of one", await found("/(relu"), []);
         await page.close();
     },
 

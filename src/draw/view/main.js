@@ -12,7 +12,7 @@ import {Search} from "./search.js";
 import {Tree} from "./tree.js";
 
 const KEYS = [
-    ["/", "search: names, operators, modules, shapes"],
+    ["/", "search: names, operators, modules, shapes; /a|b/ by a regular expression"],
     ["Enter", "open or close what is picked"],
     ["Backspace", "to the module around"],
     ["i", "to an input"], ["o", "to a user"],
@@ -22,7 +22,8 @@ const KEYS = [
     ["e", "open everything"], ["c", "close everything"],
     ["v", "next overlay"], ["l", "logarithmic overlay"],
     ["n p", "next and previous difference"], ["x", "the other graph"],
-    ["t", "tree of modules"], ["d", "dark or light"], ["s", "save the view as SVG"],
+    ["t", "tree of modules"], ["d", "dark or light"],
+    ["s", "save as SVG; with Shift what is seen as PNG"],
     ["1–9", "go to a bookmark; Shift sets it"],
     ["?", "this list"], ["Esc", "close, pick nothing"],
 ];
@@ -278,7 +279,8 @@ class Viewer {
 
     // ---- links --------------------------------------------------------------------------------
 
-    // What is picked and how it is coloured stand in the address, so that it can be sent.
+    // What is picked, bookmarks and how it is coloured stand in the address: it can be sent, and is
+    // the same when the page is opened again.
     writeLink() {
         if (this.reading)
             return;
@@ -291,6 +293,8 @@ class Viewer {
             words.set("by", this.overlay);
         if (this.log)
             words.set("log", "1");
+        for (const [number, anchor] of this.bookmarks)
+            words.set(`mark${number}`, anchor);
         const hash = words.toString();
         history.replaceState(null, "", hash ? "#" + hash : location.pathname + location.search);
     }
@@ -300,6 +304,9 @@ class Viewer {
         const pane = this.panes[Number(words.get("side"))] || this.panes[0];
         this.reading = true;
         this.log = words.get("log") === "1";
+        for (const [key, anchor] of words)
+            if (/^mark[1-9]$/.test(key))
+                this.bookmarks.set(key[4], anchor);
         this.setOverlay(words.get("by") ?? this.given);
         const anchor = words.get("at"), focus = pane.graph.raw.focus;
         const i = anchor ? pane.graph.find(anchor) : focus.length ? focus[0] : -1;
@@ -319,6 +326,7 @@ class Viewer {
         id("menu").addEventListener("click", () => this.showTree(id("tree").hidden));
         id("fit").addEventListener("click", () => this.active.fit());
         id("save").addEventListener("click", () => this.save());
+        id("png").addEventListener("click", () => this.savePixels());
         id("before").addEventListener("click", () => this.nextDifference(-1));
         id("after").addEventListener("click", () => this.nextDifference(1));
         id("help").addEventListener("click", () => this.help());
@@ -349,13 +357,21 @@ class Viewer {
         this.setOverlay(this.overlay);
     }
 
-    save() {
-        const blob = new Blob([this.active.svg()], {type: "image/svg+xml"});
+    download(blob, ending) {
         const link = element("a", {
-            href: URL.createObjectURL(blob), download: `${this.active.graph.title}.svg`,
+            href: URL.createObjectURL(blob), download: `${this.active.graph.title}.${ending}`,
         });
         link.click();
         URL.revokeObjectURL(link.href);
+    }
+
+    save() {
+        this.download(new Blob([this.active.svg()], {type: "image/svg+xml"}), "svg");
+    }
+
+    savePixels() {
+        this.active.paint();
+        this.active.canvas.toBlob((blob) => this.download(blob, "png"));
     }
 
     help() {
@@ -374,11 +390,12 @@ class Viewer {
     }
 
     bookmark(number, set) {
-        const pane = this.active;
-        if (set)
-            this.bookmarks.set(number, pane.picked);
-        else if (this.bookmarks.get(number) > 0)
-            this.go(pane, this.bookmarks.get(number));
+        const pane = this.active, at = pane.graph.find(this.bookmarks.get(number) || "");
+        if (set && pane.picked > 0)
+            this.bookmarks.set(number, pane.graph.anchor(pane.picked));
+        else if (at > 0)
+            this.go(pane, at);
+        this.writeLink();
     }
 
     key(e) {
@@ -404,7 +421,8 @@ class Viewer {
             l: () => this.toggleLog(),
             n: () => this.nextDifference(1), p: () => this.nextDifference(-1),
             t: () => this.showTree(id("tree").hidden),
-            d: () => this.setDark(!this.dark), s: () => this.save(), "?": () => this.help(),
+            d: () => this.setDark(!this.dark), s: () => this.save(), S: () => this.savePixels(),
+            "?": () => this.help(),
             Escape: () => this.pick(pane, -1),
             x: () => this.panes.length > 1 && this.activate(this.panes[1 - pane.number]),
         };

@@ -1,10 +1,24 @@
 // Search over names, operators, modules and shapes. Words are all looked for; "op:relu",
-// "module:layer.0", "shape:[1, 64]" and "name:add" look in one place alone.
+// "module:layer.0", "shape:[1, 64]" and "name:add" look in one place alone; "/relu|gelu/" is a
+// regular expression.
 
 import {BOX, GRAPH} from "./data.js";
 import {clear, element} from "./dom.js";
 
 const MOST = 200;
+
+// Whether a text has a word in it, or what a regular expression between slashes describes.
+function tester(word) {
+    const between = /^\/(.+?)\/?$/.exec(word);
+    if (!between)
+        return (text) => text.toLowerCase().includes(word);
+    try {
+        const expression = new RegExp(between[1], "i");
+        return (text) => expression.test(text);
+    } catch {
+        return () => false; // not whole yet
+    }
+}
 
 export class Search {
     constructor(viewer, input, results) {
@@ -30,10 +44,9 @@ export class Search {
     rank(g, i, words) {
         const f = this.fields(g, i);
         let best = 2;
-        for (const [field, word] of words) {
+        for (const [field, word, has] of words) {
             const where = field ? [f[field] || ""] : Object.values(f);
-            const hit = where.some((text) => text.toLowerCase().includes(word));
-            if (!hit)
+            if (!where.some(has))
                 return -1;
             const name = g.name(i).toLowerCase();
             best = Math.min(best, name === word ? 0 : name.startsWith(word) ? 1 : 2);
@@ -46,7 +59,7 @@ export class Search {
         const words = this.input.value.toLowerCase().match(/\S+:\[[^\]]*\]?|\S+/g) || [];
         const asked = words.map((word) => {
             const m = /^(name|op|module|shape):(.+)$/.exec(word);
-            return m ? [m[1], m[2]] : [null, word];
+            return m ? [m[1], m[2], tester(m[2])] : [null, word, tester(word)];
         });
         this.found = [];
         if (asked.length) {
