@@ -57,6 +57,29 @@ TEST(a_product_in_tiles_is_exact_at_every_size) {
     }
 }
 
+/* Equal columns have equal sums, also those behind the last whole panel. */
+TEST(a_product_in_tiles_adds_every_column_in_one_order) {
+    enum { N = 1000, K = 70 };
+    float *w = numbers(N * K, 1), *a = numbers(3 * K, 2), *c = numbers(3 * N, 3);
+    void *panels = cfx__alloc_aligned(tile_panels_size(K, N, CFX_PRECISION_F32));
+    for (int i = 0; i < N * K; i++)
+        w[i] = 1.0f / (float)(i / N + 3);
+    for (int i = 0; i < 3 * K; i++)
+        a[i] = 1.0f / (float)(i + 7);
+    tile_panels_make(&(tile_matrix){K, N, w, N, 1, NULL, CFX_PRECISION_F32}, panels);
+    for (int m = 1; m <= 3; m++) {
+        tile_epilogue e = {0};
+        product p = {.m = m, .n = N, .k = K, .a = a, .a_row = K, .line = m, .panels = panels,
+                     .kept = CFX_PRECISION_F32, .c = c, .c_row = N, .epilogue = &e};
+        product_run(&p);
+        int other = 0;
+        for (int i = 0; i < m * N; i++)
+            other += c[i] != c[i / N * N];
+        CHECK_INT(other, 0);
+    }
+    cfx__free(w), cfx__free(a), cfx__free(c), cfx__free(panels);
+}
+
 /* The same bits on any number of threads. */
 TEST(a_product_is_the_same_on_any_number_of_threads) {
     cfx_tensor *x = cfx_randn(37, 130), *w = cfx_randn(200, 130), *b = cfx_randn(200), *first;
