@@ -84,9 +84,12 @@ bool draw_other_conv(drawing *d) {
                  cfx_list(1));
 }
 
+/* Of several numbers each: what is left of one beside its own mean is rounding alone. */
 bool draw_other_norm(drawing *d) {
     operand x = picture(d, 3 + (int)test_draw(2), CFX_F32);
     const int64_t c = x.fake->shape[1];
+    if (x.fake->numel < 2 * x.fake->shape[0] * c)
+        return false;
     cfx_value w = chance(2) ? cfx_none() : node(draw_new_weight(d, CFX_F32, 1, &c));
     cfx_value b = chance(2) ? cfx_none() : node(draw_new_weight(d, CFX_F32, 1, &c));
     if (chance(2))

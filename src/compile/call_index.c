@@ -4,21 +4,35 @@
 
 #include "calls.h"
 
+#define INDEX_TEXT                                                                                 \
+    "    if (at >= 0 && at < n)\n"                                                                 \
+    "        return at;\n"                                                                         \
+    "    *bad = 1;\n"                                                                              \
+    "    return 0;\n"                                                                              \
+    "}\n"
+
+static const char row_text[] = "/* An index that is in range; out of it: 0, and noted. */\n"
+                               "static int64_t @(int64_t at, int64_t n, int *bad) {\n" INDEX_TEXT;
 static const char index_text[] =
     "/* An index from the front, be it counted from the end; out of range: 0, and noted. */\n"
     "static int64_t @(int64_t at, int64_t n, int *bad) {\n"
-    "    at = at < 0 ? at + n : at;\n"
-    "    if (at >= 0 && at < n)\n"
-    "        return at;\n"
-    "    *bad = 1;\n"
-    "    return 0;\n"
-    "}\n";
+    "    at = at < 0 ? at + n : at;\n" INDEX_TEXT;
+
+static const char *checked_by(const char *helper, const char *pointer, const char *at,
+                              cfx_dtype d, int64_t size) {
+    return cfx__text_format("%s(%s%s[%s], %lld, c->bad)", helper, d == CFX_I64 ? "" : "(int64_t)",
+                            pointer, at, (long long)size);
+}
 
 const char *cfx__c_checked(cfx__c *c, const char *pointer, const char *at, cfx_dtype d,
                            int64_t size) {
-    const char *cast = d == CFX_I64 ? "" : "(int64_t)";
-    return cfx__text_format("%s(%s%s[%s], %lld, c->bad)", cfx__c_helper(c, "index", index_text),
-                            cast, pointer, at, (long long)size);
+    return checked_by(cfx__c_helper(c, "row", row_text), pointer, at, d, size);
+}
+
+/* The same where indices may be counted from the end: in x[i] alone. */
+static const char *counted(cfx__c *c, const char *pointer, const char *at, cfx_dtype d,
+                           int64_t size) {
+    return checked_by(cfx__c_helper(c, "index", index_text), pointer, at, d, size);
 }
 
 static bool is_index(const cfx__c_ref *r) {
@@ -109,8 +123,8 @@ static const char *open_picks(cfx__c *c, const picks *p, const cfx__c_ref *x, in
         for (int i = 0; i < r->ndim; i++)
             put_term(&where, cfx__c_var(after - r->ndim + i), r->shape[i] == 1 ? 0 : r->stride[i]);
         cfx__c_line(c, "const int64_t a%d = %s;", d,
-                    cfx__c_checked(c, cfx__text_format("index%d", d), or_zero(&where), r->dtype,
-                                   x->shape[d]));
+                    counted(c, cfx__text_format("index%d", d), or_zero(&where), r->dtype,
+                            x->shape[d]));
     }
     for (int i = after; i < ndim && !whole; i++)
         open_dim(c, i, shape[i]);

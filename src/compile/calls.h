@@ -36,7 +36,7 @@ cfx__c_form cfx__c_call_pool, cfx__c_call_adaptive, cfx__c_call_nearest, cfx__c_
 /* call_more.c */
 cfx__c_form cfx__c_call_arange, cfx__c_call_repeat, cfx__c_call_grouped, cfx__c_call_bag,
     cfx__c_call_fft;
-/* "model_index((int64_t)index[i], 16, c->bad)": an index that is checked; scope (call_index.c). */
+/* "model_row((int64_t)index[i], 16, c->bad)": an index that is checked; scope (call_index.c). */
 const char *cfx__c_checked(cfx__c *c, const char *pointer, const char *at, cfx_dtype d,
                            int64_t size);
 /* attention.c */

@@ -192,6 +192,26 @@ TEST(c_division_of_integers_by_zero_fails) {
                 "  f: aten.floor_divide.default divides by zero");
 }
 
+/* x[i] alone counts from the end; elsewhere a negative index is an error, as in PyTorch. */
+TEST(c_negative_indices_count_from_the_end_in_x_i_alone) {
+    const char *text = compiled(HEAD "x: \"f32[4, 3]\", i: \"i64[2]\"):\n"
+                                     "        r = torch.ops.aten.index.Tensor(x, [i])\n"
+                                     "        return (r,)\n",
+                                false);
+    CHECK_HAS(text, "    at = at < 0 ? at + n : at;\n");
+    static const char *const others[] = {"embedding.default(x, i)", "index_select.default(x, 0, i)",
+                                         "gather.default(x, 0, j)",
+                                         "scatter.value(x, 0, j, 2.0)"};
+    for (int k = 0; k < COUNT(others); k++) {
+        text = cfx__text_format(HEAD "x: \"f32[4, 3]\", i: \"i64[2]\", j: \"i64[2, 3]\"):\n"
+                                     "        r = torch.ops.aten.%s\n"
+                                     "        return (r,)\n", others[k]);
+        text = compiled(text, false);
+        CHECK_HAS(text, "if (at >= 0 && at < n)");
+        CHECK(text && !strstr(text, "at + n"));
+    }
+}
+
 TEST(c_clamps_of_halves_and_pools_of_integers_have_forms) {
     const char *text = compiled(HEAD "x: \"f16[4]\", low: \"f16[]\", high: \"f16[]\"):\n"
                                      "        c = torch.ops.aten.clamp.Tensor(x, low, high)\n"
