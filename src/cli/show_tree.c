@@ -286,6 +286,14 @@ static void put_children(tree *t, const branch *b, const char *guides, int depth
     }
 }
 
+/* What a node computes; where nothing is noted, the type of ONNX's that has no tensors here. */
+static const char *brief_of(const cfx_node *n) {
+    const char *type = n ? cfx_text(cfx_node_get_meta(n, "onnx_type")) : NULL;
+    if (n && cfx_node_result(n).kind != CFX_RESULT_UNKNOWN)
+        return cli_brief(cfx_node_result(n).value);
+    return type ? type : "not known";
+}
+
 static void put_signature(const cfx_program *p) {
     cfx_graph *g = p->module->graph;
     for (int i = 0, k = 0; i < p->ninputs; i++) {
@@ -293,14 +301,12 @@ static void put_signature(const cfx_program *p) {
             continue;
         cfx_node *n = cfx_graph_find(g, p->inputs[i].name);
         cli_print("in%-4d %s: %s\n", k++, p->inputs[i].name,
-                  p->inputs[i].constant ? cfx_value_repr(p->inputs[i].value)
-                  : n                   ? cli_brief(cfx_node_result(n).value)
-                                        : "?");
+                  p->inputs[i].constant ? cfx_value_repr(p->inputs[i].value) : brief_of(n));
     }
     for (int i = 0, k = 0; i < p->noutputs; i++) {
         const cfx_output_spec *o = &p->outputs[i];
         cfx_node *n = o->name ? cfx_graph_find(g, o->name) : NULL;
-        const char *brief = n ? cli_brief(cfx_node_result(n).value) : cfx_value_repr(o->value);
+        const char *brief = n ? brief_of(n) : cfx_value_repr(o->value);
         if (o->kind == CFX_OUT_USER || o->kind == CFX_OUT_LOSS)
             cli_print("out%-3d %s: %s\n", k++, o->name ? o->name : "constant", brief);
         else if (o->target)

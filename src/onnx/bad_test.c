@@ -50,6 +50,22 @@ TEST(onnx_garbled_anywhere_is_no_crash) {
     test_folder_done();
 }
 
+/* A mode that is not there is told when the program runs: it opens, and can be looked at. */
+TEST(onnx_modes_that_are_not_there_open) {
+    made g = {0};
+    put_value(&g, 11, "x", CFX_F32, "1,1,4,4");
+    put_value(&g, 11, "r", CFX_F32, "1,4");
+    put_value(&g, 11, "i", CFX_I64, "1");
+    put_node(&g, "RoiAlign", "x,r,i", "y", "{'mode': 'max'}");
+    put_value(&g, 12, "y", CFX_F32, "1,1,1,1");
+    cfx_program *p = opened(&g, 17);
+    CHECK_OK();
+    CHECK(strstr(cfx_graph_str(p->module->graph), "torch.ops.onnx.RoiAlign.default"));
+    cfx_program_run(p, cfx_zeros(1, 1, 4, 4), cfx_zeros(1, 4),
+                    cfx_zeros(cfx_list(1), CFX_KW(dtype, cfx_i64)));
+    CHECK_ERROR("RoiAlign: the mode 'max' is not known here");
+}
+
 TEST(onnx_mistakes_of_nodes_are_named) {
     made g = plain("Add", "{'wrong': 1}");
     opened(&g, 17);

@@ -254,10 +254,11 @@ static bool is_foreign(const cfx_node *n) {
 }
 
 /* Whether what a foreign operator computes is only known when it runs: it depends on numbers that
- * nobody knows, or on operators that nobody knows. Where sizes vary it is not known either for what
- * sizes a program is made: that it fails at some proves nothing. */
+ * nobody knows, or on operators or modes of them that nobody knows. Where sizes vary it is not
+ * known either for what sizes a program is made: that it fails at some proves nothing. */
 static bool is_unknown(const inference *f) {
-    return f->foreign && (f->worlds.n > 1 || cfx_ok() || cfx__error_unknown()) &&
+    const bool lacking = !cfx_ok() && cfx_error_last()->kind == CFX_NOT_IMPLEMENTED_ERROR;
+    return f->foreign && (f->worlds.n > 1 || cfx_ok() || lacking || cfx__error_unknown()) &&
            cfx__error_forgive();
 }
 
