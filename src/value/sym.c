@@ -386,7 +386,7 @@ static sym *sym_floordiv(sym *a, sym *b) {
     sum_release(&terms);
     VEC_FREE(by.f);
     VEC_FREE(common.f);
-    if (freed)
+    if (freed || rest->op == CFX__SYM_FLOORDIV) /* what is left may be taken together itself */
         return sym_add(whole, sym_floordiv(rest, b));
     if (rest->op == CFX__SYM_INT && (b->op == CFX__SYM_INT || rest->hint == 0))
         return sym_add(whole, constant(rest->hint ? quotient(rest->hint, b->hint) : 0));
