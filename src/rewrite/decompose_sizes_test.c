@@ -243,3 +243,22 @@ TEST(decompose_assertions_of_replaced_symbols) {
     const cfx_node *read = cfx_node_after(cfx_node_after(cfx_graph_first(d->module->graph)));
     CHECK_STR(cfx_value_str(cfx_node_get_meta(read, "val")), "s53");
 }
+
+/* Images of one element a plane are contiguous in both orders. Where sizes vary, PyTorch takes sums
+ * of such for plain ones, so that their means need no order of their own. */
+TEST(decompose_sums_of_single_elements_are_plain) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, x: \"f32[s77, 64, 1, 1][64, 1, 64, 64]\","
+             " y: \"f32[s77, 64, 1, 1][64, 1, 64, 64]\"):\n"
+             "        add: \"f32[s77, 64, 1, 1][64, 1, 1, 1]\" = torch.ops.aten.add.Tensor(x, y)\n"
+             "        pool: \"f32[s77, 64, 1, 1][64, 1, 1, 1]\" ="
+             " torch.ops.aten.adaptive_avg_pool2d.default(add, [1, 1])\n"
+             "        return (pool,)\n");
+    cfx_program *d = cfx_decompose(p, CFX_NONE);
+    CHECK_OK();
+    CHECK_STR(plain(cfx_module_code(d->module)),
+              "\n\n\ndef forward(self, x, y):\n"
+              "    v0 = torch.ops.aten.add.Tensor(x, y);  x = y = None\n"
+              "    v1 = torch.ops.aten.mean.dim(v0, [-1, -2], True);  v0 = None\n"
+              "    return (v1,)\n    ");
+}

@@ -3,6 +3,7 @@
  * Invariant: the shape rule and the kernel ask the same function (pointwise_dtypes) for dtypes, so
  * a kernel never meets a dtype that the shape rule let pass without having a loop for it. */
 #include "../ops.h"
+#include "../sizes.h"
 #include "../views.h"
 
 /* ---- dtypes ---------------------------------------------------------------------------------- */
@@ -88,6 +89,23 @@ static bool all_alike(const cfx_op_call *c, int n) {
     return n > 0;
 }
 
+/* Sums, differences, products and quotients of tensors whose sizes vary have a shape function of
+ * their own in PyTorch, which takes what is contiguous for plain. */
+static bool is_plain_where_sizes_vary(const cfx_op_call *c, int n) {
+    static const cfx_op *const rows[] = {&cfx_op_add_Tensor, &cfx_op_sub_Tensor,
+                                        &cfx_op_mul_Tensor, &cfx_op_div_Tensor};
+    bool found = false;
+    for (int i = 0; i < COUNT(rows) && !found; i++)
+        found = c->op == rows[i];
+    for (int i = 0; found && i < n; i++) {
+        const cfx_tensor *t = c->args[i].tag == CFX_TAG_TENSOR ? cfx_as_tensor(c->args[i]) : NULL;
+        for (int k = 0; t && k < t->ndim; k++)
+            if (size_varies(t->shape[k]))
+                return true;
+    }
+    return false;
+}
+
 /* Whether images of one element a plane meet while a program is recorded: they are contiguous in
  * both orders. PyTorch's kernels take them for plain ones, what it traces keeps their order. */
 static bool either_order(const cfx_op_call *c, int n) {
@@ -97,7 +115,7 @@ static bool either_order(const cfx_op_call *c, int n) {
         if (c->args[i].tag == CFX_TAG_TENSOR &&
             !cfx__tensor_is_channels_last(cfx_as_tensor(c->args[i])))
             return false;
-    return true;
+    return !is_plain_where_sizes_vary(c, n);
 }
 
 /* Whether the numbers after the operands are ones of the dtype that is computed in; halves are
