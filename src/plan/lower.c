@@ -177,6 +177,20 @@ static cfx_value called(const cfx__plan *p, const cfx__run_step *s, cfx_op *op) 
     return cfx_bad();
 }
 
+/* Whether strides of dimensions of one element, which lie alike in memory, make another order of
+ * the result: images of one element a plane, which are upsampled. */
+static bool is_led_astray(const cfx__plan *p, int k) {
+    const cfx__plan_kernel *kernel = &p->kernels[k];
+    layout all = {(cfx__plan *)(uintptr_t)p, true, false};
+    cfx__plan_each_read(kernel->step, note_layout, &all);
+    if (!all.other)
+        return false;
+    size_t mark = cfx_scope_open();
+    bool astray = !same_strides(called(p, kernel->step, kernel->op), p->wanted[k], false);
+    cfx_scope_close(mark);
+    return astray;
+}
+
 bool cfx__plan_lower_call(cfx__lowering *l, int k) {
     cfx__plan *p = l->plan;
     cfx__plan_kernel *kernel = &p->kernels[k];
@@ -185,8 +199,13 @@ bool cfx__plan_lower_call(cfx__lowering *l, int k) {
     kernel->op = cfx__plan_op_called(l, s);
     layout a = {p, l->ordered[k] || sees_strides(kernel->op), false};
     cfx__plan_each_read(s, note_layout, &a);
-    if (!a.other && kernel->op == s->op)
+    if (!a.other && kernel->op == s->op && !is_led_astray(p, k))
         return true;
+    if (!a.other && kernel->op == s->op) { /* which moves nothing */
+        kernel->reorder = true;
+        cfx__plan_each_read(s, reset_layout, p);
+        return true;
+    }
     if (l->ordered[k]) { /* the memory itself is written to: only others are brought in order */
         kernel->reorder = true;
         cfx__plan_each_read(s, reset_layout, p);

@@ -167,6 +167,27 @@ TEST(pools_of_images_stay_channels_last) {
     CHECK_OK();
 }
 
+/* Images of one element a plane lie alike in both orders. What is made larger of them does not: it
+ * is in the order that the interpreter gives it, which a view needs. */
+TEST(upsampled_elements_are_in_order) {
+    static const char *const names[] = {"w", "v"};
+    cfx_tensor *t[] = {cfx_randn(16, 8, 16, 16), cfx_randn(48, 16, 1, 1)};
+    cfx_program *p = program_of(
+        HEAD "p_w, p_v, x):\n"
+             "        a = " ATEN "conv2d.default(x, p_w)\n"
+             "        b = " ATEN "relu.default(a)\n"
+             "        c = " ATEN "conv2d.default(b, p_v)\n"
+             "        d = " ATEN "upsample_bilinear2d.vec(c, [8, 8], False, None)\n"
+             "        e = " ATEN "view.default(d, [96, 8, 8])\n"
+             "        f = " ATEN "exp.default(e)\n"
+             "        return (f,)\n",
+        tensors_of(COUNT(names), names, t));
+    cfx_value x = cfx_tensor_value(cfx_randn(2, 8, 16, 16));
+    CHECK(*cfx_program_plan(p, x));
+    CHECK(agree(p, x));
+    CHECK_OK();
+}
+
 /* ---- transformers ---------------------------------------------------------------------------- */
 
 static cfx_program *feed_forward(void) {
