@@ -116,12 +116,19 @@ typedef enum {
     RULE_DOUBLE   /* float64, or complex128: float_power */
 } rule;
 
+/* Loops of floats that are written by hand; the second is for results that are aligned to lines of
+ * the cache and go past it. */
+typedef struct {
+    cfx__iter_loop *loop, *stream;
+} pointwise_by_hand;
+
 /* One loop per dtype it can compute in; NULL where it cannot. Halves compute in f32, small integers
  * and bool in i64 (bool in b8 where there is one). */
 typedef struct {
     rule rule;
     uint8_t cost; /* see cfx__iter_pointwise */
     cfx__iter_loop *f32, *f64, *i64, *b8, *c64, *c128;
+    const pointwise_by_hand *by_hand; /* in place of f32, where the machine runs it; or NULL */
     /* The expressions of the loops, as loops.h has them. */
     const char *float_expr, *int_expr, *bool_expr, *complex_expr;
     const char *name;  /* what PyTorch calls the kernel in `"name" not implemented for 'Half'` */

@@ -18,7 +18,7 @@ typedef struct {
 } lane;
 
 typedef struct {
-    cfx__iter_loop *loop;
+    cfx__iter_loop *loop, *stream; /* stream: writes past the caches itself; or NULL */
     const void *params;
     int nout, n;
     cfx__iter_dims dims;
@@ -72,7 +72,8 @@ static void run_direct(const plan *p, int64_t begin, int64_t end) {
     bool streams = false;
     for (int i = 0; i < p->nout; i++)
         streams |= p->lanes[i].stream;
-    for (int i = 0; i < p->nout && streams; i++)
+    const bool itself = streams && p->stream;
+    for (int i = 0; i < p->nout && streams && !itself; i++)
         if (step > CFX__STREAM_BLOCK / p->lanes[i].size)
             step = CFX__STREAM_BLOCK / p->lanes[i].size;
     for (int64_t at = begin; at < end; at += n, n = step) {
@@ -80,10 +81,10 @@ static void run_direct(const plan *p, int64_t begin, int64_t end) {
         n = end - at < n ? end - at : n;
         for (int i = 0; i < p->n; i++) {
             const lane *l = &p->lanes[i];
-            ptr[i] = l->stream ? block[i] : l->data + at * l->size;
+            ptr[i] = l->stream && !itself ? block[i] : l->data + at * l->size;
         }
-        p->loop(ptr, n, p->params);
-        for (int i = 0; i < p->nout; i++) {
+        (itself && ((uintptr_t)ptr[0] & 63) == 0 ? p->stream : p->loop)(ptr, n, p->params);
+        for (int i = 0; i < p->nout && !itself; i++) {
             const lane *l = &p->lanes[i];
             if (l->stream)
                 cfx__stream_out(l->data + at * l->size, block[i], n * l->size);
@@ -215,6 +216,11 @@ static bool plain(int n, const cfx__iter_operand *o) {
 
 void cfx__iter_pointwise(cfx__iter_loop *loop, int nout, int nin, const cfx__iter_operand *operands,
                          const void *params, int cost) {
+    cfx__iter_streaming(loop, NULL, nout, nin, operands, params, cost);
+}
+
+void cfx__iter_streaming(cfx__iter_loop *loop, cfx__iter_loop *stream, int nout, int nin,
+                         const cfx__iter_operand *operands, const void *params, int cost) {
     const cfx_tensor *like = operands[0].t;
     int n = nout + nin;
     if (like->numel == 0)
@@ -232,6 +238,7 @@ void cfx__iter_pointwise(cfx__iter_loop *loop, int nout, int nin, const cfx__ite
     plan p;
     int split = 0;
     p.loop = loop;
+    p.stream = stream;
     p.params = params;
     p.nout = nout;
     p.n = p.dims.n = n;

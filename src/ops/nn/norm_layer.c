@@ -1,6 +1,7 @@
 /* layer_norm and rms_norm: each row by its own moments. */
 #include "../../tensor/stream.h"
 #include "../back.h"
+#include "../vecmath.h"
 #include "norm.h"
 
 #include <float.h>

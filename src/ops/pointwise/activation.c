@@ -3,6 +3,7 @@
 
 #include "../loops.h"
 #include "../views.h"
+#include "by_hand.h"
 
 CFX_FAMILY(ACTIVATION);
 
@@ -105,12 +106,14 @@ CFX_OP(celu) = {"aten::celu(Tensor self, Scalar alpha=1.) -> Tensor",
 
 /* ---- smooth ones ----------------------------------------------------------------------------- */
 
-ONLY_FLOAT_AS(1, gelu, "GeluKernelImpl", 6, (T)0.5 * x * (1 + verf(x * (T)M_SQRT1_2)))
+FLOATS(1, gelu, (T)0.5 * x * (1 + verf(x * (T)M_SQRT1_2)))
+ROW(gelu, RULE_SAME, 6, 1, "GeluKernelImpl", HAS_FLOATS(gelu), .by_hand = &by_hand_gelu)
 #define CUBIC(x) ((T)(M_SQRT2 * M_2_SQRTPI * 0.5) * (x + (T)0.044715 * x * x * x))
 ONLY_FLOAT_AS(1, gelu_tanh, "GeluKernelImpl", 6, (T)0.5 * x * (1 + tanh(CUBIC(x))))
 FLOATS(1, silu, x / (1 + vexp(-x)))
 COMPLEXES(1, silu, x / (1 + cexp(-x)))
-ROW(silu, RULE_SAME, 3, 1, "silu_cpu", HAS_FLOATS(silu), HAS_COMPLEXES(silu))
+ROW(silu, RULE_SAME, 3, 1, "silu_cpu", HAS_FLOATS(silu), HAS_COMPLEXES(silu),
+    .by_hand = &by_hand_silu)
 ONLY_FLOAT1(mish, 8, x *tanh(log1p(vexp(x))))
 ONLY_FLOAT1(softplus, 5, x *p0 > p1 ? x : log1p(vexp(x * p0)) / p0)
 ONLY_FLOAT1(log_sigmoid, 5, (x < 0 ? x : 0) - log1p(vexp(-fabs(x))))

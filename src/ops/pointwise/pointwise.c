@@ -2,7 +2,9 @@
  *
  * Invariant: the shape rule and the kernel ask the same function (pointwise_dtypes) for dtypes, so
  * a kernel never meets a dtype that the shape rule let pass without having a loop for it. */
-#include "../ops.h"
+#include "by_hand.h"
+
+#include "../../tensor/stream.h"
 #include "../sizes.h"
 #include "../views.h"
 
@@ -17,7 +19,7 @@ static cfx__iter_loop *loop_for(const pointwise_row *r, cfx_dtype d, cfx_dtype *
     case CFX_F64: return *as = CFX_F64, r->f64;
     case CFX_F32:
     case CFX_F16:
-    case CFX_BF16: return *as = CFX_F32, r->f32;
+    case CFX_BF16: return *as = CFX_F32, r->by_hand && by_hand_runs() ? r->by_hand->loop : r->f32;
     case CFX_C64: return *as = CFX_C64, r->c64;
     case CFX_C128: return *as = CFX_C128, r->c128;
     default: return *as = CFX_I64, r->i64;
@@ -275,7 +277,8 @@ void pointwise_run(cfx_op_call *c, const pointwise_row *r, cfx_dtype compute, in
             t = narrowed(&boxes[i], t, compute);
         o[i + 1] = (cfx__iter_operand){t, as};
     }
-    cfx__iter_pointwise(loop, 1, n, o, p, r->cost);
+    const bool by_hand = r->by_hand && loop == r->by_hand->loop;
+    cfx__iter_streaming(loop, by_hand ? r->by_hand->stream : NULL, 1, n, o, p, r->cost);
 }
 
 void pointwise_kernel(cfx_op_call *c, const pointwise_row *r, const pointwise_params *p) {

@@ -53,10 +53,19 @@ static double units_off(cfx_tensor *(*f)(cfx_tensor *), double (*exact)(double),
 
 static cfx_tensor *exp_of(cfx_tensor *x) { return cfx_exp(x); }
 static cfx_tensor *erf_of(cfx_tensor *x) { return cfx_erf(x); }
+static cfx_tensor *tanh_of(cfx_tensor *x) { return cfx_tanh(x); }
+static cfx_tensor *sigmoid_of(cfx_tensor *x) { return cfx_sigmoid(x); }
+static cfx_tensor *silu_of(cfx_tensor *x) { return cfx_silu(x); }
+static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double silu(double x) { return x / (1 + exp(-x)); }
+static double gelu(double x) { return 0.5 * x * (1 + erf(x * M_SQRT1_2)); }
 
 TEST(functions_that_are_written_out_are_exact_to_some_units_in_the_last_place) {
     CHECK(units_off(exp_of, exp, 87) < 1.5);
     CHECK(units_off(erf_of, erf, 9) < 5);
+    CHECK(units_off(tanh_of, tanh, 12) < 3);
+    CHECK(units_off(sigmoid_of, sigmoid, 80) < 3);
+    CHECK(units_off(silu_of, silu, 80) < 3);
     /* the largest result, subnormal ones to the least, and NaN whatever its bits are */
     const union { uint32_t u; float f; } payload = {0x7fc001ffu};
     float ends[] = {88.72283f, 88.72284f, -87.5f, -95.25f, -103.9f, -104.f, INFINITY, -INFINITY,
@@ -73,7 +82,36 @@ TEST(functions_that_are_written_out_are_exact_to_some_units_in_the_last_place) {
     cfx_tensor *x = cfx_tensor_borrow(CFX_F32, 1, (const int64_t[]){7}, odd, NULL, NULL);
     const float *y = (const float *)cfx_erf(x)->data;
     CHECK(isnan(y[0]) && isnan(y[1]));
+    cfx_tensor *results[] = {cfx_log(x), cfx_tanh(x), cfx_sigmoid(x), cfx_silu(x), cfx_gelu(x)};
+    double (*const exact[])(double) = {log, tanh, sigmoid, silu, gelu};
+    for (int k = 0; k < COUNT(results); k++)
+        for (int i = 0; i < COUNT(odd); i++) {
+            const float of = ((const float *)results[k]->data)[i];
+            const float want = (float)exact[k]((double)odd[i]);
+            CHECK(isnan(want) ? isnan(of)
+                              : of == want || fabsf(of - want) < 1e-6f * fabsf(want));
+        }
     CHECK(y[2] == 1 && y[3] == -1 && y[4] == 0 && signbit(y[4]) && y[5] == 1 && y[6] <= 1);
+}
+
+/* From the least number there is to the largest, against double. */
+TEST(logarithms_are_exact_to_two_units_in_the_last_place) {
+    enum { N = 1 << 16 };
+    float *x = cfx__alloc(N * sizeof *x);
+    for (uint32_t i = 0; i < N; i++) {
+        const union { uint32_t u; float f; } b = {1 + i * 32639u};
+        x[i] = b.f;
+    }
+    const int64_t n = N;
+    const float *y = (const float *)cfx_log(cfx_tensor_borrow(CFX_F32, 1, &n, x, NULL, NULL))->data;
+    double worst = 0;
+    for (int i = 0; i < N; i++) {
+        const double r = log((double)x[i]);
+        const float near = fabsf((float)r);
+        worst = fmax(worst, fabs((double)y[i] - r) / (double)(nextafterf(near, INFINITY) - near));
+    }
+    CHECK(worst < 2);
+    cfx__free(x);
 }
 
 /* As the kernels of PyTorch have it: what does not fit into a dtype is refused, fake or not. */

@@ -1,15 +1,20 @@
 /* Functions of one number: exponentials, logarithms, trigonometry, rounding, signs. */
 #include "../loops.h"
+#include "by_hand.h"
 #include "../views.h"
 
 CFX_FAMILY(MATH);
 
 /* ---- powers of e and 2, logarithms, roots ---------------------------------------------------- */
 
-ANALYTIC1(exp, 3, vexp(x), cexp(x))
+FLOATS(1, exp, vexp(x))
+COMPLEXES(1, exp, cexp(x))
+ROW(exp, RULE_FLOAT, 3, 1, "exp_cpu", HAS_FLOATS(exp), HAS_COMPLEXES(exp), .by_hand = &by_hand_exp)
 ANALYTIC1(exp2, 3, exp2(x), cpow((T)2, x))
 ANALYTIC1(expm1, 4, expm1(x), cexp(x) - 1)
-ANALYTIC1(log, 3, vlog(x), clog(x))
+FLOATS(1, log, vlog(x))
+COMPLEXES(1, log, clog(x))
+ROW(log, RULE_FLOAT, 3, 1, "log_cpu", HAS_FLOATS(log), HAS_COMPLEXES(log), .by_hand = &by_hand_log)
 ANALYTIC1(log2, 4, log2(x), clog(x) * 1.442695040888963407)
 ANALYTIC1(log10, 4, log10(x), clog(x) * 0.434294481903251828)
 ANALYTIC1(log1p, 4, log1p(x), clog(1 + x))
@@ -51,7 +56,10 @@ ANALYTIC1(acos, 4, acos(x), cacos(x))
 ANALYTIC1(atan, 4, atan(x), catan(x))
 ANALYTIC1(sinh, 4, sinh(x), csinh(x))
 ANALYTIC1(cosh, 4, cosh(x), ccosh(x))
-ANALYTIC1(tanh, 4, tanh(x), ctanh(x))
+FLOATS(1, tanh, tanh(x))
+COMPLEXES(1, tanh, ctanh(x))
+ROW(tanh, RULE_FLOAT, 4, 1, "tanh_cpu", HAS_FLOATS(tanh), HAS_COMPLEXES(tanh),
+    .by_hand = &by_hand_tanh)
 ANALYTIC1(asinh, 6, asinh(x), casinh(x))
 ANALYTIC1(acosh, 6, acosh(x), cacosh(x))
 ANALYTIC1(atanh, 6, atanh(x), catanh(x))
@@ -138,12 +146,16 @@ static inline float inverse_erf_f32(float y) { return (float)inverse_erf_f64(y);
 #define inverse_erf(x) _Generic((x), float: inverse_erf_f32, double: inverse_erf_f64)(x)
 
 #define LOGIT(x) vlog((x) / (1 - (x)))
-FLOAT_AS(1, erf, "erf_vml_cpu", 4, verf(x))
+FLOATS(1, erf, verf(x))
+ROW(erf, RULE_FLOAT, 4, 1, "erf_vml_cpu", HAS_FLOATS(erf), .by_hand = &by_hand_erf)
 FLOAT_AS(1, erfc, "erfc_vml_cpu", 5, erfc(x))
 FLOAT_AS(1, erfinv, "erfinv_vml_cpu", 60, inverse_erf(x))
 FLOAT1(logit, 5, LOGIT(x))
 FLOAT1(logit_eps, 5, LOGIT(x < p0 ? p0 : x > 1 - p0 ? 1 - p0 : x))
-ANALYTIC1(sigmoid, 3, vsigmoid(x), 1 / (1 + cexp(-x)))
+FLOATS(1, sigmoid, vsigmoid(x))
+COMPLEXES(1, sigmoid, 1 / (1 + cexp(-x)))
+ROW(sigmoid, RULE_FLOAT, 3, 1, "sigmoid_cpu", HAS_FLOATS(sigmoid), HAS_COMPLEXES(sigmoid),
+    .by_hand = &by_hand_sigmoid)
 FLOAT_AS(1, special_entr, "entr_cpu", 4,
          x != x ? x : x > 0 ? -x * vlog(x) : x == 0 ? 0 : -(T)INFINITY)
 
