@@ -124,15 +124,28 @@ uint64_t cfx__sym_hash(const sym *s) {
     return cfx__hash_mix(cfx__hash_mix(h, cfx__sym_hash(s->a)), cfx__sym_hash(s->b));
 }
 
+/* What a number is multiplied with, and that number, in 4*x; else s itself. */
+static const sym *without_number(const sym *s, int64_t *times) {
+    bool is = s->op == CFX__SYM_MUL && s->a->op == CFX__SYM_INT;
+    *times = is ? s->a->hint : 1;
+    return is ? s->b : s;
+}
+
 /* sympy's order of factors: numbers, symbols by name, powers and products, sums, functions by the
- * name of the function. */
+ * name of the function. Numbers that these are multiplied with count last. */
 static int order(const sym *a, const sym *b) {
     static const int8_t rank[] = {[CFX__SYM_INT] = 0,      [CFX__SYM_NAME] = 1, [CFX__SYM_POW] = 2,
                                   [CFX__SYM_MUL] = 2,      [CFX__SYM_ADD] = 3,
                                   [CFX__SYM_FLOORDIV] = 4, [CFX__SYM_MAX] = 5,
                                   [CFX__SYM_MIN] = 6,      [CFX__SYM_MOD] = 7};
+    int64_t x, y;
     if (a == b)
         return 0;
+    const sym *one = without_number(a, &x), *other = without_number(b, &y);
+    if (one != a || other != b) {
+        int c = order(one, other);
+        return c ? c : (x > y) - (x < y);
+    }
     if (rank[a->op] != rank[b->op])
         return rank[a->op] < rank[b->op] ? -1 : 1;
     if (a->op == CFX__SYM_INT)

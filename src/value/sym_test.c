@@ -45,6 +45,9 @@ TEST(sym_folds) {
     CHECK_STR(cfx_repr(over(over(s77(), num(2)), num(3))), "(s77//6)");
     CHECK_STR(cfx_repr(over(add(over(s77(), num(5)), num(-4)), num(2))), "((s77//10)) - 2");
     CHECK_STR(cfx_repr(over(s77(), s77())), "1");
+    CHECK_STR(cfx_repr(mul(add(mul(num(4), over(s77(), num(2))), s27()),
+                           add(over(s77(), num(2)), s27()))),
+              "(s27 + ((s77//2)))*(s27 + 4*((s77//2)))");
     CHECK_STR(cfx_repr(over(num(-7), num(2))), "-4");
     CHECK_STR(cfx_repr(mod(num(-7), num(2))), "1");
     CHECK_STR(cfx_repr(mod(mul(s77(), num(4)), num(2))), "0");
