@@ -65,8 +65,6 @@ static bool rows_of(const cfx__c_ref *r, int64_t *shape, int64_t *stride) {
     return true;
 }
 
-enum { SKINNY = 16 }; /* rows of a product that is bound by reading its weight */
-
 static bool product(cfx__cuda_making *m, int slot, cfx__c_work *k, const cfx_op *op) {
     piece p = {.m = m};
     int64_t xs[2], xt[2], os[2], ot[2], ws[3], wt[3];
@@ -97,10 +95,37 @@ static bool product(cfx__cuda_making *m, int slot, cfx__c_work *k, const cfx_op 
         after.add.ndim = 2, after.add.shape = as, after.add.stride = at;
     }
     const cfx__cuda_weight rows = {.w = w, .scales = none};
-    if (!(os[0] <= SKINNY && cfx__cuda_skinny(&x, &rows, &after, &out, precision(), &p.work)) &&
+    if (!(os[0] <= CFX__CUDA_SKINNY &&
+          cfx__cuda_skinny(&x, &rows, &after, &out, precision(), &p.work)) &&
         !cfx__cuda_product(&x, &w, &after, &out, precision(), &p.work))
         return false;
     return finish(&p, slot, k, done);
+}
+
+/* A product of a few rows with a weight of 8 or 4 bits. */
+static bool narrow(cfx__cuda_making *m, int slot, cfx__c_work *k) {
+    const cfx__narrow *of = k->epilogue->narrow;
+    piece p = {.m = m};
+    int64_t xs[2], xt[2], os[2], ot[2], as[2], at[2];
+    cfx__cuda_after after;
+    const cfx__c_ref *w = cfx__c_constant(&m->c, (cfx_tensor *)of->integers, "weight");
+    const cfx__c_ref *scales = cfx__c_constant(&m->c, (cfx_tensor *)of->scales, "scales");
+    if (!w || !scales || !rows_of(k->x, xs, xt) || !rows_of(k->out, os, ot))
+        return false;
+    const cfx__cuda_weight weight = {.w = cfx__cuda_array_of(&p, w),
+                                     .scales = cfx__cuda_array_of(&p, scales),
+                                     .bits = w->dtype == CFX_U8 ? 4 : 8,
+                                     .group = cfx__c_count(scales) == 1 ? 0 : of->group};
+    const cfx__cuda_array x = cfx__cuda_array_as(&p, k->x, 2, xs, xt);
+    const cfx__cuda_array out = cfx__cuda_array_as(&p, k->out, 2, os, ot);
+    const int done = after_of(&p, k, &after);
+    if (after.add.operand >= 0) {
+        if (!rows_of(k->add, as, at))
+            return false;
+        after.add.ndim = 2, after.add.shape = as, after.add.stride = at;
+    }
+    return cfx__cuda_skinny(&x, &weight, &after, &out, precision(), &p.work) &&
+           finish(&p, slot, k, done);
 }
 
 /* [z, m, k] times [z, k, n], whose columns lie in one piece. */
@@ -135,7 +160,7 @@ static bool points(cfx__cuda_making *m, int slot, cfx__c_work *k, const cfx__cud
     const int64_t *s = k->packs->shape, ws[] = {s[0], s[1]}, wt[] = {s[1], 1};
     cfx__cuda_after after;
     if (s[2] != 1 || s[3] != 1 || win->groups != 1 || win->padding[0] || win->padding[1] ||
-        x->shape[2] != 1 || x->shape[3] != 1 || x->shape[0] > SKINNY)
+        x->shape[2] != 1 || x->shape[3] != 1 || x->shape[0] > CFX__CUDA_SKINNY)
         return false;
     k->w = cfx__c_constant(&m->c, k->packs, "weight");
     const cfx__cuda_array in = cfx__cuda_array_as(&p, x, 2, x->shape, x->stride);
@@ -352,6 +377,8 @@ bool cfx__cuda_try_builtin(cfx__cuda_making *m, int slot) {
         return kernel->kind == CFX__PLAN_CALL &&
                (attention(m, slot) || recurrent(m, slot) || cfx__cuda_try_index(m, slot) ||
                 cfx__cuda_try_order(m, slot));
+    if (k.epilogue && k.epilogue->narrow)
+        return narrow(m, slot, &k);
     if (op == &cfx_op_linear || op == &cfx_op_mm || op == &cfx_op_addmm)
         return product(m, slot, &k, op);
     if (op == &cfx_op_bmm || op == &cfx_op_baddbmm)

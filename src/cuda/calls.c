@@ -145,7 +145,7 @@ const cfx_op *cfx__cuda_work_of(cfx__cuda_making *m, int slot, cfx__c_work *k) {
 
 bool cfx__cuda_has_library(const cfx__cuda_making *m, int slot) {
     const cfx__plan_kernel *k = &m->unit.plan->kernels[slot];
-    return k->kind == CFX__PLAN_LAYER ||
+    return (k->kind == CFX__PLAN_LAYER && !k->layer->epilogue.narrow) ||
            (k->kind == CFX__PLAN_CALL &&
             (k->op == &cfx_op_matmul || cfx__c_call_is_product(k->op)));
 }

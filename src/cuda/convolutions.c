@@ -201,7 +201,7 @@ bool cfx__cuda_try_convolution(cfx__cuda_making *m, int slot) {
     cfx__c_work k;
     const cfx_op *op = cfx__cuda_work_of(m, slot, &k);
     cfx__cuda_device *device = m->p->device;
-    const cfx__cuda_dnn *dnn = op && k.w->ndim > 2 && k.packs ? cfx__cuda_dnn_open() : NULL;
+    const cfx__cuda_dnn *dnn = op && k.packs && k.w->ndim > 2 ? cfx__cuda_dnn_open() : NULL;
     if (!dnn || op == &cfx_op_bmm || op == &cfx_op_baddbmm || op == &cfx_op_linear ||
         (!device->dnn && dnn->create(&device->dnn)))
         return false;

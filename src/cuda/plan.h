@@ -227,5 +227,6 @@ int cfx__cuda_library_posts(const struct cfx__c_work *k, const cfx__c_ref **add,
 bool cfx__cuda_posts(cfx__cuda_making *m, int slot, const struct cfx__c_work *k, int from);
 
 extern const cfx__plan_target cfx__plan_cuda; /* target.c */
+enum { CFX__CUDA_SKINNY = 16 }; /* rows of a product that is bound by reading its weight */
 
 #endif

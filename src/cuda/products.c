@@ -279,7 +279,7 @@ bool cfx__cuda_try_product(cfx__cuda_making *m, int slot) {
     cfx__c_work k;
     const cfx_op *op = cfx__cuda_work_of(m, slot, &k);
     problem q;
-    if (!op || !read_problem(&k, op, &q))
+    if (!op || !k.w || !read_problem(&k, op, &q))
         return false;
     const int done = cfx__cuda_library_posts(&k, &q.add, &q.relu);
     if (k.packs)

@@ -11,8 +11,13 @@ static bool in_place(const cfx__loop *l, int in, int out) {
            cfx__plan_lies_like(a->like, b->like);
 }
 
+/* Weights of 8 and 4 bits are read as they are by products of a few rows, which wait for them; what
+ * multiplies more has them as floats. */
 static bool takes(const cfx__layer *l) {
-    return !l->epilogue.integers && !l->epilogue.narrow && cfx__c_layer_known(l);
+    const cfx__narrow *w = l->epilogue.narrow;
+    return !l->epilogue.integers && cfx__c_layer_known(l) &&
+           (!w || (l->call.op->layer.product && w->k &&
+                   cfx__layer_x(l)->numel <= CFX__CUDA_SKINNY * w->k));
 }
 
 static bool schedule(cfx__loop *l) { return cfx__c_loop_known(l); }
