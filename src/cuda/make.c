@@ -295,6 +295,8 @@ static bool make_work(cfx__cuda_making *m, int slot) {
     if (try_library(m, slot)) {
         c.c = (int)m->p->steps.len;
         VEC_PUSH(m->trials, c);
+    } else if (cfx__cuda_blas_open() && cfx__cuda_dnn_open()) { /* neither does this */
+        cfx__cuda_remember(c.key, "a", 1);
     }
     return true;
 }

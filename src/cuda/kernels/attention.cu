@@ -275,6 +275,7 @@ attention(const T *q, const T *k, const T *v, const void *mask, T *out, float *l
     int parts = WK;
     i64 between = ROWS * wide;
     if (splits > 1) {
+#pragma unroll 1 /* what is done once is not worth the time to compile it */
         for (int i = threadIdx.x; i < ROWS * wide; i += THREADS) {
             const int row = i / wide, d = i - row * wide;
             float top = -INFINITY_, value = 0;
@@ -301,6 +302,7 @@ attention(const T *q, const T *k, const T *v, const void *mask, T *out, float *l
     }
     /* The share that each part has in a row; zeros where a row sees nothing. */
     float *share = (float *)memory + (splits > 1 ? 0 : WK * ROWS * wide);
+#pragma unroll 1
     for (int row = threadIdx.x; row < ROWS; row += THREADS) {
         float top = -INFINITY_, weight = 0;
         for (int j = 0; j < parts; j++)
@@ -320,6 +322,7 @@ attention(const T *q, const T *k, const T *v, const void *mask, T *out, float *l
         }
     }
     __syncthreads();
+#pragma unroll 1
     for (int i = threadIdx.x; i < ROWS * VALUE; i += THREADS) {
         const int row = i / VALUE, d = i - row * VALUE;
         if (first + row >= all)
