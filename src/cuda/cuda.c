@@ -64,16 +64,21 @@ static cfx_tensor *tensor_of(const cfx_program *p, int i) {
     return v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->storage ? cfx_as_tensor(v) : NULL;
 }
 
-/* What the program writes to goes where it runs, with all that looks into the same memory. */
+/* What the program writes to goes where it runs, with all that looks into the same memory. Tensors
+ * keep the device that they are on in the words of the program, whose calls name it (a copy to that
+ * device is none): their memory, which both sides see, lies on the card. */
 static void move_states(cfx_program *p, cfx_device to) {
     bool *writes = cfx__program_writes(p);
     for (int i = 0; i < p->ninputs && cfx_ok(); i++) {
         const cfx_tensor *t = writes[i] ? tensor_of(p, i) : NULL;
-        if (!t || t->device.type == to.type)
+        if (!t || t->storage->device.type == to.type)
             continue;
         size_t mark = cfx_scope_open();
         const cfx__storage *was = t->storage;
+        const cfx_device called = t->device;
         cfx_tensor *whole = moved(t, to);
+        if (cfx_ok())
+            whole->device = called;
         for (int k = 0; k < p->ninputs && cfx_ok(); k++) {
             const cfx_tensor *u = tensor_of(p, k);
             if (u && u->storage == was && u->dtype == whole->dtype)

@@ -19,8 +19,10 @@ static cfx_tensor *given(const cfx_execution *e, int input) {
     return v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
 }
 
+/* Whichever device the program calls it: see cfx_program_to. */
 static bool lies_there(const cfx__cuda_device *d, const cfx_tensor *t) {
-    return t->device.type == CFX_CUDA && t->device.index == d->number;
+    const cfx_device at = t->storage ? t->storage->device : t->device;
+    return at.type == CFX_CUDA && at.index == d->number;
 }
 
 /* ---- placing --------------------------------------------------------------------------------- */

@@ -95,10 +95,11 @@ static cfx_tensor *copied(cfx_site at, const cfx_tensor *t) {
         return whole;
     if (n)
         memcpy(whole->data, t->storage->data, (size_t)(n * size));
-    if (t->device.type == CFX_CUDA) /* where a program has it, so do its sessions */
-        whole = cfx__later_rooms.to_card(at, whole, t->device.index);
+    if (t->storage->device.type == CFX_CUDA) /* where a program has it, so do its sessions */
+        whole = cfx__later_rooms.to_card(at, whole, t->storage->device.index);
     if (cfx__obj_is_bad(whole))
         return whole;
+    whole->device = t->device;
     return cfx__tensor_alias(whole, t->ndim, t->shape, t->stride, t->offset);
 }
 
