@@ -11,10 +11,10 @@ typedef cfx__cuda_piece piece;
 
 static const cfx__cuda_array none = {.operand = -1};
 
+/* What float32 is multiplied as. Where bfloat16 is asked for, it is stored so; what is not has a
+ * reason to be float32. */
 static cfx__cuda_precision precision(void) {
     switch (cfx_get_precision()) {
-    case CFX_PRECISION_BF16:
-        return CFX__CUDA_BF16;
     case CFX_PRECISION_F16:
         return CFX__CUDA_F16;
     case CFX_PRECISION_TF32:

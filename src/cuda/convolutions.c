@@ -188,8 +188,7 @@ static bool takes(const cfx__c_work *k, const cfx__c_window *w) {
     const cfx__c_ref *x = k->x, *out = k->out;
     if (w->nd < 1 || w->nd > 3 || x->ndim != w->nd + 2 || w->transposed || !k->packs ||
         type_of(x->dtype) < 0 || x->dtype != out->dtype || k->packs->dtype != x->dtype ||
-        !cfx__c_count(out) || !cfx__c_count(x) ||
-        (x->dtype == CFX_F32 && cfx_get_precision() == CFX_PRECISION_BF16)) /* it rounds to f16 */
+        !cfx__c_count(out) || !cfx__c_count(x))
         return false;
     for (int i = 0; i < w->nd && w->lows; i++) /* the same before and behind */
         if (cfx__c_item(w->dilation, i, 1) * (k->w->shape[2 + i] - 1) % 2)
@@ -209,6 +208,8 @@ bool cfx__cuda_try_convolution(cfx__cuda_making *m, int slot) {
     if (!takes(&k, &win))
         return false;
     const bool last = is_channels_last(k.x) && k.x->shape[1] > 1;
+    if (last != (is_channels_last(k.out) && k.out->shape[1] > 1)) /* both in one order */
+        return false;
     cfx_tensor *weight = k.packs; /* as it lies on the card */
     if (last && win.nd == 2)
         weight = cfx_contiguous(cfx_permute(weight, cfx_list(0, 2, 3, 1)));

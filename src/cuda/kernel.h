@@ -25,7 +25,6 @@ static inline const char *cfx__cuda_element(cfx_dtype dtype, cfx__cuda_precision
            : dtype == CFX_F16            ? "#define T unsigned short\n#define HALF 1\n"
            : dtype != CFX_F32            ? NULL
            : precision == CFX__CUDA_TF32 ? "#define TF32 1\n"
-           : precision == CFX__CUDA_BF16 ? "#define AS_BF16 1\n"
            : precision == CFX__CUDA_F16  ? "#define AS_F16 1\n"
                                          : "";
 }

@@ -41,7 +41,7 @@ static bool multiplies_as(cfx__cuda_precision precision, cfx_dtype dtype, cfx_dt
         cfx_tensor *bias = test_noise(dtype, 1, &n);
         cfx_tensor *add = test_noise(dtype, 2, (int64_t[]){m, n}), *out = cfx_zeros_like(add);
         cfx_tensor *whole = bits ? opened(w, scales, bits, n, k, group) : w;
-        cfx_value of = cfx_dtype_value(precision == CFX__CUDA_BF16 ? CFX_BF16 : dtype);
+        cfx_value of = cfx_dtype_value(precision == CFX__CUDA_F16 ? CFX_F16 : dtype);
         cfx_tensor *want = cfx_matmul(exact(cfx_to(x, of)),
                                       cfx_transpose(exact(bits ? whole : cfx_to(whole, of)), 0, 1));
         want = cfx_tanh(cfx_add(cfx_add(want, exact(bias)), exact(add)));
@@ -67,8 +67,8 @@ static bool multiplies(cfx_dtype dtype, cfx_dtype weight, int bits, int64_t grou
 TEST(cuda_skinny) {
     if (!player_runs())
         return;
-    CHECK(multiplies_as(CFX__CUDA_BF16, CFX_F32, CFX_F32, 0, 0, 2, 9, 64) &&
-          multiplies_as(CFX__CUDA_BF16, CFX_F32, CFX_F32, 0, 0, 1, 5, 67));
+    CHECK(multiplies_as(CFX__CUDA_F16, CFX_F32, CFX_F32, 0, 0, 2, 9, 64) &&
+          multiplies_as(CFX__CUDA_F16, CFX_F32, CFX_F32, 0, 0, 1, 5, 67));
     CHECK(multiplies(CFX_F32, CFX_F32, 0, 0, 1, 5, 64) &&
           multiplies(CFX_F32, CFX_F32, 0, 0, 3, 9, 513) && /* rows that are not whole 16 bytes */
           multiplies(CFX_BF16, CFX_BF16, 0, 0, 1, 2200, 136) &&

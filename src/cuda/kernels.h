@@ -20,7 +20,6 @@ const char *cfx__cuda_text(const char *name);
 typedef enum cfx__cuda_precision {
     CFX__CUDA_EXACT,
     CFX__CUDA_TF32,
-    CFX__CUDA_BF16,
     CFX__CUDA_F16
 } cfx__cuda_precision;
 

@@ -14,7 +14,6 @@ enum { /* as the library numbers them */
        COMPUTE_32 = 68,
        COMPUTE_64 = 70,
        COMPUTE_F16 = 74,
-       COMPUTE_BF16 = 75,
        COMPUTE_TF32 = 77,
        DESC_TRANSPOSE_A = 3,
        DESC_TRANSPOSE_B = 4,
@@ -186,7 +185,7 @@ typedef struct {
 
 static int compute_of(cfx_dtype d) {
     static const int by_precision[] = {[CFX_PRECISION_F32] = COMPUTE_32,
-                                       [CFX_PRECISION_BF16] = COMPUTE_BF16,
+                                       [CFX_PRECISION_BF16] = COMPUTE_32, /* see halves.c */
                                        [CFX_PRECISION_F16] = COMPUTE_F16,
                                        [CFX_PRECISION_TF32] = COMPUTE_TF32};
     return d == CFX_F64   ? COMPUTE_64

@@ -238,12 +238,12 @@ INLINE void mma(float *d, const unsigned *a, const unsigned *b) {
 #endif
 }
 
-/* What floats are multiplied as. TF32, AS_BF16, AS_F16 defined: rounded to such numbers, which are
- * all numbers of tf32, so that the tensor cores multiply them as they are (ROUND). None defined: as
+/* What floats are multiplied as. TF32, AS_F16 defined: rounded to such numbers, which are all
+ * numbers of tf32, so that the tensor cores multiply them as they are (ROUND). None defined: as
  * floats (SPLIT): each is the sum of two of tf32, which have all but 2 of its 24 bits, and of the
  * four products of such sums the three that count are added. */
 #if !defined BF16 && !defined HALF
-#if defined TF32 || defined AS_BF16 || defined AS_F16
+#if defined TF32 || defined AS_F16
 #define ROUND 1
 #else
 #define SPLIT 1
@@ -251,9 +251,7 @@ INLINE void mma(float *d, const unsigned *a, const unsigned *b) {
 #endif
 /* To the nearest. */
 INLINE float round_float(float x) {
-#if defined AS_BF16
-    return bf16_float(float_bf16(x));
-#elif defined AS_F16
+#if defined AS_F16
     return half_float(float_half(x));
 #elif defined TF32
     return x != x ? x : __uint_as_float((__float_as_uint(x) + 0x1000) & 0xffffe000);

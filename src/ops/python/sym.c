@@ -238,7 +238,7 @@ static void kernel_assert_metadata(cfx_op_call *c) {
     if (arg_dtype(c, 3, t->dtype) != t->dtype)
         op_fail(c, "Tensor dtype mismatch! Expected: %s, Got: %s",
                 cfx__dtype_title(cfx_as_dtype(c->args[3])), cfx__dtype_cpp_name(t->dtype));
-    /* a program runs on the CPU and on a card, wherever it was exported: its asserts hold on both */
+    /* a program runs on the CPU and on a card, wherever it was exported: asserts hold on both */
     if (device.tag == CFX_TAG_DEVICE && cfx_as_device(device).type != t->device.type &&
         (cfx_as_device(device).type == CFX_META || t->device.type == CFX_META))
         op_fail(c, "Tensor device mismatch! Expected: %s, Got: %s", cfx_value_str(device),
