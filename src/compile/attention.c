@@ -63,8 +63,26 @@ static bool takes_recurrent(const cfx_program *p, const cfx_node *n) {
     return fine;
 }
 
+/* Whether somebody reads result number 1 or above of a node. */
+static bool reads_more(const cfx_node *n) {
+    const cfx_value users = cfx_node_users(n);
+    bool more = false;
+    for (int64_t i = 0; i < cfx_len(users); i++) {
+        const cfx_node *user = cfx_as_node(cfx_at(users, i));
+        const cfx_value at = cfx_len(user->args) > 1 ? cfx_at(user->args, 1) : cfx_none();
+        more |= at.tag != CFX_TAG_INT || cfx_integer(at) > 0;
+    }
+    return more;
+}
+
 bool cfx__c_takes(const cfx_program *p, const cfx_node *n) {
     const cfx_op *op = n->target.op;
+    if (op == &cfx_op__native_batch_norm_legit_no_stats || op == &cfx_op_native_layer_norm ||
+        op == &cfx_op_native_group_norm) /* statistics are results of their own */
+        return !reads_more(n);
+    if (op == &cfx_op_masked_fill_Tensor || op == &cfx_op_nansum || op == &cfx_op_count_nonzero ||
+        op == &cfx_op_count_nonzero_dim_IntList) /* not all of which are loops */
+        return false;
     return is_attention(op) ? takes_attention(n) : !is_recurrent(op) || takes_recurrent(p, n);
 }
 

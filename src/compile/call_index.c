@@ -303,7 +303,8 @@ void cfx__c_call_gather(cfx__c_unit *u, const cfx__plan_kernel *k) {
 }
 
 /* How scattered numbers meet what is there: scatter, scatter_add, scatter_reduce. */
-static const char *meeting(const cfx__plan_kernel *k, const char *there, const char *new) {
+static const char *meeting(const cfx__plan_kernel *k, cfx_dtype d) {
+    const char *there = "there", *new = "given";
     const cfx_value *a = k->step->bound;
     const char *how = k->op == &cfx_op_scatter_add ? "sum"
                       : (k->op == &cfx_op_scatter_reduce_two || k->op == &cfx_op_scatter_reduce)
@@ -316,49 +317,122 @@ static const char *meeting(const cfx__plan_kernel *k, const char *there, const c
     if (!strcmp(how, "prod") || !strcmp(how, "multiply"))
         return cfx__text_format("%s * %s", there, new);
     if (!strcmp(how, "amax") || !strcmp(how, "amin"))
-        return cfx__text_format("%s %c %s ? %s : %s", new, how[2] == 'a' ? '>' : '<', there, new,
-                                there);
+        return cfx__text_format("%s %c %s%s ? %s : %s", new, how[2] == 'a' ? '>' : '<', there,
+                                cfx__dtype_is_float(d) ? " || given != given" : "", new, there);
     return NULL;
+}
+
+/* What numbers that are scattered meet where the tensor's own do not count. */
+static const char *nothing(const cfx__plan_kernel *k, cfx_dtype d) {
+    const char *how = cfx_text(k->step->bound[4]);
+    const bool whole = !cfx__dtype_is_float(d), wide = d == CFX_F64;
+    if (!strcmp(how, "amax"))
+        return whole ? "INT64_MIN" : wide ? "-(double)INFINITY" : "-INFINITY";
+    if (!strcmp(how, "amin"))
+        return whole ? "INT64_MAX" : wide ? "(double)INFINITY" : "INFINITY";
+    return cfx__c_number(d, !strcmp(how, "prod"), !strcmp(how, "prod"));
+}
+
+/* scatter(self, dim, index, src) and those that reduce. A round over all places that are written to
+ * is written by each function below. */
+typedef struct {
+    cfx__c *c;
+    const cfx__plan_kernel *k;
+    const cfx__c_ref *x, *index, *src, *out;
+    int dim;
+} scattering;
+
+/* Begins the loops of a round; the place in out. */
+static const char *open_places(const scattering *s) {
+    cfx__c *c = s->c;
+    cfx__text at = {0};
+    for (int i = 0; i < s->index->ndim; i++) {
+        open_dim(c, i, s->index->shape[i]);
+        put_term(&at, i == s->dim ? "at" : cfx__c_var(i), s->out->stride[i]);
+    }
+    if (!s->index->ndim) { /* one index into a row, for the first number of src */
+        cfx__c_block(c);
+        put_term(&at, "at", s->out->stride[s->dim]);
+    }
+    cfx__c_line(c, "const int64_t at = %s;",
+                cfx__c_checked(c, "index", own_at(s->index, s->index->ndim), s->index->dtype,
+                               s->x->shape[s->dim]));
+    return or_zero(&at);
+}
+
+static void close_places(const scattering *s) {
+    for (int i = 0; i < (s->index->ndim ? s->index->ndim : 1); i++)
+        cfx__c_close(s->c);
+}
+
+static const char *stored(cfx__c *c, const char *text, cfx_dtype d) {
+    return cfx__dtype_is_float(d) ? cfx__c_store(c, text, d)
+                                  : cfx__text_format("(%s)(%s)", cfx__c_type(d), text);
+}
+
+/* A mean is a sum, each divided by how many it is of, which scratch counts. */
+static void put_mean(const scattering *s, bool own) {
+    cfx__c *c = s->c;
+    const cfx_dtype d = s->out->dtype;
+    const int64_t n = cfx__c_count(s->out);
+    cfx__c_scratch(c, n * 4);
+    cfx__c_line(c, "int32_t *count = (int32_t *)%s;", cfx__c_scratch_at(c, 0));
+    cfx__c_line(c, "for (int64_t i = 0; i < %lld; i++)", (long long)n);
+    cfx__c_line(c, "    count[i] = %d;", own);
+    const char *to = open_places(s);
+    cfx__c_line(c, "count[%s]++;", to);
+    close_places(s);
+    cfx__c_open(c, "for (int64_t i = 0; i < %lld; i++)", (long long)n);
+    cfx__c_line(c, "const %s by = (%s)(count[i] ? count[i] : 1);", cfx__c_value_type(d),
+                cfx__c_value_type(d));
+    const char *there = cfx__c_load(c, "out", "i", d);
+    cfx__c_line(c, "out[i] = %s;",
+                stored(c,
+                       cfx__dtype_is_float(d)
+                           ? cfx__text_format("%s / by", there)
+                           : cfx__text_format("%s / by - (%s %% by < 0)", there, there),
+                       d));
+    cfx__c_close(c);
 }
 
 void cfx__c_call_scatter(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c *c = u->c;
     const cfx_value *a = k->step->bound;
-    const cfx__c_ref *x = cfx__c_arg(u, a[0]), *index = cfx__c_arg(u, a[2]);
-    const cfx__c_ref *src = cfx__c_arg(u, a[3]), *out = cfx__c_slot(u, u->slot)->refs;
-    const bool partly = k->op == &cfx_op_scatter_reduce_two && !cfx_as_bool(a[5]);
-    const char *met = meeting(k, "there", "given");
-    if (!x || !is_index(index) || !x->ndim || partly || !met || (!src && !cfx_is_number(a[3]))) {
+    scattering s = {.c = c,
+                    .k = k,
+                    .x = cfx__c_arg(u, a[0]),
+                    .index = cfx__c_arg(u, a[2]),
+                    .src = cfx__c_arg(u, a[3]),
+                    .out = cfx__c_slot(u, u->slot)->refs};
+    const bool two = k->op == &cfx_op_scatter_reduce_two, own = !two || cfx_as_bool(a[5]);
+    const bool mean = two && !strcmp(cfx_text(a[4]), "mean");
+    const char *met = mean ? "there + given" : meeting(k, s.out->dtype);
+    if (!s.x || !is_index(s.index) || !s.x->ndim || !met || (!s.src && !cfx_is_number(a[3])) ||
+        (mean && !cfx__c_is_contiguous(s.out))) {
         cfx__c_refuse(u, "%s has no form in C for such arguments", cfx_op_name(k->op));
         return;
     }
-    const int dim = cfx__c_dim(a[1], x->ndim);
-    const cfx_dtype d = out->dtype;
-    if (!cfx__c_is_there(out, x))
-        cfx__c_copy(c, out, x);
-    if (src)
-        cfx__c_pointer(c, src, "src", false);
-    cfx__c_pointer(c, index, "index", false);
-    cfx__c_pointer(c, out, "out", true);
-    cfx__text at = {0};
-    for (int i = 0; i < index->ndim; i++) {
-        open_dim(c, i, index->shape[i]);
-        put_term(&at, i == dim ? "at" : cfx__c_var(i), out->stride[i]);
+    const cfx_dtype d = s.out->dtype;
+    s.dim = cfx__c_dim(a[1], s.x->ndim);
+    if (!cfx__c_is_there(s.out, s.x))
+        cfx__c_copy(c, s.out, s.x);
+    if (s.src)
+        cfx__c_pointer(c, s.src, "src", false);
+    cfx__c_pointer(c, s.index, "index", false);
+    cfx__c_pointer(c, s.out, "out", true);
+    if (!own) {
+        const char *to = open_places(&s);
+        cfx__c_line(c, "out[%s] = %s;", to, stored(c, nothing(k, d), d));
+        close_places(&s);
     }
-    if (!index->ndim) /* one index into a row, for the first number of src */
-        put_term(&at, "at", out->stride[dim]);
-    const char *to = or_zero(&at), *type = cfx__c_value_type(d);
-    cfx__c_line(
-        c, "const int64_t at = %s;",
-        cfx__c_checked(c, "index", own_at(index, index->ndim), index->dtype, x->shape[dim]));
+    const char *to = open_places(&s), *type = cfx__c_value_type(d);
     cfx__c_line(c, "const %s given = %s;", type,
-                src ? cfx__c_load(c, "src", index->ndim ? own_at(src, index->ndim) : "0", d)
-                    : cfx__c_number(d, cfx_number(a[3]), cfx__int64_of(cfx_number(a[3]))));
+                s.src ? cfx__c_load(c, "src", s.index->ndim ? own_at(s.src, s.index->ndim) : "0", d)
+                      : cfx__c_number(d, cfx_number(a[3]), cfx__int64_of(cfx_number(a[3]))));
     if (met[0] == 't' || strchr(met, '?'))
         cfx__c_line(c, "const %s there = %s;", type, cfx__c_load(c, "out", to, d));
-    cfx__c_line(c, "out[%s] = %s;", to,
-                cfx__dtype_is_float(d) ? cfx__c_store(c, met, d)
-                                       : cfx__text_format("(%s)(%s)", cfx__c_type(d), met));
-    for (int i = 0; i < index->ndim; i++)
-        cfx__c_close(c);
+    cfx__c_line(c, "out[%s] = %s;", to, stored(c, met, d));
+    close_places(&s);
+    if (mean)
+        put_mean(&s, own);
 }

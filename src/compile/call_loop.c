@@ -437,6 +437,9 @@ void cfx__c_call_division(cfx__c_unit *u, const cfx__plan_kernel *k) {
     const cfx__c_ref *x = cfx__c_arg(u, a[0]), *y = cfx__c_arg(u, a[1]);
     const cfx__c_ref *out = cfx__c_slot(u, u->slot)->refs;
     const bool rest = k->op == &cfx_op_remainder_Scalar || k->op == &cfx_op_remainder_Tensor;
+    const bool residue = k->op == &cfx_op_fmod_Scalar || k->op == &cfx_op_fmod_Tensor;
+    const bool mode = k->op == &cfx_op_div_Scalar_mode || k->op == &cfx_op_div_Tensor_mode;
+    const bool towards_zero = mode && a[2].tag == CFX_TAG_STR && !strcmp(cfx_text(a[2]), "trunc");
     if (cfx__dtype_is_float(out->dtype)) {
         cfx__c_call_noted(u, k);
         return;
@@ -456,6 +459,10 @@ void cfx__c_call_division(cfx__c_unit *u, const cfx__plan_kernel *k) {
     if (rest)
         expr = by < 0 ? "x % p0 != 0 && (x % p0 < 0) != (p0 < 0) ? x % p0 + p0 : x % p0"
                       : "y == 0 ? 0 : (x % y != 0 && (x % y < 0) != (y < 0)) ? x % y + y : x % y";
+    if (residue)
+        expr = by < 0 ? "RESIDUE(x, p0)" : "RESIDUE(x, y)";
+    if (towards_zero)
+        expr = by < 0 ? "QUOTIENT(x, p0)" : "QUOTIENT(x, y)";
     const int r = each(&m, expr, CFX_I64, false, p, by < 0 ? 1 : 2, v, by, 0);
     writes(&m, as_dtype(&m, r, out->dtype, false), out);
     end(&m);

@@ -32,7 +32,7 @@ static cfx_dtype computed_in(cfx_dtype d) {
     return cfx__dtype_is_half(d) ? CFX_F32 : cfx__dtype_is_float(d) ? d : CFX_I64;
 }
 
-/* cumsum(self, dim), cumprod(self, dim) */
+/* cumsum(self, dim), cumprod(self, dim), logcumsumexp(self, dim) */
 void cfx__c_call_scan(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c *c = u->c;
     const cfx__c_ref *x = cfx__c_arg(u, k->step->bound[0]), *out = cfx__c_slot(u, u->slot)->refs;
@@ -46,16 +46,65 @@ void cfx__c_call_scan(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c_pointer(c, out, "out", true);
     cfx__c_walk_settle(&w, 0);
     cfx__c_walk_open(c, &w);
-    cfx__c_line(c, "%s sum = %d;", whole ? "int64_t" : "double", product);
+    const bool logs = k->op == &cfx_op_logcumsumexp;
+    cfx__c_line(c, "%s sum = %s;", whole ? "int64_t" : "double",
+                logs ? "-(double)INFINITY" : product ? "1" : "0");
     cfx__c_open(c, "for (int64_t r = 0; r < %lld; r++)", (long long)in.size);
     const char *v = cfx__c_load(c, "x", along(&w, 1, "r", in.stride), x->dtype);
-    if (whole)
+    if (logs) {
+        cfx__c_line(c, "const double v = (double)%s, most = v > sum ? v : sum;", v);
+        cfx__c_line(c, "const double least = v > sum ? sum : v;");
+        cfx__c_line(c, "sum = v != v || sum != sum ? v + sum");
+        cfx__c_line(c, "      : most == least && isinf(most) ? most");
+        cfx__c_line(c, "                                    : most + log1p(exp(least - most));");
+    } else if (whole)
         cfx__c_line(c, "sum = (int64_t)((uint64_t)sum %c (uint64_t)%s);", product ? '*' : '+', v);
     else
         cfx__c_line(c, "sum %c= (double)%s;", product ? '*' : '+', v);
     const char *type = cfx__c_value_type(out->dtype);
     cfx__c_line(c, "out[%s] = %s;", along(&w, 0, "r", to.stride),
                 cfx__c_store(c, cfx__text_format("(%s)sum", type), out->dtype));
+    cfx__c_close(c);
+    cfx__c_walk_close(c, &w);
+}
+
+/* cummax(self, dim), cummin(self, dim): the last of the best so far, NaN before all. */
+void cfx__c_call_scan_best(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    cfx__c *c = u->c;
+    const cfx__c_ref *x = cfx__c_arg(u, k->step->bound[0]);
+    const cfx__c_refs *results = cfx__c_slot(u, u->slot);
+    const int dim = x->ndim ? cfx__c_dim(k->step->bound[1], x->ndim) : 0;
+    const lane in = without(c, x, dim), to = without(c, &results->refs[0], dim);
+    const lane index = without(c, &results->refs[1], dim);
+    const cfx_dtype d = computed_in(x->dtype);
+    const char *type = cfx__c_value_type(d);
+    if (!cfx__c_count(x))
+        return;
+    cfx__c_walk w = cfx__c_walk_over(in.rest->ndim, in.rest->shape);
+    cfx__c_walk_add(&w, to.rest);
+    cfx__c_walk_add(&w, index.rest);
+    cfx__c_walk_add(&w, in.rest);
+    cfx__c_pointer(c, x, "x", false);
+    cfx__c_pointer(c, &results->refs[0], "out", true);
+    cfx__c_pointer(c, &results->refs[1], "index", true);
+    cfx__c_walk_settle(&w, 0);
+    cfx__c_walk_open(c, &w);
+    cfx__c_line(c, "%s best = 0;", type);
+    cfx__c_line(c, "int64_t best_at = 0;");
+    cfx__c_open(c, "for (int64_t r = 0; r < %lld; r++)", (long long)in.size);
+    cfx__c_line(c, "const %s v = %s;", type,
+                cfx__c_convert(c, cfx__c_load(c, "x", along(&w, 2, "r", in.stride), x->dtype),
+                               x->dtype, d));
+    cfx__c_open(c, cfx__dtype_is_float(d) ? "if (r == 0 || v != v || (best == best && v %c= best))"
+                                          : "if (r == 0 || v %c= best)",
+                k->op == &cfx_op_cummax ? '>' : '<');
+    cfx__c_line(c, "best = v;");
+    cfx__c_line(c, "best_at = r;");
+    cfx__c_close(c);
+    cfx__c_line(c, "out[%s] = %s;", along(&w, 0, "r", to.stride),
+                cfx__c_store(c, cfx__c_convert(c, "best", d, results->refs[0].dtype),
+                             results->refs[0].dtype));
+    cfx__c_line(c, "index[%s] = best_at;", along(&w, 1, "r", index.stride));
     cfx__c_close(c);
     cfx__c_walk_close(c, &w);
 }

@@ -152,42 +152,74 @@ void cfx__c_call_pool(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c_walk_close(c, &w);
 }
 
-/* _adaptive_avg_pool2d(self, output_size): windows that cover the image. */
+/* _adaptive_avg_pool2d(self, output_size), adaptive_max_pool2d: windows that cover the image. */
 void cfx__c_call_adaptive(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c *c = u->c;
-    const cfx__c_ref *x = cfx__c_arg(u, k->step->bound[0]), *out = cfx__c_slot(u, u->slot)->refs;
-    const int nd = strstr(cfx__op_info_of(k->op)->schema->name, "3d") ? 3 : 2;
-    const int lead = x->ndim - nd;
+    const cfx__c_ref *x = cfx__c_arg(u, k->step->bound[0]);
+    const cfx__c_refs *results = cfx__c_slot(u, u->slot);
+    const cfx__c_ref *out = results->refs;
+    const char *name = cfx__op_info_of(k->op)->schema->name;
+    const bool max = strstr(name, "max") != NULL, index = max && cfx__c_reads_more(u);
+    const int nd = strstr(name, "3d") ? 3 : 2, lead = x->ndim - nd;
     bool whole = c->card != NULL; /* where threads share a window that is all of an image */
     for (int i = 0; i < nd; i++)
         whole &= out->shape[lead + i] == 1;
-    if (whole) {
+    if (whole && !max) {
         cfx__c_put_mean(u, x, out, nd);
         return;
     }
+    if (index)
+        cfx__c_pointer(c, &results->refs[1], "index", true);
     cfx__c_walk w;
     const char *base = open_images(c, x, out, nd, &w);
     const char *type = x->dtype == CFX_F64 ? "double" : "float";
-    cfx__text at = {0}, count = {0};
+    cfx__text at = {0}, count = {0}, where = {0};
     cfx__text_puts(&at, base);
+    int64_t below = cfx__c_count(x);
+    for (int i = 0; i < lead; i++)
+        below /= x->shape[i] ? x->shape[i] : 1;
     for (int i = 0; i < nd; i++) {
         const long long has = x->shape[lead + i], outs = out->shape[lead + i];
         const char *v = cfx__c_var(lead + i);
+        below /= has ? has : 1;
         cfx__c_line(c, "const int64_t from%d = %s * %lld / %lld;", i, v, has, outs);
         cfx__c_line(c, "const int64_t to%d = ((%s + 1) * %lld + %lld) / %lld;", i, v, has, outs - 1,
                     outs);
         cfx__text_printf(&at, "%sp%d * %lld", i ? " + " : "", i, (long long)x->stride[lead + i]);
         cfx__text_printf(&count, "%s(to%d - from%d)", i ? " * " : "", i, i);
+        cfx__text_printf(&where, "%sp%d * %lld", i ? " + " : "", i, (long long)below);
     }
-    cfx__c_line(c, "%s sum = %s;", type, x->dtype == CFX_F64 ? "0.0" : "0.0f");
+    const char *zero = x->dtype == CFX_F64 ? "0.0" : "0.0f";
+    const char *least = x->dtype == CFX_F64 ? "-(double)INFINITY" : "-INFINITY";
+    cfx__c_line(c, "%s %s = %s;", type, max ? "best" : "sum", max ? least : zero);
+    if (index) { /* the first of the window where nothing is larger than all */
+        cfx__text first = {0};
+        for (const char *t = where.data; *t; t++)
+            cfx__text_puts(&first, *t == 'p' ? "from" : (const char[]){*t, 0});
+        cfx__c_line(c, "int64_t best_at = %s;", cfx__text_take(&first));
+    }
     for (int i = 0; i < nd; i++)
         cfx__c_open(c, "for (int64_t p%d = from%d; p%d < to%d; p%d++)", i, i, i, i, i);
-    cfx__c_line(c, "sum += %s;", cfx__c_load(c, "x", cfx__text_take(&at), x->dtype));
+    const char *value = cfx__c_load(c, "x", cfx__text_take(&at), x->dtype);
+    const char *place = cfx__text_take(&where);
+    if (max) {
+        cfx__c_line(c, "const %s v = %s;", type, value);
+        if (index)
+            cfx__c_line(c, "best_at = v > best || v != v ? %s : best_at;", place);
+        cfx__c_line(c, "best = v > best || v != v ? v : best;");
+    } else {
+        cfx__c_line(c, "sum += %s;", value);
+    }
     for (int i = 0; i < nd; i++)
         cfx__c_close(c);
-    cfx__c_line(c, "out[%s] = %s;", cfx__c_at(&w, 0),
-                cfx__c_store(c, cfx__text_format("sum / (%s)(%s)", type, cfx__text_take(&count)),
-                             out->dtype));
+    const char *by = cfx__text_take(&count);
+    const char *result = max ? "best" : cfx__text_format("sum / (%s)(%s)", type, by);
+    cfx__c_line(c, "out[%s] = %s;", cfx__c_at(&w, 0), cfx__c_store(c, result, out->dtype));
+    if (index) {
+        cfx__c_walk also = cfx__c_walk_over(out->ndim, out->shape);
+        cfx__c_walk_add(&also, &results->refs[1]);
+        cfx__c_line(c, "index[%s] = best_at;", cfx__c_at(&also, 0));
+    }
     cfx__c_walk_close(c, &w);
 }
 

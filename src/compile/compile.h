@@ -407,6 +407,13 @@ bool cfx__c_find_stray(cfx__c_proof *p, int64_t *at);
 /* ---- whole programs -------------------------------------------------------------------------- */
 
 extern const cfx__plan_target cfx__plan_c; /* target.c */
+/* An operator and what it is made of, as the decompose column of a row says it. */
+typedef struct cfx__c_parts {
+    const cfx_op *op;
+    cfx_op_fn *fn;
+} cfx__c_parts;
+/* What an operator is made of that no row takes apart; NULL: nothing (parts.c). */
+cfx_op_fn *cfx__c_parts_of(const cfx_op *op);
 /* The program that is written out; integers: what rounds to bytes, and back, stays for layers in
  * integers, and has no form elsewhere. Scope. Bad, with an error (ready.c). */
 cfx_program *cfx__c_ready(const cfx_program *p, bool integers);

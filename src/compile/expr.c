@@ -66,7 +66,8 @@ static const struct {
                  {"trunc", "trunc", 1}, {"rint", "rint", 1},   {"nearbyint", "nearbyint", 1},
                  {"round", "round", 1}, {"pow", "pow", 2},     {"atan2", "atan2", 2},
                  {"fmod", "fmod", 2},   {"hypot", "hypot", 2}, {"copysign", "copysign", 2},
-                 {"fmin", "fmin", 2},   {"fmax", "fmax", 2}};
+                 {"fmin", "fmin", 2},   {"fmax", "fmax", 2},   {"lgamma", "lgamma", 1},
+                 {"nextafter", "nextafter", 2}};
 
 /* What the files of operators write shorter. */
 static const struct {
@@ -83,6 +84,14 @@ static const struct {
               {"BELOW", "uv", "u > v || v != v ? v : u"},
               {"HOLD", "uvw", "u < v ? v : u > w ? w : u"},
               {"BOUNDED", "uvw", "u < v ? v : u > w ? w : u"},
+              {"LERP", "uvw", "fabs(w) < (T)0.5 ? u + w * (v - u) : v - (v - u) * (1 - w)"},
+              {"floor_div", "uv",
+               "({ const T rest = fmod(u, v); const T near = (u - rest) / v; "
+               "const T q = rest != 0 && (v < 0) != (rest < 0) ? near - 1 : near; "
+               "const T whole = floor(q); v == 0 ? u / v : q == 0 ? copysign((T)0, u / v) : "
+               "q - whole > (T)0.5 ? whole + 1 : whole; })"},
+              {"signbit", "u", "copysign(1.0, u) < 0"},
+              {"OUT", "u", "(uint64_t)u > 63"},
               {"MAX", "uv", "u > v || u != u ? u : v"},
               {"NAN_TO_NUM", "u", "u != u ? p0 : u == INFINITY ? p1 : u == -INFINITY ? p2 : u"},
               {"QUOTIENT", "uv", "v == -1 ? WRAP(0, -, u) : v == 0 ? 0 : u / v"},

@@ -12,7 +12,10 @@ static bool is_written(const cfx_op *op) {
     return op->effects & CFX_LOOPS || op->view || cfx__c_call_known(op);
 }
 
-static cfx_op_fn *made_of(const cfx_op *op) { return op->decompose ? op->decompose : op->core; }
+static cfx_op_fn *made_of(const cfx_op *op) {
+    cfx_op_fn *fn = op->core ? op->core : op->decompose; /* nothing in place is in the first */
+    return fn ? fn : cfx__c_parts_of(op);
+}
 
 typedef VEC(const cfx_op *) operators;
 

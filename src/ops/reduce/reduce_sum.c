@@ -240,7 +240,7 @@ static void kernel_sum(cfx_op_call *c) {
     if (r->kind == LIKE_COUNT && (x->dtype == CFX_U8 || x->dtype == CFX_I8))
         run.loops = r->reducer->b8, run.as = x->dtype;
     bool counted = r->kind == LIKE_COUNT || run.as == CFX_BOOL;
-    run.fold = counted ? CFX__FOLD_COUNT : r->reducer->fold;
+    run.fold = counted && !truth ? CFX__FOLD_COUNT : r->reducer->fold;
     run.out_as[0] = truth ? out : counted ? CFX_I64 : run.as;
     if (!op_failed())
         reduce_run_or_note(c, &run);

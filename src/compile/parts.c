@@ -1,0 +1,312 @@
+/* Operators that have no form in C and that no row takes apart, by others that have one. Start at
+ * the table; ready.c asks it. */
+#include <math.h>
+
+#include <cfx/ops.h>
+
+#include "../ops/ops.h"
+#include "compile.h"
+
+static cfx_tensor *nth(cfx_value several, int64_t i) { return cfx_as_tensor(cfx_at(several, i)); }
+
+/* ---- the k-th of a row ----------------------------------------------------------------------- */
+
+typedef struct {
+    cfx_tensor *values, *indices;
+} pair;
+
+/* The numbers of dim in order, NaN last, and where they were. */
+static pair in_order(cfx_tensor *x, int64_t dim) {
+    const cfx_value sorted = cfx_sort(x, CFX_KW(stable, cfx_bool(true)), CFX_KW(dim, dim));
+    return (pair){nth(sorted, 0), nth(sorted, 1)};
+}
+
+/* Those at `at`, which has one number of that dim; without the dim unless it is kept. */
+static void give_picked(cfx_op_call *c, pair of, int64_t dim, cfx_tensor *at, bool keep) {
+    cfx_tensor *value = cfx_gather(of.values, dim, at), *index = cfx_gather(of.indices, dim, at);
+    c->out[0] = keep ? value : cfx_squeeze(value, dim);
+    if (c->nout > 1)
+        c->out[1] = keep ? index : cfx_squeeze(index, dim);
+}
+
+/* As x, but one number of dim: the same everywhere. */
+static cfx_tensor *same_place(cfx_tensor *x, int64_t dim, int64_t at) {
+    return cfx_full_like(cfx_narrow(x, dim, 0, 1), at, CFX_KW(dtype, cfx_dtype_value(CFX_I64)));
+}
+
+/* kthvalue(self, k, dim, keepdim) */
+static void kthvalue(cfx_op_call *c) {
+    cfx_tensor *x = arg_tensor(c, 0);
+    const bool keep = arg_bool(c, 3) || !x->ndim;
+    cfx_tensor *row = x->ndim ? x : cfx_reshape(x, cfx_list(1));
+    const int64_t dim = x->ndim ? arg_dim(c, 2, x->ndim) : 0;
+    give_picked(c, in_order(row, dim), dim, same_place(row, dim, arg_int(c, 1) - 1), keep);
+    for (int i = 0; i < 2 && !x->ndim; i++)
+        c->out[i] = cfx_reshape(c->out[i], cfx_list_value(0, NULL));
+}
+
+/* The number in the middle: of NaN, where there is one, or of all others. */
+static void give_median(cfx_op_call *c, cfx_tensor *x, int64_t dim, bool keep, bool others) {
+    const int64_t n = x->shape[dim];
+    cfx_tensor *at = same_place(x, dim, (n - 1) / 2);
+    if (cfx__dtype_is_float((cfx_dtype)x->dtype)) {
+        cfx_tensor *nans = cfx_sum(cfx_isnan(x), cfx_list(dim), true);
+        if (others)
+            at = cfx_clamp(cfx_floor_divide(cfx_rsub(nans, n - 1), 2), CFX_KW(min, 0));
+        else
+            at = cfx_where(cfx_gt(nans, 0), cfx_rsub(nans, n), at);
+    }
+    give_picked(c, in_order(x, dim), dim, at, keep);
+}
+
+/* median.dim(self, dim, keepdim), median(self), and those without NaN */
+static void median(cfx_op_call *c) {
+    cfx_tensor *x = arg_tensor(c, 0);
+    const bool others = c->op == &cfx_op_nanmedian || c->op == &cfx_op_nanmedian_dim;
+    const bool rows = c->nargs > 1 && x->ndim > 0;
+    cfx_tensor *row = rows ? x : cfx_reshape(x, cfx_list(-1));
+    give_median(c, row, rows ? arg_dim(c, 1, x->ndim) : 0, rows && arg_bool(c, 2), others);
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+/* All dims, but one; -1: all. */
+static cfx_value dims_but(const cfx_tensor *x, int but) {
+    cfx_value dims = cfx_list_value(0, NULL);
+    for (int i = 0; i < x->ndim; i++)
+        if (i != but)
+            cfx_list_append(cfx_as_list(dims), cfx_int(i));
+    return dims;
+}
+
+/* var_mean.correction(self, dim, *, correction, keepdim), std_mean.correction */
+static void var_mean(cfx_op_call *c) {
+    cfx_tensor *x = arg_tensor(c, 0);
+    const bool root = c->op == &cfx_op_std_mean_correction;
+    const cfx_value dims = arg_count(c, 1) ? c->args[1] : dims_but(x, -1);
+    const cfx_value keep = cfx_bool(arg_bool(c, 3));
+    c->out[0] = root ? cfx_std(x, dims, CFX_KW(correction, c->args[2]), CFX_KW(keepdim, keep))
+                     : cfx_var(x, dims, CFX_KW(correction, c->args[2]), CFX_KW(keepdim, keep));
+    c->out[1] = cfx_mean(x, dims, keep);
+}
+
+/* addbmm(self, batch1, batch2, *, beta, alpha) */
+static void addbmm(cfx_op_call *c) {
+    cfx_tensor *sum = cfx_sum(cfx_bmm(arg_tensor(c, 1), arg_tensor(c, 2)), cfx_list(0));
+    sum = cfx_mul(sum, c->args[4]);
+    c->out[0] = arg_float(c, 3) == 0 ? sum
+                                     : cfx_add(cfx_mul(arg_tensor(c, 0), c->args[3]), sum);
+}
+
+/* _cdist_forward(x1, x2, p, compute_mode) */
+static void cdist(cfx_op_call *c) {
+    cfx_tensor *apart =
+        cfx_sub(cfx_unsqueeze(arg_tensor(c, 0), -2), cfx_unsqueeze(arg_tensor(c, 1), -3));
+    c->out[0] = cfx_linalg_vector_norm(apart, c->args[2], cfx_list(-1));
+}
+
+/* A batch by its own mean and variance, which are results too; those that are kept, brought nearer
+ * to them: (input, weight, bias, [running_mean, running_var,] training, momentum, eps). */
+static void batch_norm(cfx_op_call *c) {
+    const bool kept = c->op == &cfx_op__native_batch_norm_legit_functional;
+    const int at = kept ? 5 : 3;
+    cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1), *b = arg_tensor(c, 2);
+    const double momentum = arg_float(c, at + 1);
+    const int64_t channels = x->ndim > 1 ? x->shape[1] : 1, n = channels ? x->numel / channels : 0;
+    cfx_value row = cfx_list_value(0, NULL);
+    for (int i = 1; i < x->ndim; i++)
+        cfx_list_append(cfx_as_list(row), i == 1 ? cfx_int(-1) : cfx_int(1));
+    const bool trains = !kept || arg_bool(c, at);
+    cfx_tensor *mean = trains ? cfx_mean(x, dims_but(x, 1)) : arg_tensor(c, 3);
+    cfx_tensor *var = trains ? cfx_var(x, dims_but(x, 1), CFX_KW(correction, 0)) : arg_tensor(c, 4);
+    cfx_tensor *by = cfx_rsqrt(cfx_add(var, c->args[at + 2]));
+    cfx_tensor *out = cfx_mul(cfx_sub(x, cfx_reshape(mean, row)), cfx_reshape(by, row));
+    out = w ? cfx_mul(out, cfx_reshape(w, row)) : out;
+    c->out[0] = b ? cfx_add(out, cfx_reshape(b, row)) : out;
+    c->out[1] = trains ? mean : cfx_zeros(cfx_list(0));
+    c->out[2] = trains ? by : cfx_zeros(cfx_list(0));
+    if (!kept)
+        return;
+    const double spread = n > 1 ? (double)n / (double)(n - 1) : INFINITY;
+    for (int i = 0; i < 2; i++) {
+        cfx_tensor *now = i ? cfx_mul(var, spread) : mean, *old = arg_tensor(c, 3 + i);
+        c->out[3 + i] =
+            trains ? cfx_add(cfx_mul(now, momentum), cfx_mul(old, 1 - momentum)) : cfx_clone(old);
+    }
+}
+
+/* x by its own mean and variance over dims, which have ones there; those are results too. */
+static cfx_tensor *give_statistics(cfx_op_call *c, cfx_tensor *x, cfx_value dims, cfx_value eps) {
+    const cfx_value keep = cfx_bool(true);
+    c->out[1] = cfx_mean(x, dims, keep);
+    cfx_tensor *var = cfx_var(x, dims, CFX_KW(correction, 0), CFX_KW(keepdim, keep));
+    c->out[2] = cfx_rsqrt(cfx_add(var, eps));
+    return cfx_mul(cfx_sub(x, c->out[1]), c->out[2]);
+}
+
+/* native_layer_norm(input, normalized_shape, weight, bias, eps) */
+static void layer_norm(cfx_op_call *c) {
+    cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 2), *b = arg_tensor(c, 3);
+    cfx_value dims = cfx_list_value(0, NULL);
+    for (int i = x->ndim - (int)arg_count(c, 1); i < x->ndim; i++)
+        cfx_list_append(cfx_as_list(dims), cfx_int(i));
+    cfx_tensor *out = give_statistics(c, x, dims, c->args[4]);
+    out = w ? cfx_mul(out, w) : out;
+    c->out[0] = b ? cfx_add(out, b) : out;
+}
+
+/* native_group_norm(input, weight, bias, N, C, HxW, group, eps) */
+static void group_norm(cfx_op_call *c) {
+    cfx_tensor *x = arg_tensor(c, 0);
+    const cfx_value n = c->args[3], group = c->args[6];
+    cfx_value row = cfx_list_value(0, NULL);
+    for (int i = 1; i < x->ndim; i++)
+        cfx_list_append(cfx_as_list(row), cfx_int(i == 1 ? -1 : 1));
+    cfx_tensor *groups = cfx_reshape(x, cfx_list(n, group, -1));
+    cfx_tensor *out = cfx_reshape_as(give_statistics(c, groups, cfx_list(2), c->args[7]), x);
+    for (int i = 1; i < 3; i++) {
+        c->out[i] = cfx_squeeze(c->out[i], 2);
+        if (i == 1 && arg_tensor(c, 1))
+            out = cfx_mul(out, cfx_reshape(arg_tensor(c, 1), row));
+    }
+    c->out[0] = arg_tensor(c, 2) ? cfx_add(out, cfx_reshape(arg_tensor(c, 2), row)) : out;
+}
+
+/* addmv(self, mat, vec, *, beta, alpha) */
+static void addmv(cfx_op_call *c) {
+    cfx_tensor *product = cfx_mul(cfx_mv(arg_tensor(c, 1), arg_tensor(c, 2)), c->args[4]);
+    c->out[0] = arg_float(c, 3) == 0 ? product
+                                     : cfx_add(cfx_mul(arg_tensor(c, 0), c->args[3]), product);
+}
+
+/* upsample_bicubic2d(self, output_size, align_corners, scales...), upsample_trilinear3d: where only
+ * sizes are given. */
+static void resample(cfx_op_call *c) {
+    cfx_op *op = c->op == &cfx_op_upsample_bicubic2d ? &cfx_op_upsample_bicubic2d_vec
+                                                     : &cfx_op_upsample_trilinear3d_vec;
+    for (int i = 3; i < c->nargs; i++)
+        if (!arg_is_none(c, i))
+            op_fail(c, "%s by factors has no form in C", cfx_op_name(c->op));
+    const cfx_value out = cfx_op_do_from(
+        c->at, op, CFX_ARGS(arg_tensor(c, 0), c->args[1], c->args[2], cfx_none()));
+    c->out[0] = cfx_as_tensor(out);
+}
+
+/* ---- looks that are copied ------------------------------------------------------------------- */
+
+/* view_copy(self, size) is a copy of view(self, size), and so on. */
+static void copied_look(cfx_op_call *c) {
+    const char *name = cfx_op_name(c->op), *end = strstr(name, "_copy");
+    cfx_op *look = cfx_op_find(cfx__text_format("%.*s%s", (int)(end - name), name, end + 5));
+    const cfx_value v =
+        look ? cfx_op_do_from(c->at, look, (cfx_args){c->nargs, c->args, NULL}) : cfx_bad();
+    const cfx_list *several = cfx__c_several(v);
+    for (int i = 0; several && i < several->len && i < c->nout; i++)
+        c->out[i] = cfx_clone(cfx_as_tensor(several->items[i]));
+    if (v.tag == CFX_TAG_TENSOR)
+        c->out[0] = cfx_clone(cfx_as_tensor(v));
+}
+
+/* ---- picking and putting --------------------------------------------------------------------- */
+
+static cfx_tensor *flat(cfx_tensor *x) { return cfx_reshape(x, cfx_list(-1)); }
+
+/* put(self, index, source, accumulate) */
+static void put(cfx_op_call *c) {
+    cfx_tensor *x = arg_tensor(c, 0);
+    cfx_tensor *out = cfx_index_put(flat(x), cfx_list(flat(arg_tensor(c, 1))),
+                                    flat(arg_tensor(c, 2)), cfx_bool(arg_bool(c, 3)));
+    c->out[0] = cfx_reshape_as(out, x);
+}
+
+/* masked_scatter(self, mask, source): the first number of source goes to the first place that the
+ * mask has, and so on. */
+static void masked_scatter(cfx_op_call *c) {
+    const cfx_value both = cfx_broadcast_tensors(arg_tensor(c, 0), arg_tensor(c, 1));
+    cfx_tensor *x = nth(both, 0), *mask = nth(both, 1);
+    cfx_tensor *at = cfx_clamp(cfx_sub(cfx_cumsum(flat(mask), 0), 1), CFX_KW(min, 0));
+    cfx_tensor *picked = cfx_index_select(flat(arg_tensor(c, 2)), 0, at);
+    c->out[0] = cfx_where(mask, cfx_reshape_as(picked, x), x);
+}
+
+/* index_reduce(self, dim, index, source, reduce, *, include_self) */
+static void index_reduce(cfx_op_call *c) {
+    cfx_tensor *x = arg_tensor(c, 0), *source = arg_tensor(c, 3);
+    const int dim = arg_dim(c, 1, x->ndim ? x->ndim : 1);
+    cfx_value shape = cfx_list_value(0, NULL);
+    for (int i = 0; i < source->ndim; i++)
+        cfx_list_append(cfx_as_list(shape), cfx_int(i == dim ? -1 : 1));
+    cfx_tensor *index = cfx_expand_as(cfx_reshape(arg_tensor(c, 2), shape), source);
+    c->out[0] = cfx_scatter_reduce(x, dim, index, source, c->args[4],
+                                   CFX_KW(include_self, cfx_bool(arg_bool(c, 5))));
+}
+
+/* How many of the numbers in order are before each of others. */
+static void give_counted(cfx_op_call *c, cfx_tensor *order, cfx_tensor *x, bool right, bool narrow) {
+    cfx_tensor *among = order->ndim > 1 ? cfx_unsqueeze(order, -2) : order;
+    cfx_tensor *one = cfx_unsqueeze(x, -1);
+    cfx_tensor *behind = right ? cfx_gt(among, one) : cfx_ge(among, one);
+    cfx_tensor *sum = cfx_sum(cfx_logical_not(behind), cfx_list(-1));
+    c->out[0] = narrow ? cfx_to(sum, cfx_dtype_value(CFX_I32)) : sum;
+}
+
+/* bucketize.Tensor(self, boundaries, *, out_int32, right) */
+static void bucketize(cfx_op_call *c) {
+    give_counted(c, arg_tensor(c, 1), arg_tensor(c, 0), arg_bool(c, 3), arg_bool(c, 2));
+}
+
+/* searchsorted.Tensor(sorted_sequence, self, *, out_int32, right, side, sorter) */
+static void searchsorted(cfx_op_call *c) {
+    const bool right = arg_bool(c, 3) || (!arg_is_none(c, 4) && !strcmp(arg_text(c, 4), "right"));
+    cfx_tensor *order = arg_tensor(c, 0), *by = arg_tensor(c, 5);
+    give_counted(c, by ? cfx_gather(order, -1, by) : order, arg_tensor(c, 1), right,
+                 arg_bool(c, 2));
+}
+
+/* round.decimals(self, *, decimals) */
+static void round_decimals(cfx_op_call *c) {
+    const int64_t places = arg_int(c, 1);
+    double by = 1;
+    for (int64_t i = 0; i < (places < 0 ? -places : places); i++)
+        by *= 10;
+    cfx_tensor *x = arg_tensor(c, 0);
+    c->out[0] = places < 0 ? cfx_mul(cfx_round(cfx_div(x, by)), by)
+                           : cfx_div(cfx_round(cfx_mul(x, by)), by);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static const cfx__c_parts table[] = {
+    {&cfx_op_kthvalue, kthvalue},
+    {&cfx_op_median, median},
+    {&cfx_op_median_dim, median},
+    {&cfx_op_nanmedian, median},
+    {&cfx_op_nanmedian_dim, median},
+    {&cfx_op_var_mean_correction, var_mean},
+    {&cfx_op_std_mean_correction, var_mean},
+    {&cfx_op_addbmm, addbmm},
+    {&cfx_op__cdist_forward, cdist},
+    {&cfx_op__native_batch_norm_legit_no_stats, batch_norm},
+    {&cfx_op__native_batch_norm_legit_functional, batch_norm},
+    {&cfx_op_native_layer_norm, layer_norm},
+    {&cfx_op_native_group_norm, group_norm},
+    {&cfx_op_addmv, addmv},
+    {&cfx_op_upsample_bicubic2d, resample},
+    {&cfx_op_upsample_trilinear3d, resample},
+    {&cfx_op_view_copy, copied_look},
+    {&cfx_op_permute_copy, copied_look},
+    {&cfx_op_as_strided_copy, copied_look},
+    {&cfx_op_put, put},
+    {&cfx_op_masked_scatter, masked_scatter},
+    {&cfx_op_index_reduce, index_reduce},
+    {&cfx_op_bucketize_Tensor, bucketize},
+    {&cfx_op_searchsorted_Tensor, searchsorted},
+    {&cfx_op_round_decimals, round_decimals},
+};
+
+cfx_op_fn *cfx__c_parts_of(const cfx_op *op) {
+    for (int i = 0; i < COUNT(table); i++)
+        if (table[i].op == op)
+            return table[i].fn;
+    return NULL;
+}
