@@ -93,15 +93,7 @@ static const cfx__c_ref *in_rows(cfx__c_unit *u, const cfx__c_ref *r) {
     const int last = r->ndim - 1;
     if (last < 0 || r->shape[last] == 1 || r->stride[last] == 1)
         return r;
-    int64_t stride[CFX_MAX_DIMS];
-    cfx__strides_contiguous(r->ndim, r->shape, stride);
-    cfx__c_ref *own = cfx__c_ref_like(u->c, r, r->ndim, r->shape, stride);
-    own->where = CFX__C_ARENA;
-    own->base = cfx__c_room_now(u, cfx__c_count(own) * cfx_dtype_size(own->dtype));
-    own->at = 0;
-    own->moves = NULL;
-    cfx__c_copy(u->c, own, r);
-    return own;
+    return cfx__c_own(u, r, CFX_CONTIGUOUS, true);
 }
 
 /* The stride of dim `from_end`, counted from the end; 0 where it is broadcast, or not there. */

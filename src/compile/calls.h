@@ -42,7 +42,7 @@ const char *cfx__c_checked(cfx__c *c, const char *pointer, const char *at, cfx_d
 /* attention.c */
 cfx__c_form cfx__c_call_attention, cfx__c_call_recurrent;
 /* call_order.c */
-cfx__c_form cfx__c_call_scan, cfx__c_call_scan_best, cfx__c_call_best, cfx__c_call_sort, cfx__c_call_top,
-    cfx__c_call_histc;
+cfx__c_form cfx__c_call_scan, cfx__c_call_scan_best, cfx__c_call_best, cfx__c_call_sort,
+    cfx__c_call_top, cfx__c_call_histc;
 
 #endif

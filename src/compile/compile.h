@@ -338,6 +338,10 @@ void cfx__c_call(cfx__c_unit *u, const cfx__plan_kernel *k);
 /* Whether the form of a node's operator takes the node; else it is taken apart (attention.c). */
 bool cfx__c_takes(const cfx_program *p, const cfx_node *n);
 void cfx__c_higher(cfx__c_unit *u, const cfx__plan_kernel *k); /* higher.c */
+/* A tensor of the shape of r that lies so, in a room of the kernel that is being written: a copy of
+ * it, or not yet. */
+const cfx__c_ref *cfx__c_own(cfx__c_unit *u, const cfx__c_ref *r, cfx_memory_format format,
+                             bool copied);
 /* Copies a tensor to another of its shape. */
 void cfx__c_copy(cfx__c *c, const cfx__c_ref *to, const cfx__c_ref *from);
 /* The path of the module that a node is of; "" for the outermost. Scope. */

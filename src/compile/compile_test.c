@@ -293,3 +293,38 @@ TEST(c_source_has_no_text_of_the_program) {
     }
     CHECK(text && !strstr(text, "; int x"));
 }
+
+/* ---- forms ----------------------------------------------------------------------------------- */
+
+/* The text of a program of one call. */
+static const char *text_of_call(const char *inputs, const char *call) {
+    cfx_program *p = cfx_program_parse(
+        cfx__text_format("class GraphModule(torch.nn.Module):\n    def forward(self, %s):\n"
+                         "        y = torch.ops.aten.%s\n        return (y,)\n",
+                         inputs, call),
+        "test");
+    return cfx_compile_text(p, &(cfx_compile_options){.name = "m"});
+}
+
+TEST(c_truth_of_bools_is_no_count) {
+    const char *all = text_of_call("x: \"b8[4, 5]\"", "all.default(x)");
+    const char *any = text_of_call("x: \"b8[4, 5]\"", "any.dim(x, 1)");
+    CHECK(all && strstr(all, "&= v0 != 0;"));
+    CHECK(any && strstr(any, "|= v0 != 0;"));
+    const char *sum = text_of_call("x: \"b8[4, 5]\"", "sum.default(x)");
+    CHECK(sum && strstr(sum, "+= v0 != 0;"));
+}
+
+/* What has no form of its own is made of what has one. */
+TEST(c_operators_without_a_form_are_taken_apart) {
+    static const char *const calls[] = {
+        "median.default(x)",      "round.decimals(x, decimals=2)", "view_copy.default(x, [5, 4])",
+        "lerp.Scalar(x, x, 0.3)", "logcumsumexp.default(x, 1)",    "floor_divide.default(x, x)"};
+    for (int i = 0; i < COUNT(calls); i++)
+        if (!CHECK(text_of_call("x: \"f32[4, 5]\"", calls[i])))
+            printf("%s\n", calls[i]);
+    CHECK(text_of_call("x: \"f32[4]\", y: \"f32[4, 5]\", z: \"f32[5]\"", "addmv.default(x, y, z)"));
+    CHECK(text_of_call("x: \"f32[4]\", y: \"f32[5]\"", "bucketize.Tensor(x, y)"));
+    CHECK(!text_of_call("x: \"f32[4]\"", "rand_like.default(x)"));
+    CHECK_ERROR("y: aten.rand_like.default draws random numbers");
+}

@@ -143,13 +143,7 @@ static void put_carried(const call *h, const cfx__c_refs *to, const cfx__c_ref *
         for (int k = 0; k < n; k++)
             if (i != k && from[i]->where == to->refs[k].where && from[i]->where == CFX__C_ARENA &&
                 from[i]->base == to->refs[k].base) {
-                cfx__c_ref *own = cfx__c_ref_like(h->c, &to->refs[i], to->refs[i].ndim,
-                                                  to->refs[i].shape, to->refs[i].stride);
-                own->base =
-                    cfx__c_room_now(h->u, cfx__c_count(own) * cfx_dtype_size(own->dtype));
-                own->at = 0;
-                cfx__c_copy(h->c, own, from[i]);
-                from[i] = own;
+                from[i] = cfx__c_own(h->u, from[i], CFX_CONTIGUOUS, true);
                 break;
             }
     for (int i = 0; i < n; i++)

@@ -53,19 +53,11 @@ bool cfx__c_integers_known(const cfx__layer *l) {
 
 /* Bytes as the kernel reads them: channels last, or rows without gaps. */
 static const cfx__c_ref *in_order(cfx__c_work *k, bool image) {
-    cfx__c *c = k->c;
     const cfx__c_ref *x = k->x;
-    int64_t row, stride[CFX_MAX_DIMS];
+    int64_t row;
     if (image ? x->stride[1] == 1 || x->shape[1] == 1 : cfx__c_is_rows(x, &row))
         return x;
-    cfx__strides_of_format(image ? CFX_CHANNELS_LAST : CFX_CONTIGUOUS, x->ndim, x->shape, stride);
-    cfx__c_ref *own = cfx__c_ref_like(c, x, x->ndim, x->shape, stride);
-    own->where = CFX__C_ARENA;
-    own->base = cfx__c_room_now(k->u, cfx__c_count(x) * cfx_dtype_size(x->dtype));
-    own->at = 0;
-    own->moves = NULL;
-    cfx__c_copy(c, own, x);
-    return own;
+    return cfx__c_own(k->u, x, image ? CFX_CHANNELS_LAST : CFX_CONTIGUOUS, true);
 }
 
 /* A vector that a layer has beside its weight. */

@@ -139,6 +139,26 @@ static void put_product(cfx__c_work *k, const int64_t *x_stride, const int64_t *
     cfx__c_walk_close(c, &w);
 }
 
+static void put_rows(cfx__c_work *k, int64_t w_row, int64_t w_col);
+
+/* Copies of what does not lie in order, and the result from one. */
+static void put_rows_in_order(cfx__c_work *k, int64_t w_row, int64_t w_col) {
+    cfx__c_work own = *k;
+    if (k->c->card) {
+        cfx__c_refuse(k->u, "is a product whose rows do not lie in order");
+        return;
+    }
+    if (!cfx__c_is_contiguous(k->x))
+        own.x = cfx__c_own(k->u, k->x, CFX_CONTIGUOUS, true);
+    if (k->add && !cfx__c_is_contiguous(k->add))
+        own.add = cfx__c_own(k->u, k->add, CFX_CONTIGUOUS, true);
+    if (!cfx__c_is_contiguous(k->out))
+        own.out = cfx__c_own(k->u, k->out, CFX_CONTIGUOUS, false);
+    put_rows(&own, w_row, w_col);
+    if (own.out != k->out)
+        cfx__c_copy(k->c, k->out, own.out);
+}
+
 /* The dims of out, a result of linear or mm, may be others than those of x before the last: both
  * are rows then, and what is written goes over rows. */
 static void put_rows(cfx__c_work *k, int64_t w_row, int64_t w_col) {
@@ -148,15 +168,16 @@ static void put_rows(cfx__c_work *k, int64_t w_row, int64_t w_col) {
     for (int i = 0; same && i < x->ndim - 1; i++)
         same = x->shape[i] == out->shape[i];
     cfx__c_work flat = *k;
-    if (!same) { /* contiguous both; what is added lies like the result */
+    if (!same) { /* contiguous, all of them */
         const int64_t rows = n ? cfx__c_count(out) / n : 0, shape[] = {rows, length};
         const int64_t wide[] = {rows, n};
         flat.x = cfx__c_ref_like(k->c, x, 2, shape, (int64_t[]){length, 1});
         flat.out = cfx__c_ref_like(k->c, out, 2, wide, (int64_t[]){n, 1});
         if (k->add)
             flat.add = cfx__c_ref_like(k->c, k->add, 2, wide, (int64_t[]){n, 1});
-        if (!cfx__c_is_contiguous(x) || !cfx__c_is_contiguous(out)) {
-            cfx__c_refuse(k->u, "is a product whose rows do not lie in order");
+        if (!cfx__c_is_contiguous(x) || !cfx__c_is_contiguous(out) ||
+            (k->add && !cfx__c_is_contiguous(k->add))) {
+            put_rows_in_order(k, w_row, w_col);
             return;
         }
     }

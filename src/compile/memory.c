@@ -384,6 +384,20 @@ void cfx__c_pointer(cfx__c *c, const cfx__c_ref *r, const char *name, bool writt
     cfx__c_line(c, "%s%s *%s = %s%s%s;", constant, type, name, from, more, moves);
 }
 
+const cfx__c_ref *cfx__c_own(cfx__c_unit *u, const cfx__c_ref *r, cfx_memory_format format,
+                             bool copied) {
+    int64_t stride[CFX_MAX_DIMS];
+    cfx__strides_of_format(format, r->ndim, r->shape, stride);
+    cfx__c_ref *own = cfx__c_ref_like(u->c, r, r->ndim, r->shape, stride);
+    own->where = CFX__C_ARENA;
+    own->base = cfx__c_room_now(u, cfx__c_count(own) * cfx_dtype_size(own->dtype));
+    own->at = 0;
+    own->moves = NULL;
+    if (copied)
+        cfx__c_copy(u->c, own, r);
+    return own;
+}
+
 void cfx__c_copy(cfx__c *c, const cfx__c_ref *to, const cfx__c_ref *from) {
     if (!cfx__c_count(to))
         return;

@@ -242,7 +242,8 @@ static void index_reduce(cfx_op_call *c) {
 }
 
 /* How many of the numbers in order are before each of others. */
-static void give_counted(cfx_op_call *c, cfx_tensor *order, cfx_tensor *x, bool right, bool narrow) {
+static void give_counted(cfx_op_call *c, cfx_tensor *order, cfx_tensor *x, bool right,
+                         bool narrow) {
     cfx_tensor *among = order->ndim > 1 ? cfx_unsqueeze(order, -2) : order;
     cfx_tensor *one = cfx_unsqueeze(x, -1);
     cfx_tensor *behind = right ? cfx_gt(among, one) : cfx_ge(among, one);

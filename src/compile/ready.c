@@ -59,7 +59,8 @@ static bool is_constant(findings *f, const cfx_node *n) {
 static bool is_taken_apart(const findings *f, const cfx_op *op) {
     const bool stays = f->integers && (cfx__c_rounds((cfx_op *)op) ||
                                        (is_among(&f->folded, op) && !is_among(&f->varying, op)));
-    return (!is_written(op) || is_among(&f->declined, op)) && made_of(op) && !stays;
+    const bool declined = is_among(&f->declined, op);
+    return (!is_written(op) || declined) && made_of(op) && !stays;
 }
 
 /* Whether nothing but the generator knows that a node was run. */
@@ -86,9 +87,10 @@ static void look(const char *path, cfx_module *m, void *user) {
             if (op == &cfx_op_scaled_dot_product_attention) /* which it is made of */
                 add(&f->declined, &cfx_op__scaled_dot_product_flash_attention_for_cpu);
         }
+        const bool declined = op && is_among(&f->declined, op);
         f->any |= info &&
                   (info->writes || info->form != CFX__FUNCTIONAL || info->family == CFX__OP_CHECK ||
-                   is_dead(n) || ((!is_written(op) || is_among(&f->declined, op)) && made_of(op)));
+                   is_dead(n) || ((!is_written(op) || declined) && made_of(op)));
     }
 }
 

@@ -334,13 +334,10 @@ static void put_results(cfx__c_job *w) {
     w->unit.slot = w->plan->n - 1;
     for (size_t i = 0; i < states.len; i++)
         if (states.data[i].from->where == CFX__C_STATE) {
-            const cfx__c_ref *to = &states.data[i].to;
-            cfx__c_ref *own = cfx__c_ref_like(c, to, to->ndim, to->shape, to->stride);
-            own->where = CFX__C_ARENA;
-            own->base = cfx__c_room_now(&w->unit, cfx__c_count(to) * cfx_dtype_size(to->dtype));
-            cfx__c_line(c, "/* what %s is going to be */", cfx__c_comment(to->name));
-            cfx__c_copy(c, own, states.data[i].from);
-            states.data[i].from = own;
+            cfx__c_line(c, "/* what %s is going to be */",
+                        cfx__c_comment(states.data[i].to.name));
+            states.data[i].from =
+                cfx__c_own(&w->unit, states.data[i].from, CFX_CONTIGUOUS, true);
         }
     for (size_t i = 0; i < states.len; i++) {
         cfx__c_line(c, "/* %s */", cfx__c_comment(states.data[i].to.name));
