@@ -67,6 +67,30 @@ CFX_API cfx_value cfx_grad_from(cfx_site at, cfx_value outputs, cfx_value inputs
     cfx_grad_from(CFX_HERE, CFX_V(outputs), CFX_V(inputs),                                         \
                   CFX_OPTIONS(cfx_grad_options, __VA_ARGS__))
 
+/* torch.autograd.set_detect_anomaly: while on, a backward pass of this thread in which a gradient
+ * becomes NaN fails, and says in which node. Returns what it was. */
+CFX_API bool cfx_set_detect_anomaly(bool on);
+
+/* ---- functions of the caller's --------------------------------------------------------------- */
+
+typedef struct cfx_grad_function_options {
+    const char *name;  /* what grad_fn is called: "SquareBackward"; copied */
+    cfx_value object;  /* of the caller's, to be called (cfx/object.h); kept as long as the tape */
+    cfx_value inputs;  /* a list: tensors, or None */
+    cfx_value outputs; /* the same */
+    cfx_value saved;   /* the inputs and outputs whose numbers object reads; None: no numbers */
+} cfx_grad_function_options;
+
+/* Puts a function of the caller's on the tape, as torch.autograd.Function is: `outputs` were
+ * computed from `inputs` in whatever way, unrecorded. In the backward pass object is called with
+ * three lists: inputs and outputs (None for those that are not saved) and the gradients of the
+ * outputs (None where none came). It gives a list or tuple of the gradients of the inputs, None for
+ * none. An output that is one of the inputs was written to. False, with an error, where that is a
+ * leaf or a view, or the options do not fit. */
+CFX_API bool cfx_grad_function_from(cfx_site at, cfx_grad_function_options o);
+#define cfx_grad_function(...)                                                                     \
+    cfx_grad_function_from(CFX_HERE, CFX_OPTIONS(cfx_grad_function_options, __VA_ARGS__))
+
 /* ---- hooks ----------------------------------------------------------------------------------- */
 
 /* Sees the gradient of a tensor in the backward pass. Returns NULL to leave it as it is, or what is

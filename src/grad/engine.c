@@ -300,6 +300,25 @@ static void take_captures(walk *w, task *t) {
             w->by_node[i]->grad = cfx_keep(t->in[w->by_node[i]->output].sum);
 }
 
+bool cfx_set_detect_anomaly(bool on) {
+    cfx__grad_state *s = cfx__grad_state_get();
+    bool before = s->anomalies;
+    s->anomalies = on;
+    return before;
+}
+
+/* Whether what a node gave are numbers; else PyTorch's words. */
+static bool are_numbers(walk *w, const cfx__grad_node *n, cfx_tensor *const *gin) {
+    for (int i = 0; i < n->nin && cfx_ok(); i++)
+        if (gin[i] && !cfx_tensor_is_fake(gin[i]) &&
+            cfx_as_bool(cfx_item(cfx_any(cfx_isnan(gin[i]))))) {
+            cfx_fail(CFX_RUNTIME_ERROR, w->at, "Function '%s' returned nan values in its %dth "
+                     "output.", cfx__grad_node_name(n), i);
+            return false;
+        }
+    return cfx_ok();
+}
+
 static void run_formula(walk *w, int at) {
     cfx__grad_node *n = w->tasks.data[at].node;
     size_t mark = cfx_scope_open();
@@ -311,7 +330,8 @@ static void run_formula(walk *w, int at) {
         any |= gout[i] != NULL;
     }
     if (any) {
-        bool fine = cfx__grad_node_run(n, gout, gin);
+        bool fine = cfx__grad_node_run(n, gout, gin) &&
+                    (!cfx__grad_state_get()->anomalies || are_numbers(w, n, gin));
         if (!fine && n->at.file)
             cfx_error_note("in %s, of the call at %s:%d", cfx__grad_node_name(n), n->at.file,
                            n->at.line);

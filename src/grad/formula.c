@@ -92,7 +92,7 @@ static cfx_tensor *settle(const cfx__grad_node *n, int i, cfx_tensor *g, bool fa
     if (!fake && (g->head.flags & CFX__FAKE)) {
         cfx_fail(CFX_RUNTIME_ERROR, n->at,
                  "the gradient of %s reads numbers that it has not saved: argument %d",
-                 cfx_op_name(n->op), i);
+                 n->op ? cfx_op_name(n->op) : cfx__grad_node_name(n), i);
         return NULL;
     }
     bool same = g->ndim == k->ndim;
@@ -196,6 +196,31 @@ static bool run_op(cfx__grad_node *n, cfx_tensor *const *gout, cfx_tensor **gin)
     return cfx_ok() && take_gradients(n, given, fake, gin);
 }
 
+/* ---- a function of the caller's -------------------------------------------------------------- */
+
+static bool run_function(cfx__grad_node *n, cfx_tensor *const *gout, cfx_tensor **gin) {
+    if (n->released)
+        return fail_released();
+    cfx_value lists[3];
+    for (int i = 0; i < COUNT(lists); i++)
+        lists[i] = cfx_list_value(0, NULL);
+    bool fake = cfx__dispatcher()->fake;
+    for (int i = 0; i < n->nin + n->nout && cfx_ok(); i++) {
+        cfx_tensor *t = n->kept[i].tensor ? unpack(n, &n->kept[i], NULL) : NULL;
+        cfx_list_append(cfx_as_list(lists[i >= n->nin]), cfx_tensor_value(t));
+    }
+    for (int i = 0; i < n->nout; i++) {
+        cfx_list_append(cfx_as_list(lists[2]), cfx_tensor_value(gout[i]));
+        fake |= gout[i] && (gout[i]->head.flags & CFX__FAKE);
+    }
+    if (!cfx_ok())
+        return false;
+    cfx_args args = {.n = COUNT(lists), .v = lists};
+    cfx_value given[3] = {0};
+    given[2] = cfx_object_call_from(cfx__dispatcher()->at, n->args[0], args);
+    return cfx_ok() && take_gradients(n, given, fake, gin);
+}
+
 /* ---- a write to a view ----------------------------------------------------------------------- */
 
 /* The gradient of the base comes in. The part that was written goes back through the call that
@@ -220,6 +245,7 @@ static bool run_slices(cfx__grad_node *n, cfx_tensor *const *gout, cfx_tensor **
 bool cfx__grad_node_run(cfx__grad_node *n, cfx_tensor *const *gout, cfx_tensor **gin) {
     switch (n->kind) {
     case CFX__NODE_OP: return run_op(n, gout, gin);
+    case CFX__NODE_FUNCTION: return run_function(n, gout, gin);
     case CFX__NODE_SLICES: return run_slices(n, gout, gin);
     case CFX__NODE_LEAF: return true;
     case CFX__NODE_MISSING:

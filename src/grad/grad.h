@@ -17,6 +17,7 @@ typedef struct cfx__tape cfx__tape;
 typedef enum cfx__grad_node_kind {
     CFX__NODE_OP,      /* a recorded call: runs the gradient column of its operator */
     CFX__NODE_MISSING, /* the same for an operator that has no gradient: fails when it runs */
+    CFX__NODE_FUNCTION, /* a function of the caller's: calls an object, the first of args */
     CFX__NODE_LEAF,    /* adds to the grad of a leaf */
     CFX__NODE_SLICES   /* a write to a view, seen from the base */
 } cfx__grad_node_kind;
@@ -74,12 +75,13 @@ struct cfx__tape {
     cfx_tensor *grad;    /* counted */
 };
 
-/* Per thread: the numbers of nodes and hooks, and blocks of nodes that are gone. */
+/* Per thread: the numbers of nodes and hooks, blocks of nodes that are gone, and what was asked. */
 typedef struct cfx__grad_state {
     uint64_t seq;
     int64_t hooks;
     void *spare; /* linked through their first word */
     int nspare;
+    bool anomalies; /* gradients that are not numbers are errors */
 } cfx__grad_state;
 
 cfx__grad_state *cfx__grad_state_get(void);
@@ -104,6 +106,11 @@ typedef struct cfx__grad_written {
 } cfx__grad_written;
 cfx__grad_node *cfx__grad_node_new(cfx_site at, cfx_op *op, const cfx_value *args, int nout,
                                    cfx_tensor *const *out, const cfx__grad_written *written);
+/* The node of a function of the caller's (cfx_grad_function): args are the object, its name and the
+ * inputs. The numbers of those inputs and outputs are kept that are in `saved`. */
+cfx__grad_node *cfx__grad_node_function(cfx_site at, const cfx_grad_function_options *o);
+/* Whether a recorded call may write to self; else PyTorch's words for why not. */
+bool cfx__grad_may_write(cfx_site at, cfx_tensor *self);
 /* What becomes of a base when the recorded call `inner` wrote to a view of it. */
 cfx__grad_node *cfx__grad_node_slices(cfx_site at, cfx_tensor *base, cfx__grad_node *inner);
 /* "MulBackward0"; scope. */

@@ -244,6 +244,15 @@ static int64_t *keep_argument(cfx__grad_node *n, cfx__grad_kept *k, cfx_value v,
     return dims + 2 * t->ndim;
 }
 
+static int64_t *keep_result(cfx__grad_kept *k, const cfx_tensor *t, bool save, int64_t *dims) {
+    if (save) {
+        k->tensor = bare(t);
+        k->version = t->storage ? t->storage->version : 0;
+    }
+    keep_outline(k, t, dims);
+    return dims + 2 * t->ndim;
+}
+
 cfx__grad_node *cfx__grad_node_new(cfx_site at, cfx_op *op, const cfx_value *args, int nout,
                                    cfx_tensor *const *out, const cfx__grad_written *w) {
     cfx__schema *s = cfx__op_info_of(op)->schema;
@@ -280,12 +289,43 @@ cfx__grad_node *cfx__grad_node_new(cfx_site at, cfx_op *op, const cfx_value *arg
             k->none = true;
             continue;
         }
-        if (i < 8 && (op->saves >> (24 + i) & 1)) {
-            k->tensor = bare(out[i]);
-            k->version = out[i]->storage ? out[i]->storage->version : 0;
+        dims = keep_result(k, out[i], i < 8 && (op->saves >> (24 + i) & 1), dims);
+    }
+    return n;
+}
+
+static bool among(const cfx_tensor *t, const cfx_list *list) {
+    for (int64_t i = 0; i < list->len; i++)
+        if (list->items[i].tag == CFX_TAG_TENSOR && cfx_as_tensor(list->items[i]) == t)
+            return true;
+    return false;
+}
+
+cfx__grad_node *cfx__grad_node_function(cfx_site at, const cfx_grad_function_options *o) {
+    const cfx_list *in = cfx_as_list(o->inputs), *out = cfx_as_list(o->outputs),
+                   *saved = cfx_as_list(o->saved);
+    int ndims = 0, nin = (int)in->len, nout = (int)out->len;
+    count_tensors(nin, in->items, &ndims);
+    count_tensors(nout, out->items, &ndims);
+    cfx__grad_node *n = node_room(3, nin, nout, ndims);
+    int64_t *dims = (int64_t *)((char *)n->kept + lined_up((size_t)(nin + nout) * sizeof *n->kept));
+    n->kind = CFX__NODE_FUNCTION;
+    n->at = at;
+    n->args[0] = cfx_value_keep(o->object);
+    n->args[1] = cfx_value_keep(cfx_string_value(o->name ? o->name : "Function"));
+    n->args[0].spare = n->args[1].spare = 0;
+    n->args[2] = cfx_int(nin);
+    n->args[2].spare = 1;
+    for (int i = 0; i < nin + nout; i++) {
+        cfx_value v = i < nin ? in->items[i] : out->items[i - nin];
+        bool save = v.tag == CFX_TAG_TENSOR && among(cfx_as_tensor(v), saved);
+        if (i < nin) {
+            dims = keep_argument(n, &n->kept[i], v, save, dims, NULL);
+        } else if (v.tag == CFX_TAG_TENSOR) {
+            dims = keep_result(&n->kept[i], cfx_as_tensor(v), save, dims);
+        } else {
+            n->kept[i].none = true;
         }
-        keep_outline(k, out[i], dims);
-        dims += 2 * out[i]->ndim;
     }
     return n;
 }
@@ -385,5 +425,7 @@ const char *cfx__grad_node_name(const cfx__grad_node *n) {
         return "AccumulateGrad";
     if (n->kind == CFX__NODE_SLICES)
         return "CopySlices";
+    if (n->kind == CFX__NODE_FUNCTION)
+        return cfx_as_text(n->args[1]);
     return n->kind == CFX__NODE_MISSING ? "NotImplemented" : cfx__grad_node_op_name(n->op);
 }

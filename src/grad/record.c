@@ -60,8 +60,7 @@ static cfx_value record(cfx_site at, cfx_op *op, const cfx_value *args, cfx_valu
 
 /* ---- in place -------------------------------------------------------------------------------- */
 
-/* Whether a recorded call may write to self; else PyTorch's words for why not. */
-static bool may_write(cfx_site at, cfx_tensor *self) {
+bool cfx__grad_may_write(cfx_site at, cfx_tensor *self) {
     const cfx_tensor *base = self->base;
     const cfx__tape *tape = self->tape;
     if (base && (self->head.flags & CFX__NO_GRAD_VIEW))
@@ -104,7 +103,7 @@ static cfx_tensor *copy_before(cfx_tensor *self) {
 /* A call that writes to its first argument. f is whose gradient it has. */
 static cfx_value record_inplace(cfx_site at, cfx_op *op, cfx_op *f, cfx_value *args) {
     cfx_tensor *self = cfx_as_tensor(args[0]);
-    if (!may_write(at, self))
+    if (!cfx__grad_may_write(at, self))
         return cfx_bad();
     if (f != op && !f->grad && f->decompose) { /* through its parts, then copied */
         cfx_value pair[] = {args[0], cfx__op_call_bound(at, f, args), cfx_bool(false)};
@@ -140,6 +139,54 @@ static cfx_value record_inplace(cfx_site at, cfx_op *op, cfx_op *f, cfx_value *a
     }
     cfx_drop(w.to);
     return cfx_scope_return_value(mark, v);
+}
+
+/* ---- functions of the caller's --------------------------------------------------------------- */
+
+static bool all_tensors(cfx_value v) {
+    bool fine = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
+    for (int64_t i = 0; fine && i < cfx_as_list(v)->len; i++)
+        fine = cfx_as_list(v)->items[i].tag == CFX_TAG_TENSOR ||
+               cfx_as_list(v)->items[i].tag == CFX_TAG_NONE;
+    return fine;
+}
+
+static bool holds(cfx_value list, const cfx_tensor *t) {
+    return among(t, (int)cfx_as_list(list)->len, cfx_as_list(list)->items);
+}
+
+bool cfx_grad_function_from(cfx_site at, cfx_grad_function_options o) {
+    if (!cfx_ok())
+        return false;
+    if (cfx_is_none(o.saved))
+        o.saved = cfx_list_value(0, NULL);
+    if (o.object.tag != CFX_TAG_OBJECT || !all_tensors(o.inputs) || !all_tensors(o.outputs) ||
+        !all_tensors(o.saved)) {
+        cfx_fail(CFX_TYPE_ERROR, at,
+                 "%s: a function on the tape is an object that can be called, with lists of "
+                 "tensors for inputs, outputs and what is saved", o.name ? o.name : "a function");
+        return false;
+    }
+    const cfx_list *outs = cfx_as_list(o.outputs);
+    for (int64_t i = 0; i < outs->len; i++) {
+        cfx_tensor *t = outs->items[i].tag == CFX_TAG_TENSOR ? cfx_as_tensor(outs->items[i]) : NULL;
+        if (!t || !holds(o.inputs, t))
+            continue;
+        if (!cfx__grad_may_write(at, t))
+            return false;
+        if (t->base) {
+            cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at,
+                     "%s writes to a view of another tensor, and a function of the caller's "
+                     "cannot; write to a tensor that is no view, or return a new one", o.name);
+            return false;
+        }
+    }
+    cfx__grad_node *n = cfx__grad_node_function(at, &o);
+    for (int64_t i = 0; i < outs->len; i++)
+        if (outs->items[i].tag == CFX_TAG_TENSOR && can_differ(cfx_as_tensor(outs->items[i])))
+            cfx__tape_set(cfx_as_tensor(outs->items[i]), n, (int)i);
+    cfx_drop(n);
+    return cfx_ok();
 }
 
 /* ---- the layer ------------------------------------------------------------------------------- */

@@ -49,6 +49,32 @@ static PyObject *unhook(PyObject *unused, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* function_on_tape(name, callable, inputs, outputs, saved) */
+static PyObject *function_on_tape(PyObject *unused, PyObject *args) {
+    const char *name;
+    PyObject *callable, *lists[3], *result = NULL;
+    (void)unused;
+    if (!PyArg_ParseTuple(args, "sOOOO", &name, &callable, &lists[0], &lists[1], &lists[2]))
+        return NULL;
+    CFX__PY_CALL(result) {
+        cfx_value v[3];
+        if (!cfx__py_to_value(lists[0], &v[0]) || !cfx__py_to_value(lists[1], &v[1]) ||
+            !cfx__py_to_value(lists[2], &v[2]))
+            continue;
+        cfx_grad_function_options o = {.name = name, .object = cfx__py_object_value(callable),
+                                       .inputs = v[0], .outputs = v[1], .saved = v[2]};
+        result = cfx_grad_function_from((cfx_site){0}, o) ? Py_BuildValue("") : NULL;
+    }
+    return result;
+}
+
+/* check_gradients(on): what it was. */
+static PyObject *check_gradients(PyObject *unused, PyObject *on) {
+    int is = PyObject_IsTrue(on);
+    (void)unused;
+    return is < 0 ? NULL : PyBool_FromLong(cfx_set_detect_anomaly(is));
+}
+
 /* autocast_begin(device, dtype or None, enabled) */
 static PyObject *autocast_begin(PyObject *unused, PyObject *args) {
     const char *device;
@@ -83,6 +109,8 @@ static PyObject *autocast_end(PyObject *unused, PyObject *none) {
 static PyMethodDef functions[] = {{"grad", grad, METH_VARARGS, NULL},
                                   {"hook", hook, METH_VARARGS, NULL},
                                   {"unhook", unhook, METH_VARARGS, NULL},
+                                  {"function_on_tape", function_on_tape, METH_VARARGS, NULL},
+                                  {"check_gradients", check_gradients, METH_O, NULL},
                                   {"autocast_begin", autocast_begin, METH_VARARGS, NULL},
                                   {"autocast_end", autocast_end, METH_NOARGS, NULL},
                                   {0}};

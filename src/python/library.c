@@ -18,6 +18,17 @@ static PyObject *tuple_of(int n, const cfx_value *values) {
     return tuple;
 }
 
+/* The same of tensors, NULL being None: as many as a list that an operator returns has. */
+static PyObject *tensors_of(int n, cfx_tensor *const *tensors) {
+    PyObject *tuple = PyTuple_New(n);
+    for (int i = 0; tuple && i < n; i++) {
+        PyObject *o = cfx__py_from_value(tensors[i] ? cfx_tensor_value(tensors[i]) : cfx_none());
+        if (!o || PyTuple_SetItem(tuple, i, o) < 0)
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
 /* What a call gives: a tensor for each result that is one, None where there is none. */
 static void set_outs(cfx_op_call *c, cfx_value v) {
     bool many = v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST;
@@ -66,13 +77,8 @@ static void grad(cfx_back *b) {
     cfx__py_lock lock;
     if (!cfx__py_enter(&lock))
         return;
-    cfx_value outs[CFX_MAX_OUTS], gouts[CFX_MAX_OUTS];
-    for (int i = 0; i < b->nout; i++) {
-        outs[i] = b->out[i] ? cfx_tensor_value(b->out[i]) : cfx_none();
-        gouts[i] = b->gout[i] ? cfx_tensor_value(b->gout[i]) : cfx_none();
-    }
-    PyObject *args = tuple_of(b->nargs, b->args), *results = tuple_of(b->nout, outs);
-    PyObject *given = tuple_of(b->nout, gouts), *made = NULL;
+    PyObject *args = tuple_of(b->nargs, b->args), *results = tensors_of(b->nout, b->out);
+    PyObject *given = tensors_of(b->nout, b->gout), *made = NULL;
     if (args && results && given)
         made = PyObject_CallFunction(((own_op *)b->op)->call, "s(OOO)", "grad", args, results,
                                      given);

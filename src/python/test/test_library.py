@@ -48,6 +48,18 @@ def forward(self, x):
         self.assertEqual(ep.run_decompositions().module()(torch.ones(1, 1 + 2)).tolist(),
                          [[6.0] * 3])
 
+    def test_a_list_of_results_of_any_length_has_gradients(self):
+        with torch.library._scoped_library("mylib_list", "FRAGMENT") as lib:
+            lib.define("parts(Tensor x, int n) -> Tensor[]")
+            lib.impl("parts", lambda x, n: [x * (i + 1) for i in range(n)], "CPU")
+            torch.library.register_autograd(
+                "mylib_list::parts",
+                lambda ctx, gs: (sum(g * (i + 1) for i, g in enumerate(gs)), None), lib=lib)
+            x = torch.ones(2, requires_grad=True)
+            parts = torch.ops.mylib_list.parts(x, 20)
+            sum(parts).sum().backward()
+            self.assertEqual(x.grad.tolist(), [210.0, 210.0])
+
     def test_writes_become_values(self):
         @torch.library.custom_op("pytest::put", mutates_args={"x"})
         def put(x: Tensor, y: Tensor) -> None:

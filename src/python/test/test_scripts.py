@@ -35,23 +35,12 @@ class Scripts(unittest.TestCase):
         self.assertEqual(plain(got), plain(want))
         self.assertEqual(got_status, status)
 
-    def test_trace(self):
-        self.check("trace")
-
-    def test_modes(self):
-        self.check("modes")
-
-    def test_export(self):
-        self.check("export")
-
-    def test_train(self):
-        self.check("train")
-
-    def test_layers(self):
-        self.check("layers")
-
-    def test_mistake(self):
-        self.check("mistake", status=1)
+    def test_scripts(self):
+        names = sorted(f[:-3] for f in os.listdir(HERE) if f.endswith(".py"))
+        self.assertGreater(len(names), 6)
+        for name in names:
+            with self.subTest(script=name):
+                self.check(name, status=int(name == "mistake"))
 
     def test_notebook(self):
         path = os.path.join(HERE, *[".."] * 4, "examples", "python", "notebook")

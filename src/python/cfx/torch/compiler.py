@@ -1,8 +1,22 @@
-"""torch.compiler: there is none."""
+"""torch.compiler: there is none; models that are exported can ask whether they are."""
+import contextlib
+
+_exports = 0  # under way
+
+
+@contextlib.contextmanager
+def exporting():
+    """While a model is exported."""
+    global _exports
+    _exports += 1
+    try:
+        yield
+    finally:
+        _exports -= 1
 
 
 def is_compiling():
-    return False
+    return _exports > 0
 
 
 def is_dynamo_compiling():
@@ -10,7 +24,7 @@ def is_dynamo_compiling():
 
 
 def is_exporting():
-    return False
+    return _exports > 0
 
 
 def disable(fn=None, recursive=True, *, reason=None):

@@ -30,7 +30,8 @@ class Definition:
         if match is None:
             raise RuntimeError(f"'{schema}' is no schema, as \"sin(Tensor x) -> Tensor\"")
         self.schema, self.tags = schema, tags
-        ns, name, overload, _, _ = match.groups()
+        ns, name, overload, _, returns = match.groups()
+        self.gives_list = returns.strip().endswith("]")
         self.ns, self.base = ns, name
         self.name = f"{ns}::{name}" + (f".{overload}" if overload else "")
         args = list(split_schema(schema))
@@ -163,7 +164,8 @@ class Definition:
         backward, setup = self.functions["Backward"]
         ctx = Context([isinstance(a, _cfx.TensorBase) and a.requires_grad for a in args])
         n = len(args) - len(self.only)
-        output = results[0] if len(results) == 1 else tuple(results)
+        output = list(results) if self.gives_list else results[0] if len(results) == 1 \
+            else tuple(results)
         if setup is not None and self.only:
             setup(ctx=ctx, inputs=args[:n], keyword_only_inputs=dict(zip(self.only, args[n:])),
                   output=output)
@@ -171,7 +173,8 @@ class Definition:
             setup(ctx=ctx, inputs=args, output=output)
         filled = [g if g is not None or not isinstance(r, _cfx.TensorBase) else r.new_zeros(r.shape)
                   for g, r in zip(gradients, results)]
-        made = backward(ctx, *(filled if ctx.materialize else gradients))
+        given = filled if ctx.materialize else list(gradients)
+        made = backward(ctx, given) if self.gives_list else backward(ctx, *given)
         made = made if isinstance(made, tuple) else (made,)
         if len(made) != n:
             raise RuntimeError(f"the backward of {self._overload} returned {len(made)} gradients, "

@@ -9,6 +9,7 @@ from cfx import _cfx
 from .._errors import ConstraintViolationError, UserError, UserErrorType
 from .._functorch import config
 from .._sym import GuardOnDataDependentSymNode
+from ..compiler import exporting
 from ..nn.modules import _mirror
 from ..nn.modules.module import Module, watched
 from . import dynamic_shapes as dims
@@ -81,7 +82,8 @@ def capture(mod, args, kwargs, dynamic, preserve=(), draft=False):
         return forward(*a, **kw) if mirror is None else mirror.forward(a, kw)
 
     try:
-        with watched(call, lambda name, value: value), _mirror.unpacking(mod, unpack, pack, kept):
+        with exporting(), watched(call, lambda name, value: value), \
+                _mirror.unpacking(mod, unpack, pack, kept):
             return _cfx.export_program(root, args, kwargs, dynamic, list(preserve) or None, draft)
     except ValueError as e:
         raise _as_user_error(e) from None
