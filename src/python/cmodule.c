@@ -256,24 +256,25 @@ static void set_attrs(cfx_module *m, const cfx_dict *all) {
         cfx_value v = all->entries[i].value;
         if (name && v.tag != CFX_TAG_TENSOR && v.tag != CFX_TAG_OBJECT)
             cfx_module_set_attr(m, name, v);
-        else if (name && v.tag == CFX_TAG_TENSOR)
-            cfx_dict_put(m->parameters, all->entries[i].key, v);
     }
 }
 
-/* layer_repr(type, attributes): what its extra_repr shows. */
+/* layer_repr(type, attributes, parameters): what its extra_repr shows. */
 static PyObject *layer_repr(PyObject *unused, PyObject *args) {
     const char *type;
-    PyObject *given, *text = NULL;
+    PyObject *given, *parameters, *text = NULL;
     (void)unused;
-    if (!PyArg_ParseTuple(args, "sO!", &type, &PyDict_Type, &given))
+    if (!PyArg_ParseTuple(args, "sO!O!", &type, &PyDict_Type, &given, &PyDict_Type, &parameters))
         return NULL;
     CFX__PY_CALL(text) {
-        cfx_value v;
+        cfx_value v, p;
         cfx_module *m = cfx_nn_bare(type);
-        if (cfx_failed(m) || !cfx__py_to_value(given, &v))
+        if (cfx_failed(m) || !cfx__py_to_value(given, &v) || !cfx__py_to_value(parameters, &p))
             continue;
         set_attrs(m, cfx_as_dict(v));
+        for (int64_t i = 0; i < cfx_as_dict(p)->len; i++)
+            cfx_dict_put(m->parameters, cfx_as_dict(p)->entries[i].key,
+                         cfx_as_dict(p)->entries[i].value);
         text = cfx__py_text(m->extra_repr ? m->extra_repr(m) : "");
     }
     return text;

@@ -78,7 +78,18 @@ PyObject *cfx__py_compare(PyObject *a, PyObject *b, int op) {
 
 /* ---- items ----------------------------------------------------------------------------------- */
 
+/* Tensor.__getitem__ or the like, as overrides see it. */
+static PyObject *overridden(const char *name, PyObject *const *args, Py_ssize_t n) {
+    PyObject *method = PyObject_GetAttrString(cfx__py.tensor_class, name);
+    PyObject *o = method ? cfx__py_override(method, args, n, NULL) : NULL;
+    Py_XDECREF(method);
+    return o;
+}
+
 PyObject *cfx__py_getitem(PyObject *self, PyObject *key) {
+    PyObject *const args[] = {self, key};
+    if (cfx__py_is_overridden(args, 2))
+        return overridden("__getitem__", args, 2);
     PyObject *plain = cfx__py_key(key);
     PyObject *o = plain ? call2(CFX__PY_getitem, 0, "operator.getitem", self, plain) : NULL;
     Py_XDECREF(plain);
@@ -89,6 +100,12 @@ int cfx__py_setitem(PyObject *self, PyObject *key, PyObject *value) {
     if (!value) {
         PyErr_SetString(PyExc_TypeError, "Tensor does not support deleting items");
         return -1;
+    }
+    PyObject *const args[] = {self, key, value};
+    if (cfx__py_is_overridden(args, 3)) {
+        PyObject *none = overridden("__setitem__", args, 3);
+        Py_XDECREF(none);
+        return none ? 0 : -1;
     }
     PyObject *f = function_at(CFX__PY_setitem, 0, "operator.setitem");
     PyObject *plain = f ? cfx__py_key(key) : NULL;

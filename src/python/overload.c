@@ -98,6 +98,21 @@ static PyObject *overload_reduce(PyObject *self, PyObject *unused) {
     return name ? Py_BuildValue("O(N)", cfx__py.callable, name) : NULL;
 }
 
+/* flops(args, kwargs): floating-point operations of such a call. */
+static PyObject *overload_flops(PyObject *self, PyObject *args) {
+    PyObject *given, *kwargs, *result = NULL;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &given, &PyDict_Type, &kwargs))
+        return NULL;
+    CFX__PY_CALL(result) {
+        cfx_args a;
+        if (!cfx__py_to_args_of(given, kwargs, &a))
+            continue;
+        int64_t n = cfx_op_flops((cfx_site){0}, cfx__py_overload_of(self), a);
+        result = n < 0 ? NULL : PyLong_FromLongLong(n);
+    }
+    return result;
+}
+
 static PyObject *overload_copy(PyObject *self, PyObject *unused) {
     (void)unused;
     Py_INCREF(self);
@@ -119,6 +134,7 @@ static PyGetSetDef gets[] = {{"__name__", get_name, NULL, NULL, NULL},
                              {"_decomposes", get_decomposes, NULL, NULL, NULL},
                              {0}};
 static PyMethodDef methods[] = {{"__reduce__", overload_reduce, METH_NOARGS, NULL},
+                                {"_flops", overload_flops, METH_VARARGS, NULL},
                                 {"__copy__", overload_copy, METH_NOARGS, NULL},
                                 {"__deepcopy__", overload_copy, METH_O, NULL},
                                 {0}};

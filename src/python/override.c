@@ -179,6 +179,8 @@ static cfx_value show_call(cfx_mode *self, cfx_target target, cfx_args a, bool d
     PyObject *args, *kwargs, *method = NULL, *result = NULL;
     if (!cfx__py_enter(&lock))
         return v;
+    if (dispatch)
+        a = cfx_op_args_shown(target.op, a);
     PyObject *func = dispatch ? cfx__py_from_op(target.op) : cfx__py_callable(target);
     PyObject *types = PyTuple_New(0);
     if (func && types)

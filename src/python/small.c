@@ -214,10 +214,29 @@ static Py_hash_t device_hash(PyObject *self) {
     return (Py_hash_t)d.type * 1024 + d.index + 2;
 }
 
+/* `with torch.device("cpu"):` changes nothing, since tensors are made there. */
+static PyObject *device_enter(PyObject *self, PyObject *unused) {
+    (void)unused;
+    if (device_of(self).type != CFX_CPU)
+        return PyErr_Format(PyExc_NotImplementedError,
+                            "cfx makes tensors on the CPU: %R cannot be the device of a context",
+                            self);
+    Py_INCREF(self);
+    return self;
+}
+
+static PyObject *device_exit(PyObject *self, PyObject *args) {
+    (void)self, (void)args;
+    Py_RETURN_NONE;
+}
+
 static PyGetSetDef device_gets[] = {{"type", device_type, NULL, NULL, NULL},
                                     {"index", device_index, NULL, NULL, NULL},
                                     {0}};
-static PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, NULL}, {0}};
+static PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, NULL},
+                                       {"__enter__", device_enter, METH_NOARGS, NULL},
+                                       {"__exit__", device_exit, METH_VARARGS, NULL},
+                                       {0}};
 static PyType_Slot device_slots[] = {{Py_tp_new, device_new},
                                      {Py_tp_repr, small_repr},
                                      {Py_tp_str, device_str},

@@ -188,7 +188,7 @@ const char *cfx__shape_text(int ndim, const int64_t *shape) {
 bool cfx__shape_broadcast(cfx_site at, int *ndim, int64_t *shape, int bdim, const int64_t *bshape) {
     int n = *ndim > bdim ? *ndim : bdim;
     int64_t out[CFX_MAX_DIMS];
-    for (int i = 0; i < n; i++) {
+    for (int i = n; i-- > 0;) { /* the last dimension that does not fit is the one that is told */
         int ai = *ndim - n + i, bi = bdim - n + i;
         int64_t a = ai < 0 ? 1 : shape[ai], b = bi < 0 ? 1 : bshape[bi];
         if (a != b && a != 1 && b != 1) {

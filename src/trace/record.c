@@ -83,19 +83,8 @@ cfx_value cfx__record_arg(cfx__recorder *r, cfx_site at, cfx_value v) {
     }
 }
 
-/* Whether v is what the schema says when nothing is given; one number stands for a list of it. */
 static bool is_default(const cfx__recorder *r, const cfx__schema_arg *a, cfx_value v) {
-    if (!a->has_default || cfx__record_is_marked(r->log, v))
-        return false;
-    cfx_value d = a->fallback;
-    if (v.tag == CFX_TAG_LIST && d.tag != CFX_TAG_LIST && d.tag != CFX_TAG_NONE) {
-        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-            if (!cfx_equal_values(cfx_as_list(v)->items[i], d))
-                return false;
-        return cfx_as_list(v)->len == a->list_len;
-    }
-    return v.tag == d.tag ? cfx_equal_values(v, d)
-                          : cfx_is_number(v) && a->type != CFX__T_SCALAR && cfx_equal_values(v, d);
+    return !cfx__record_is_marked(r->log, v) && cfx__schema_is_default(a, v);
 }
 
 /* The arguments of a node from bound ones: defaults at the end are left out. Scope. */

@@ -502,3 +502,17 @@ const char *cfx__schema_print(const cfx__schema *s) {
     cfx__text_puts(&out, bare ? "" : ")");
     return cfx__text_take(&out);
 }
+
+bool cfx__schema_is_default(const cfx__schema_arg *a, cfx_value v) {
+    if (!a->has_default)
+        return false;
+    cfx_value d = a->fallback;
+    if (v.tag == CFX_TAG_LIST && d.tag != CFX_TAG_LIST && d.tag != CFX_TAG_NONE) {
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            if (!cfx_equal_values(cfx_as_list(v)->items[i], d))
+                return false;
+        return cfx_as_list(v)->len == a->list_len;
+    }
+    return v.tag == d.tag ? cfx_equal_values(v, d)
+                          : cfx_is_number(v) && a->type != CFX__T_SCALAR && cfx_equal_values(v, d);
+}

@@ -138,7 +138,7 @@ CFX_OP(python_meshgrid) = {"python::meshgrid(Tensor[] tensors, *, str? indexing=
 CFX_FAMILY(REDUCE);
 CFX_OP(python_norm) = {"python::norm(Tensor input, t p='fro', t dim=None, bool keepdim=False, "
                        "Tensor? out=None, ScalarType? dtype=None) -> Tensor",
-                       "torch.functional.norm", FUNCTIONAL(norm)};
+                       "torch.functional.norm torch.norm Tensor.norm", FUNCTIONAL(norm)};
 
 CFX_FAMILY(LINEAR);
 CFX_OP(python_tensordot) = {

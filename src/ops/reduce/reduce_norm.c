@@ -201,7 +201,7 @@ CFX_OP(linalg_vector_norm) = {
     "torch.linalg.vector_norm", NORM(1, 2, 3, 4, true), GRAD(norm_dim, READ(0) | RESULT(0))};
 CFX_OP(norm_ScalarOpt_dim) = {
     "aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
-    "torch.norm Tensor.norm", NORM(1, 2, 3, -1, false), GRAD(norm_dim, READ(0) | RESULT(0)),
+    NULL, NORM(1, 2, 3, -1, false), GRAD(norm_dim, READ(0) | RESULT(0)),
     .out = "out", .core = core_norm_ScalarOpt_dim, .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(norm_Scalar) = {"aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor",
                        NORM(1, -1, -1, -1, false), GRAD(norm, READ(0) | RESULT(0)),

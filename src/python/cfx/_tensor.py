@@ -32,7 +32,7 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
 
     def __repr__(self, *, tensor_contents=None):
         if _cfx.is_overridden(self):
-            return _cfx.override(Tensor.__repr__, (self,), {})
+            return _cfx.override(Tensor.__repr__, (self,), {"tensor_contents": tensor_contents})
         if _print_options["sci_mode"] is None and _print_options["precision"] == 4:
             text = _cfx.TensorBase.__repr__(self)
         else:

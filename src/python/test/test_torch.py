@@ -321,3 +321,64 @@ class Training(unittest.TestCase):
             self.assertIs((torch.ones(2, 2) @ torch.ones(2, 2)).dtype, torch.bfloat16)
             self.assertTrue(torch.is_autocast_enabled("cpu"))
         self.assertIs((torch.ones(2, 2) @ torch.ones(2, 2)).dtype, torch.float32)
+
+
+class Shown(unittest.TestCase):
+    """What modes see of calls, and what layers and optimisers say of themselves."""
+
+    def test_dispatch_modes_see_what_differs_from_the_defaults(self):
+        from cfx.torch.utils._python_dispatch import TorchDispatchMode
+
+        seen = []
+
+        class Log(TorchDispatchMode):
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                seen.append((str(func), len(args), kwargs))
+                return func(*args, **kwargs)
+
+        x = torch.ones(2, 2)
+        with Log():
+            x + x
+            torch.add(x, x, alpha=2)
+            torch.zeros(2, dtype=torch.int64)
+        self.assertEqual(seen, [("aten.add.Tensor", 2, {}), ("aten.add.Tensor", 2, {"alpha": 2}),
+                                ("aten.zeros.default", 1, {"dtype": torch.int64})])
+
+    def test_items_are_methods_of_tensors_to_those_who_override(self):
+        from cfx.torch.overrides import TorchFunctionMode, resolve_name
+
+        seen = []
+
+        class Log(TorchFunctionMode):
+            def __torch_function__(self, func, types, args=(), kwargs=None):
+                seen.append(resolve_name(func))
+                return func(*args, **(kwargs or {}))
+
+        x = torch.zeros(2, 2)
+        with Log():
+            x[0, 1:] = 3
+            y = x[0]
+        self.assertEqual(y.tolist(), [0.0, 3.0])
+        self.assertEqual(seen, ["torch.Tensor.__setitem__", "torch.Tensor.__getitem__"])
+
+    def test_a_layer_without_a_bias_says_so(self):
+        self.assertEqual(repr(torch.nn.Linear(2, 3, bias=False)),
+                         "Linear(in_features=2, out_features=3, bias=False)")
+        self.assertEqual(repr(torch.nn.Conv1d(1, 2, 3, bias=False)),
+                         "Conv1d(1, 2, kernel_size=(3,), stride=(1,), bias=False)")
+
+    def test_a_backend_that_would_not_be_called_is_refused(self):
+        with self.assertRaisesRegex(NotImplementedError, "cfx has no Dynamo"):
+            torch.compile(torch.nn.ReLU(), backend=lambda gm, inputs: gm.forward)
+        model = torch.nn.ReLU()
+        self.assertIs(torch.compile(model, backend="eager"), model)
+
+    def test_flops_are_counted(self):
+        from cfx.torch.utils.flop_counter import FlopCounterMode
+
+        model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 5))
+        with FlopCounterMode(display=False) as counter:
+            model(torch.ones(2, 3))
+        self.assertEqual(counter.get_total_flops(), 2 * 2 * (3 * 4 + 4 * 5))
+        self.assertEqual(sum(counter.get_flop_counts()["Sequential.2"].values()), 80)
+

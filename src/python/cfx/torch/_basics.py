@@ -401,8 +401,12 @@ def from_file(filename, shared=None, size=0, *, dtype=None, **kwargs):
 # ---- what is elsewhere ---------------------------------------------------------------------------
 
 
-def compile(model=None, **kwargs):
-    """There is no compiler: the function itself."""
+def compile(model=None, *, backend="inductor", **kwargs):
+    """There is no compiler: the function itself. A backend of the user's would never be called, so
+    it is refused."""
+    if callable(backend):
+        raise NotImplementedError("cfx has no Dynamo, whose graphs torch.compile gives to a "
+                                  "backend: use torch.fx.symbolic_trace, make_fx or torch.export")
     return (lambda m: m) if model is None else model
 
 

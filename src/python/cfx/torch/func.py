@@ -1,7 +1,11 @@
-"""torch.func: modules as functions of their parameters."""
+"""torch.func: modules as functions of their parameters, and functions of functions."""
 import contextlib
 
-__all__ = ["functional_call"]
+from ._functorch.transforms import (grad, grad_and_value, hessian, jacfwd, jacrev, jvp,
+                                    stack_module_state, vjp, vmap)
+
+__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
+           "stack_module_state", "vjp", "vmap"]
 
 
 @contextlib.contextmanager

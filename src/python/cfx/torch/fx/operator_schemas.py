@@ -190,19 +190,17 @@ def normalize_function(target, args, kwargs=None, arg_types=None, kwarg_types=No
     if not signatures:
         return None
     matched = [s for s in signatures if _binds(s, args, kwargs)]
-    if len(matched) > 1 and arg_types is not None:
-        matched = [s for s in matched if _fits(s, arg_types, kwarg_types or {})] or matched
-        if len(matched) > 1 and not all(_names(s) == _names(matched[0]) for s in matched):
-            _ambiguous(target, arg_types, kwarg_types, matched)
+    if len(matched) > 1 and (arg_types is not None or kwarg_types is not None):
+        matched = [s for s in signatures if _fits(s, arg_types or (), kwarg_types or {})]
     elif len(matched) > 1 and not all(_names(s) == _names(matched[0]) for s in matched):
-        return None
+        _ambiguous(target, matched)
     if not matched:
         return None
     return _args_kwargs_to_normalized_args_kwargs(matched[0], args, kwargs,
                                                   normalize_to_only_use_kwargs)
 
 
-def _ambiguous(target, arg_types, kwarg_types, matched):
+def _ambiguous(target, matched):
     raise RuntimeError(f"Tried to normalize arguments to {torch_name(target)} but the schema match "
                        f"was ambiguous! Please provide argument types to the normalize_arguments() "
                        f"call. Available schemas:\n" + "\n".join(map(str, matched)))

@@ -3,14 +3,15 @@ what counts: it is handed over before each step."""
 
 from cfx._tensor import Tensor
 
-from . import lr_scheduler
+from . import lr_scheduler, swa_utils
+from ._rules import ASGD, LBFGS, Adafactor, NAdam, RAdam, Rprop
 from .optimizer import Optimizer
 
 
-def _optimizer(name, defaults, doc):
+def _optimizer(name, defaults, doc, **more):
     """The class for an optimiser of C's; `defaults` are the options of its constructor in order."""
     names = list(defaults)
-    defaults = {**defaults, "foreach": None, "differentiable": False, "fused": None}
+    defaults = {**defaults, "foreach": None, "differentiable": False, "fused": None, **more}
 
     def __init__(self, params, *args, **kwargs):
         if len(args) > len(names):
@@ -34,10 +35,12 @@ SGD = _optimizer("SGD", {"lr": 1e-3, "momentum": 0, "dampening": 0, "weight_deca
                  "Steps against the gradient, with momentum where asked for.")
 Adam = _optimizer("Adam", {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0,
                            "amsgrad": False, "maximize": False},
-                  "Steps scaled by running means of the gradient and of its square.")
+                  "Steps scaled by running means of the gradient and of its square.",
+                  capturable=False, decoupled_weight_decay=False)
 AdamW = _optimizer("AdamW", {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2,
                              "amsgrad": False, "maximize": False},
-                   "Adam with decay of the weights themselves.")
+                   "Adam with decay of the weights themselves.",
+                   capturable=False, decoupled_weight_decay=True)
 RMSprop = _optimizer("RMSprop", {"lr": 1e-2, "alpha": 0.99, "eps": 1e-8, "weight_decay": 0,
                                  "momentum": 0, "centered": False, "maximize": False},
                      "Steps scaled by a running mean of the squared gradient.")
@@ -51,5 +54,5 @@ Adamax = _optimizer("Adamax", {"lr": 2e-3, "betas": (0.9, 0.999), "eps": 1e-8, "
                                "maximize": False},
                     "Adam by the largest gradient.")
 
-__all__ = ["Optimizer", "SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax",
-           "lr_scheduler"]
+__all__ = ["Optimizer", "ASGD", "Adafactor", "LBFGS", "NAdam", "RAdam", "Rprop", "swa_utils",
+           "SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "lr_scheduler"]

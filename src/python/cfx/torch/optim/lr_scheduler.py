@@ -4,13 +4,14 @@ import math
 
 
 class LRScheduler:
-    """Sets the rates of an optimiser's groups, once when it is made and at each step()."""
+    """Sets the rates of an optimiser's groups, once when it is made and at each step(). A subclass
+    that knows them from the epoch alone has _get_closed_form_lr(), for step(epoch)."""
 
     def __init__(self, optimizer, last_epoch=-1):
         self.optimizer = optimizer
         for group in optimizer.param_groups:
             if last_epoch == -1:
-                group["initial_lr"] = group["lr"]
+                group.setdefault("initial_lr", group["lr"])
             elif "initial_lr" not in group:
                 raise KeyError("param 'initial_lr' is not specified in param_groups when resuming "
                                "an optimizer")
@@ -30,7 +31,8 @@ class LRScheduler:
         """The next epoch."""
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        for group, lr in zip(self.optimizer.param_groups, self.get_lr()):
+        known = None if epoch is None else getattr(self, "_get_closed_form_lr", None)
+        for group, lr in zip(self.optimizer.param_groups, (known or self.get_lr)()):
             group["lr"] = lr
         self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
 
@@ -71,6 +73,9 @@ class StepLR(LRScheduler):
             return self._rates()
         return [lr * self.gamma for lr in self._rates()]
 
+    def _get_closed_form_lr(self):
+        return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
+
 
 class MultiStepLR(LRScheduler):
     """Times gamma at each milestone."""
@@ -84,6 +89,10 @@ class MultiStepLR(LRScheduler):
         times = bisect.bisect_right(at, self.last_epoch) - bisect.bisect_left(at, self.last_epoch)
         return [lr * self.gamma ** times for lr in self._rates()]
 
+    def _get_closed_form_lr(self):
+        times = bisect.bisect_right(self.milestones, self.last_epoch)
+        return [base * self.gamma ** times for base in self.base_lrs]
+
 
 class ExponentialLR(LRScheduler):
     """Times gamma every epoch."""
@@ -94,6 +103,9 @@ class ExponentialLR(LRScheduler):
 
     def get_lr(self):
         return self._rates() if self.last_epoch == 0 else [r * self.gamma for r in self._rates()]
+
+    def _get_closed_form_lr(self):
+        return [base * self.gamma ** self.last_epoch for base in self.base_lrs]
 
 
 class ConstantLR(LRScheduler):
@@ -108,6 +120,10 @@ class ConstantLR(LRScheduler):
             return [lr * self.factor for lr in self._rates()]
         times = 1.0 / self.factor if self.last_epoch == self.total_iters else 1
         return [lr * times for lr in self._rates()]
+
+    def _get_closed_form_lr(self):
+        times = self.factor + (self.last_epoch >= self.total_iters) * (1 - self.factor)
+        return [base * times for base in self.base_lrs]
 
 
 class LinearLR(LRScheduler):
@@ -128,6 +144,11 @@ class LinearLR(LRScheduler):
         past = self.total_iters * self.start_factor + (self.last_epoch - 1) * rise
         return [lr * (1.0 + rise / past) for lr in self._rates()]
 
+    def _get_closed_form_lr(self):
+        share = min(self.total_iters, self.last_epoch) / self.total_iters
+        times = self.start_factor + (self.end_factor - self.start_factor) * share
+        return [base * times for base in self.base_lrs]
+
 
 class CosineAnnealingLR(LRScheduler):
     """Half a cosine from the first rate to eta_min in T_max epochs."""
@@ -141,14 +162,17 @@ class CosineAnnealingLR(LRScheduler):
         if n == 0:
             return self._rates()
         if self._step_count == 1 and n > 0:
-            return [low + (base - low) * (1 + math.cos(n * math.pi / self.T_max)) / 2
-                    for base in self.base_lrs]
+            return self._get_closed_form_lr()
         if (n - 1 - self.T_max) % (2 * self.T_max) == 0:
             return [lr + (base - low) * (1 - math.cos(math.pi / self.T_max)) / 2
                     for base, lr in zip(self.base_lrs, self._rates())]
         times = (1 + math.cos(math.pi * n / self.T_max)) \
             / (1 + math.cos(math.pi * (n - 1) / self.T_max))
         return [times * (lr - low) + low for lr in self._rates()]
+
+    def _get_closed_form_lr(self):
+        share = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+        return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
 
 
 class ReduceLROnPlateau:
@@ -202,3 +226,7 @@ class ReduceLROnPlateau:
 
     def load_state_dict(self, state_dict):
         self.__dict__.update(state_dict)
+
+
+from ._cycles import (ChainedScheduler, CosineAnnealingWarmRestarts, CyclicLR,  # noqa: E402,F401
+                      MultiplicativeLR, OneCycleLR, PolynomialLR, SequentialLR)

@@ -1,8 +1,11 @@
 """The class of all optimisers."""
 import collections
+import functools
 
 from cfx import _cfx
 from cfx._tensor import Tensor, enable_grad
+
+from ..utils.hooks import RemovableHandle
 
 required = object()
 
@@ -17,6 +20,47 @@ def _group_of(params):
                         "instead.")
     params = list(params)
     return [p[1] if isinstance(p, tuple) else p for p in params]
+
+
+def _handle(hooks, hook):
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+_all_pre_hooks, _all_post_hooks = collections.OrderedDict(), collections.OrderedDict()
+
+
+def register_optimizer_step_pre_hook(hook):
+    """The same for all optimisers."""
+    return _handle(_all_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook):
+    return _handle(_all_post_hooks, hook)
+
+
+def _hooked(step):
+    """A step() with the hooks around it."""
+
+    @functools.wraps(step)
+    def stepped(self, *args, **kwargs):
+        if self.__dict__.get("_stepping"):  # super().step() of a step
+            return step(self, *args, **kwargs)
+        for hook in [*_all_pre_hooks.values(), *self._hooks("step_pre").values()]:
+            given = hook(self, (self, *args), kwargs)
+            if given is not None:
+                (_, *args), kwargs = given
+        self._stepping = True
+        try:
+            result = step(self, *args, **kwargs)
+        finally:
+            self._stepping = False
+        for hook in [*self._hooks("step_post").values(), *_all_post_hooks.values()]:
+            hook(self, (self, *args), kwargs)
+        return result
+
+    return stepped
 
 
 class Optimizer:
@@ -91,14 +135,37 @@ class Optimizer:
         """One step; what the closure gives, where there is one."""
         if self._made is None:
             raise NotImplementedError
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
+        loss = self._loss(closure)
         for i, group in enumerate(self.param_groups):
             self._made._set(i, group)
         self._made._step()
         return loss
+
+    @staticmethod
+    def _loss(closure):
+        """What a closure gives, None where there is none."""
+        if closure is None:
+            return None
+        with enable_grad():
+            return closure()
+
+    # ---- hooks ----
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            cls.step = _hooked(cls.step)
+
+    def _hooks(self, kind):
+        return self.__dict__.setdefault(f"_optimizer_{kind}_hooks", collections.OrderedDict())
+
+    def register_step_pre_hook(self, hook):
+        """hook(optimizer, args, kwargs) before each step; what it gives are its arguments."""
+        return _handle(self._hooks("step_pre"), hook)
+
+    def register_step_post_hook(self, hook):
+        """hook(optimizer, args, kwargs) after each step."""
+        return _handle(self._hooks("step_post"), hook)
 
     def state_dict(self):
         """What is to be saved: the state of each parameter by its number, and the groups."""
@@ -138,3 +205,6 @@ class Optimizer:
             lines.append(f"Parameter Group {i}")
             lines += [f"    {k}: {group[k]}" for k in sorted(group) if k != "params"]
         return "\n".join(lines + [")"])
+
+
+Optimizer.step = _hooked(Optimizer.step)

@@ -61,9 +61,8 @@ class _Layer(Module):
                     self._parameters[name].copy_(p)
 
     def extra_repr(self):
-        attrs = {**self.__dict__, **self._parameters}
-        return _cfx.layer_repr(self._layer, {k: v for k, v in attrs.items()
-                                             if not k.startswith("_")})
+        attrs = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
+        return _cfx.layer_repr(self._layer, attrs, dict(self._parameters))
 
     def _in_c(self, *args, **kwargs):
         return _cfx.mirror(self).forward(args, kwargs)
@@ -154,6 +153,13 @@ def _check_input_dim(self, input):
         raise ValueError(f"expected {words} input (got {input.dim()}D input)")
 
 
+def _reset_running_stats(self):
+    if self.track_running_stats:
+        self.running_mean.zero_()
+        self.running_var.fill_(1)
+        self.num_batches_tracked.zero_()
+
+
 def _batch_norm(self, input):
     self._check_input_dim(input)
     factor = 0.0 if self.momentum is None else self.momentum
@@ -217,8 +223,10 @@ _EXTRAS = {
              "_reversed_padding_repeated_twice": property(_padding_twice),
              "transposed": False},
     "ConvTranspose": {"_output_padding": _output_padding, "transposed": True},
-    "BatchNorm": {"_check_input_dim": _check_input_dim},
-    "InstanceNorm": {"_check_input_dim": _check_input_dim},
+    "BatchNorm": {"_check_input_dim": _check_input_dim,
+                  "reset_running_stats": _reset_running_stats},
+    "InstanceNorm": {"_check_input_dim": _check_input_dim,
+                     "reset_running_stats": _reset_running_stats},
 }
 
 

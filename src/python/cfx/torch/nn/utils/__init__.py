@@ -1,4 +1,6 @@
 """torch.nn.utils: norms of gradients, vectors of parameters, fused weights."""
+import importlib
+
 import cfx
 from cfx import _cfx
 
@@ -43,3 +45,25 @@ def vector_to_parameters(vec, parameters):
     for p in parameters:
         p.data = vec[at:at + p.numel()].view_as(p).data
         at += p.numel()
+
+
+def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """The norm of several tensors together."""
+    tensors = [tensors] if isinstance(tensors, cfx.Tensor) else list(tensors)
+    if not tensors:
+        return cfx.tensor(0.0)
+    return cfx.stack([t.norm(norm_type) for t in tensors]).norm(norm_type)
+
+
+def skip_init(module_cls, *args, **kwargs):
+    """A module of the class; its parameters are whatever they are."""
+    return module_cls(*args, **{k: v for k, v in kwargs.items() if k != "device"})
+
+
+def __getattr__(name):
+    """Modules of this package that hold on to torch.nn are found when they are asked for."""
+    if name in ("parametrizations", "parametrize", "prune", "stateless"):
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in ("weight_norm", "remove_weight_norm", "spectral_norm", "remove_spectral_norm"):
+        return getattr(importlib.import_module(f"{__name__}._norms"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,8 @@ from ... import _basics
 
 __all__ = ["Dataset", "IterableDataset", "TensorDataset", "Subset", "ConcatDataset",
            "random_split", "Sampler", "SequentialSampler", "RandomSampler", "BatchSampler",
-           "DataLoader", "default_collate"]
+           "DataLoader", "default_collate", "default_convert", "ChainDataset", "StackDataset",
+           "SubsetRandomSampler", "WeightedRandomSampler", "get_worker_info"]
 
 
 class Dataset:
@@ -79,6 +80,42 @@ class ConcatDataset(Dataset):
             index += len(self)
         i = bisect.bisect_right(self.cumulative_sizes, index)
         return self.datasets[i][index - (self.cumulative_sizes[i - 1] if i else 0)]
+
+
+class ChainDataset(IterableDataset):
+    """Streams one behind the other."""
+
+    def __init__(self, datasets):
+        super().__init__()
+        self.datasets = datasets
+
+    def __iter__(self):
+        return itertools.chain.from_iterable(self.datasets)
+
+    def __len__(self):
+        return sum(map(len, self.datasets))
+
+
+class StackDataset(Dataset):
+    """Samples of several datasets side by side, as tuples, or as dicts by name."""
+
+    def __init__(self, *args, **kwargs):
+        if bool(args) == bool(kwargs):
+            raise ValueError("At least one dataset should be passed" if not args else
+                             "Supported either ``tuple``- (via ``args``) or ``dict``- (via "
+                             "``kwargs``) like input/output, but both types are given.")
+        self.datasets = args or kwargs
+        self._length = len(args[0] if args else next(iter(kwargs.values())))
+        if any(len(d) != self._length for d in (args or kwargs.values())):
+            raise ValueError("Size mismatch between datasets")
+
+    def __getitem__(self, index):
+        if isinstance(self.datasets, dict):
+            return {k: d[index] for k, d in self.datasets.items()}
+        return tuple(d[index] for d in self.datasets)
+
+    def __len__(self):
+        return self._length
 
 
 def random_split(dataset, lengths, generator=None):
@@ -157,6 +194,46 @@ class RandomSampler(Sampler):
         return self.num_samples
 
 
+class SubsetRandomSampler(Sampler):
+    """Some samples, in an order drawn at random."""
+
+    def __init__(self, indices, generator=None):
+        self.indices, self.generator = indices, generator
+
+    def __iter__(self):
+        return (self.indices[i] for i in _permutation(len(self.indices), self.generator))
+
+    def __len__(self):
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler):
+    """Samples drawn by their weights."""
+
+    def __init__(self, weights, num_samples, replacement=True, generator=None):
+        from ... import as_tensor, float64
+
+        if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
+            raise ValueError("num_samples should be a positive integer value, but got "
+                             f"num_samples={num_samples}")
+        self.weights = as_tensor(weights, dtype=float64)
+        self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
+
+    def __iter__(self):
+        from ... import multinomial
+
+        with _basics.drawing_from(self.generator):
+            return iter(multinomial(self.weights, self.num_samples, self.replacement).tolist())
+
+    def __len__(self):
+        return self.num_samples
+
+
+def get_worker_info():
+    """None: there are no workers."""
+    return None
+
+
 def _base_seed():
     from ... import empty, int64
 
@@ -233,7 +310,7 @@ class DataLoader:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.sampler, self.batch_sampler = sampler, batch_sampler
         batched = batch_sampler is not None or self._streams and batch_size is not None
-        self.collate_fn = collate_fn or (default_collate if batched else _as_tensors)
+        self.collate_fn = collate_fn or (default_collate if batched else default_convert)
 
     def __iter__(self):
         with _basics.drawing_from(self.generator):
@@ -261,7 +338,8 @@ class DataLoader:
         return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
 
 
-def _as_tensors(sample):
+def default_convert(sample):
+    """A sample with tensors for arrays."""
     from ... import as_tensor
 
     return tree_map(lambda x: as_tensor(x) if hasattr(x, "__array_interface__") else x, sample)
