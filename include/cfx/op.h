@@ -271,11 +271,6 @@ CFX_API void cfx_dispatch_mode_pop(void);
 /* Goes on with the call: "super" of a handler of either kind. */
 CFX_API cfx_value cfx_mode_forward(cfx_mode *self, cfx_target target, cfx_args args);
 
-/* The arguments that a dispatch mode is given, which are all, by position, as PyTorch shows them:
- * those at the end that are the schema's own defaults left out, and arguments that have to be named
- * by name. Scope. */
-CFX_API cfx_args cfx_op_args_shown(cfx_op *op, cfx_args a);
-
 /* A mode that prints "Function Log: NAME" or "Dispatch Log: NAME" for each call to a FILE. */
 CFX_API cfx_mode cfx_function_log(FILE *out);
 CFX_API cfx_mode cfx_dispatch_log(FILE *out);

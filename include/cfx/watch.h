@@ -45,6 +45,13 @@ CFX_API void cfx_watch_print(const cfx_watch *w, FILE *out);
 /* Takes the hooks off; what was seen stays. */
 CFX_API void cfx_watch_stop(cfx_watch *w);
 
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* The arguments that a dispatch mode is given, which are all, by position, as PyTorch shows them:
+ * those at the end that are the schema's own defaults left out, and arguments that have to be named
+ * by name. Scope. */
+CFX_API cfx_args cfx_op_args_shown(cfx_op *op, cfx_args a);
+
 #ifdef __cplusplus
 }
 #endif

@@ -416,23 +416,6 @@ cfx_value cfx__op_call_below(cfx_site at, cfx_op *op, cfx_value *args) {
     return cfx__op_run(at, op, args);
 }
 
-cfx_args cfx_op_args_shown(cfx_op *op, cfx_args a) {
-    const cfx__op_info *info = op ? cfx__op_info_of(op) : NULL;
-    const cfx__schema *s = info ? info->schema : NULL;
-    if (!s || a.n != s->nargs)
-        return a;
-    cfx_dict *kw = a.kw;
-    for (int i = s->npositional; i < s->nargs; i++)
-        if (!cfx__schema_is_default(&s->args[i], a.v[i])) {
-            kw = kw ? kw : cfx_dict_new();
-            cfx_dict_set(kw, s->args[i].name, a.v[i]);
-        }
-    int n = s->npositional;
-    while (n > 0 && cfx__schema_is_default(&s->args[n - 1], a.v[n - 1]))
-        n--;
-    return (cfx_args){n, a.v, kw};
-}
-
 /* Whether a gradient flows to one of the arguments. */
 static bool any_grad(int n, const cfx_value *args) {
     for (int i = 0; i < n; i++)

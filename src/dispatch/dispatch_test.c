@@ -211,31 +211,6 @@ TEST(function_modes_see_what_the_user_called_and_dispatch_modes_overloads) {
     CHECK_STR(ops.seen, "aten.relu.default aten.add.Tensor ");
 }
 
-/* Counts what a call shows: positional arguments in tens, named ones in ones. */
-static cfx_value count_shown(cfx_mode *self, cfx_target t, cfx_args a) {
-    cfx_args shown = cfx_op_args_shown(t.op, a);
-    *(int64_t *)self->user = 10 * shown.n + (shown.kw ? shown.kw->len : 0);
-    return cfx_mode_forward(self, t, a);
-}
-
-TEST(defaults_are_not_shown_and_arguments_that_must_be_named_are) {
-    int64_t seen = 0;
-    cfx_tensor *x = floats(2, (float[]){1, -2});
-    cfx_mode m = {.handle = count_shown, .user = &seen};
-    cfx_dispatch_mode_push(&m);
-    cfx_add(x, x);
-    CHECK(seen == 20);
-    cfx_add(x, x, CFX_KW(alpha, 3));
-    CHECK(seen == 21);
-    cfx_sum(x, cfx_list(0), true);
-    CHECK(seen == 30);
-    cfx_zeros(2);
-    CHECK(seen == 10);
-    cfx_zeros(2, CFX_KW(dtype, cfx_dtype_value(CFX_I64)));
-    CHECK(seen == 11);
-    cfx_dispatch_mode_pop();
-}
-
 TEST(modes_nest_innermost_first_and_may_replace_a_call) {
     cfx_tensor *x = floats(1, (float[]){0});
     record ops = {""};

@@ -3,6 +3,8 @@
 #include <cfx/watch.h>
 
 #include "../base/given.h"
+#include "../dispatch/dispatch.h"
+#include "../value/default.h"
 #include "../value/walk.h"
 #include "run.h"
 
@@ -273,4 +275,24 @@ void cfx_watch_print(const cfx_watch *w, FILE *out) {
                 s->count ? s->min : 0, s->count ? s->max : 0, (long long)s->nans,
                 (long long)s->infs, bars);
     }
+}
+
+/* ---- calls ------------------------------------------------------------------------------------
+ */
+
+cfx_args cfx_op_args_shown(cfx_op *op, cfx_args a) {
+    const cfx__op_info *info = op ? cfx__op_info_of(op) : NULL;
+    const cfx__schema *s = info ? info->schema : NULL;
+    if (!s || a.n != s->nargs)
+        return a;
+    cfx_dict *kw = a.kw;
+    for (int i = s->npositional; i < s->nargs; i++)
+        if (!cfx__schema_is_default(&s->args[i], a.v[i])) {
+            kw = kw ? kw : cfx_dict_new();
+            cfx_dict_set(kw, s->args[i].name, a.v[i]);
+        }
+    int n = s->npositional;
+    while (n > 0 && cfx__schema_is_default(&s->args[n - 1], a.v[n - 1]))
+        n--;
+    return (cfx_args){n, a.v, kw};
 }

@@ -104,3 +104,28 @@ TEST(every_number_has_a_bin) {
     CHECK_INT(t.histogram[CFX_STATS_BINS / 2], 1);
     CHECK_INT(t.histogram[CFX_STATS_BINS - 1], 1);
 }
+
+/* Counts what a call shows: positional arguments in tens, named ones in ones. */
+static cfx_value count_shown(cfx_mode *self, cfx_target t, cfx_args a) {
+    cfx_args shown = cfx_op_args_shown(t.op, a);
+    *(int64_t *)self->user = 10 * shown.n + (shown.kw ? shown.kw->len : 0);
+    return cfx_mode_forward(self, t, a);
+}
+
+TEST(defaults_are_not_shown_and_arguments_that_must_be_named_are) {
+    int64_t seen = 0;
+    cfx_tensor *x = cfx_ones(2);
+    cfx_mode m = {.handle = count_shown, .user = &seen};
+    cfx_dispatch_mode_push(&m);
+    cfx_add(x, x);
+    CHECK(seen == 20);
+    cfx_add(x, x, CFX_KW(alpha, 3));
+    CHECK(seen == 21);
+    cfx_sum(x, cfx_list(0), true);
+    CHECK(seen == 30);
+    cfx_zeros(2);
+    CHECK(seen == 10);
+    cfx_zeros(2, CFX_KW(dtype, cfx_dtype_value(CFX_I64)));
+    CHECK(seen == 11);
+    cfx_dispatch_mode_pop();
+}

@@ -6,6 +6,7 @@
 #include <cfx/ops.h>
 
 #include "record.h"
+#include "../value/default.h"
 
 /* ---- shadows --------------------------------------------------------------------------------- */
 

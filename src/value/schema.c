@@ -6,6 +6,7 @@
  * parse and print byte for byte. The short forms of native_functions.yaml (no namespace, stride=1
  * for a list of two, reduction=Mean) are read too and print as PyTorch prints them. */
 #include "cursor.h"
+#include "default.h"
 
 #include <ctype.h>
 

@@ -213,8 +213,6 @@ cfx__schema *cfx__schema_parse(const char *text);
 void cfx__schema_free(cfx__schema *s);
 /* The schema's text made anew from its parts, as PyTorch prints it; scope. */
 const char *cfx__schema_print(const cfx__schema *s);
-/* Whether v is what an argument is where nothing is given; one number stands for a list of it. */
-bool cfx__schema_is_default(const cfx__schema_arg *a, cfx_value v);
 
 /* How strictly arguments are taken. */
 typedef enum cfx__bind_mode {

@@ -13,6 +13,7 @@ import types
 import unittest
 
 import torch
+from torch.testing import _comparison
 
 
 class Namespace(types.ModuleType):
@@ -53,9 +54,9 @@ class TestCase(unittest.TestCase):
         if isinstance(x, str) and isinstance(y, str):
             super().assertEqual(x, y, msg if isinstance(msg, str) else None)
             return
-        torch.testing.assert_close(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan,
-                                   check_dtype=exact_dtype, check_stride=exact_stride,
-                                   msg=msg if isinstance(msg, str) else None)
+        _comparison.compare(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan,
+                            check_dtype=exact_dtype, check_stride=exact_stride,
+                            msg=msg if isinstance(msg, str) else None)
 
     def assertNotEqual(self, x, y, msg=None, **kwargs):
         with self.assertRaises(AssertionError, msg=msg):

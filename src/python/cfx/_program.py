@@ -3,6 +3,7 @@ changed, compared, drawn and saved."""
 import io
 import math
 import os
+import tempfile
 
 from . import _cfx
 from ._errors import FileError, LimitError  # noqa: F401
@@ -217,6 +218,17 @@ class Program(_cfx.ProgramBase):
 
     __copy__ = copy
 
+    def __reduce__(self):
+        return (from_bytes, (self.to_bytes(),))
+
+    def to_bytes(self):
+        """The bytes of its .pt2."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "program.pt2")
+            self.save(path)
+            with io.open(path, "rb") as f:
+                return f.read()
+
     def __deepcopy__(self, memo):
         return self._copy()
 
@@ -300,6 +312,15 @@ class Program(_cfx.ProgramBase):
 def open(path):  # noqa: A001
     """The program in a file: .pt2, .fx or .onnx."""
     return _cfx.open_program(path)
+
+
+def from_bytes(data):
+    """The program in the bytes of a .pt2."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "program.pt2")
+        with io.open(path, "wb") as f:
+            f.write(data)
+        return open(path)
 
 
 def export(module, args, kwargs=None, dynamic=None):

@@ -84,6 +84,41 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
         return tensor(data.detach() if isinstance(data, Tensor) else data,
                       dtype=dtype or self.dtype, requires_grad=requires_grad)
 
+    def new(self, *args, device=None):
+        """A tensor of this dtype: of such a size, or with such numbers."""
+        if len(args) == 1 and not isinstance(args[0], int):
+            return self.new_tensor(args[0])
+        return self.new_empty(args)
+
+    def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=None):
+        """The numbers in it, each once."""
+        from .torch import unique
+
+        return unique(self, sorted=sorted, return_inverse=return_inverse,
+                      return_counts=return_counts, dim=dim)
+
+    def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
+        from .torch import unique_consecutive
+
+        return unique_consecutive(self, return_inverse=return_inverse,
+                                  return_counts=return_counts, dim=dim)
+
+    def polygamma(self, n):
+        from .torch import special
+
+        return special.polygamma(n, self)
+
+    def apply_(self, callable):
+        """Every element replaced by what a function of Python's gives for it."""
+        with no_grad():
+            return self.copy_(tensor([callable(v) for v in self.reshape(-1).tolist()],
+                                     dtype=self.dtype).reshape(self.shape))
+
+    def is_set_to(self, other):
+        """Whether both are the same view of the same memory."""
+        return self._shares(other) and self.storage_offset() == other.storage_offset() and \
+            self.shape == other.shape and self.stride() == other.stride()
+
     # ---- iteration and conversion ----
 
     def __iter__(self):

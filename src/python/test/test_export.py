@@ -29,7 +29,7 @@ class Numbers(unittest.TestCase):
             return y[:1].expand(n), n * 2 + 1
 
         ep = program_of(f, torch.tensor(5), torch.ones(4))
-        self.assertEqual(str(ep.range_constraints), "{'u0': VR[4, 10]}")
+        self.assertEqual(str(ep.range_constraints), "{u0: VR[4, 10]}")
         y, n = ep.module()(torch.tensor(7), torch.ones(4))
         self.assertEqual((y.shape, n), ((7,), 15))
         with self.assertRaisesRegex(RuntimeError, "Runtime assertion failed for .* u0 <= 10"):

@@ -11,7 +11,8 @@ from . import _sym
 __all__ = ["manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state", "is_tensor",
            "is_storage", "typename", "set_default_dtype", "get_default_dtype",
            "set_default_device", "get_default_device", "set_default_tensor_type",
-           "set_printoptions", "save", "load", "compile", "use_deterministic_algorithms",
+           "set_printoptions", "asarray", "is_inference", "unravel_index", "vmap", "save", "load",
+           "compile", "use_deterministic_algorithms",
            "are_deterministic_algorithms_enabled", "is_complex", "is_floating_point",
            "get_num_interop_threads", "set_num_interop_threads", "Generator", "default_generator",
            "is_autocast_enabled", "autocast", "set_float32_matmul_precision",
@@ -391,6 +392,34 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
     from .serialization import load as load_
 
     return load_(f, map_location, pickle_module, weights_only=weights_only, mmap=mmap)
+
+
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+    """A tensor of what is given, in its memory unless `copy` says otherwise."""
+    made = _tensor.as_tensor(obj, dtype=dtype)
+    if copy and isinstance(obj, _tensor.Tensor) or copy and hasattr(obj, "__array_interface__"):
+        made = made.clone()
+    return made.detach().requires_grad_() if requires_grad else made
+
+
+def unravel_index(indices, shape):
+    """The numbers of elements in a flat tensor as indices of each dimension."""
+    sizes = [shape] if isinstance(shape, builtins.int) else list(shape)
+    out = []
+    for n in reversed(sizes):
+        out.append(indices % n)
+        indices = indices // n
+    return tuple(reversed(out))
+
+
+def is_inference(input):
+    return input.is_inference()
+
+
+def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
+    from .func import vmap as vmap_
+
+    return vmap_(func, in_dims, out_dims, randomness, chunk_size=chunk_size)
 
 
 def from_file(filename, shared=None, size=0, *, dtype=None, **kwargs):

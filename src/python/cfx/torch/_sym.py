@@ -41,6 +41,9 @@ class _Expr(str):
 
     name = property(str)
 
+    def __repr__(self):
+        return str(self)
+
     def is_integer(self):
         return True
 

@@ -193,6 +193,8 @@ class _Unpickler(pickle.Unpickler):
             return _StorageType(name)
         if module == "torch" and (name == "Size" or hasattr(_cfx, name)):
             return getattr(_torch(), name)
+        if self.safe and (module, name) in _safe_globals:
+            return _safe_globals[module, name]
         if self.safe and (module, name) not in self._SAFE:
             raise pickle.UnpicklingError(
                 f"Weights only load failed. Unsupported global: GLOBAL {module}.{name} was not an "
@@ -211,6 +213,41 @@ class _Unpickler(pickle.Unpickler):
             flat = frombuffer(data, dtype=dtype) if data else _torch().empty(0, dtype=dtype)
             self.storages[key] = (dtype, flat)
         return self.storages[key]
+
+
+_safe_globals = {}  # (module, name) to what files may name although weights_only
+
+
+def add_safe_globals(safe_globals):
+    """Classes and functions that a file may name, as themselves or as (object, "module.name")."""
+    for item in safe_globals:
+        what, path = item if isinstance(item, tuple) else \
+            (item, f"{item.__module__}.{item.__qualname__}")
+        module, _, name = path.rpartition(".")
+        _safe_globals[module, name] = what
+
+
+def get_safe_globals():
+    return list(_safe_globals.values())
+
+
+def clear_safe_globals():
+    _safe_globals.clear()
+
+
+class safe_globals:
+    """The same inside a context."""
+
+    def __init__(self, safe_globals):
+        self._given = safe_globals
+
+    def __enter__(self):
+        self._before = dict(_safe_globals)
+        add_safe_globals(self._given)
+
+    def __exit__(self, *error):
+        _safe_globals.clear()
+        _safe_globals.update(self._before)
 
 
 def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=None):

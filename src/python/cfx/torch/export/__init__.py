@@ -28,7 +28,7 @@ def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
     if isinstance(f, (str, os.PathLike)):
         program.save(f)
     else:
-        f.write(exported_program._bytes_of(program))
+        f.write(program.to_bytes())
 
 
 def load(f, *, extra_files=None, expected_opset_version=None):

@@ -253,7 +253,7 @@ class ExportedProgram:
         return other
 
     def __reduce__(self):
-        return (_loaded, (_bytes_of(self._program),))
+        return (_loaded, (self._program.to_bytes(),))
 
     def _get_flat_args_with_check(self, args, kwargs):
         spec = self.call_spec.in_spec
@@ -271,26 +271,5 @@ def _parameter(t):
     return t if isinstance(t, Parameter) else Parameter(t, t.requires_grad)
 
 
-def _bytes_of(program):
-    import os
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as d:
-        path = os.path.join(d, "program.pt2")
-        program.save(path)
-        with open(path, "rb") as f:
-            return f.read()
-
-
 def _loaded(data):
-    import os
-    import tempfile
-
-    handle, path = tempfile.mkstemp(suffix=".pt2")
-    try:
-        with os.fdopen(handle, "wb") as f:
-            f.write(data)
-        return ExportedProgram(cfx.open(path))
-    finally:
-        os.unlink(path)
-
+    return ExportedProgram(cfx._program.from_bytes(data))

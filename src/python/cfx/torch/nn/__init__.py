@@ -8,6 +8,11 @@ from .parameter import Buffer, Parameter
 def __getattr__(name):
     if name == "__all__":
         return sorted({"Parameter", "Buffer", *modules.__all__})
+    if name in ("attention", "parallel", "DataParallel"):
+        import importlib
+
+        found = importlib.import_module(f"{__name__}.{name if name[0] == 'a' else 'parallel'}")
+        return found.DataParallel if name == "DataParallel" else found
     try:
         return getattr(modules, name)
     except AttributeError:

@@ -39,17 +39,50 @@ def _compare_tensors(a, b, o):
                             equal_nan=o["equal_nan"])
         if bool(close.all()):
             return
-        wrong = close.numel() - int(close.sum())
-        d = (a.detach() - b.detach()).abs() if a.dtype is not cfx.bool else (a != b).to(cfx.int64)
-        most = d.max().item()
-    if a.numel() == 1 and a.dim() == 0:
-        text = f"Scalars are not close!\n\nExpected {b.item()} but got {a.item()}."
-    else:
-        text = (f"Tensor-likes are not {'equal' if rtol == 0 == atol else 'close'}!\n\n"
-                f"Mismatched elements: {wrong} / {a.numel()} "
-                f"({100 * wrong / max(a.numel(), 1):.1f}%)")
-    text += f"\nGreatest absolute difference: {most} (up to {atol} allowed)"
+        text = _told(a.detach(), b.detach(), close, rtol, atol)
     _fail(text + where, o["msg"])
+
+
+def _limit(tolerance, rtol, atol):
+    return "" if rtol == 0 == atol else f" (up to {tolerance} allowed)"
+
+
+def _told(a, b, close, rtol, atol):
+    """How far two tensors are apart, and where most."""
+    word = "equal" if rtol == 0 == atol else "close"
+    if a.dim() == 0:
+        return _told_numbers(a.item(), b.item(), rtol, atol)
+    if a.dtype is cfx.bool:
+        a, b = a.to(cfx.int64), b.to(cfx.int64)
+    wrong = close.numel() - int(close.sum())
+    text = (f"Tensor-likes are not {word}!\n\nMismatched elements: {wrong} / {a.numel()} "
+            f"({100 * wrong / max(a.numel(), 1):.1f}%)")
+    apart = (a - b).abs()
+    apart[close] = 0
+    share = apart / b.abs()
+    share[close] = 0
+    for name, d, tolerance in (("absolute", apart, atol), ("relative", share, rtol)):
+        at = int(d.reshape(-1).argmax())
+        index = tuple(int(at // max(1, _product(d.shape[i + 1:])) % n)
+                      for i, n in enumerate(d.shape))
+        text += (f"\nGreatest {name} difference: {d.reshape(-1)[at].item()} at index {index}"
+                 f"{_limit(tolerance, rtol, atol)}")
+    return text
+
+
+def _product(sizes):
+    n = 1
+    for s in sizes:
+        n *= s
+    return n
+
+
+def _told_numbers(a, b, rtol, atol):
+    apart = abs(a - b)
+    share = apart / abs(b) if b != 0 else float("inf") if apart == apart else apart
+    return (f"Scalars are not {'equal' if rtol == 0 == atol else 'close'}!\n\nExpected {b} but got "
+            f"{a}.\nAbsolute difference: {apart}{_limit(atol, rtol, atol)}\n"
+            f"Relative difference: {share}{_limit(rtol, rtol, atol)}")
 
 
 def _compare_numbers(a, b, o):
@@ -60,8 +93,15 @@ def _compare_numbers(a, b, o):
         exact = isinstance(a, int) and isinstance(b, int)
         rtol, atol = (0.0, 0.0) if exact else (1e-7, 1e-7)
     if not abs(a - b) <= atol + rtol * abs(b):
-        _fail(f"Scalars are not {'equal' if rtol == 0 == atol else 'close'}!\n\nExpected {b} but "
-              f"got {a}.", o["msg"])
+        where = f"\n\nThe failure occurred for item {o['path']}" if o["path"] else ""
+        _fail(_told_numbers(a, b, rtol, atol) + where, o["msg"])
+
+
+def _cannot(a, b, o):
+    """assert_close compares numbers and containers of them; assertEqual of tests anything."""
+    if not o.get("objects", True):
+        raise TypeError(f"No comparison pair was able to handle inputs of type {type(a)} and "
+                        f"{type(b)}.")
 
 
 def _compare(a, b, o):
@@ -69,7 +109,9 @@ def _compare(a, b, o):
         _compare_tensors(a, b, o)
     elif isinstance(a, dict) and isinstance(b, dict):
         if set(a) != set(b):
-            _fail(f"The keys of the mappings do not match:\n{set(a) ^ set(b)}", o["msg"])
+            _fail("The keys of the mappings do not match:\n"
+                  f"Missing keys in the actual mapping: {sorted(set(b) - set(a))}\n"
+                  f"Additional keys in the actual mapping: {sorted(set(a) - set(b))}", o["msg"])
         for k in a:
             _compare(a[k], b[k], {**o, "path": f"{o['path']}[{k!r}]"})
     elif isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
@@ -82,13 +124,25 @@ def _compare(a, b, o):
     elif isinstance(a, cfx.Tensor) or isinstance(b, cfx.Tensor):
         if not isinstance(a, (cfx.Tensor, int, float)) or \
                 not isinstance(b, (cfx.Tensor, int, float)):
+            _cannot(a, b, o)
             _fail(f"Except for scalars, type equality is required if allow_subclasses=True, but "
                   f"got {type(a)} and {type(b)} instead.", o["msg"])
         _compare_tensors(cfx.as_tensor(a), cfx.as_tensor(b), {**o, "check_dtype": False})
     elif hasattr(a, "__array_interface__") and hasattr(b, "__array_interface__"):
         _compare_tensors(cfx.from_numpy(a), cfx.from_numpy(b), o)
-    elif a is not b and a != b:
+    elif a is not None or b is not None:
+        _cannot(a, b, o)
+        if a is b or a == b:
+            return
         _fail(f"Object comparison failed: {a!r} != {b!r}", o["msg"])
+
+
+def compare(actual, expected, *, rtol=None, atol=None, equal_nan=False, check_dtype=True,
+            check_stride=False, msg=None):
+    """The same for tests: what is no number is compared as Python does."""
+    _compare(actual, expected, {"rtol": rtol, "atol": atol, "equal_nan": equal_nan,
+                                "check_dtype": check_dtype, "check_stride": check_stride,
+                                "msg": msg, "path": ""})
 
 
 def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=None, equal_nan=False,
@@ -100,7 +154,7 @@ def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=Non
                          f"no {'rtol' if rtol is None else 'atol'}.")
     _compare(actual, expected, {"rtol": rtol, "atol": atol, "equal_nan": equal_nan,
                                 "check_dtype": check_dtype, "check_stride": check_stride,
-                                "msg": msg, "path": ""})
+                                "msg": msg, "path": "", "objects": False})
 
 
 def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=""):

@@ -8,7 +8,12 @@ import cfx
 
 from ...utils.hooks import RemovableHandle
 from ..parameter import Buffer, Parameter
-from ._hooks import HookMethods, call_with_hooks, global_hooks
+from ._hooks import (HookMethods, call_with_hooks, global_hooks,  # noqa: F401
+                     register_module_buffer_registration_hook, register_module_forward_hook,
+                     register_module_forward_pre_hook, register_module_full_backward_hook,
+                     register_module_full_backward_pre_hook,
+                     register_module_module_registration_hook,
+                     register_module_parameter_registration_hook)
 from ._state import StateMethods
 
 # ---- who looks on --------------------------------------------------------------------------------
