@@ -178,7 +178,10 @@ class Tracer(TracerBase):
     @compatibility(is_backward_compatible=True)
     def is_leaf_module(self, m, module_qualified_name):
         """Whether a module becomes one node: those of torch.nn do, but for Sequential."""
-        return m.__module__.startswith(_NN) and not isinstance(m, _sequential())
+        kind = type(m)
+        if kind not in _leaves:
+            _leaves[kind] = kind.__module__.startswith(_NN) and not issubclass(kind, _sequential())
+        return _leaves[kind]
 
     @compatibility(is_backward_compatible=True)
     def path_of_module(self, mod):
@@ -197,16 +200,18 @@ class Tracer(TracerBase):
     def call_module(self, m, forward, args, kwargs):
         """What a call of a module becomes: a node, or what its forward does."""
         path = self.path_of_module(m)
-        with ScopeContextManager(self.scope, Scope(path, type(m))) as scope:
-            calls = self.num_calls.get(path, 0)
-            key = f"{scope.module_path}@{calls}" if calls > 0 else scope.module_path
-            self.module_stack[key] = (path, scope.module_type)
-            self.num_calls[path] = calls + 1
+        calls, kind = self.num_calls.get(path, 0), type(m)
+        self.num_calls[path] = calls + 1
+        outer, self.scope = self.scope, Scope(path, kind)
+        try:
+            self.module_stack[f"{path}@{calls}" if calls > 0 else path] = (path, kind)
             if self.is_leaf_module(m, path):
                 result = self.create_proxy("call_module", path, args, kwargs)
             else:
                 result = forward(*args, **kwargs)
             self.module_stack.popitem(last=True)
+        finally:
+            self.scope = outer
         return result
 
     @compatibility(is_backward_compatible=False)
@@ -366,7 +371,7 @@ class Tracer(TracerBase):
             self.graph._co_fields = {name: getattr(fn.__code__, name) for name in
                                      ("co_name", "co_filename", "co_firstlineno")}
         self.tensor_attrs = {}
-        self._collect_tensors(self.root, [])
+        self._collect_tensors(self.root)
         if not isinstance(fn, types.FunctionType):
             raise AssertionError(f"Expected FunctionType, got {type(fn)}")
         fn_globals = fn.__globals__
@@ -382,12 +387,20 @@ class Tracer(TracerBase):
         self.submodule_paths = None
         return self.graph
 
-    def _collect_tensors(self, m, path):
+    def _collect_tensors(self, m, prefix=""):
         for name, value in m.__dict__.items():
+            kind = type(value)
+            if kind in _plain_types:
+                continue
             if isinstance(value, (cfx.Tensor, pytree.TreeSpec)):
-                self.tensor_attrs[value] = ".".join(path + [name])
-        for name, child in m.named_children():
-            self._collect_tensors(child, path + [name])
+                self.tensor_attrs[value] = prefix + name
+            else:
+                _plain_types.add(kind)
+        seen = set()
+        for name, child in m._modules.items():
+            if child is not None and child not in seen:
+                seen.add(child)
+                self._collect_tensors(child, f"{prefix}{name}.")
 
     def __deepcopy__(self, memo):
         other = Tracer.__new__(Tracer)
@@ -397,6 +410,8 @@ class Tracer(TracerBase):
 
 
 _own_create_arg.add(Tracer.create_arg)
+_plain_types = set()  # of attributes of modules that were no tensors
+_leaves = {}  # classes of modules to whether they become one node
 
 
 @functools.lru_cache(maxsize=64)

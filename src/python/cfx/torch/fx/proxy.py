@@ -24,6 +24,9 @@ __all__ = ["TracerBase", "GraphAppendingTracer", "TraceError", "Proxy", "MetaPro
            "ParameterProxy", "Scope", "ScopeContextManager"]
 
 
+_own_create_node = Graph.create_node
+
+
 @compatibility(is_backward_compatible=False)
 class Scope:
     """The module whose forward is running: its path and class."""
@@ -72,7 +75,13 @@ class TracerBase:
         """A node of the graph; arguments are such as nodes have."""
         if kind == "call_function" and self.check_mutable_operations:
             check_for_mutable_operation(target, args, kwargs)
-        node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+        graph = self.graph
+        if graph._owning_module is None and type(graph).create_node is _own_create_node:
+            node = graph._create(kind, target, args, kwargs, name, None)
+            if type_expr is not None:
+                node.type = type_expr
+        else:
+            node = graph.create_node(kind, target, args, kwargs, name, type_expr)
         scope = self.scope
         self.node_name_to_scope[node.name] = (scope.module_path, scope.module_type)
         if fx_traceback.should_preserve_node_meta:

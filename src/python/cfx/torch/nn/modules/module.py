@@ -1,6 +1,5 @@
 """Modules: numbers with names, children, hooks and a forward."""
 import contextlib
-import functools
 import threading
 from collections import OrderedDict
 
@@ -89,7 +88,7 @@ class Module(StateMethods, HookMethods):
         if _watchers:
             w = _watcher()
             if w is not None:
-                return w[1](self, functools.partial(self._call_impl), args, kwargs)
+                return w[1](self, self._call_impl, args, kwargs)
         return self._call_impl(*args, **kwargs)
 
     def _call_impl(self, *args, **kwargs):
