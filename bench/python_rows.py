@@ -1,7 +1,10 @@
 """What calls from Python cost: `key nanoseconds` a line. Run as it is for PyTorch, and by
 `python3 -m cfx` for cfx; `make bench` does both and puts them side by side."""
+import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
 
 import torch
@@ -32,6 +35,16 @@ def imported(name):
                                   stdout=subprocess.PIPE).stdout) for _ in range(3))
 
 
+def in_c(program):
+    """Nanoseconds of a call of the same program by the command, which is C's."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "program.pt2")
+        program.save(path)
+        done = subprocess.run([os.environ["CFX_COMMAND"], "bench", path, "--json", "--threads", "1",
+                               "--runs", "5000"], text=True, check=True, stdout=subprocess.PIPE)
+    return json.loads(done.stdout)["best_ms"] * 1e6
+
+
 def main():
     own = "cfx" in sys.modules
     a, b = torch.ones(4), torch.ones(4)
@@ -48,6 +61,8 @@ def main():
     if program:
         run = program._program if own else program.module()
         print("python_program_1", best(lambda: run(a), 5000))
+    if program and own and "CFX_COMMAND" in os.environ:
+        print("c_program_1", in_c(program._program))
     print("python_import", imported("cfx" if own else "torch"))
 
 

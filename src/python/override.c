@@ -211,7 +211,12 @@ static cfx_value show_function(cfx_mode *self, cfx_target target, cfx_args a) {
 }
 
 static cfx_value show_overload(cfx_mode *self, cfx_target target, cfx_args a) {
-    return show_call(self, target, a, true);
+    cfx__py_thread *t = &cfx__py_this_thread;
+    cfx__py_mode *m = t->dispatch_modes; /* the same */
+    t->dispatch_modes = m ? m->below : NULL;
+    cfx_value v = show_call(self, target, a, true);
+    t->dispatch_modes = m;
+    return v;
 }
 
 static PyObject *push_mode(PyObject *unused, PyObject *args) {

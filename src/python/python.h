@@ -151,6 +151,8 @@ typedef struct cfx__py_thread {
     bool overrides_off;
     int exporting; /* exports that are running, one in another */
     PyObject *decompositions; /* {overload: function} of the decomposition that is running */
+    int meta_depth;   /* contexts of the device "meta", one in another */
+    bool fake_before; /* the fake mode outside them */
 } cfx__py_thread;
 
 extern _Thread_local cfx__py_thread cfx__py_this_thread;

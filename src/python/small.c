@@ -214,19 +214,27 @@ static Py_hash_t device_hash(PyObject *self) {
     return (Py_hash_t)d.type * 1024 + d.index + 2;
 }
 
-/* `with torch.device("cpu"):` changes nothing, since tensors are made there. */
+/* `with torch.device("cpu"):` changes nothing, since tensors are made there; inside "meta" they
+ * have no numbers. */
 static PyObject *device_enter(PyObject *self, PyObject *unused) {
     (void)unused;
-    if (device_of(self).type != CFX_CPU)
+    cfx__py_thread *t = &cfx__py_this_thread;
+    int type = device_of(self).type;
+    if (type != CFX_CPU && type != CFX_META)
         return PyErr_Format(PyExc_NotImplementedError,
                             "cfx makes tensors on the CPU: %R cannot be the device of a context",
                             self);
+    if (type == CFX_META && !t->meta_depth++)
+        t->fake_before = cfx_set_fake_mode(true);
     Py_INCREF(self);
     return self;
 }
 
 static PyObject *device_exit(PyObject *self, PyObject *args) {
-    (void)self, (void)args;
+    (void)args;
+    cfx__py_thread *t = &cfx__py_this_thread;
+    if (device_of(self).type == CFX_META && t->meta_depth && !--t->meta_depth)
+        cfx_set_fake_mode(t->fake_before);
     Py_RETURN_NONE;
 }
 

@@ -3,7 +3,6 @@ changed, compared, drawn and saved."""
 import io
 import math
 import os
-import tempfile
 
 from . import _cfx
 from ._errors import FileError, LimitError  # noqa: F401
@@ -223,6 +222,8 @@ class Program(_cfx.ProgramBase):
 
     def to_bytes(self):
         """The bytes of its .pt2."""
+        import tempfile
+
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "program.pt2")
             self.save(path)
@@ -316,6 +317,8 @@ def open(path):  # noqa: A001
 
 def from_bytes(data):
     """The program in the bytes of a .pt2."""
+    import tempfile
+
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "program.pt2")
         with io.open(path, "wb") as f:

@@ -48,7 +48,7 @@ _SUBMODULES = {"fx", "export", "autograd", "optim", "jit", "cuda", "_C", "linalg
                "functional", "testing", "backends", "amp", "random", "serialization", "types",
                "distributed", "multiprocessing", "compiler", "_subclasses", "_higher_order_ops",
                "func", "version", "library", "_library", "_functorch", "ao", "quantization",
-               "profiler", "onnx"}
+               "profiler", "onnx", "_decomp"}
 
 
 def __getattr__(name):

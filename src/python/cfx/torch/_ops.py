@@ -362,7 +362,9 @@ def _tags(op):
 
 
 def _decompose(op, *args, **kwargs):
-    return op(*args, **kwargs)
+    from ._decomp import _once
+
+    return _once.call(op, args, kwargs)
 
 
 class HigherOrderOperator:

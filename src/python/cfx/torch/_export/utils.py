@@ -1,5 +1,21 @@
 """What a node of an exported program is: a parameter, a buffer, a constant."""
+import contextlib
+
 from ..utils import _pytree as pytree
+
+
+@contextlib.contextmanager
+def _disable_load_state_dict_hooks(mod):
+    """A context in which state_dict() and load_state_dict() of a module call no hooks of its."""
+    hooks = (mod._state_dict_hooks, mod._load_state_dict_pre_hooks)
+    before = [dict(h) for h in hooks]
+    for h in hooks:
+        h.clear()
+    try:
+        yield
+    finally:
+        for h, was in zip(hooks, before):
+            h.update(was)
 
 
 def is_param(program, node):

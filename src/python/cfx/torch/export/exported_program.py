@@ -126,9 +126,10 @@ class ExportedProgram:
     @property
     def state_dict(self):
         """Parameters and persistent buffers by name."""
-        parameters = set(self.graph_signature.parameters)
-        return {n: _parameter(t) if n in parameters else t
-                for n, t in self._program._state().items()}
+        state = self._program._state()
+        parameters = dict.fromkeys(n for n in self.graph_signature.parameters if n in state)
+        return {**{n: _parameter(state[n]) for n in parameters},
+                **{n: t for n, t in state.items() if n not in parameters}}
 
     @state_dict.setter
     def state_dict(self, value):

@@ -15,7 +15,7 @@ def verbose_code(graph, options):
 def readable(module, name, **options):
     """The class that a GraphModule is, with those of its children."""
     code = module.graph.python_code("self", verbose=True, **options).src.lstrip("\n")
-    text = _addindent(f"class {name}(torch.nn.Module):\n" + code, 4)
+    text = _addindent(f"class {name}(torch.nn.Module):\n" + code, 4).rstrip(" ")
     below = [readable(child, child_name, **{**options, "expanded_def": False})
              for child_name, child in module.named_children() if hasattr(child, "graph")]
     return text + _addindent("\n".join([""] + below), 4)

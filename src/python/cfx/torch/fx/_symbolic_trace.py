@@ -180,7 +180,9 @@ class Tracer(TracerBase):
         """Whether a module becomes one node: those of torch.nn do, but for Sequential."""
         kind = type(m)
         if kind not in _leaves:
-            _leaves[kind] = kind.__module__.startswith(_NN) and not issubclass(kind, _sequential())
+            from ..nn import Sequential
+
+            _leaves[kind] = kind.__module__.startswith(_NN) and not issubclass(kind, Sequential)
         return _leaves[kind]
 
     @compatibility(is_backward_compatible=True)
@@ -389,18 +391,14 @@ class Tracer(TracerBase):
 
     def _collect_tensors(self, m, prefix=""):
         for name, value in m.__dict__.items():
-            kind = type(value)
-            if kind in _plain_types:
+            if type(value) in _plain_types:
                 continue
             if isinstance(value, (cfx.Tensor, pytree.TreeSpec)):
                 self.tensor_attrs[value] = prefix + name
             else:
-                _plain_types.add(kind)
-        seen = set()
-        for name, child in m._modules.items():
-            if child is not None and child not in seen:
-                seen.add(child)
-                self._collect_tensors(child, f"{prefix}{name}.")
+                _plain_types.add(type(value))
+        for name, child in m.named_children():
+            self._collect_tensors(child, f"{prefix}{name}.")
 
     def __deepcopy__(self, memo):
         other = Tracer.__new__(Tracer)
@@ -417,13 +415,6 @@ _leaves = {}  # classes of modules to whether they become one node
 @functools.lru_cache(maxsize=64)
 def _takes_factory(create_proxy):
     return "proxy_factory_fn" in inspect.signature(create_proxy).parameters
-
-
-@functools.lru_cache(maxsize=1)
-def _sequential():
-    from ..nn import Sequential
-
-    return Sequential
 
 
 @contextlib.contextmanager

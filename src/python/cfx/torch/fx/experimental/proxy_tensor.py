@@ -50,13 +50,16 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         super().__init__()
         self.tracer = tracer
         self.table = table or {}
-        self.proxies = {}
-        self.kept = []
+        self.proxies = {}  # id to (tensor, which is kept, and its proxy)
+        self.places = {}   # where tensors lie in memory to their proxies
 
     def track(self, value, proxy):
         """From now on a tensor stands for a proxy's node."""
         if isinstance(value, cfx.Tensor):
             self.proxies[id(value)] = (value, proxy)
+            place = _place(value)
+            if place is not None:
+                self.places[place] = proxy
             _set_meta(proxy.node, value)
         elif isinstance(value, (list, tuple)):
             for i, item in enumerate(value):
@@ -64,8 +67,12 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                     self.track(item, proxy[i])
 
     def proxy_of(self, value):
+        """The proxy that a tensor stands for, or another tensor over the same memory did: the tape
+        hands out what it saved under another object."""
         found = self.proxies.get(id(value))
-        return found[1] if found is not None and found[0] is value else None
+        if found is not None and found[0] is value:
+            return found[1]
+        return self.places.get(_place(value)) if isinstance(value, cfx.Tensor) else None
 
     def argument(self, value):
         if isinstance(value, cfx.Tensor):
@@ -95,6 +102,13 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         _set_meta(proxy.node, result)
         self.track(result, proxy)
         return result
+
+
+def _place(t):
+    """What says which numbers a tensor shows; None where it has none."""
+    if t._is_fake or not t.numel():
+        return None
+    return (t.data_ptr(), t.dtype, tuple(t.shape), tuple(t.stride()))
 
 
 def _set_meta(node, value):
@@ -177,6 +191,11 @@ def make_fx(f, decomposition_table=None, tracing_mode="real", _allow_non_fake_in
 
     @functools.wraps(f.forward if isinstance(f, Module) else f)
     def wrapped(*args):
+        if tracing_mode == "symbolic":
+            return _for_all_sizes(trace, args)
+        return trace(*args)
+
+    def trace(*args):
         tracer = PythonKeyTracer()
         mode = ProxyTorchDispatchMode(tracer, _table(decomposition_table))
         if tracing_mode != "real":
@@ -196,6 +215,31 @@ def make_fx(f, decomposition_table=None, tracing_mode="real", _allow_non_fake_in
     return wrapped
 
 
+def _for_all_sizes(trace, args):
+    """The graph of calls at any sizes: as there are no symbols in it, it has to be the same at
+    sizes twice as large, all or those that are as long as the first dimension."""
+    made = trace(*args)
+    leaves = [t for t in pytree.tree_leaves(args) if isinstance(t, cfx.Tensor) and t.dim()]
+    firsts = {leaves[0].shape[0]} if leaves else set()
+    for wanted in (None, firsts):
+        def larger(t):
+            if not isinstance(t, cfx.Tensor):
+                return t
+            sizes = [2 * n if n > 1 and (wanted is None or n in wanted) else n for n in t.shape]
+            return t.new_zeros(sizes).requires_grad_(t.requires_grad)
+
+        try:
+            other = trace(*pytree.tree_map(larger, args))
+        except Exception:
+            continue
+        if other.code == made.code:
+            return made
+        break
+    raise NotImplementedError("make_fx(tracing_mode=\"symbolic\"): the graph depends on sizes, and "
+                              "cfx has symbols for them in torch.export.export(..., "
+                              "dynamic_shapes=...) alone")
+
+
 def _table(table):
     return {} if table is None else dict(table.items())
 
@@ -204,6 +248,8 @@ def _plain_function(inner, f, n):
     """A function whose parameters are those of f, where these can be told; else arg0, arg1, ..."""
     target = f.forward if isinstance(f, Module) else f
     try:
+        if isinstance(f, Module):  # called by __call__(*args)
+            raise AttributeError
         code = inspect.unwrap(target).__code__
         names = list(code.co_varnames[:code.co_argcount])
         if inspect.ismethod(target):

@@ -1,5 +1,5 @@
 """What several passes share: sizes, orders, groups of nodes that belong together."""
-import collections
+import heapq
 import operator
 import typing
 
@@ -97,18 +97,19 @@ class FxNetAccFusionsFinder:
 
 @compatibility(is_backward_compatible=False)
 def legalize_graph(gm):
-    """Puts the nodes of a GraphModule in an order in which each comes behind those it uses: those
-    that wait for nothing first, as torch.fx does it."""
-    wait = {n: len(n.all_input_nodes) for n in gm.graph.nodes}
-    ready = collections.deque(n for n in gm.graph.nodes if not wait[n])
+    """Puts the nodes of a GraphModule in an order in which each comes behind those it uses, and
+    else keeps the order there is."""
+    place = {n: i for i, n in enumerate(gm.graph.nodes)}
+    nodes, wait = list(place), {n: len(n.all_input_nodes) for n in place}
+    ready = [i for i, n in enumerate(nodes) if not wait[n]]
     order = []
     while ready:
-        n = ready.popleft()
+        n = nodes[heapq.heappop(ready)]
         order.append(n)
         for u in n.users:
             wait[u] -= 1
             if not wait[u]:
-                ready.append(u)
+                heapq.heappush(ready, place[u])
     if len(order) < len(gm.graph.nodes):
         raise RuntimeError("Input graph has cycles, unable to add "
                            f"{[n for n in wait if n not in order]}")
