@@ -203,8 +203,7 @@ class Tracer(TracerBase):
         """What a call of a module becomes: a node, or what its forward does."""
         path = self.path_of_module(m)
         calls, kind = self.num_calls.get(path, 0), type(m)
-        self.num_calls[path] = calls + 1
-        outer, self.scope = self.scope, Scope(path, kind)
+        self.num_calls[path], outer, self.scope = calls + 1, self.scope, Scope(path, kind)
         try:
             self.module_stack[f"{path}@{calls}" if calls > 0 else path] = (path, kind)
             if self.is_leaf_module(m, path):
