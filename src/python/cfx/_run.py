@@ -89,11 +89,11 @@ def main(argv):
 
 def _run_script(argv):
     """As `python3 script.py` does: the script is __main__, and tracebacks begin there."""
-    sys.argv = argv
-    sys.path.insert(0, os.path.dirname(os.path.abspath(argv[0])))
+    sys.argv, path = argv, os.path.abspath(argv[0])
+    sys.path.insert(0, os.path.dirname(path))
     try:
         with open(argv[0], "rb") as f:
-            code = compile(f.read(), argv[0], "exec")
+            code = compile(f.read(), path, "exec")
     except OSError as e:
         print(f"cfx: can't open file '{argv[0]}': [Errno {e.errno}] {e.strerror}", file=sys.stderr)
         return 2
@@ -101,7 +101,7 @@ def _run_script(argv):
         e.__traceback__ = None
         sys.excepthook(SyntaxError, e, None)
         return 1
-    _run_code(code, argv[0])
+    _run_code(code, path)
     return 0
 
 

@@ -41,6 +41,21 @@ class Arguments(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "multiple different tracers"):
             torch.add(proxy(), proxy())
 
+    def test_operators_in_place_make_new_values_and_items_cannot_be_set(self):
+        def doubled(x):
+            x += x
+            return x
+
+        self.assertEqual([str(n) for n in fx.symbolic_trace(doubled).graph.nodes],
+                         ["x", "add", "output"])
+
+        def writes(x):
+            x[0] = 1
+            return x
+
+        with self.assertRaisesRegex(TypeError, "'Proxy' object does not support item assignment"):
+            fx.symbolic_trace(writes)
+
     def test_a_container_that_holds_itself_is_an_error(self):
         loop = []
         loop.append(loop)

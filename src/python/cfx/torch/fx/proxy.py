@@ -16,7 +16,7 @@ from cfx import _cfx
 from ..overrides import is_tensor_method_or_property
 from . import traceback as fx_traceback
 from ._compatibility import compatibility
-from .graph import Graph, inplace_methods, magic_methods, reflectable_magic_methods
+from .graph import Graph, magic_methods, reflectable_magic_methods
 from .node import Node, base_types
 from .operator_schemas import check_for_mutable_operation
 
@@ -494,7 +494,7 @@ def _reflect(self, target, rhs):
     return self.tracer.create_proxy("call_function", target, (rhs, self), {})
 
 
-for _name in {**magic_methods, **inplace_methods}:
+for _name in magic_methods:  # x += 1 is x = x + 1; items cannot be set
     if _name == "div":
         continue
     _method = f"__{_name.strip('_')}__"

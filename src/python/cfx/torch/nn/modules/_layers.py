@@ -245,6 +245,8 @@ def _make_stack(self, args, kwargs, device=None, dtype=None):
 
 
 _STACKS = ("TransformerEncoder", "TransformerDecoder")
+# What PyTorch's own constructor takes beside: ways of computing that there is no choice of here.
+_MORE_OPTIONS = {"TransformerEncoder": ", enable_nested_tensor=True, mask_check=True"}
 
 
 # ---- classes from rows ---------------------------------------------------------------------------
@@ -253,6 +255,7 @@ _STACKS = ("TransformerEncoder", "TransformerDecoder")
 def _source(row):
     """The text of __init__ and forward, as PyTorch's have their parameters."""
     options, inputs, call = row["options"], row["inputs"], row["call"]
+    options += _MORE_OPTIONS.get(row["name"], "")
     names = _names(options)
     more = [n for n in ("device", "dtype") if row["path"].startswith(_FACTORY)]
     head = ", ".join(["self"] + ([options] if options and options != "*" else [])
