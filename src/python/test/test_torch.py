@@ -373,6 +373,47 @@ class Shown(unittest.TestCase):
         model = torch.nn.ReLU()
         self.assertIs(torch.compile(model, backend="eager"), model)
 
+    def test_a_function_is_traced_without_its_writes(self):
+        from cfx.torch.func import functionalize
+        from cfx.torch.fx.experimental.proxy_tensor import make_fx
+
+        def writes(a, b):
+            a.mul_(b)
+            return a.sum(), [b.relu_()]
+
+        gm = make_fx(functionalize(writes))(torch.ones(2), torch.ones(2))
+        written = [str(n.target) for n in gm.graph.nodes if str(n.target).endswith("_.default")]
+        self.assertEqual(written, ["aten.copy_.default"] * 2)
+        a, b = torch.ones(2), torch.tensor([-1.0, 2.0])
+        total, (c,) = functionalize(writes)(a, b)
+        self.assertEqual((total.item(), c.tolist(), a.tolist(), b.tolist()),
+                         (1.0, [0.0, 2.0], [-1.0, 2.0], [0.0, 2.0]))
+
+    def test_what_a_gradient_reads_is_a_node(self):
+        from cfx.torch.fx.experimental.proxy_tensor import make_fx
+
+        gm = make_fx(lambda x: torch.autograd.grad((x ** 3).sum(), x)[0])(
+            torch.ones(2, requires_grad=True))
+        self.assertFalse(gm.graph.find_nodes(op="get_attr"))
+        self.assertEqual(gm(torch.tensor([1.0, 2.0])).tolist(), [3.0, 12.0])
+
+    def test_sizes_in_a_graph_for_all_sizes_are_refused(self):
+        from cfx.torch.fx.experimental.proxy_tensor import make_fx
+
+        make = lambda f: make_fx(f, tracing_mode="symbolic")(torch.ones(3, 2))  # noqa: E731
+        self.assertIn("aten.sin", make(lambda x: x.sin().sum(1)).code)
+        with self.assertRaisesRegex(NotImplementedError, "depends on sizes"):
+            make(lambda x: x + x.shape[0])
+
+    def test_a_table_takes_operators_apart(self):
+        from cfx.torch._decomp import get_decompositions
+        from cfx.torch.fx.experimental.proxy_tensor import make_fx
+
+        table = get_decompositions([torch.ops.aten.silu])
+        gm = make_fx(torch.nn.functional.silu, decomposition_table=table)(torch.ones(2))
+        self.assertEqual([str(n.target) for n in gm.graph.nodes if n.op == "call_function"],
+                         ["aten.sigmoid.default", "aten.mul.Tensor"])
+
     def test_flops_are_counted(self):
         from cfx.torch.utils.flop_counter import FlopCounterMode
 

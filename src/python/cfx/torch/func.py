@@ -1,11 +1,12 @@
 """torch.func: modules as functions of their parameters, and functions of functions."""
 import contextlib
 
+from ._functorch.functionalize import functionalize
 from ._functorch.transforms import (grad, grad_and_value, hessian, jacfwd, jacrev, jvp,
                                     stack_module_state, vjp, vmap)
 
-__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
-           "stack_module_state", "vjp", "vmap"]
+__all__ = ["functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd",
+           "jacrev", "jvp", "stack_module_state", "vjp", "vmap"]
 
 
 @contextlib.contextmanager

@@ -59,6 +59,10 @@ def register_dataclass(cls, *, serialized_type_name=None):
 def __getattr__(name):
     if name == "Constraint":
         return dynamic_shapes.Constraint
+    if name == "CustomDecompTable":
+        from .decomp_utils import CustomDecompTable
+
+        return CustomDecompTable
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
