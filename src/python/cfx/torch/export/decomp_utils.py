@@ -44,7 +44,7 @@ class CustomDecompTable(collections.abc.MutableMapping):
         if op not in self._own:
             if default:
                 return default[0]
-            if not isinstance(op, _cfx.OpOverload):
+            if op in self._removed or not isinstance(op, _cfx.OpOverload) or op._effects & 2:
                 raise KeyError(str(op))
             return op.decompose
         del self._own[op]
