@@ -53,7 +53,8 @@ void cfx__c_put_result(cfx__c_work *k, const cfx__c_walk *w, int out, int add, c
         cfx__loop_note note;
         const char *name = cfx__text_format("y%d", i), *made;
         if (!k->epilogue->post[i].op)
-            made = cfx__text_format("%s + add[%s]", v, cfx__c_at(w, add));
+            made = cfx__text_format("%s + %s", v,
+                                    cfx__c_load(k->c, "add", cfx__c_at(w, add), k->add->dtype));
         else if (cfx__c_post(&k->epilogue->post[i], &note))
             made = cfx__c_expr(k->c, name, note.says.expr, 1, &(cfx__c_term){v, CFX_F32},
                                note.says.f, note.says.i, CFX_F32);

@@ -1,0 +1,40 @@
+/* What is stored in bfloat16 on a card that is played, where kernels follow each other. */
+#include <cfx.h>
+#include <cfx/cuda.h>
+
+#include "../src/plan/plan.h"
+#include "../src/plan/plan_test.h"
+
+#include "card.h"
+#include "test.h"
+
+static double apart(cfx_value a, cfx_value b) {
+    return cfx_number(cfx_item(cfx_tensor_value(cfx_amax(cfx_abs(cfx_sub(a, b))))));
+}
+
+/* A convolution whose kernel adds nothing: the addition is a kernel over what both left. */
+TEST(additions_behind_kernels_of_a_card_read_bfloat16) {
+    if (!card_begin())
+        return;
+    static const char *const names[] = {"w", "d"};
+    cfx_set_grad_mode(CFX_INFERENCE);
+    cfx_manual_seed(7);
+    cfx_tensor *t[] = {cfx_randn(8, 8, 1, 1), cfx_randn(8, 1, 3, 3)};
+    cfx_program *p = program_of(HEAD "p_w, p_d, x):\n"
+        CALL("y", "conv2d.default", "x, p_w")
+        CALL("z", "conv2d.default", "y, p_d, None, [1, 1], [1, 1], [1, 1], 8")
+        CALL("s", "add.Tensor", "z, y")
+        CALL("r", "relu.default", "s")
+        "        return (r,)\n", tensors_of(COUNT(names), names, t));
+    cfx_value in[] = {cfx_tensor_value(cfx_randn(1, 8, 6, 5))};
+    const cfx_args args = {1, in, NULL};
+    const cfx_value want = cfx_program_run_with(CFX_HERE, p, &cfx_interpreter, NULL, args);
+    cfx_set_precision(CFX_PRECISION_BF16);
+    const cfx_value have = cfx_program_run_with(CFX_HERE, p, cfx_cuda_executor(0), NULL, args);
+    cfx_set_precision(CFX_PRECISION_F32);
+    CHECK_OK();
+    const double most = cfx_number(cfx_item(cfx_amax(cfx_abs(cfx_at(want, 0)))));
+    CHECK(apart(cfx_at(want, 0), cfx_at(have, 0)) < 0.02 * most);
+    CHECK(apart(cfx_at(want, 0), cfx_at(have, 0)) > 0);
+    card_end();
+}
