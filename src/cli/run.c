@@ -346,9 +346,8 @@ static bool run_text(job *j) {
 
 /* A shared object of cfx compile --library, on the inputs that are given. */
 static int run_library(job *j) {
-    if (!j->o.given.inputs)
-        return cli_usage(&cli_run, "a shared object needs --inputs");
-    const cfx_dict *given = cli_read_tensors(j->o.given.inputs, "in");
+    const cfx_dict *given =
+        j->o.given.inputs ? cli_read_tensors(j->o.given.inputs, "in") : cfx_dict_new();
     begin_sample(j);
     const cfx_value flat = cfx_ok() ? cli_library_run(j->o.model, given) : cfx_bad();
     if (!cfx_ok())
