@@ -221,6 +221,9 @@ TEST(decompose_assertions_of_replaced_symbols) {
         "        other: \"Sym(s53)\" = torch.ops.aten.sym_size.int(attention_mask, 1)\n"
         "        max_1: \"i64[]\" = torch.ops.aten.max.default(input_ids)\n"
         "        item: \"Sym(u0)\" = torch.ops.aten.item.default(max_1)\n"
+        "        few: \"Sym(u0 <= 60)\" = item <= 60\n"
+        "        c = torch.ops.aten._assert_scalar.default(few, \"Runtime assertion failed for "
+        "expression u0 <= 60 on node 'few'\")\n"
         "        le: \"Sym(u0 <= s53)\" = item <= size\n"
         "        a = torch.ops.aten._assert_scalar.default(le, \"Runtime assertion failed for "
         "expression u0 <= s70 on node 'le'\")\n"
@@ -234,10 +237,12 @@ TEST(decompose_assertions_of_replaced_symbols) {
     const char *code = plain(cfx_module_code(d->module));
     HAS(code, "    v0 = torch.ops.aten.sym_size.int(input_ids, 1)\n"
               "    v1 = torch.ops.aten.sym_size.int(attention_mask, 1)");
-    HAS(code, "v6 = v3 <= v0");
-    HAS(code, "expression u0 <= s70 on node 'v6'");
-    HAS(code, "v8 = v3 <= v1");
-    HAS(code, "expression u0 <= s53 on node 'v8'");
+    HAS(code, "v6 = v3 <= 60");
+    HAS(code, "v8 = v3 <= v0");
+    HAS(code, "expression u0 <= s70 on node 'v8'");
+    HAS(code, "v10 = v3 <= v1");
+    HAS(code, "expression u0 <= s53 on node 'v10'");
+    CHECK(!strstr(strstr(code, "<= 60") + 1, "= v3 <= 60"));
     HAS(code, "arange.start_step(0, v1");
     CHECK(cfx_program_check(d));
     const cfx_node *read = cfx_node_after(cfx_node_after(cfx_graph_first(d->module->graph)));

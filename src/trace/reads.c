@@ -101,21 +101,28 @@ static bool is_made_in(const cfx__merging *g, cfx_value v, cfx_value name, bool 
     return v.tag != CFX_TAG_SYM || is_made(g, cfx_as_sym(v), name, has);
 }
 
+static bool is_asserted(const cfx__merging *g, const char *claim) {
+    for (int64_t i = 0; i < g->claims->len; i++)
+        if (!strcmp(cfx_text(g->claims->items[i]), claim))
+            return true;
+    return false;
+}
+
 /* Where the last of several sizes that depend on data appears, what they add up to is asserted.
  * What they are no more than the program asserts itself, unless a symbol was replaced. */
 static void assert_totals(cfx__merging *g, cfx_value name) {
     for (size_t i = 0; i < g->m->worlds->totals.len; i++) {
         const struct cfx__total *t = &g->m->worlds->totals.data[i];
         bool has = false;
+        const cfx__relation r = {t->at_most ? CFX__LE : CFX__EQ, t->sum, t->total};
         bool itself = t->at_most && !g->m->worlds->replaced.len;
-        if (itself || !is_given(g, cfx_as_sym(t->sum), name, &has) ||
+        if (itself || is_asserted(g, cfx__relation_text(&r)) || !is_given(g, cfx_as_sym(t->sum), name, &has) ||
             !is_made_in(g, t->total, name, &has) || !has)
             continue;
         const struct cfx__place *there = cfx__place_find(g, t->sum);
         cfx_node *sum = there && there->node ? there->node : add_up(g, cfx_as_sym(t->sum));
         cfx__place_add(g, t->sum, sum, NULL, 0);
         cfx_value total = cfx__reify(g, t->total, false);
-        const cfx__relation r = {t->at_most ? CFX__LE : CFX__EQ, t->sum, t->total};
         assert_relation(g, &r, cfx_node_value(sum), total);
     }
 }
