@@ -116,7 +116,8 @@ static void assert_totals(cfx__merging *g, cfx_value name) {
         bool has = false;
         const cfx__relation r = {t->at_most ? CFX__LE : CFX__EQ, t->sum, t->total};
         bool itself = t->at_most && !g->m->worlds->replaced.len;
-        if (itself || is_asserted(g, cfx__relation_text(&r)) || !is_given(g, cfx_as_sym(t->sum), name, &has) ||
+        if (itself || is_asserted(g, cfx__relation_text(&r)) ||
+            !is_given(g, cfx_as_sym(t->sum), name, &has) ||
             !is_made_in(g, t->total, name, &has) || !has)
             continue;
         const struct cfx__place *there = cfx__place_find(g, t->sum);
