@@ -113,6 +113,9 @@ void fuzz_begin(void) {
 
 int fuzz_end(void) {
     cfx_error_clear();
+    while (cfx_ok()) /* regions that a program began and did not end */
+        cfx_autocast_end();
+    cfx_error_clear();
     cfx_set_time_limit(0);
     cfx_scope_close(0);
     return 0;

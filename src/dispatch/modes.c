@@ -148,7 +148,10 @@ cfx__modes cfx__modes_now(void) {
 void cfx__modes_restore(cfx__modes m) {
     cfx__dispatch *d = cfx__dispatcher();
     d->grad = m.grad;
-    while (d->autocast && d->autocast != m.autocast) {
+    bool there = !m.autocast; /* it may have been ended since, and those around it have not */
+    for (const cfx__autocast *c = d->autocast; c && !there; c = c->outer)
+        there = c == m.autocast;
+    while (there && d->autocast != m.autocast) {
         cfx__autocast *c = d->autocast;
         d->autocast = c->outer;
         cfx__free(c);

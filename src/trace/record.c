@@ -233,7 +233,7 @@ static cfx_value run_inside(cfx_site at, cfx_op *op, cfx_value *args) {
     bool converts = false, good = !region || cfx__autocast_args(op, args, &converts);
     d->autocast = converts ? NULL : region;
     cfx_value result = good ? cfx__op_run(at, op, args) : cfx_bad();
-    d->autocast = region;
+    d->autocast = converts ? region : d->autocast; /* the call may have ended it */
     d->recorder = layer;
     return result;
 }
@@ -428,12 +428,11 @@ static cfx_value record_op(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value 
 static cfx_value record_converted(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {
     cfx__dispatch *d = cfx__dispatcher();
     cfx__autocast *region = d->autocast;
-    bool converts = false;
-    if (r->functional && region && !cfx__autocast_args(op, args, &converts))
-        return cfx_bad();
+    bool converts = false, asks = r->functional && region;
+    if (asks && !cfx__autocast_args(op, args, &converts)) return cfx_bad();
     d->autocast = converts ? NULL : region;
     cfx_value v = record_op(r, at, op, args);
-    d->autocast = region;
+    d->autocast = converts ? region : d->autocast;
     return v;
 }
 
@@ -579,8 +578,9 @@ void cfx__record_begin(cfx__recorder *r) {
 void cfx__record_end(cfx__recorder *r) {
     *cfx__recorder_slot() = r->outer;
     cfx_set_fake_mode(r->fake_before);
-    cfx__modes_restore(r->modes_before);
-    cfx__dispatcher()->autocast = r->modes_before.autocast;
+    cfx__autocast *region = r->modes_before.autocast, **now = &cfx__dispatcher()->autocast;
+    cfx__modes_restore((cfx__modes){r->modes_before.grad, r->functional ? region : NULL});
+    *now = r->functional ? *now : region; /* which was hidden, so that it is there still */
     cfx__dispatcher()->below_autograd--;
     cfx__dispatcher()->recorder = r->outer ? record_call : NULL;
     cfx__dispatcher()->mode = r->mode_before;

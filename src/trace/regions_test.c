@@ -305,3 +305,23 @@ TEST(modes_are_the_same_whichever_way_a_module_goes) {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         CFX_SCOPE ways_check(&models[i]);
 }
+
+/* A program that ends a region which it did not begin ends the caller's, as it would in PyTorch;
+ * nobody keeps what is gone. */
+TEST(a_region_that_a_program_ends_is_ended_once) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
+    const int64_t two = 2;
+    cfx_node_set_meta(x, "val", cfx_tensor_value(cfx_tensor_fake(CFX_F32, 1, &two, NULL)));
+    cfx_graph_call(g, "torch.amp.autocast_mode._exit_autocast", CFX_NONE);
+    cfx_graph_output(g, cfx_tuple(cfx_graph_call(g, "torch.ops.aten.neg.default", x)));
+    cfx_program *p = cfx_program_new(cfx_graph_module(cfx_module_new("M", NULL, "x"), g, NULL));
+    cfx_program_add_input(p, (cfx_input_spec){.kind = CFX_IN_USER, .name = "x"});
+    cfx_program_add_output(p, (cfx_output_spec){.name = "neg_default"});
+    cfx_autocast_begin();
+    cfx_decompose(p, CFX_NONE);
+    cfx_error_clear();
+    cfx_autocast_end();
+    cfx_autocast_end();
+    CHECK_ERROR("there is no autocast region to end");
+}
