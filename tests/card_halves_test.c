@@ -1,7 +1,9 @@
-/* What is stored in bfloat16 on a card that is played, where kernels follow each other. */
+/* Layers on a card that is played whose operands lie otherwise than their kernels read them: in
+ * bfloat16, or in another order. */
 #include <cfx.h>
 #include <cfx/cuda.h>
 
+#include "../src/cuda/plan.h"
 #include "../src/plan/plan.h"
 #include "../src/plan/plan_test.h"
 
@@ -36,5 +38,34 @@ TEST(additions_behind_kernels_of_a_card_read_bfloat16) {
     const double most = cfx_number(cfx_item(cfx_amax(cfx_abs(cfx_at(want, 0)))));
     CHECK(apart(cfx_at(want, 0), cfx_at(have, 0)) < 0.02 * most);
     CHECK(apart(cfx_at(want, 0), cfx_at(have, 0)) > 0);
+    card_end();
+}
+
+/* Rows of a batch that was turned, and a sum with what was turned as well. */
+TEST(products_on_a_card_read_rows_that_are_not_evenly_apart) {
+    if (!card_begin())
+        return;
+    static const char *const names[] = {"w"};
+    cfx_set_grad_mode(CFX_INFERENCE);
+    cfx_manual_seed(8);
+    cfx_tensor *t[] = {cfx_randn(12, 12)};
+    cfx_program *p = program_of(HEAD "p_w, x):\n"
+        CALL("y", "transpose.int", "x, 0, 1")
+        CALL("z", "linear.default", "y, p_w")
+        CALL("s", "add.Tensor", "z, y")
+        "        return (s,)\n", tensors_of(COUNT(names), names, t));
+    cfx_value in[] = {cfx_tensor_value(cfx_randn(5, 6, 12))};
+    const cfx_args args = {1, in, NULL};
+    const cfx_value want = cfx_program_run_with(CFX_HERE, p, &cfx_interpreter, NULL, args);
+    const cfx_value have = cfx_program_run_with(CFX_HERE, p, cfx_cuda_executor(0), NULL, args);
+    CHECK_OK();
+    CHECK(apart(cfx_at(want, 0), cfx_at(have, 0)) < 1e-5);
+    bool found = false;
+    for (const cfx__prepared *q = p->module->graph->prepared; q; q = q->next) {
+        const cfx__cuda_plan *c = !strncmp(q->by->name, "cuda", 4) ? q->form : NULL;
+        for (size_t i = 0; c && i < c->steps.len; i++)
+            found |= c->steps.data[i].function && !strcmp(c->steps.data[i].function, "product");
+    }
+    CHECK(found);
     card_end();
 }

@@ -133,6 +133,19 @@ static bool in_one_dtype(cfx__cuda_making *m, int slot, cfx__c_work *k) {
     return true;
 }
 
+/* A copy of what does not lie in rows that are evenly apart, as products read it. */
+static const cfx__c_ref *in_rows(cfx__cuda_making *m, int slot, const cfx__c_ref *r) {
+    int64_t rows, apart, stride[CFX_MAX_DIMS];
+    if (!r || !r->ndim || !cfx__c_count(r) ||
+        (cfx__cuda_flatten(r, 1, &rows, &apart) &&
+         (r->stride[r->ndim - 1] == 1 || r->shape[r->ndim - 1] == 1)))
+        return r;
+    cfx__strides_contiguous(r->ndim, r->shape, stride);
+    const cfx__c_ref *to =
+        cfx__cuda_room_like(m, cfx__c_ref_like(&m->c, r, r->ndim, r->shape, stride));
+    return cfx__cuda_add_copy(m, slot, to, r) ? to : r;
+}
+
 const cfx_op *cfx__cuda_work_of(cfx__cuda_making *m, int slot, cfx__c_work *k) {
     cfx__c_unit *u = &m->unit;
     const cfx__plan_kernel *kernel = &u->plan->kernels[slot];
@@ -140,7 +153,13 @@ const cfx_op *cfx__cuda_work_of(cfx__cuda_making *m, int slot, cfx__c_work *k) {
     const cfx_op *op = kernel->kind == CFX__PLAN_CALL && kernel->op == &cfx_op_matmul
                            ? matmul(u, kernel, k)
                            : cfx__c_work_of(u, slot, k);
-    return op && (!m->halves || in_one_dtype(m, slot, k)) ? op : NULL;
+    if (!op || (m->halves && !in_one_dtype(m, slot, k)))
+        return NULL;
+    if (op == &cfx_op_linear || op == &cfx_op_mm || op == &cfx_op_addmm) {
+        k->x = in_rows(m, slot, k->x);
+        k->add = in_rows(m, slot, k->add);
+    }
+    return op;
 }
 
 bool cfx__cuda_has_library(const cfx__cuda_making *m, int slot) {
