@@ -322,6 +322,28 @@ TEST(overloads_of_one_name_that_are_registered_are_one_function) {
               "pair::scale_(Tensor(a!) x, Scalar y) -> Tensor(a!)");
 }
 
+/* Whether a form is what its name finds: itself, or a row that was written for it. */
+static bool is_found(cfx_op *form) {
+    cfx_op *found = form ? cfx_op_find(cfx_op_name(form)) : NULL;
+    return found == form || (found && !cfx__op_info_of(found)->functional);
+}
+
+/* std.out is std.dim's: std.default would be saved under that name and read as another operator. */
+TEST(a_derived_form_is_found_by_its_name) {
+    for (int i = 0; i < cfx_op_count(); i++) {
+        cfx_op *op = cfx_op_at(i);
+        CHECK(is_found(cfx__op_out(op)) && is_found(cfx__op_inplace(op)));
+        cfx_error_clear(); /* those without one */
+    }
+    CHECK(!cfx__op_out(cfx_op_find("std.default")) && !cfx__op_out(cfx_op_find("var.default")));
+    CHECK_STR(cfx_op_name(cfx__op_out(cfx_op_find("std.dim"))), "aten.std.out");
+    cfx_tensor *x = floats(4, (float[]){1, 2, 3, 4}), *to = floats(1, (float[]){0});
+    cfx_py("torch.std", x, CFX_KW(out, to));
+    CHECK_STR(cfx_str(to), "tensor(1.2910)");
+    cfx_py("torch.std", x, 0, CFX_KW(unbiased, false), CFX_KW(out, to));
+    CHECK_STR(cfx_str(to), "tensor(1.1180)");
+}
+
 TEST(derived_forms_are_called_as_pytorch_calls_them) {
     static const char *const names[] = {
         "aten.pow_.Scalar",          "aten.pow_.Tensor",   "aten.transpose_.default",

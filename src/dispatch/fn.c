@@ -163,15 +163,22 @@ static bool becomes_node(cfx_site at, cfx_target t, cfx_args a, cfx_value *resul
     return unlikely(may_hold_nodes(a)) && cfx__later_rooms.append(at, &t, a, result);
 }
 
-/* fn(..., out=t): the functional overload takes the rest, its out= form the whole. */
+/* fn(..., out=t): the functional overload takes the rest, its out= form the whole. Overloads without
+ * such a form are passed over: std(x, out=t) is std.correction_out, since std.default has none. */
 static cfx_value call_out(cfx_site at, const cfx_fn *fn, cfx_args a) {
+    cfx_op *writing[32];
+    int nwriting = 0;
+    for (int i = 0; i < fn->n && nwriting < COUNT(writing); i++)
+        if (cfx__op_out(fn->ops[i]))
+            writing[nwriting++] = fn->ops[i];
+    const cfx_fn narrowed = {fn->name, nwriting, writing};
     cfx_dict *rest = cfx_dict_new();
     cfx_value out = cfx_dict_get(a.kw, "out");
     for (int64_t i = 0; i < a.kw->len; i++)
         if (strcmp(cfx_text(a.kw->entries[i].key), "out"))
             cfx_dict_put(rest, a.kw->entries[i].key, a.kw->entries[i].value);
     cfx_value bound[CFX_MAX_ARGS];
-    cfx_op *op = resolve(at, fn, (cfx_args){a.n, a.v, rest}, bound);
+    cfx_op *op = resolve(at, nwriting ? &narrowed : fn, (cfx_args){a.n, a.v, rest}, bound);
     if (!op)
         return cfx_bad();
     cfx__op_info *info = cfx__op_info_of(op);

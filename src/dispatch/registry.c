@@ -302,6 +302,22 @@ static cfx_op *derived_once(cfx_op **place, cfx_op *functional, char *schema, cf
     return made;
 }
 
+/* Two overloads may have one name for a form of theirs: std.out belongs to std.dim, whose row says
+ * so, and not to std.default. The one that has the form; rows that name it come first. */
+static cfx_op *form_owner(const cfx_fn *fn, cfx__op_form form, const char *overload) {
+    char text[CFX__OP_NAME_MAX];
+    for (int k = 0; fn && k < 2 * fn->n; k++) {
+        cfx_op *op = fn->ops[k % fn->n];
+        const cfx__op_info *f = cfx__op_info_of(op);
+        bool out = form == CFX__OUT, named = out ? op->out : op->inplace;
+        if (f && (k >= fn->n || named) && (out ? has_out(f) : has_inplace(f)) &&
+            !strcmp(out ? out_overload(op, f->schema, text, sizeof text)
+                        : inplace_overload(op, f->schema), overload))
+            return op;
+    }
+    return NULL;
+}
+
 cfx_op *cfx__op_inplace(cfx_op *functional) {
     cfx__op_info *f = cfx__op_info_of(functional);
     if (!f)
@@ -309,11 +325,12 @@ cfx_op *cfx__op_inplace(cfx_op *functional) {
     cfx_op *made = __atomic_load_n(&f->inplace, __ATOMIC_ACQUIRE);
     if (made)
         return made;
-    if (!has_inplace(f)) {
+    const char *overload = inplace_overload(functional, f->schema);
+    const cfx_fn *fn = cfx__fn_of(functional);
+    if (!has_inplace(f) || (fn && form_owner(fn, CFX__INPLACE, overload) != functional)) {
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "%s has no in-place form", f->name);
         return NULL;
     }
-    const char *overload = inplace_overload(functional, f->schema);
     return derived_once(&f->inplace, functional, inplace_schema(f->schema, overload),
                         CFX__INPLACE);
 }
@@ -323,12 +340,15 @@ cfx_op *cfx__op_out(cfx_op *functional) {
     if (!f || !has_out(f))
         return NULL;
     cfx_op *made = __atomic_load_n(&f->out, __ATOMIC_ACQUIRE);
-    char text[256];
-    return made ? made
-                : derived_once(&f->out, functional,
-                               out_schema(functional, f->schema,
-                                          out_overload(functional, f->schema, text, sizeof text)),
-                               CFX__OUT);
+    if (made)
+        return made;
+    char text[CFX__OP_NAME_MAX];
+    const char *overload = out_overload(functional, f->schema, text, sizeof text);
+    const cfx_fn *fn = cfx__fn_of(functional);
+    if (fn && form_owner(fn, CFX__OUT, overload) != functional)
+        return NULL;
+    return derived_once(&f->out, functional, out_schema(functional, f->schema, overload),
+                        CFX__OUT);
 }
 
 /* ---- find ------------------------------------------------------------------------------------ */
@@ -388,27 +408,14 @@ static cfx_op *find_inplace(full_name name) {
     size_t n = strlen(name.base) - 1;
     memcpy(base, name.base, n);
     base[n] = 0;
-    const cfx_fn *fn = find_fn(name.ns, base);
     const char *overload = strcmp(name.overload, "default") ? name.overload : "";
-    for (int i = 0; fn && i < fn->n; i++) {
-        const cfx__op_info *f = cfx__op_info_of(fn->ops[i]);
-        if (has_inplace(f) && !strcmp(inplace_overload(fn->ops[i], f->schema), overload))
-            return cfx__op_inplace(fn->ops[i]);
-    }
-    return NULL;
+    cfx_op *owner = form_owner(find_fn(name.ns, base), CFX__INPLACE, overload);
+    return owner ? cfx__op_inplace(owner) : NULL;
 }
 
 static cfx_op *find_out(full_name name) {
-    const cfx_fn *fn = find_fn(name.ns, name.base);
-    char text[CFX__OP_NAME_MAX];
-    for (int k = 0; fn && k < 2 * fn->n; k++) { /* rows that name their form first */
-        int i = k % fn->n;
-        const cfx__op_info *f = cfx__op_info_of(fn->ops[i]);
-        if (has_out(f) && (k >= fn->n || fn->ops[i]->out) &&
-            !strcmp(out_overload(fn->ops[i], f->schema, text, sizeof text), name.overload))
-            return cfx__op_out(fn->ops[i]);
-    }
-    return NULL;
+    cfx_op *owner = form_owner(find_fn(name.ns, name.base), CFX__OUT, name.overload);
+    return owner ? cfx__op_out(owner) : NULL;
 }
 
 /* The operator of exactly this name: written down, registered, or derived. */
