@@ -109,8 +109,6 @@ cfx__grad_node *cfx__grad_node_new(cfx_site at, cfx_op *op, const cfx_value *arg
 /* The node of a function of the caller's (cfx_grad_function): args are the object, its name and the
  * inputs. The numbers of those inputs and outputs are kept that are in `saved`. */
 cfx__grad_node *cfx__grad_node_function(cfx_site at, const cfx_grad_function_options *o);
-/* Whether a recorded call may write to self; else PyTorch's words for why not. */
-bool cfx__grad_may_write(cfx_site at, cfx_tensor *self);
 /* What becomes of a base when the recorded call `inner` wrote to a view of it. */
 cfx__grad_node *cfx__grad_node_slices(cfx_site at, cfx_tensor *base, cfx__grad_node *inner);
 /* "MulBackward0"; scope. */

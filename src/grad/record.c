@@ -60,7 +60,8 @@ static cfx_value record(cfx_site at, cfx_op *op, const cfx_value *args, cfx_valu
 
 /* ---- in place -------------------------------------------------------------------------------- */
 
-bool cfx__grad_may_write(cfx_site at, cfx_tensor *self) {
+/* Whether a recorded call may write to self; else PyTorch's words for why not. */
+static bool may_write(cfx_site at, cfx_tensor *self) {
     const cfx_tensor *base = self->base;
     const cfx__tape *tape = self->tape;
     if (base && (self->head.flags & CFX__NO_GRAD_VIEW))
@@ -103,7 +104,7 @@ static cfx_tensor *copy_before(cfx_tensor *self) {
 /* A call that writes to its first argument. f is whose gradient it has. */
 static cfx_value record_inplace(cfx_site at, cfx_op *op, cfx_op *f, cfx_value *args) {
     cfx_tensor *self = cfx_as_tensor(args[0]);
-    if (!cfx__grad_may_write(at, self))
+    if (!may_write(at, self))
         return cfx_bad();
     if (f != op && !f->grad && f->decompose) { /* through its parts, then copied */
         cfx_value pair[] = {args[0], cfx__op_call_bound(at, f, args), cfx_bool(false)};
@@ -172,7 +173,7 @@ bool cfx_grad_function_from(cfx_site at, cfx_grad_function_options o) {
         cfx_tensor *t = outs->items[i].tag == CFX_TAG_TENSOR ? cfx_as_tensor(outs->items[i]) : NULL;
         if (!t || !holds(o.inputs, t))
             continue;
-        if (!cfx__grad_may_write(at, t))
+        if (!may_write(at, t))
             return false;
         if (t->base) {
             cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at,
