@@ -157,7 +157,7 @@ struct cfx_op {
     const char *inplace;  /* the overload of its in-place form, where that is called otherwise */
     const char *out;      /* the same of its out= form, and the names of what that writes: "dim_max
                              max max_values"; where they are not the overload's with _out, and those
-                             of the results */
+                             of the results; "": there is no such form */
     cfx_autocast autocast; /* which precision autocast gives it */
     cfx_on_quantized quantized; /* what it does with quantized tensors */
     cfx_op_layer layer;   /* where its weight is, if it is a layer's */

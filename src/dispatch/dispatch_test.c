@@ -357,6 +357,7 @@ TEST(derived_forms_are_called_as_pytorch_calls_them) {
     }
     CHECK(!cfx_op_find("pow_.Tensor_Scalar") && !cfx_op_find("sum.dim_IntList_out"));
     CHECK(!cfx_op_find("max.dim_out") && !cfx_op_find("gelu_backward.out"));
+    CHECK(!cfx_op_find("__xor__.Scalar_out") && !cfx_op_find("isfinite.out"));
     CHECK(!cfx_op_find("contiguous.out") && !cfx_op_find("view.out")); /* may be the argument */
     CHECK_STR(cfx_op_find("max.dim_max")->schema,
               "aten::max.dim_max(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) max, "

@@ -274,8 +274,8 @@ static bool has_form(const cfx__op_info *f) {
 }
 
 /* What may be an argument, or a view of one, is written nowhere else: no contiguous.out. */
-static bool has_out(const cfx__op_info *f) {
-    bool own = has_form(f);
+static bool has_out(const cfx_op *op, const cfx__op_info *f) {
+    bool own = has_form(f) && !(op->out && !*op->out);
     for (int i = 0; own && i < f->schema->nrets; i++)
         own = !f->schema->rets[i].alias;
     return own;
@@ -310,7 +310,7 @@ static cfx_op *form_owner(const cfx_fn *fn, cfx__op_form form, const char *overl
         cfx_op *op = fn->ops[k % fn->n];
         const cfx__op_info *f = cfx__op_info_of(op);
         bool out = form == CFX__OUT, named = out ? op->out : op->inplace;
-        if (f && (k >= fn->n || named) && (out ? has_out(f) : has_inplace(f)) &&
+        if (f && (k >= fn->n || named) && (out ? has_out(op, f) : has_inplace(f)) &&
             !strcmp(out ? out_overload(op, f->schema, text, sizeof text)
                         : inplace_overload(op, f->schema), overload))
             return op;
@@ -337,7 +337,7 @@ cfx_op *cfx__op_inplace(cfx_op *functional) {
 
 cfx_op *cfx__op_out(cfx_op *functional) {
     cfx__op_info *f = cfx__op_info_of(functional);
-    if (!f || !has_out(f))
+    if (!f || !has_out(functional, f))
         return NULL;
     cfx_op *made = __atomic_load_n(&f->out, __ATOMIC_ACQUIRE);
     if (made)

@@ -33,9 +33,9 @@ CFX_OP(bitwise_and_Scalar_Tensor) = {
     "aten::bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", NULL,
     POINTWISE_IN(bitwise_and, shape_pointwise, CFX_IN_UINT) | CFX_COMMUTES};
 CFX_OP(__and___Tensor) = {"aten::__and__.Tensor(Tensor self, Tensor other) -> Tensor",
-                          "Tensor.__and__", ALIAS(bitwise_and_Tensor)};
+                          "Tensor.__and__", ALIAS(bitwise_and_Tensor), .out = ""};
 CFX_OP(__and___Scalar) = {"aten::__and__.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                          ALIAS(bitwise_and_Scalar)};
+                          ALIAS(bitwise_and_Scalar), .out = ""};
 CFX_OP(bitwise_or_Tensor) = {"aten::bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor",
                              "torch.bitwise_or Tensor.bitwise_or operator.or_",
                              POINTWISE_IN(bitwise_or, shape_pointwise, CFX_IN_UINT) | CFX_COMMUTES};
@@ -45,9 +45,9 @@ CFX_OP(bitwise_or_Scalar_Tensor) = {
     "aten::bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", NULL,
     POINTWISE_IN(bitwise_or, shape_pointwise, CFX_IN_UINT) | CFX_COMMUTES};
 CFX_OP(__or___Tensor) = {"aten::__or__.Tensor(Tensor self, Tensor other) -> Tensor",
-                         "Tensor.__or__", ALIAS(bitwise_or_Tensor)};
+                         "Tensor.__or__", ALIAS(bitwise_or_Tensor), .out = ""};
 CFX_OP(__or___Scalar) = {"aten::__or__.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                         ALIAS(bitwise_or_Scalar)};
+                         ALIAS(bitwise_or_Scalar), .out = ""};
 CFX_OP(bitwise_xor_Tensor) = {"aten::bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor",
                               "torch.bitwise_xor Tensor.bitwise_xor operator.xor",
                               POINTWISE_IN(bitwise_xor, shape_pointwise, CFX_IN_UINT) |
@@ -59,9 +59,9 @@ CFX_OP(bitwise_xor_Scalar_Tensor) = {
     "aten::bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", NULL,
     POINTWISE_IN(bitwise_xor, shape_pointwise, CFX_IN_UINT) | CFX_COMMUTES};
 CFX_OP(__xor___Tensor) = {"aten::__xor__.Tensor(Tensor self, Tensor other) -> Tensor",
-                          "Tensor.__xor__", ALIAS(bitwise_xor_Tensor)};
+                          "Tensor.__xor__", ALIAS(bitwise_xor_Tensor), .out = ""};
 CFX_OP(__xor___Scalar) = {"aten::__xor__.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                          ALIAS(bitwise_xor_Scalar)};
+                          ALIAS(bitwise_xor_Scalar), .out = ""};
 CFX_OP(bitwise_left_shift_Tensor) = {
     "aten::bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor",
     "torch.bitwise_left_shift Tensor.bitwise_left_shift operator.lshift", POINTWISE(lshift)};

@@ -382,4 +382,5 @@ static void shape_isclose(cfx_op_call *c) {
 CFX_FAMILY(COMPARE);
 CFX_OP(isclose) = {"aten::isclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, "
                    "float atol=1e-08, bool equal_nan=False) -> Tensor",
-                   "torch.isclose Tensor.isclose", POINTWISE_AS(isclose, shape_isclose)};
+                   "torch.isclose Tensor.isclose", POINTWISE_AS(isclose, shape_isclose),
+                   .out = ""};

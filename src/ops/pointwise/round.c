@@ -117,9 +117,9 @@ CFX_OP(isinf) = {"aten::isinf(Tensor self) -> Tensor", "torch.isinf Tensor.isinf
                  POINTWISE_IN(isinf, shape_pointwise, CFX_IN_UINT | CFX_IN(C32))};
 CFX_OP(isfinite) = {"aten::isfinite(Tensor self) -> Tensor", "torch.isfinite Tensor.isfinite",
                     POINTWISE_IN(isfinite, shape_pointwise, CFX_IN_UINT | CFX_IN(C32)),
-                    .core = core_isfinite};
+                    .core = core_isfinite, .out = ""};
 CFX_OP(isreal) = {"aten::isreal(Tensor self) -> Tensor", "torch.isreal Tensor.isreal",
-                  POINTWISE_IN(isreal, shape_pointwise, CFX_IN_STORED)};
+                  POINTWISE_IN(isreal, shape_pointwise, CFX_IN_STORED), .out = ""};
 CFX_OP(isposinf) = {"aten::isposinf(Tensor self) -> Tensor", "torch.isposinf Tensor.isposinf",
                     POINTWISE_IN(isposinf, shape_real_question, CFX_IN_UINT),
                     .core = core_isposinf};
