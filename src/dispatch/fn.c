@@ -163,8 +163,8 @@ static bool becomes_node(cfx_site at, cfx_target t, cfx_args a, cfx_value *resul
     return unlikely(may_hold_nodes(a)) && cfx__later_rooms.append(at, &t, a, result);
 }
 
-/* fn(..., out=t): the functional overload takes the rest, its out= form the whole. Overloads without
- * such a form are passed over: std(x, out=t) is std.correction_out, since std.default has none. */
+/* fn(..., out=t): the functional overload takes the rest, its out= form the whole. What has no such
+ * form is passed over: std(x, out=t) is std.correction_out, since std.default has none. */
 static cfx_value call_out(cfx_site at, const cfx_fn *fn, cfx_args a) {
     cfx_op *writing[32];
     int nwriting = 0;
