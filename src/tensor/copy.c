@@ -367,8 +367,12 @@ cfx_tensor *cfx__tensor_contiguous(const cfx_tensor *t) {
 cfx_tensor *cfx__tensor_to_dtype(const cfx_tensor *t, cfx_dtype dtype) {
     if (t->dtype == dtype || unlikely(cfx__obj_is_bad(t)))
         return (cfx_tensor *)t;
+    /* Strides are kept, of dimensions of one element too: they tell the memory format. */
     int64_t stride[CFX_MAX_DIMS];
-    cfx__strides_pointwise(1, &t, t->ndim, t->shape, stride);
+    if (cfx__tensor_is_dense(t))
+        memcpy(stride, t->stride, (size_t)t->ndim * sizeof *stride);
+    else
+        cfx__strides_pointwise(1, &t, t->ndim, t->shape, stride);
     cfx_tensor *c = cfx__tensor_empty((cfx_site){0}, dtype, !t->data, t->ndim, t->shape, stride);
     if (c->data && t->data)
         cfx__tensor_copy(c, t);

@@ -136,6 +136,20 @@ TEST(conv_unbatched_same_and_empty) {
 }
 
 /* Steps over almost nothing but border: the bytes below a window are no number of 64 bits. */
+/* A weight of single points, or of one channel a group, is contiguous and channels last at once:
+ * its strides say which, and so which the result is, in halves as in floats. */
+TEST(conv_of_halves_is_the_same_in_any_memory_format) {
+    for (int k = 0; k < 2; k++) {
+        int64_t groups = k ? 4 : 1, points = k ? 3 : 1;
+        cfx_tensor *x = cfx_to(cfx_randn(2, 4, 5, 6), cfx_bf16);
+        cfx_tensor *w = cfx_to(cfx_randn(8, 4 / groups, points, points), cfx_bf16);
+        cfx_tensor *last = cfx_clone(w, CFX_KW(memory_format, cfx_channels_last));
+        cfx_tensor *a = cfx_conv2d(x, w, NULL, 1, 1, 1, groups);
+        cfx_tensor *b = cfx_conv2d(x, last, NULL, 1, 1, 1, groups);
+        CHECK(cfx_as_bool(cfx_equal(a, b)));
+    }
+}
+
 TEST(conv_windows_may_reach_far) {
     const int64_t far = (int64_t)1 << 31;
     cfx_tensor *x = cfx_ones(cfx_list(1, 32768, 1, 1)), *w = cfx_ones(cfx_list(1, 32768, 2, 2));
