@@ -79,18 +79,21 @@ TEST(functions_of_the_callers_are_on_the_tape) {
 
 TEST(a_function_may_write_to_its_input) {
     doubler d = {0};
-    cfx_tensor *leaf = cfx_requires_grad(cfx_ones(2), true), *x = cfx_mul(leaf, 1);
-    cfx_grad_function_options o = {.name = "F", .inputs = cfx_list(x), .outputs = cfx_list(x)};
-    o.object = cfx_object_value(&doubler_type, &d);
-    CHECK(cfx_grad_function_from(CFX_HERE, o));
-    CHECK_STR(cfx_tensor_grad_fn(x), "F");
-    o.inputs = o.outputs = cfx_list(leaf);
-    CHECK(!cfx_grad_function_from(CFX_HERE, o));
-    CHECK_ERROR("a leaf Variable that requires grad is being used in an in-place operation.");
-    o.inputs = o.outputs = cfx_list(cfx_select(x, 0, 0));
-    CHECK(!cfx_grad_function_from(CFX_HERE, o));
-    CHECK_ERROR("F writes to a view of another tensor, and a function of the caller's cannot; "
-                "write to a tensor that is no view, or return a new one");
+    CFX_SCOPE { /* what is on the tape is freed before d is gone */
+        cfx_tensor *leaf = cfx_requires_grad(cfx_ones(2), true), *x = cfx_mul(leaf, 1);
+        cfx_grad_function_options o = {.name = "F", .inputs = cfx_list(x), .outputs = cfx_list(x)};
+        o.object = cfx_object_value(&doubler_type, &d);
+        CHECK(cfx_grad_function_from(CFX_HERE, o));
+        CHECK_STR(cfx_tensor_grad_fn(x), "F");
+        o.inputs = o.outputs = cfx_list(leaf);
+        CHECK(!cfx_grad_function_from(CFX_HERE, o));
+        CHECK_ERROR("a leaf Variable that requires grad is being used in an in-place operation.");
+        o.inputs = o.outputs = cfx_list(cfx_select(x, 0, 0));
+        CHECK(!cfx_grad_function_from(CFX_HERE, o));
+        CHECK_ERROR("F writes to a view of another tensor, and a function of the caller's cannot; "
+                    "write to a tensor that is no view, or return a new one");
+    }
+    CHECK(d.freed == 1);
 }
 
 TEST(gradients_that_are_not_numbers_are_found) {
