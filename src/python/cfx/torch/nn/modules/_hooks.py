@@ -27,48 +27,6 @@ class _GlobalHooks:
 global_hooks = _GlobalHooks()
 
 
-def _of_all(hooks, hook, *extra):
-    handle = RemovableHandle(hooks, extra_dict=[e for e, on in extra])
-    hooks[handle.id] = hook
-    for e, on in extra:
-        if on:
-            e[handle.id] = True
-    return handle
-
-
-def register_module_forward_pre_hook(hook):
-    """hook(module, args) before the forward of every module."""
-    return _of_all(global_hooks.forward_pre, hook)
-
-
-def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
-    """hook(module, args, result) after the forward of every module."""
-    return _of_all(global_hooks.forward, hook, (global_hooks.forward_with_kwargs, with_kwargs),
-                   (global_hooks.forward_always, always_call))
-
-
-def register_module_full_backward_pre_hook(hook):
-    return _of_all(global_hooks.backward_pre, hook)
-
-
-def register_module_full_backward_hook(hook):
-    """hook(module, gradients of inputs, gradients of results) in every backward pass."""
-    return _of_all(global_hooks.backward, hook)
-
-
-def register_module_buffer_registration_hook(hook):
-    """hook(module, name, buffer) where one is registered; what it gives takes its place."""
-    return _of_all(global_hooks.buffer_registration, hook)
-
-
-def register_module_module_registration_hook(hook):
-    return _of_all(global_hooks.module_registration, hook)
-
-
-def register_module_parameter_registration_hook(hook):
-    return _of_all(global_hooks.parameter_registration, hook)
-
-
 class HookMethods:
     """The methods of a module that put hooks on it."""
 
@@ -307,10 +265,12 @@ def _register(hooks, hook, prepend=False, more=()):
 
 
 def register_module_forward_pre_hook(hook):
+    """hook(module, args) before the forward of every module."""
     return _register(global_hooks.forward_pre, hook)
 
 
 def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
+    """hook(module, args, result) after the forward of every module."""
     handle = _register(global_hooks.forward, hook,
                        more=(global_hooks.forward_always, global_hooks.forward_with_kwargs))
     if with_kwargs:
@@ -321,6 +281,7 @@ def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
 
 
 def register_module_full_backward_hook(hook):
+    """hook(module, gradients of inputs, gradients of results) in every backward pass."""
     return _register(global_hooks.backward, hook)
 
 
@@ -332,6 +293,7 @@ def register_module_full_backward_pre_hook(hook):
 
 
 def register_module_buffer_registration_hook(hook):
+    """hook(module, name, buffer) where one is registered; what it gives takes its place."""
     return _register(global_hooks.buffer_registration, hook)
 
 
