@@ -106,19 +106,16 @@ static int launch_as(const launched *as, void **parameters) {
     return 0;
 }
 
-static int launch(void *code, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                  unsigned bz, unsigned shared, void *stream, void **parameters, void **extra) {
-    (void)stream, (void)extra;
-    const launched l = {.f = code, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared};
-    return launch_as(&l, parameters);
-}
-
-static int launch_cooperative(void *code, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                           unsigned by, unsigned bz, unsigned shared, void *stream,
-                           void **parameters) {
-    (void)stream;
-    const launched l = {
-        .f = code, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared, .cooperative = 1};
+static int launch(const cfx__cuda_launching *how, void *code, void **parameters, void **extra) {
+    (void)extra;
+    launched l = {.f = code, .shared = how->shared};
+    memcpy(l.grid, how->grid, sizeof l.grid);
+    memcpy(l.block, how->block, sizeof l.block);
+    for (unsigned i = 0; i < how->nmodes; i++)
+        if (how->modes[i].which == CFX__CUDA_COOPERATIVE)
+            l.cooperative = how->modes[i].value;
+        else
+            card.overlapping += how->modes[i].which == CFX__CUDA_OVERLAPPING;
     return launch_as(&l, parameters);
 }
 
@@ -455,7 +452,6 @@ static const cfx__cuda_driver played = {.init = init,
                                         .module_function = module_function,
                                         .function_set = function_set,
                                         .launch = launch,
-                                        .launch_cooperative = launch_cooperative,
                                         .event_create = event_create,
                                         .event_destroy = nothing,
                                         .event_record = event_record,

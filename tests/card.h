@@ -10,6 +10,7 @@
 /* What happened so far, and what is to go wrong. */
 typedef struct {
     long kernels, copies, graphs; /* launched; graphs that were replayed */
+    long overlapping;             /* kernels that may start while the one before them ends */
     size_t held, most;            /* bytes on the card; the most that it has, 0: no end */
     int fail_kernel;              /* what a launch answers; 0: it is done */
     int fail_after;               /* the call of the driver that fails; 0: none */

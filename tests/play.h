@@ -64,6 +64,7 @@ struct play_thread {
     struct play_team *team;
     play_copy copy[PLAY_COPIES];
     int copies, group;
+    bool waited; /* for the kernel before this one */
     jmp_buf at;
     ucontext_t start;
     void *stack;
@@ -121,6 +122,8 @@ static inline void play_wait() {
     if (!_setjmp(t->at))
         _longjmp(play.scheduler, 1);
 }
+
+static inline void play_previous() { play.now->waited = true; }
 
 /* ---- barriers and what warps do together ----------------------------------------------------- */
 
@@ -415,6 +418,8 @@ static void play_body() {
         w[37], w[38], w[39], w[40], w[41], w[42], w[43], w[44], w[45], w[46], w[47], d[0],
         d[1], d[2], d[3], d[4], d[5], d[6], d[7]);
     play_thread *t = play.now;
+    if (!t->waited)
+        play_error("a kernel does not wait for the one before it");
     play_copy_wait(0);
     t->state = PLAY_DONE;
     play.waits = 0;
@@ -455,7 +460,7 @@ static inline void play_prepare(play_team *team, unsigned number, size_t shared)
         t->thread = play_index{n % b.x, n / b.x % b.y, n / b.x / b.y};
         t->block = at;
         t->state = PLAY_READY, t->number = i;
-        t->meeting = t->copies = t->group = 0;
+        t->meeting = t->copies = t->group = 0, t->waited = false;
         t->team = team, t->warp = &team->warp[i / 32];
         t->warp->came = t->warp->meeting = 0;
         t->warp->lanes = play.threads - i / 32 * 32 < 32 ? play.threads - i / 32 * 32 : 32;

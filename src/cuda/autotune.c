@@ -8,7 +8,7 @@ enum { RELAXED = 2 }; /* other threads may call the driver meanwhile */
 
 static bool start_all(cfx__cuda_plan *p, int from, int to) {
     for (int i = from; i < to; i++)
-        if (!cfx__cuda_start(p, &p->steps.data[i]))
+        if (!cfx__cuda_start(p, &p->steps.data[i], false))
             return false;
     return true;
 }

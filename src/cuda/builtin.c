@@ -11,136 +11,6 @@ typedef cfx__cuda_piece piece;
 
 static const cfx__cuda_array none = {.operand = -1};
 
-/* What float32 is multiplied as. Where bfloat16 is asked for, it is stored so; what is not has a
- * reason to be float32. */
-static cfx__cuda_precision precision(void) {
-    switch (cfx_get_precision()) {
-    case CFX_PRECISION_F16:
-        return CFX__CUDA_F16;
-    case CFX_PRECISION_TF32:
-        return CFX__CUDA_TF32;
-    default:
-        return CFX__CUDA_EXACT;
-    }
-}
-
-/* ---- what follows ---------------------------------------------------------------------------- */
-
-/* The first posts as a kernel does them: an addition, then statements over `v`. How many; what
- * stands behind is for a kernel of its own. */
-static int after_of(piece *p, const cfx__c_work *k, cfx__cuda_after *after) {
-    const cfx__epilogue *e = k->epilogue;
-    cfx__text t = {0};
-    int n = 0;
-    *after = (cfx__cuda_after){.bias = cfx__cuda_array_of(p, k->bias), .add = none};
-    if (e && e->n && !e->post[0].op) {
-        after->add = cfx__cuda_array_of(p, k->add);
-        n++;
-    }
-    for (; e && n < e->n && e->post[n].op; n++) {
-        const char *line = cfx__cuda_post_text(&p->m->text, &p->m->c, &e->post[n]);
-        if (!line)
-            break;
-        cfx__text_puts(&t, line);
-    }
-    after->post = t.len ? cfx__text_take(&t) : NULL;
-    return n;
-}
-
-static bool finish(piece *p, int slot, const cfx__c_work *k, int done) {
-    return cfx__cuda_add_work(p->m, slot, &p->work, p->n, p->refs) &&
-           (!k || cfx__cuda_posts(p->m, slot, k, done));
-}
-
-/* ---- products -------------------------------------------------------------------------------- */
-
-/* The rows of a ref: its dims before the last as one; false where they do not lie so. */
-static bool rows_of(const cfx__c_ref *r, int64_t *shape, int64_t *stride) {
-    if (!cfx__cuda_flatten(r, 1, shape, stride))
-        return false;
-    shape[1] = r->shape[r->ndim - 1];
-    stride[1] = r->stride[r->ndim - 1];
-    if (shape[0] == 1)
-        stride[0] = shape[1];
-    return true;
-}
-
-static bool product(cfx__cuda_making *m, int slot, cfx__c_work *k, const cfx_op *op) {
-    piece p = {.m = m};
-    int64_t xs[2], xt[2], os[2], ot[2], ws[3], wt[3];
-    cfx__cuda_after after;
-    if (k->alpha != 1 || k->beta != 1 || !k->x->ndim || !k->out->ndim || k->w->ndim != 2 ||
-        !rows_of(k->x, xs, xt) || !rows_of(k->out, os, ot) ||
-        (k->bias && (k->bias->ndim != 1 || k->bias->stride[0] != 1 || k->bias->shape[0] != os[1])))
-        return false;
-    cfx_tensor *weight = k->packs;
-    if (weight && op != &cfx_op_linear) /* rows of what is multiplied lie in one piece */
-        weight = cfx_contiguous(cfx_transpose(weight, 0, 1));
-    const bool turned = op != &cfx_op_linear && !weight;
-    k->w = weight ? cfx__c_constant(&m->c, weight, "weight") : k->w;
-    if (!k->w)
-        return false;
-    for (int i = 0; i < 2; i++) {
-        ws[i] = k->w->shape[turned ? 1 - i : i];
-        wt[i] = k->w->stride[turned ? 1 - i : i];
-    }
-    const cfx__cuda_array x = cfx__cuda_array_as(&p, k->x, 2, xs, xt),
-                          w = cfx__cuda_array_as(&p, k->w, 2, ws, wt);
-    const cfx__cuda_array out = cfx__cuda_array_as(&p, k->out, 2, os, ot);
-    const int done = after_of(&p, k, &after);
-    int64_t as[2], at[2];
-    if (after.add.operand >= 0) {
-        if (!rows_of(k->add, as, at))
-            return false;
-        after.add.ndim = 2, after.add.shape = as, after.add.stride = at;
-    }
-    const cfx__cuda_weight rows = {.w = w, .scales = none};
-    if (!(os[0] <= CFX__CUDA_SKINNY &&
-          cfx__cuda_skinny(&x, &rows, &after, &out, precision(), &p.work)) &&
-        !cfx__cuda_product(&x, &w, &after, &out, precision(), &p.work))
-        return false;
-    return finish(&p, slot, k, done);
-}
-
-/* A product of a few rows with a weight of 8 or 4 bits. */
-static bool narrow(cfx__cuda_making *m, int slot, cfx__c_work *k) {
-    const cfx__narrow *of = k->epilogue->narrow;
-    piece p = {.m = m};
-    int64_t xs[2], xt[2], os[2], ot[2], as[2], at[2];
-    cfx__cuda_after after;
-    const cfx__c_ref *w = cfx__c_constant(&m->c, (cfx_tensor *)of->integers, "weight");
-    const cfx__c_ref *scales = cfx__c_constant(&m->c, (cfx_tensor *)of->scales, "scales");
-    if (!w || !scales || !rows_of(k->x, xs, xt) || !rows_of(k->out, os, ot))
-        return false;
-    const cfx__cuda_weight weight = {.w = cfx__cuda_array_of(&p, w),
-                                     .scales = cfx__cuda_array_of(&p, scales),
-                                     .bits = w->dtype == CFX_U8 ? 4 : 8,
-                                     .group = cfx__c_count(scales) == 1 ? 0 : of->group};
-    const cfx__cuda_array x = cfx__cuda_array_as(&p, k->x, 2, xs, xt);
-    const cfx__cuda_array out = cfx__cuda_array_as(&p, k->out, 2, os, ot);
-    const int done = after_of(&p, k, &after);
-    if (after.add.operand >= 0) {
-        if (!rows_of(k->add, as, at))
-            return false;
-        after.add.ndim = 2, after.add.shape = as, after.add.stride = at;
-    }
-    return cfx__cuda_skinny(&x, &weight, &after, &out, precision(), &p.work) &&
-           finish(&p, slot, k, done);
-}
-
-/* [z, m, k] times [z, k, n], whose columns lie in one piece. */
-static bool batches(cfx__cuda_making *m, int slot, cfx__c_work *k) {
-    piece p = {.m = m};
-    if (k->alpha != 1 || k->bias || k->w->ndim != 3 || k->x->ndim != 3)
-        return false;
-    const int64_t ws[] = {k->w->shape[0], k->w->shape[2], k->w->shape[1]};
-    const int64_t wt[] = {k->w->stride[0], k->w->stride[2], k->w->stride[1]};
-    const cfx__cuda_array x = cfx__cuda_array_of(&p, k->x),
-                          w = cfx__cuda_array_as(&p, k->w, 3, ws, wt);
-    const cfx__cuda_array out = cfx__cuda_array_of(&p, k->out);
-    return cfx__cuda_product(&x, &w, NULL, &out, precision(), &p.work) && finish(&p, slot, k, 0);
-}
-
 /* ---- convolutions ---------------------------------------------------------------------------- */
 
 static bool window_of(const cfx__c_window *of, const cfx__c_work *k, cfx__cuda_window *to) {
@@ -153,25 +23,6 @@ static bool window_of(const cfx__c_window *of, const cfx__c_work *k, cfx__cuda_w
     return of->nd == 2 && !of->transposed && k->packs && k->x->ndim == 4 && cfx__c_count(k->out);
 }
 
-/* A convolution of images that are single points: a product of few rows. */
-static bool points(cfx__cuda_making *m, int slot, cfx__c_work *k, const cfx__cuda_window *win) {
-    piece p = {.m = m};
-    const cfx__c_ref *x = k->x, *out = k->out;
-    const int64_t *s = k->packs->shape, ws[] = {s[0], s[1]}, wt[] = {s[1], 1};
-    cfx__cuda_after after;
-    if (s[2] != 1 || s[3] != 1 || win->groups != 1 || win->padding[0] || win->padding[1] ||
-        x->shape[2] != 1 || x->shape[3] != 1 || x->shape[0] > CFX__CUDA_SKINNY)
-        return false;
-    k->w = cfx__c_constant(&m->c, k->packs, "weight");
-    const cfx__cuda_array in = cfx__cuda_array_as(&p, x, 2, x->shape, x->stride);
-    const cfx__cuda_array to = cfx__cuda_array_as(&p, out, 2, out->shape, out->stride);
-    const cfx__cuda_weight w = {.w = cfx__cuda_array_as(&p, k->w, 2, ws, wt), .scales = none};
-    const int done = after_of(&p, k, &after);
-    after.add.ndim = 2;
-    return k->w && cfx__cuda_skinny(&in, &w, &after, &to, precision(), &p.work) &&
-           finish(&p, slot, k, done);
-}
-
 static bool convolution(cfx__cuda_making *m, int slot, cfx__c_work *k, const cfx_op *op) {
     piece p = {.m = m};
     const cfx__c_window of = cfx__c_window_of(k, op);
@@ -179,7 +30,7 @@ static bool convolution(cfx__cuda_making *m, int slot, cfx__c_work *k, const cfx
     cfx__cuda_after after;
     if (!window_of(&of, k, &win))
         return false;
-    if (points(m, slot, k, &win))
+    if (cfx__cuda_points(m, slot, k, &win))
         return true;
     const int64_t *s = k->packs->shape;
     const bool single = win.groups == k->x->shape[1] && s[1] == 1 && win.groups > 1;
@@ -192,15 +43,15 @@ static bool convolution(cfx__cuda_making *m, int slot, cfx__c_work *k, const cfx
     const cfx__cuda_array x = cfx__cuda_array_of(&p, k->x), out = cfx__cuda_array_of(&p, k->out);
     const cfx__cuda_array w =
         single ? cfx__cuda_array_of(&p, k->w) : cfx__cuda_array_as(&p, k->w, 4, s, last);
-    int done = after_of(&p, k, &after);
+    int done = cfx__cuda_after_of(&p, k, &after);
     if (single && after.add.operand >= 0) { /* which that kernel does not add */
         after = (cfx__cuda_after){.bias = after.bias, .add = none};
         done = 0;
     }
     if (!(single ? cfx__cuda_depthwise(&x, &w, &win, &after, &out, &p.work)
-                 : cfx__cuda_conv(&x, &w, &win, &after, &out, precision(), &p.work)))
+                 : cfx__cuda_conv(&x, &w, &win, &after, &out, cfx__cuda_precise(), &p.work)))
         return false;
-    return finish(&p, slot, k, done);
+    return cfx__cuda_finish(&p, slot, k, done);
 }
 
 /* ---- attention ------------------------------------------------------------------------------- */
@@ -242,7 +93,7 @@ static bool attention(cfx__cuda_making *m, int slot) {
                                   .lse = none,
                                   .mask = none,
                                   .causal = cfx_as_bool(a[5]),
-                                  .precision = precision()};
+                                  .precision = cfx__cuda_precise()};
     if (c.q.operand < 0 || c.k.operand < 0 || c.v.operand < 0 || c.out.operand < 0)
         return false;
     const int64_t to[] = {c.q.shape[0], c.q.shape[1], c.q.shape[2], c.k.shape[2]};
@@ -251,7 +102,7 @@ static bool attention(cfx__cuda_making *m, int slot) {
     const double d = (double)q->shape[q->ndim - 1];
     c.scale = cfx_is_number(a[6]) ? cfx_number(a[6]) : d > 0 ? 1 / sqrt(d) : 1;
     return (!mask || c.mask.operand >= 0) && cfx__cuda_attention(&c, &p.work) &&
-           finish(&p, slot, NULL, 0);
+           cfx__cuda_finish(&p, slot, NULL, 0);
 }
 
 /* ---- recurrent layers ------------------------------------------------------------------------ */
@@ -320,8 +171,8 @@ static bool one_way(cfx__cuda_making *m, int slot, const recurrent_call *r, int6
         .gates = r->kind->gates,
         .relu = r->kind->relu,
         .reverse = way == 1,
-        .precision = precision()};
-    return cfx__cuda_recurrent(&call, &p.work) && finish(&p, slot, NULL, 0);
+        .precision = cfx__cuda_precise()};
+    return cfx__cuda_recurrent(&call, &p.work) && cfx__cuda_finish(&p, slot, NULL, 0);
 }
 
 /* lstm.input(x, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first) */
@@ -377,11 +228,7 @@ bool cfx__cuda_try_builtin(cfx__cuda_making *m, int slot) {
         return kernel->kind == CFX__PLAN_CALL &&
                (attention(m, slot) || recurrent(m, slot) || cfx__cuda_try_index(m, slot) ||
                 cfx__cuda_try_order(m, slot));
-    if (k.epilogue && k.epilogue->narrow)
-        return narrow(m, slot, &k);
-    if (op == &cfx_op_linear || op == &cfx_op_mm || op == &cfx_op_addmm)
-        return product(m, slot, &k, op);
-    if (op == &cfx_op_bmm || op == &cfx_op_baddbmm)
-        return batches(m, slot, &k);
-    return k.w->ndim == 4 && convolution(m, slot, &k, op);
+    return op->layer.product || op == &cfx_op_bmm || op == &cfx_op_baddbmm
+               ? cfx__cuda_matrix_product(m, slot, &k, op)
+               : k.w->ndim == 4 && convolution(m, slot, &k, op);
 }

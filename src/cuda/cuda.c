@@ -19,7 +19,8 @@ static void *prepare_on(int n, const cfx_execution *e) {
 
 static bool fits(const void *form, const cfx_execution *e) {
     const cfx__cuda_plan *p = form;
-    return !p->failed && cfx__plan_fits(p->plan, p->plan->inputs, e) &&
+    return !p->failed && p->watched == (e->watcher && e->watcher->see) &&
+           cfx__plan_fits(p->plan, p->plan->inputs, e) &&
            cfx__cuda_states_fit(p, e);
 }
 

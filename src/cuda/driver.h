@@ -18,6 +18,23 @@ enum { /* what the driver answers; 0: it is done */
        CFX__CUDA_NO_DEVICE = 100
 };
 
+/* How a kernel is launched, as the driver lays it out (CUlaunchConfig, CUlaunchAttribute). */
+enum { CFX__CUDA_COOPERATIVE = 2, CFX__CUDA_OVERLAPPING = 6 };
+typedef struct cfx__cuda_launch_mode {
+    int which;
+    int padding;
+    union {
+        int value;
+        char room[64];
+    };
+} cfx__cuda_launch_mode;
+typedef struct cfx__cuda_launching {
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    cfx__cuda_launch_mode *modes;
+    unsigned nmodes;
+} cfx__cuda_launching;
+
 /* Functions of libcuda: result, name here, symbol, arguments. */
 #define CFX__CUDA_DRIVER(X)                                                                        \
     X(init, "cuInit", (unsigned))                                                                  \
@@ -45,12 +62,7 @@ enum { /* what the driver answers; 0: it is done */
     X(module_unload, "cuModuleUnload", (void *))                                                   \
     X(module_function, "cuModuleGetFunction", (void **, void *, const char *))                     \
     X(function_set, "cuFuncSetAttribute", (void *, int, int))                                      \
-    X(launch, "cuLaunchKernel",                                                                    \
-      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,       \
-       void **, void **))                                                                          \
-    X(launch_cooperative, "cuLaunchCooperativeKernel",                                             \
-      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,       \
-       void **))                                                                                   \
+    X(launch, "cuLaunchKernelEx", (const cfx__cuda_launching *, void *, void **, void **))         \
     X(event_create, "cuEventCreate", (void **, unsigned))                                          \
     X(event_destroy, "cuEventDestroy_v2", (void *))                                                \
     X(event_record, "cuEventRecord", (void *, void *))                                             \

@@ -27,6 +27,8 @@ static bool fits(const cfx__cuda_work *w) {
     return all;
 }
 
+static const cfx__cuda_after nothing = {{.operand = -1}, {.operand = -1}, NULL};
+
 TEST(cuda_launches_fit) {
     static const int64_t sizes[] = {1, 7, 16, 33, 128, 1000, 4097, 100000};
     const int n = (int)(sizeof sizes / sizeof *sizes);
@@ -43,9 +45,9 @@ TEST(cuda_launches_fit) {
             const int64_t tiles = (int64_t)l->grid[0] * l->grid[1];
             CHECK(fits(&work) && (l->grid[2] == 1 || tiles <= CFX__CUDA_COUNTED));
             CHECK(work.scratch <= (int64_t)l->grid[2] * tiles * 128 * 128 * 4);
-            const cfx__cuda_weight weight = {.w = w};
+            const cfx__cuda_skinny_part part = {.w.w = w, .after = nothing, .out = out};
             work = (cfx__cuda_work){0};
-            CHECK(cfx__cuda_skinny(&x, &weight, NULL, &out, CFX__CUDA_EXACT, &work) == (m <= 16));
+            CHECK(cfx__cuda_skinny(&x, 1, &part, CFX__CUDA_EXACT, &work) == (m <= 16));
             CHECK(fits(&work) && work.n == (m > 16 ? 0 : m > 8 ? 2 : 1));
         }
 }
@@ -80,11 +82,13 @@ TEST(cuda_launches_refuse) {
     w = array(&h[1], 1, CFX_F32, 2, 0, 8, 0, 0), out = array(&h[2], 2, CFX_F32, 2, 4, 0, 0, 0);
     CHECK(!cfx__cuda_product(&x, &w, NULL, &out, CFX__CUDA_EXACT, &work)); /* nothing */
     out = array(&h[2], 2, CFX_F32, 2, 4, 5, 0, 0);
-    cfx__cuda_weight four = {.w = array(&h[1], 1, CFX_U8, 2, 5, 4, 0, 0), .bits = 4, .group = 3};
+    cfx__cuda_skinny_part four = {
+        .w = {.w = array(&h[1], 1, CFX_U8, 2, 5, 4, 0, 0), .bits = 4, .group = 3},
+        .after = nothing, .out = out};
     /* groups that do not share evenly */
-    CHECK(!cfx__cuda_skinny(&x, &four, NULL, &out, CFX__CUDA_EXACT, &work));
-    four.group = 4, four.bits = 2;
-    CHECK(!cfx__cuda_skinny(&x, &four, NULL, &out, CFX__CUDA_EXACT, &work)); /* no such integers */
+    CHECK(!cfx__cuda_skinny(&x, 1, &four, CFX__CUDA_EXACT, &work));
+    four.w.group = 4, four.w.bits = 2;
+    CHECK(!cfx__cuda_skinny(&x, 1, &four, CFX__CUDA_EXACT, &work)); /* no such integers */
     const cfx__cuda_array image = array(&h[0], 0, CFX_F32, 4, 1, 8, 5, 5);
     const cfx__cuda_array taps = array(&h[1], 1, CFX_F32, 4, 8, 8, 1, 1);
     const cfx__cuda_window window = {{1, 1}, {0, 0}, {1, 1}, 1};
@@ -98,7 +102,7 @@ TEST(cuda_launches_refuse) {
     work.n = CFX__CUDA_LAUNCHES - 1; /* room for one */
     x = array(&h[0], 0, CFX_F32, 2, 9, 8, 0, 0), w = array(&h[1], 1, CFX_F32, 2, 5, 8, 0, 0);
     out = array(&h[2], 2, CFX_F32, 2, 9, 5, 0, 0);
-    const cfx__cuda_weight plain = {.w = w};
-    CHECK(!cfx__cuda_skinny(&x, &plain, NULL, &out, CFX__CUDA_EXACT, &work));
+    const cfx__cuda_skinny_part plain = {.w.w = w, .after = nothing, .out = out};
+    CHECK(!cfx__cuda_skinny(&x, 1, &plain, CFX__CUDA_EXACT, &work));
     CHECK_INT(work.n, CFX__CUDA_LAUNCHES - 1);
 }

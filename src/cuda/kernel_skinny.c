@@ -23,71 +23,114 @@ static bool row_lies(const cfx__cuda_array *a) {
 }
 
 typedef struct skinny {
-    int64_t m, n, k, ldx, ldadd, ldout;
+    int64_t m, k, ldx, group, rows; /* rows of all weights */
     int kind, wide;
-    bool vector;
+    bool vector, ahead;
 } skinny;
 
+/* What one product of the launch is given for rows of x from `from` on. */
+static void pass_part(cfx__cuda_launch *l, const skinny *f, const cfx__cuda_skinny_part *p,
+                      int64_t from) {
+    cfx__cuda_array add = p->after.add, out = p->out;
+    const int64_t ldadd = add.operand >= 0 && f->m > 1 ? add.stride[0] : 0;
+    const int64_t ldout = f->m > 1 ? out.stride[0] : 0;
+    add.at += from * ldadd * f->wide;
+    out.at += from * ldout * f->wide;
+    cfx__cuda_pass_array(l, &p->w.w);
+    cfx__cuda_pass_optional(l, p->w.bits ? &p->w.scales : NULL);
+    cfx__cuda_pass_optional(l, &p->after.bias);
+    cfx__cuda_pass_optional(l, &add);
+    cfx__cuda_pass_array(l, &out);
+    cfx__cuda_pass_integer(l, out.shape[1]);
+    cfx__cuda_pass_integer(l, ldadd);
+    cfx__cuda_pass_integer(l, ldout);
+}
+
+/* What follows each product, by its number. */
+static const char *posts_of(int n, const cfx__cuda_skinny_part *parts) {
+    cfx__text t = {0};
+    for (int i = 0; i < n; i++)
+        if (parts[i].after.post)
+            cfx__text_printf(&t, "if (part == %d) { %s }", i, parts[i].after.post);
+    return t.len ? cfx__text_take(&t) : "";
+}
+
 /* Rows from `from` on, 8 at most. */
-static bool launch(const skinny *f, const cfx__cuda_array *x, const cfx__cuda_weight *w,
-                   const cfx__cuda_after *after, const cfx__cuda_array *out, int64_t from,
+static bool launch(const skinny *f, const cfx__cuda_array *x, int n,
+                   const cfx__cuda_skinny_part *parts, int64_t from,
                    cfx__cuda_precision precision, cfx__cuda_work *work) {
-    const int64_t rows = f->m - from < 8 ? f->m - from : 8, piece = piece_of(w);
-    const int64_t nr = f->n / 2 >= 8 * CFX__CUDA_SMS ? 2 : 1;
-    int64_t kw = 1;
-    while (kw < 8 && f->n / nr * kw < 16 * CFX__CUDA_SMS && f->k / piece >= 64 * kw)
+    const int64_t rows = f->m - from < 8 ? f->m - from : 8, piece = piece_of(&parts->w);
+    const int64_t nr = f->rows / 2 >= 8 * CFX__CUDA_SMS ? 2 : 1;
+    int64_t kw = 1, blocks = 0, begins[CFX__CUDA_SKINNY_PARTS];
+    while (kw < 8 && f->rows / nr * kw < 16 * CFX__CUDA_SMS && f->k / piece >= 64 * kw)
         kw *= 2;
     cfx__cuda_launch *l = cfx__cuda_launch_add(work, cfx__cuda_text("skinny"), "skinny");
     if (!l)
         return false;
     l->defines = cfx__text_format(
-        "%s#define M %d\n#define NR %d\n#define KW %d\n#define WEIGHT %d\n#define VECTOR %d\n"
-        "#define POST(v) %s\n",
-        cfx__cuda_element(x->dtype, precision), (int)rows, (int)nr, (int)kw, f->kind,
-        f->vector, after && after->post ? after->post : "");
-    l->grid[0] = (unsigned)cfx__cuda_up(f->n, nr * (8 / kw));
+        "%s#define PARTS %d\n#define M %d\n#define NR %d\n#define KW %d\n#define WEIGHT %d\n"
+        "#define VECTOR %d\n#define AHEAD %d\n#define POST(v) %s\n",
+        cfx__cuda_element(x->dtype, precision), n, (int)rows, (int)nr, (int)kw, f->kind, f->vector,
+        f->ahead, posts_of(n, parts));
+    for (int i = 0; i < CFX__CUDA_SKINNY_PARTS; i++) {
+        begins[i] = blocks;
+        blocks += i < n ? cfx__cuda_up(parts[i].out.shape[1], nr * (8 / kw)) : 0;
+    }
+    l->grid[0] = (unsigned)blocks;
     l->block[0] = 256;
-    cfx__cuda_array xs = *x, adds = after ? after->add : *x, outs = *out;
+    cfx__cuda_array xs = *x;
     xs.at += from * f->ldx * f->wide;
-    adds.at += from * f->ldadd * f->wide;
-    outs.at += from * f->ldout * f->wide;
-    cfx__cuda_pass_array(l, &xs), cfx__cuda_pass_array(l, &w->w);
-    cfx__cuda_pass_optional(l, w->bits ? &w->scales : NULL);
-    cfx__cuda_pass_optional(l, after ? &after->bias : NULL);
-    cfx__cuda_pass_optional(l, after ? &adds : NULL);
-    cfx__cuda_pass_array(l, &outs);
-    const int64_t numbers[] = {f->n, f->k, f->ldx, f->ldadd, f->ldout, w->group};
+    cfx__cuda_pass_array(l, &xs);
+    const int64_t numbers[] = {f->k, f->ldx, f->group, begins[1], begins[2], begins[3]};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         cfx__cuda_pass_integer(l, numbers[i]);
+    for (int i = 0; i < CFX__CUDA_SKINNY_PARTS; i++)
+        if (i < n)
+            pass_part(l, f, &parts[i], from);
+        else
+            for (int word = 0; word < 8; word++)
+                cfx__cuda_pass_integer(l, 0);
     return true;
 }
 
-bool cfx__cuda_skinny(const cfx__cuda_array *x, const cfx__cuda_weight *w,
-                   const cfx__cuda_after *after, const cfx__cuda_array *out,
-                   cfx__cuda_precision precision, cfx__cuda_work *work) {
-    if (!row_lies(x) || !row_lies(out) || w->w.ndim != 2 || out->dtype != x->dtype ||
-        kind_of(x, w) < 0 || !cfx__cuda_element(x->dtype, CFX__CUDA_EXACT))
-        return false;
-    skinny f = {.m = x->shape[0], .n = out->shape[1], .k = x->shape[1], .kind = kind_of(x, w),
-             .wide = (int)cfx_dtype_size(x->dtype)};
-    const int64_t columns = w->bits == 4 ? f.k / 2 : f.k;
-    if (f.m < 1 || f.m > 16 || f.n < 1 || f.k < 1 || w->w.shape[0] != f.n ||
-        w->w.shape[1] != columns || (columns > 1 && w->w.stride[1] != 1) ||
-        (f.n > 1 && w->w.stride[0] != columns) || (w->bits == 4 && f.k % 2) ||
-        cfx__cuda_up(f.n, 1) > INT32_MAX || (w->group && f.k % w->group))
-        return false;
-    f.ldx = f.m > 1 ? x->stride[0] : 0, f.ldout = f.m > 1 ? out->stride[0] : 0;
-    if (after && after->add.operand >= 0) {
-        if (!row_lies(&after->add) || after->add.dtype != x->dtype)
-            return false;
-        f.ldadd = f.m > 1 ? after->add.stride[0] : 0;
-    }
+/* Whether a product of x is one that such a launch does, alike in all that its text says. */
+static bool takes(skinny *f, const cfx__cuda_array *x, const cfx__cuda_skinny_part *p) {
+    const cfx__cuda_weight *w = &p->w;
+    const int64_t columns = w->bits == 4 ? f->k / 2 : f->k, n = w->w.shape[0];
     const int64_t piece = piece_of(w);
-    f.vector = f.k % piece == 0 && x->at % 16 == 0 && w->w.at % 16 == 0 &&
-               f.ldx * f.wide % 16 == 0 && w->group % piece == 0;
+    if (!row_lies(&p->out) || w->w.ndim != 2 || p->out.dtype != x->dtype ||
+        kind_of(x, w) != f->kind || w->group != f->group || p->out.shape[0] != f->m ||
+        p->out.shape[1] != n || n < 1 || n > INT32_MAX - 64 || w->w.shape[1] != columns ||
+        (columns > 1 && w->w.stride[1] != 1) || (n > 1 && w->w.stride[0] != columns) ||
+        (w->bits == 4 && f->k % 2) || (w->group && f->k % w->group))
+        return false;
+    if (p->after.add.operand >= 0 &&
+        (!row_lies(&p->after.add) || p->after.add.dtype != x->dtype))
+        return false;
+    f->vector &= f->k % piece == 0 && x->at % 16 == 0 && w->w.at % 16 == 0 &&
+                 f->ldx * f->wide % 16 == 0 && w->group % piece == 0;
+    f->ahead &= p->constant;
+    f->rows += n;
+    return true;
+}
+
+bool cfx__cuda_skinny(const cfx__cuda_array *x, int nparts, const cfx__cuda_skinny_part *parts,
+                      cfx__cuda_precision precision, cfx__cuda_work *work) {
+    if (nparts < 1 || nparts > CFX__CUDA_SKINNY_PARTS || !row_lies(x) ||
+        kind_of(x, &parts->w) < 0 || !cfx__cuda_element(x->dtype, CFX__CUDA_EXACT))
+        return false;
+    skinny f = {.m = x->shape[0], .k = x->shape[1], .kind = kind_of(x, &parts->w),
+                .group = parts->w.group, .wide = (int)cfx_dtype_size(x->dtype),
+                .vector = true, .ahead = true};
+    f.ldx = f.m > 1 ? x->stride[0] : 0;
+    if (f.m < 1 || f.m > 16 || f.k < 1)
+        return false;
+    for (int i = 0; i < nparts; i++)
+        if (!takes(&f, x, &parts[i]))
+            return false;
     const int n = work->n;
     for (int64_t from = 0; from < f.m; from += 8)
-        if (!launch(&f, x, w, after, out, from, precision, work)) {
+        if (!launch(&f, x, nparts, parts, from, precision, work)) {
             work->n = n;
             return false;
         }

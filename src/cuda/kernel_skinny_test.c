@@ -46,12 +46,13 @@ static bool multiplies_as(cfx__cuda_precision precision, cfx_dtype dtype, cfx_dt
                                       cfx_transpose(exact(bits ? whole : cfx_to(whole, of)), 0, 1));
         want = cfx_tanh(cfx_add(cfx_add(want, exact(bias)), exact(add)));
         const cfx__cuda_array ax = player_array(0, x), ao = player_array(5, out);
-        const cfx__cuda_weight aw = {player_array(1, w), player_array(2, scales), bits, group};
-        const cfx__cuda_after after = {player_array(3, bias), player_array(4, add),
-                                       "v = tanhf(v);"};
+        const cfx__cuda_skinny_part part = {
+            .w = {player_array(1, w), player_array(2, scales), bits, group},
+            .after = {player_array(3, bias), player_array(4, add), "v = tanhf(v);"},
+            .out = ao, .constant = n % 2 != 0};
         cfx__cuda_work work = {0};
         void *to = player_copy(out);
-        held = CHECK_OK() && CHECK(cfx__cuda_skinny(&ax, &aw, &after, &ao, precision, &work)) &&
+        held = CHECK_OK() && CHECK(cfx__cuda_skinny(&ax, 1, &part, precision, &work)) &&
                PLAY(&work, player_copy(x), player_copy(w), player_copy(scales), player_copy(bias),
                     player_copy(add), to) &&
                PLAYED(to, out, want, dtype == CFX_F32 ? 5e-6 : 1e-2);
@@ -81,6 +82,45 @@ TEST(cuda_skinny) {
           multiplies(CFX_F32, CFX_U8, 4, 32, 1, 50, 256) &&
           multiplies(CFX_BF16, CFX_U8, 4, 64, 9, 6, 128) &&
           multiplies(CFX_F32, CFX_U8, 4, 6, 1, 5, 12));
+}
+
+/* Three products of the same x at once, of different sizes, with different things behind them. */
+static bool multiplies_together(cfx_dtype dtype, int64_t m, int64_t k) {
+    static const int64_t rows[] = {37, 8, 90};
+    bool held;
+    CFX_SCOPE {
+        cfx_tensor *x = cfx_mul(test_noise(dtype, 2, (int64_t[]){m, k}), 0.2);
+        cfx_tensor *w[3], *out[3], *add = test_noise(dtype, 2, (int64_t[]){m, rows[1]});
+        cfx__cuda_skinny_part parts[3];
+        void *to[3];
+        for (int i = 0; i < 3; i++) {
+            w[i] = test_noise(dtype, 2, (int64_t[]){rows[i], k});
+            out[i] = cfx_to(cfx_zeros(m, rows[i]), cfx_dtype_value(dtype));
+            to[i] = player_copy(out[i]);
+            parts[i] = (cfx__cuda_skinny_part){
+                .w = {player_array(1 + i, w[i]), PLAYER_NONE, 0, 0},
+                .after = {PLAYER_NONE, PLAYER_NONE, i == 2 ? "v = tanhf(v);" : NULL},
+                .out = player_array(4 + i, out[i]), .constant = true};
+        }
+        parts[1].after.add = player_array(7, add);
+        const cfx__cuda_array ax = player_array(0, x);
+        cfx__cuda_work work = {0};
+        held = CHECK(cfx__cuda_skinny(&ax, 3, parts, CFX__CUDA_EXACT, &work)) &&
+               PLAY(&work, player_copy(x), player_copy(w[0]), player_copy(w[1]),
+                    player_copy(w[2]), to[0], to[1], to[2], player_copy(add));
+        for (int i = 0; i < 3 && held; i++) {
+            cfx_tensor *want = cfx_matmul(exact(x), cfx_transpose(exact(w[i]), 0, 1));
+            want = i == 1 ? cfx_add(want, exact(add)) : i == 2 ? cfx_tanh(want) : want;
+            held = PLAYED(to[i], out[i], want, dtype == CFX_F32 ? 5e-6 : 1e-2);
+        }
+    }
+    return held;
+}
+
+TEST(cuda_skinny_together) {
+    if (player_runs())
+        CHECK(multiplies_together(CFX_F32, 1, 64) && multiplies_together(CFX_BF16, 2, 72) &&
+              multiplies_together(CFX_F32, 9, 35));
 }
 
 static bool convolves(cfx_dtype dtype, int64_t channels, int64_t each, int64_t high, int64_t wide,

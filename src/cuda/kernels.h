@@ -45,11 +45,19 @@ typedef struct cfx__cuda_weight {
     int bits;
     int64_t group;
 } cfx__cuda_weight;
+/* Products of the same x: what one is of. constant: nobody writes to the weight. */
+typedef struct cfx__cuda_skinny_part {
+    cfx__cuda_weight w;
+    cfx__cuda_after after;
+    cfx__cuda_array out;
+    bool constant;
+} cfx__cuda_skinny_part;
+enum { CFX__CUDA_SKINNY_PARTS = 4 };
 /* The same product for up to 16 rows of x [m, k], bound by reading the weight once: for 8 rows at a
- * time. Where x is float32 the weight may be bfloat16 or float16 too. */
-bool cfx__cuda_skinny(const cfx__cuda_array *x, const cfx__cuda_weight *w,
-                   const cfx__cuda_after *after, const cfx__cuda_array *out,
-                   cfx__cuda_precision precision, cfx__cuda_work *work);
+ * time, with up to 4 weights of one kind in one launch. Where x is float32 the weights may be
+ * bfloat16 or float16 too. */
+bool cfx__cuda_skinny(const cfx__cuda_array *x, int nparts, const cfx__cuda_skinny_part *parts,
+                      cfx__cuda_precision precision, cfx__cuda_work *work);
 
 /* A convolution in two dimensions: x [batch, c, h, w] and out lie in channels-last by their
  * strides, w [o, c / groups, h, w] too. */

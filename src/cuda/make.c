@@ -43,7 +43,7 @@ cfx__cuda_address cfx__cuda_where(const cfx__cuda_plan *p, const cfx__c_ref *r) 
 
 /* ---- what is for the card -------------------------------------------------------------------- */
 
-static bool computes(const cfx__plan *p, int slot) {
+bool cfx__cuda_computes(const cfx__plan *p, int slot) {
     const cfx__plan_kind kind = p->kernels[slot].kind;
     return cfx_is_bad(p->constants[slot]) &&
            (kind == CFX__PLAN_CALL || kind == CFX__PLAN_LAYER || kind == CFX__PLAN_LOOP ||
@@ -240,17 +240,11 @@ bool cfx__cuda_add_work(cfx__cuda_making *m, int slot, const cfx__cuda_work *w, 
     return true;
 }
 
-/* Where steps and kernels end: to go back there. */
-typedef struct {
-    size_t steps, made, calls;
-} place_mark;
-
-static place_mark mark_of(const cfx__cuda_making *m) {
-    return (place_mark){m->p->steps.len, m->text.made.len, m->calls.len};
+cfx__cuda_mark cfx__cuda_mark_of(const cfx__cuda_making *m) {
+    return (cfx__cuda_mark){m->p->steps.len, m->text.made.len, m->calls.len};
 }
 
-/* Takes back what there is of a way that could not be gone to its end. */
-static void go_back(cfx__cuda_making *m, place_mark to) {
+void cfx__cuda_go_back(cfx__cuda_making *m, cfx__cuda_mark to) {
     while (m->p->steps.len > to.steps)
         cfx_drop(m->p->steps.data[--m->p->steps.len].job);
     m->text.made.len = to.made;
@@ -258,11 +252,11 @@ static void go_back(cfx__cuda_making *m, place_mark to) {
 }
 
 static bool try_way(cfx__cuda_making *m, int slot, bool (*way)(cfx__cuda_making *, int)) {
-    const place_mark before = mark_of(m);
+    const cfx__cuda_mark before = cfx__cuda_mark_of(m);
     m->unit.slot = slot;
     if (way(m, slot) && cfx_ok())
         return true;
-    go_back(m, before);
+    cfx__cuda_go_back(m, before);
     return false;
 }
 
@@ -277,19 +271,20 @@ static bool try_library(cfx__cuda_making *m, int slot) {
 
 /* By kernels written by hand, by a library, or both where they have to be tried; false: neither. */
 static bool make_work(cfx__cuda_making *m, int slot) {
-    const place_mark before = mark_of(m);
+    const cfx__cuda_mark before = cfx__cuda_mark_of(m);
+    m->few = false;
     cfx__cuda_trial c = {.a = (int)m->p->steps.len};
     if (!try_builtin(m, slot))
         return try_library(m, slot);
     c.b = (int)m->p->steps.len;
-    if (!cfx__cuda_has_library(m, slot))
+    if (m->few || !cfx__cuda_has_library(m, slot))
         return true;
     c.key = cfx__cuda_way_key(m, c.a, c.b);
     const char kept = cfx__cuda_way_kept(c.key);
     if (kept == 'a')
         return true;
     if (kept == 'b') {
-        go_back(m, before);
+        cfx__cuda_go_back(m, before);
         return try_library(m, slot) || try_builtin(m, slot);
     }
     if (try_library(m, slot)) {
@@ -386,7 +381,7 @@ static bool make(cfx__cuda_making *m) {
     if (m->wide)
         cfx__cuda_halve(m);
     for (int k = 0; k < p->plan->n && cfx_ok(); k++) {
-        if (!computes(p->plan, k))
+        if (!cfx__cuda_computes(p->plan, k) || k <= m->done)
             continue;
         make_step(m, k);
         const cfx__plan_kind kind = p->plan->kernels[k].kind;
@@ -446,9 +441,12 @@ static cfx__cuda_plan *attempt(cfx__cuda_device *d, cfx__plan *plan, const cfx_e
     cfx__cuda_plan *p = cfx__obj_make(&plan_type, sizeof *p);
     p->plan = cfx_keep(plan);
     p->device = d;
+    p->watched = e->watcher && e->watcher->see;
     cfx__cuda_making *m = cfx__alloc0(sizeof *m);
     m->p = p;
     m->e = e;
+    m->done = -1;
+    m->apart = p->watched;
     m->wide = wide;
     const bool made = make(m);
     *again = m->again && cfx_ok();

@@ -89,6 +89,7 @@ typedef struct cfx__cuda_plan {
     VEC(cfx__cuda_held *) weights; /* by number; counted; NULL: nothing reads it */
     VEC(cfx__cuda_code *) codes;   /* counted */
     VEC(cfx__cuda_state) states;
+    bool watched;                  /* made for somebody who looks at values */
     bool flags;                    /* some kernel looks whether indices are in range */
     int runs;                      /* that nobody watched */
     cfx__arena memory;
@@ -148,11 +149,22 @@ typedef struct cfx__cuda_making {
     VEC(cfx__cuda_trial) trials;
     VEC(cfx__cuda_rounded) rounded;
     bool *wide;  /* by slot: its kernel takes float32 alone; NULL: nothing is halved */
+    int done;    /* the last slot that has its steps: a product may bring others with it */
+    bool few;    /* the product of this slot is one that no library is tried for */
+    bool apart;  /* somebody looks at values: each slot has steps of its own */
     bool kept;   /* something that is written to leaves the plan */
     bool again;  /* a slot was found to be wide */
     bool halves; /* some results lie in bfloat16 */
 } cfx__cuda_making;
 
+/* Whether a slot has something to be computed. */
+bool cfx__cuda_computes(const cfx__plan *p, int slot);
+/* Where steps and kernels end: to go back there, from a way that could not be gone to its end. */
+typedef struct cfx__cuda_mark {
+    size_t steps, made, calls;
+} cfx__cuda_mark;
+cfx__cuda_mark cfx__cuda_mark_of(const cfx__cuda_making *m);
+void cfx__cuda_go_back(cfx__cuda_making *m, cfx__cuda_mark to);
 /* Bytes from where the memory of a ref begins, which is a multiple of 256. */
 int64_t cfx__cuda_offset(const cfx__c_ref *r);
 /* A place of its own for what lies like a ref. */
@@ -198,8 +210,8 @@ bool cfx__cuda_resolve(cfx__cuda_making *m);
 enum { CFX__CUDA_LINE = 256 }; /* bytes: what places of our own are aligned to */
 /* Leaves out the slower of two ways to do the same. False, with an error. */
 bool cfx__cuda_autotune(cfx__cuda_making *m);
-/* Starts a step (run.c). */
-bool cfx__cuda_start(cfx__cuda_plan *p, const cfx__cuda_step *s);
+/* Starts a step; overlaps: a kernel, while the kernel before it in the stream ends (run.c). */
+bool cfx__cuda_start(cfx__cuda_plan *p, const cfx__cuda_step *s, bool overlaps);
 /* A copy of what lies at a ref. */
 bool cfx__cuda_add_copy(cfx__cuda_making *m, int slot, const cfx__c_ref *to,
                         const cfx__c_ref *from);
@@ -227,6 +239,7 @@ int cfx__cuda_library_posts(const struct cfx__c_work *k, const cfx__c_ref **add,
 bool cfx__cuda_posts(cfx__cuda_making *m, int slot, const struct cfx__c_work *k, int from);
 
 extern const cfx__plan_target cfx__plan_cuda; /* target.c */
-enum { CFX__CUDA_SKINNY = 16 }; /* rows of a product that is bound by reading its weight */
+/* Rows of a product that is bound by reading its weight, and up to which no library is tried. */
+enum { CFX__CUDA_SKINNY = 16, CFX__CUDA_FEW = 8 };
 
 #endif

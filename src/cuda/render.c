@@ -21,6 +21,13 @@ static const char prelude[] =
     "#define INT64_MIN (-INT64_MAX - 1)\n"
     "#define INT64_C(x) x##LL\n"
     "#endif\n"
+    "__device__ inline void cfx_previous() { /* see wait_for_previous in kernels/base.cu */\n"
+    "#if defined CFX_PLAY\n"
+    "    play_previous();\n"
+    "#elif defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900\n"
+    "    asm volatile(\"griddepcontrol.launch_dependents; griddepcontrol.wait;\" ::: \"memory\");\n"
+    "#endif\n"
+    "}\n"
     "struct cfx_call { int *bad; };\n"
     "__device__ inline float cfx_exp(float x) { return expf(x); }\n"
     "__device__ inline float cfx_log(float x) { return logf(x); }\n"
@@ -240,7 +247,7 @@ static void open_once(cfx__c *c) { cfx__c_open(c, "if (live_ && lane_ == 0)"); }
 
 /* The function of a body: its name, and text the first time. */
 static const char *function_of(cfx__cuda_pen *t, const char *parameters, const char *body) {
-    const char *key = cfx__text_format("(%s) {\n%s}\n", parameters, body);
+    const char *key = cfx__text_format("(%s) {\n    cfx_previous();\n%s}\n", parameters, body);
     const char *name = cfx__map_get(&t->known, key);
     if (name)
         return name;

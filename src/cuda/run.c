@@ -222,27 +222,29 @@ static void show_kernel(frame *f, int slot) {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-bool cfx__cuda_start(cfx__cuda_plan *p, const cfx__cuda_step *s) {
+bool cfx__cuda_start(cfx__cuda_plan *p, const cfx__cuda_step *s, bool overlaps) {
     cfx__cuda_device *d = p->device;
     void *arguments[CFX__CUDA_REFS + CFX__CUDA_ARGS];
     if (s->kind == CFX__CUDA_JOB)
         return s->job->run(s->job, p);
     for (int i = 0; i < s->nwords; i++)
         arguments[i] = &s->words[i];
-    const int answer =
-        s->cooperative
-            ? d->driver->launch_cooperative(s->code, s->grid[0], s->grid[1], s->grid[2],
-                                            s->block[0], s->block[1], s->block[2], s->shared,
-                                            d->stream, arguments)
-            : d->driver->launch(s->code, s->grid[0], s->grid[1], s->grid[2], s->block[0],
-                                s->block[1], s->block[2], s->shared, d->stream, arguments, NULL);
-    return cfx__cuda_done(d, answer, "starting a kernel");
+    cfx__cuda_launch_mode mode = {.which = s->cooperative ? CFX__CUDA_COOPERATIVE
+                                                          : CFX__CUDA_OVERLAPPING,
+                                  .value = 1};
+    cfx__cuda_launching l = {.shared = s->shared, .stream = d->stream, .modes = &mode};
+    memcpy(l.grid, s->grid, sizeof l.grid);
+    memcpy(l.block, s->block, sizeof l.block);
+    l.nmodes = s->cooperative || (overlaps && d->major >= 9);
+    return cfx__cuda_done(d, d->driver->launch(&l, s->code, arguments, NULL), "starting a kernel");
 }
 
+/* Kernels start while the one before them ends: each waits for what it reads itself. */
 static bool launch_all(cfx__cuda_plan *p, int from, int to) {
     bool fine = true;
     for (int i = from; i < to && fine; i++)
-        fine = cfx__cuda_start(p, &p->steps.data[i]);
+        fine = cfx__cuda_start(p, &p->steps.data[i],
+                               i > from && p->steps.data[i - 1].kind == CFX__CUDA_KERNEL);
     return fine;
 }
 
@@ -299,7 +301,7 @@ static bool run_seen(frame *f, int i) {
     const double start = now();
     const bool fine = s->kind == CFX__CUDA_HOST
                           ? run_host(f, s->slot)
-                          : cfx__cuda_start(f->p, s) && cfx__cuda_wait(f->p->device);
+                          : cfx__cuda_start(f->p, s, false) && cfx__cuda_wait(f->p->device);
     const bool last = i + 1 == (int)f->p->steps.len || f->p->steps.data[i + 1].slot != s->slot;
     if (fine && f->e->watcher->ran) {
         cfx_ran r = {.kernel = cfx__text_format("%s%s", s->kind == CFX__CUDA_HOST ? "host " : "",

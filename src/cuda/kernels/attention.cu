@@ -154,6 +154,7 @@ attention(const T *q, const T *k, const T *v, const void *mask, T *out, float *l
           int *counter, double scale, i64 heads, i64 shared_by, i64 rows, i64 keys, i64 offset,
           i64 splits, i64 qb, i64 qh, i64 qr, i64 kb, i64 kh, i64 kr, i64 vb, i64 vh, i64 vr,
           i64 mb, i64 mh, i64 mr, i64 mk, i64 ob, i64 oh, i64 orow) {
+    wait_for_previous();
     DYNAMIC(unsigned char, memory);
     unsigned char *qs = memory, *ks = qs + ROWS * PITCH, *vs = ks + WK * TILE;
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, wq = warp % WQ, wk = warp / WQ;

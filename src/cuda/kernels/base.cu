@@ -144,6 +144,20 @@ INLINE float warp_max(float x) {
     return x;
 }
 
+/* A kernel may be started while the one before it ends, so that its blocks are there when that is
+ * done. Every kernel calls this first: what is behind it sees all that was written before, and
+ * may write over what was read. Only what nobody writes may be read ahead of it, and `__ldg` is for
+ * that alone: the compiler may move such reads anywhere. */
+INLINE void wait_for_previous() {
+#if defined CFX_PLAY
+    play_previous();
+#elif defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;\n"
+                 "griddepcontrol.wait;" ::
+                     : "memory");
+#endif
+}
+
 /* Blocks beside each other that run together and see each other's shared memory. */
 #if defined CFX_PLAY || (defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900)
 #define HAS_CLUSTERS 1

@@ -29,6 +29,7 @@ depthwise(const T *x, const T *w, const T *bias, T *out, i64 channels, i64 each,
           i64 width, i64 out_high, i64 out_wide, i64 down, i64 right, i64 up, i64 left, i64 dy,
           i64 dx, i64 xb, i64 xc, i64 xy, i64 xx, i64 ob, i64 oc, i64 oy, i64 ox, i64 wc, i64 wy,
           i64 wx) {
+    wait_for_previous();
     __shared__ float taps[HIGH * WIDE][SIDE * LANE];
     const int side = threadIdx.x % SIDE, pixel = threadIdx.x / SIDE;
     const i64 base = (i64)blockIdx.y * (SIDE * LANE), c = base + side * LANE;
@@ -55,7 +56,7 @@ depthwise(const T *x, const T *w, const T *bias, T *out, i64 channels, i64 each,
                 const bool there = has && first + r < HIGH && (unsigned)y < (unsigned)height &&
                                    (unsigned)xat < (unsigned)width;
                 const piece none = {};
-                held[r][s] = there ? __ldg((const piece *)(from + y * xy + xat * xx)) : none;
+                held[r][s] = there ? *(const piece *)(from + y * xy + xat * xx) : none;
             }
 #pragma unroll
         for (int r = 0; r < TOGETHER; r++)

@@ -11,6 +11,7 @@ INLINE bool better(float a, i64 ai, float b, i64 bi) {
 
 extern "C" __global__ void __launch_bounds__(256)
 extreme(const T *x, T *values, i64 *indices, i64 n, i64 inner, i64 xo, i64 xi, i64 xstep) {
+    wait_for_previous();
     __shared__ float kept[8];
     __shared__ i64 places[8];
     const i64 line = blockIdx.x;

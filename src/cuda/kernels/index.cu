@@ -33,6 +33,7 @@ index_elements(E *x, E *y, int *flag, const INDEX *i0, const INDEX *i1, const IN
                i64 y0, i64 y1, i64 y2, i64 y3, i64 y4, i64 a0, i64 a1, i64 a2, i64 a3, i64 a4,
                i64 amost, i64 astep, i64 b0, i64 b1, i64 b2, i64 b3, i64 b4, i64 bmost, i64 bstep,
                i64 c0, i64 c1, i64 c2, i64 c3, i64 c4, i64 cmost, i64 cstep) {
+    wait_for_previous();
     const COUNT size[5] = {(COUNT)n0, (COUNT)n1, (COUNT)n2, (COUNT)n3, (COUNT)n4};
     const i64 xs[5] = {x0, x1, x2, x3, x4}, ys[5] = {y0, y1, y2, y3, y4};
     const i64 is[3][5] = {{a0, a1, a2, a3, a4}, {b0, b1, b2, b3, b4}, {c0, c1, c2, c3, c4}};

@@ -10,6 +10,7 @@
 extern "C" __global__ void __launch_bounds__(THREADS)
 mean(const T *x, T *out, float *partial, int *counter, i64 channels, i64 pixels, i64 each, i64 width,
      i64 xb, i64 xc, i64 xy, i64 xx, i64 ob, i64 oc) {
+    wait_for_previous();
     __shared__ float left[WARPS][32];
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
     const T *from = x + blockIdx.z * xb;

@@ -9,6 +9,7 @@ extern "C" __global__ void __launch_bounds__(256)
 pool(const T *x, T *out, i64 *indices, i64 count, i64 channels, i64 height, i64 width, i64 out_high,
      i64 out_wide, i64 high, i64 wide, i64 down, i64 right, i64 up, i64 left, i64 dy, i64 dx,
      i64 padded, i64 divisor, i64 xb, i64 xc, i64 xy, i64 xx, i64 ob, i64 oc, i64 oy, i64 ox) {
+    wait_for_previous();
     const i64 at = (i64)blockIdx.x * 256 + threadIdx.x;
     if (at >= count)
         return;

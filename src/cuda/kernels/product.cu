@@ -300,6 +300,7 @@ product(const T *x, const T *w, const T *bias, const T *add, T *out, float *part
         i64 zadd, i64 zout, i64 splits, i64 height, i64 width, i64 channels, i64 batch, i64 row,
         i64 pixel, i64 high, i64 wide, i64 out_high, i64 out_wide, i64 down, i64 right, i64 up,
         i64 left, i64 dy, i64 dx) {
+    wait_for_previous();
     DYNAMIC(unsigned char, shared);
     const image p = {(int)height,   (int)width,    (int)channels, batch,      row,
                      pixel,         (int)high,     (int)wide,     (int)out_high, (int)out_wide,

@@ -34,6 +34,7 @@ INLINE u64 word_of(float x, i64 step) { return (u64)step << 32 | __float_as_uint
 
 /* The state before the first step is step 0 of the first set; the second has none. */
 extern "C" __global__ void recurrent_start(const T *h, u64 *words, i64 batch, i64 hidden) {
+    wait_for_previous();
     const i64 i = (i64)blockIdx.x * 256 + threadIdx.x, n = batch * hidden;
     if (i < n) {
         words[i] = word_of(h ? load(h + i) : 0, 0);
@@ -46,6 +47,7 @@ INLINE float tanh_of(float x) { return tanhf(x); }
 extern "C" __global__ void __launch_bounds__(THREADS)
 recurrent(const T *gates_x, const T *whh, const T *bhh, const T *h0, const T *c0, T *out, T *hn,
           T *cn, u64 *words, i64 steps, i64 hidden, i64 gt, i64 gb, i64 ot, i64 ob, i64 reverse) {
+    wait_for_previous();
     DYNAMIC(unsigned char, memory);
     float *part = (float *)memory;               /* [GATES * UNITS][BATCH]: what the state gives */
     float *h = part + GATES * UNITS * BATCH;     /* [BATCH][hidden]: the state before */

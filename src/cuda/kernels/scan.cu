@@ -14,6 +14,7 @@ INLINE i64 line_start(i64 line, i64 inner, i64 outer_step, i64 inner_step) {
 extern "C" __global__ void __launch_bounds__(256)
 scan(const T *x, T *out, i64 lines, i64 n, i64 inner, i64 xo, i64 xi, i64 xstep, i64 oo, i64 oi,
      i64 ostep) {
+    wait_for_previous();
 #if BLOCK
     __shared__ A left[8];
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;

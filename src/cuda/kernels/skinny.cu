@@ -1,6 +1,8 @@
 /* skinny: out = post(x w' + bias + add) for a few rows of x: the rows of w go by once, 16 bytes at a
  * time, and everything else waits for them.
  *
+ * PARTS: products in this launch; POST(v) sees the number of its own as `part`. AHEAD: nobody writes
+ * to the weights, so that they are read before the kernel before this one has ended.
  * M: rows of x. NR: rows of w that a warp has at a time; KW: warps that share a row's elements.
  * WEIGHT: 0 elements as T, 1 bf16 or 2 f16 where T is float, 8 and 4 integers of so many bits with
  * a scale for each `group` of them (0: one for all). VECTOR: rows are whole 16 bytes, aligned.
@@ -87,87 +89,143 @@ INLINE float scale_of(const float *scales, i64 n, i64 k, i64 group, i64 at) {
 INLINE void load_x(const T *x, float *to) {
 #pragma unroll
     for (int i = 0; i < PIECE / CHUNK; i++)
-        spread(__ldg((const uint4 *)x + i), to + i * CHUNK, (const T *)0);
+        spread(((const uint4 *)x)[i], to + i * CHUNK, (const T *)0);
 #pragma unroll
     for (int i = 0; i < PIECE; i++)
         to[i] = round_float(to[i]);
 }
 
-/* Sums of rows n.. of w with all rows of x, of the elements that this lane of this warp has. */
-INLINE void add_products(const T *x, const void *w, const float *scales, i64 n, i64 nmost, i64 k,
-                         i64 ldx, i64 group, int part, float (*sum)[M]) {
-    const int lane = threadIdx.x & 31;
-    const unsigned char *row[NR];
-#pragma unroll
-    for (int r = 0; r < NR; r++) /* rows behind the last are the last once more */
-        row[r] = weight_row(w, n + r < nmost ? n + r : nmost - 1, k);
+/* What a warp has to do: rows n.. of the weight of a part. */
+struct share {
+    const void *w;
+    const float *scales;
+    const T *bias, *add;
+    T *out;
+    i64 rows, n, ldadd, ldout;
+};
+
+/* Rows behind the last are the last once more. */
+INLINE i64 row_at(const share &s, int r) { return s.n + r < s.rows ? s.n + r : s.rows - 1; }
+
 #if VECTOR
-    const i64 pieces = k / PIECE, step = KW * 32;
-    for (i64 c = part * 32 + lane; c < pieces; c += step * UNROLL) {
-        uint4 held[UNROLL][NR];
+#define STEP (KW * 32)
+/* The next pieces of the rows, UNROLL of them for each lane. */
+INLINE void fetch(const share &s, i64 k, i64 c, uint4 (*held)[NR]) {
 #pragma unroll
-        for (int u = 0; u < UNROLL; u++)
+    for (int u = 0; u < UNROLL; u++)
 #pragma unroll
-            for (int r = 0; r < NR; r++)
-                if (c + u * step < pieces)
-                    held[u][r] = load_once(row[r] + (c + u * step) * 16);
+        for (int r = 0; r < NR; r++)
+            if (c + u * STEP < k / PIECE)
+                held[u][r] = load_once(weight_row(s.w, row_at(s, r), k) + (c + u * STEP) * 16);
+}
+
+/* Adds what they give with all rows of x. */
+INLINE void add_pieces(const share &s, const T *x, i64 k, i64 ldx, i64 group, i64 c,
+                       const uint4 (*held)[NR], float (*sum)[M]) {
 #pragma unroll
-        for (int u = 0; u < UNROLL; u++) {
-            if (c + u * step >= pieces)
-                break;
-            const i64 at = (c + u * step) * PIECE;
-            float a[NR][PIECE];
+    for (int u = 0; u < UNROLL; u++) {
+        if (c + u * STEP >= k / PIECE)
+            break;
+        const i64 at = (c + u * STEP) * PIECE;
+        float a[NR][PIECE];
 #pragma unroll
-            for (int r = 0; r < NR; r++)
-                spread_weight(held[u][r], a[r]);
+        for (int r = 0; r < NR; r++)
+            spread_weight(held[u][r], a[r]);
 #if WEIGHT == 8 || WEIGHT == 4
-            float scale[NR];
+        float scale[NR];
 #pragma unroll
-            for (int r = 0; r < NR; r++)
-                scale[r] = scale_of(scales, n + r < nmost ? n + r : nmost - 1, k, group, at);
+        for (int r = 0; r < NR; r++)
+            scale[r] = scale_of(s.scales, row_at(s, r), k, group, at);
 #endif
 #pragma unroll
-            for (int m = 0; m < M; m++) {
-                float b[PIECE];
-                load_x(x + m * ldx + at, b);
+        for (int m = 0; m < M; m++) {
+            float b[PIECE];
+            load_x(x + m * ldx + at, b);
 #pragma unroll
-                for (int r = 0; r < NR; r++) {
+            for (int r = 0; r < NR; r++) {
 #if WEIGHT == 8 || WEIGHT == 4
-                    float piece = 0;
+                float piece = 0;
 #pragma unroll
-                    for (int i = 0; i < PIECE; i++)
-                        piece = fmaf(a[r][i], b[i], piece);
-                    sum[r][m] = fmaf(piece, scale[r], sum[r][m]);
+                for (int i = 0; i < PIECE; i++)
+                    piece = fmaf(a[r][i], b[i], piece);
+                sum[r][m] = fmaf(piece, scale[r], sum[r][m]);
 #else
 #pragma unroll
-                    for (int i = 0; i < PIECE; i++)
-                        sum[r][m] = fmaf(a[r][i], b[i], sum[r][m]);
+                for (int i = 0; i < PIECE; i++)
+                    sum[r][m] = fmaf(a[r][i], b[i], sum[r][m]);
 #endif
-                }
             }
         }
     }
+}
 #else
-    for (i64 c = part * 32 + lane; c < k; c += KW * 32)
+/* The same where rows are not whole pieces. */
+INLINE void add_elements(const share &s, const T *x, i64 k, i64 ldx, i64 group, i64 c,
+                         float (*sum)[M]) {
+    for (; c < k; c += KW * 32)
 #pragma unroll
         for (int r = 0; r < NR; r++) {
-            const float a = one_weight(row[r], c) *
-                            scale_of(scales, n + r < nmost ? n + r : nmost - 1, k, group, c);
+            const i64 n = row_at(s, r);
+            const float a =
+                one_weight(weight_row(s.w, n, k), c) * scale_of(s.scales, n, k, group, c);
 #pragma unroll
             for (int m = 0; m < M; m++)
                 sum[r][m] = fmaf(a, round_float(load(x + m * ldx + c)), sum[r][m]);
         }
-#endif
 }
+#endif
 
+#define ROWS (WARPS / KW * NR) /* of a block */
+
+/* Up to 4 products of x at once, each with a weight of its own, in blocks one after the other: those
+ * of part j begin at from_j. */
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
-skinny(const T *x, const void *w, const float *scales, const T *bias, const T *add, T *out, i64 n,
-    i64 k, i64 ldx, i64 ldadd, i64 ldout, i64 group) {
-    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, part = warp % KW;
-    const i64 first = ((i64)blockIdx.x * (WARPS / KW) + warp / KW) * NR;
+skinny(const T *x, i64 k, i64 ldx, i64 group, i64 from1, i64 from2, i64 from3, const void *w0,
+       const float *scales0, const T *bias0, const T *add0, T *out0, i64 n0, i64 ldadd0,
+       i64 ldout0, const void *w1, const float *scales1, const T *bias1, const T *add1, T *out1,
+       i64 n1, i64 ldadd1, i64 ldout1, const void *w2, const float *scales2, const T *bias2,
+       const T *add2, T *out2, i64 n2, i64 ldadd2, i64 ldout2, const void *w3,
+       const float *scales3, const T *bias3, const T *add3, T *out3, i64 n3, i64 ldadd3,
+       i64 ldout3) {
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, turn = warp % KW;
+    const i64 block = blockIdx.x;
+    int part = 0;
+    share s = {w0, scales0, bias0, add0, out0, n0, block, ldadd0, ldout0};
+#if PARTS > 1
+    if (block >= from1)
+        part = 1, s = share{w1, scales1, bias1, add1, out1, n1, block - from1, ldadd1, ldout1};
+#endif
+#if PARTS > 2
+    if (block >= from2)
+        part = 2, s = share{w2, scales2, bias2, add2, out2, n2, block - from2, ldadd2, ldout2};
+#endif
+#if PARTS > 3
+    if (block >= from3)
+        part = 3, s = share{w3, scales3, bias3, add3, out3, n3, block - from3, ldadd3, ldout3};
+#endif
+    s.n = s.n * ROWS + warp / KW * NR;
     float sum[NR][M] = {};
-    if (first < n)
-        add_products(x, w, scales, first, n, k, ldx, group, part, sum);
+#if VECTOR
+    uint4 held[UNROLL][NR];
+    i64 c = turn * 32 + lane;
+#if AHEAD /* the weight is nobody's to write */
+    fetch(s, k, c, held);
+    wait_for_previous();
+#else
+    wait_for_previous();
+    fetch(s, k, c, held);
+#endif
+    for (;;) {
+        add_pieces(s, x, k, ldx, group, c, held, sum);
+        c += STEP * UNROLL;
+        if (c >= k / PIECE)
+            break;
+        fetch(s, k, c, held);
+    }
+#else
+    wait_for_previous();
+    add_elements(s, x, k, ldx, group, turn * 32 + lane, sum);
+#endif
 #pragma unroll
     for (int r = 0; r < NR; r++)
 #pragma unroll
@@ -180,7 +238,7 @@ skinny(const T *x, const void *w, const float *scales, const T *bias, const T *a
         if (lane == 0)
             left[warp][i] = sum[i / M][i % M];
     __syncthreads();
-    if (part)
+    if (turn)
         return;
 #pragma unroll
     for (int i = 0; i < NR * M; i++)
@@ -190,15 +248,15 @@ skinny(const T *x, const void *w, const float *scales, const T *bias, const T *a
 #endif
 #pragma unroll
     for (int i = 0; i < NR * M; i++) {
-        const i64 nn = first + i / M, m = i % M;
-        if (lane != i % 32 || nn >= n)
+        const i64 n = s.n + i / M, m = i % M;
+        if (lane != i % 32 || n >= s.rows)
             continue;
         float v = sum[i / M][i % M];
-        if (bias)
-            v += load(bias + nn);
-        if (add)
-            v += load(add + m * ldadd + nn);
+        if (s.bias)
+            v += load(s.bias + n);
+        if (s.add)
+            v += load(s.add + m * s.ldadd + n);
         POST(v)
-        store(out + m * ldout + nn, v);
+        store(s.out + m * s.ldout + n, v);
     }
 }

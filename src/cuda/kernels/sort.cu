@@ -38,6 +38,7 @@ INLINE i64 line_start(i64 line, i64 inner, i64 outer_step, i64 inner_step) {
 /* Sorts runs of TILE elements of each line. */
 extern "C" __global__ void __launch_bounds__(1024)
 sort_tiles(const T *x, u64 *keys, unsigned *places, i64 n, i64 inner, i64 xo, i64 xi, i64 xstep) {
+    wait_for_previous();
     __shared__ u64 key[TILE];
     __shared__ unsigned place[TILE];
     const i64 line = blockIdx.y, base = (i64)blockIdx.x * TILE;
@@ -69,6 +70,7 @@ sort_tiles(const T *x, u64 *keys, unsigned *places, i64 n, i64 inner, i64 xo, i6
 extern "C" __global__ void __launch_bounds__(256)
 sort_merge(const u64 *keys, const unsigned *places, u64 *to_keys, unsigned *to_places, i64 n,
            i64 run) {
+    wait_for_previous();
     const i64 i = (i64)blockIdx.x * 256 + threadIdx.x;
     if (i >= n)
         return;
@@ -94,6 +96,7 @@ sort_merge(const u64 *keys, const unsigned *places, u64 *to_keys, unsigned *to_p
 extern "C" __global__ void __launch_bounds__(256)
 sort_finish(const T *x, const unsigned *places, T *values, i64 *indices, i64 n, i64 keep, i64 inner,
             i64 xo, i64 xi, i64 xstep, i64 oo, i64 oi, i64 ostep) {
+    wait_for_previous();
     const i64 i = (i64)blockIdx.x * 256 + threadIdx.x, line = blockIdx.y;
     if (i >= keep)
         return;
