@@ -31,26 +31,31 @@ COMPLEX_MUL(c128, double)
 #define T float
 #define FN(x) x##_f32
 #define MUL PLAIN_MUL
+#define SCALED PLAIN_MUL
 #define CONJ PLAIN_CONJ
 #include "gemm_small.inc"
 #define T double
 #define FN(x) x##_f64
 #define MUL PLAIN_MUL
+#define SCALED PLAIN_MUL
 #define CONJ PLAIN_CONJ
 #include "gemm_small.inc"
 #define T uint64_t /* wraps round, as PyTorch's integers do */
 #define FN(x) x##_i64
 #define MUL PLAIN_MUL
+#define SCALED PLAIN_MUL
 #define CONJ PLAIN_CONJ
 #include "gemm_small.inc"
 #define T c64
 #define FN(x) x##_c64
 #define MUL c64_mul
+#define SCALED scaled_c64
 #define CONJ conjf
 #include "gemm_small.inc"
 #define T c128
 #define FN(x) x##_c128
 #define MUL c128_mul
+#define SCALED scaled_c128
 #define CONJ conj
 #include "gemm_small.inc"
 

@@ -40,4 +40,16 @@ void gemm_c128(int64_t m, int64_t n, int64_t k, const double _Complex *a, const 
                const double _Complex *b, const matrices *bs, double _Complex alpha,
                double _Complex beta, double _Complex *c, int64_t ldc, void *room);
 
+/* The alpha or beta of a product times a number. Where it has no imaginary part it scales both
+ * parts of the number: 0 times infinity is not added to them. No other care is taken for
+ * infinities, as in BLAS. */
+#define GEMM_SCALED(name, R)                                                                       \
+    static inline R _Complex name(R _Complex f, R _Complex x) {                                    \
+        const R a = __real__ f, b = __imag__ f, c = __real__ x, d = __imag__ x;                    \
+        return b == 0 ? __builtin_complex(a * c, a * d)                                            \
+                      : __builtin_complex(a * c - b * d, a * d + b * c);                           \
+    }
+GEMM_SCALED(scaled_c64, float)
+GEMM_SCALED(scaled_c128, double)
+
 #endif

@@ -53,6 +53,23 @@ TEST(mm_sizes_and_dtypes) {
     CHECK_OK();
 }
 
+/* (inf - i)^2 is inf - inf i: alpha, which is 1 + 0 i, adds no 0 times infinity. A small product,
+ * one by blocks, a row by a matrix, and a product of two vectors. */
+TEST(complex_products_keep_infinities) {
+    static const int64_t shapes[][3] = {{1, 1, 2}, {3, 3, 2}, {1, 9, 2}, {40, 40, 2}};
+    for (int i = 0; i < 4; i++) {
+        const int64_t m = shapes[i][0], n = shapes[i][1], k = shapes[i][2];
+        cfx_value far = cfx_complex_value(INFINITY, -1);
+        cfx_tensor *z = cfx_matmul(cfx_full(cfx_list(m, k), far), cfx_full(cfx_list(k, n), far));
+        cfx_tensor *parts = cfx_view_as_real(z);
+        CHECK(cfx_is_true(cfx_all(cfx_eq(cfx_select(parts, -1, 0), INFINITY))));
+        CHECK(cfx_is_true(cfx_all(cfx_eq(cfx_select(parts, -1, 1), -INFINITY))));
+    }
+    cfx_tensor *v = cfx_full(cfx_list(3), cfx_complex_value(INFINITY, -1));
+    cfx_tensor *dot = cfx_view_as_real(cfx_matmul(v, v));
+    CHECK_STR(cfx_str(dot), "tensor([inf, -inf])");
+}
+
 TEST(mm_of_halves_and_complex) {
     cfx_tensor *a = matrix(CFX_BF16, 5, 6), *b = matrix(CFX_BF16, 6, 4);
     CHECK_INT(cfx_tensor_dtype(cfx_mm(a, b)), CFX_BF16);
