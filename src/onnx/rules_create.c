@@ -1,6 +1,8 @@
 /* Rules for tensors that are made of numbers. */
 #include "export.h"
 
+#include <math.h>
+
 /* A number in sizes that may vary. */
 static cfx_value filled(cfx__onnx_export *x, cfx_value number, cfx_value shape) {
     return PUT(Expand, cfx__export_scalar(x, number, cfx__export_result(x).dtype), shape);
@@ -29,6 +31,19 @@ RULE(scalar_tensor) {
     return cfx_is_bad(v) ? v : PUT(Identity, v);
 }
 
+/* Where a range of integers ends: numbers are cut to integers, but how many there are is told by
+ * fractions as well, unless the result is i64, which is all integers. */
+static cfx_value range_end(cfx__onnx_export *x, cfx_dtype d) {
+    cfx_value start = cfx__export_arg(x, 0), end = cfx__export_arg(x, 1),
+              step = cfx__export_arg(x, 2);
+    if (cfx__dtype_is_floating(d) || d == CFX_I64 || !cfx_is_number(start) || !cfx_is_number(end) ||
+        !cfx_is_number(step))
+        return end;
+    const double n = ceil((cfx_number(end) - cfx_number(start)) / cfx_number(step));
+    return cfx_int(cfx__int64_of(cfx_number(start)) +
+                   cfx__int64_of(n) * cfx__int64_of(cfx_number(step)));
+}
+
 /* Computed in the dtype of the result, or of integers in i64 where ONNX has no range for it. */
 RULE(arange) {
     cfx_dtype d = cfx__export_result(x).dtype;
@@ -37,7 +52,7 @@ RULE(arange) {
                    : cfx__dtype_is_floating(d) ? CFX_F32
                                                : CFX_I64;
     cfx_value v = PUT(Range, cfx__export_scalar(x, cfx__export_arg(x, 0), in),
-                      cfx__export_scalar(x, cfx__export_arg(x, 1), in),
+                      cfx__export_scalar(x, range_end(x, d), in),
                       cfx__export_scalar(x, cfx__export_arg(x, 2), in));
     (void)op;
     return cfx__export_cast(x, v, in, d);

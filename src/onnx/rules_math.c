@@ -124,7 +124,11 @@ RULE(elu) {
     (void)op;
     if (scale == 1 && input == 1)
         return PUT(Elu, v, CFX_KW(alpha, alpha));
-    cfx_value low = PUT(Elu, PUT(Mul, v, NUMBER(input, d)), CFX_KW(alpha, alpha));
+    cfx_value inner = PUT(Mul, v, NUMBER(input, d)), low;
+    if (input > 0) /* else Elu gives what it is given: its own borders are those of inner */
+        low = PUT(Elu, inner, CFX_KW(alpha, alpha));
+    else
+        low = PUT(Mul, PUT(Sub, PUT(Exp, inner), NUMBER(1, d)), NUMBER(alpha, d));
     cfx_value y = PUT(Where, PUT(Greater, v, NUMBER(0, d)), v, low);
     return PUT(Mul, y, NUMBER(scale, d));
 }
