@@ -192,6 +192,22 @@ TEST(decompose_keeps_what_depends_on_sizes) {
     check_at(p, d, 3, 101);
 }
 
+/* Chunks are not split by a number then: a write to one is put back where it begins. */
+TEST(decompose_writes_to_chunks_of_all_sizes) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, x: \"f32[s27, s77]\"):\n"
+             "        c: \"f32[s27, s77]\" = torch.ops.aten.clone.default(x)\n"
+             "        k = torch.ops.aten.chunk.default(c, 2)\n"
+             "        g = k[1]\n"
+             "        f = torch.ops.aten.mul_.Tensor(g, 2)\n"
+             "        y: \"f32[s27, s77]\" = torch.ops.aten.add.Tensor(c, x)\n"
+             "        return (y,)\n");
+    cfx_program *d = cfx_decompose(p, CFX_NONE);
+    CHECK_OK();
+    for (int rows = 2; rows < 12; rows++)
+        check_at(p, d, rows, 3);
+}
+
 static void flat_or_tall(cfx_op_call *c) {
     cfx_tensor *t = cfx_as_tensor(c->args[0]);
     c->out[0] = t->shape[0] > 100 ? cfx_sin(t) : cfx_cos(t);

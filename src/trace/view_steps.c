@@ -45,13 +45,16 @@ static cfx_tensor *permute_back(cfx__recorder *r, cfx_tensor *view, cfx_value di
     return cfx__functional_do(r, "aten.permute", CFX_ARGS(view, cfx_ints_value(view->ndim, back)));
 }
 
-/* Where item `out` of split(sizes) begins. */
-static int64_t split_start(const cfx__functional_step *s, bool even) {
-    if (even)
-        return cfx_integer(cfx_as_list(s->args)->items[1]) * s->out;
+/* Where item `out` of split(size), split(sizes) or chunk(count) of a dimension begins. */
+static int64_t split_start(const cfx__functional_step *s, int64_t size) {
+    const cfx_value by = cfx_as_list(s->args)->items[1];
+    if (by.tag == CFX_TAG_INT) {
+        const int64_t n = cfx_integer(by);
+        return s->out * (s->op == &cfx_op_chunk ? (size + n - 1) / n : n);
+    }
     int64_t at = 0;
     for (int i = 0; i < s->out; i++)
-        at += cfx_integer(cfx_at(cfx_as_list(s->args)->items[1], i));
+        at += cfx_integer(cfx_at(by, i));
     return at;
 }
 
@@ -140,10 +143,9 @@ static cfx_tensor *step_back(cfx__recorder *r, cfx_site at, const cfx__functiona
         return cfx__functional_do(r, "aten.select_scatter", CFX_ARGS(base, view, a[1], a[2]));
     if (!strcmp(name, "unbind"))
         return cfx__functional_do(r, "aten.select_scatter", CFX_ARGS(base, view, a[1], s->out));
-    if (!strcmp(name, "split") || !strcmp(name, "split_with_sizes")) {
-        int dim = (int)cfx_integer(a[2]);
-        int64_t start = split_start(s, !strcmp(name, "split"));
-        int64_t end = start + view->shape[dim < 0 ? dim + view->ndim : dim];
+    if (!strcmp(name, "split") || !strcmp(name, "split_with_sizes") || s->op == &cfx_op_chunk) {
+        const int dim = (int)cfx_integer(a[2]), of = dim < 0 ? dim + view->ndim : dim;
+        const int64_t start = split_start(s, base->shape[of]), end = start + view->shape[of];
         return cfx__functional_do(r, "aten.slice_scatter", CFX_ARGS(base, view, dim, start, end));
     }
     if (s->op == &cfx_op_view_dtype && !base->numel)
