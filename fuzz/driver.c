@@ -1,13 +1,15 @@
 /* The driver of a harness where there is no libFuzzer: replays the files of the folders that it is
  * given, and with -n N tries N changed copies of them; -each A B tries inputs A to B - 1 of the
  * harness's list, where it has one. The same numbers give the same inputs, others with another
- * CFX_FUZZ_SEED. Ends with "N passed, 0 failed"; what goes wrong ends the process, and the input is
- * left in the file that CFX_FUZZ_KEEP names. */
+ * CFX_FUZZ_SEED. Ends with "N passed, 0 failed"; what goes wrong ends the process, as does an input
+ * that takes more than CFX_FUZZ_SECONDS, and the input is left in the file that CFX_FUZZ_KEEP
+ * names. */
 #include "fuzz.h"
 
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST = 1 << 16, SEEDS = 4096 };
 
@@ -90,12 +92,13 @@ static size_t changed(uint8_t *to) {
 }
 
 static void try_input(const uint8_t *data, size_t size) {
-    const char *path = getenv("CFX_FUZZ_KEEP");
+    const char *path = getenv("CFX_FUZZ_KEEP"), *seconds = getenv("CFX_FUZZ_SECONDS");
     FILE *f = path ? fopen(path, "wb") : NULL;
     if (f) {
         fwrite(data, 1, size, f);
         fclose(f);
     }
+    alarm(seconds ? (unsigned)strtoul(seconds, NULL, 10) : 0); /* SIGALRM ends the process */
     LLVMFuzzerTestOneInput(data, size);
 }
 
