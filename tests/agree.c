@@ -22,13 +22,28 @@ void agree_found(subject *s, const char *fmt, ...) {
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
+/* Whether a call has n as its out= alone, which it overwrites. */
+static bool is_overwritten(const cfx_node *call, const cfx_node *n) {
+    const cfx_list *args = cfx_as_list(call->args);
+    const cfx_op *op = call->op == CFX_CALL_FUNCTION ? call->target.op : NULL;
+    const cfx__schema *s = op ? cfx__op_info_of((cfx_op *)(uintptr_t)op)->schema : NULL;
+    int times = 0;
+    if (!s || args->len != s->nargs || strcmp(s->args[s->nargs - 1].name, "out"))
+        return false;
+    for (int64_t i = 0; i < args->len; i++)
+        times += args->items[i].tag == CFX_TAG_NODE && cfx_as_node(args->items[i]) == n;
+    const cfx_value last = args->items[args->len - 1];
+    return times == 1 && last.tag == CFX_TAG_NODE && cfx_as_node(last) == n;
+}
+
 /* Whether a call reads no more than the shape or the dtype of an argument: zeros_like(n),
  * expand_as(x, n), x.to(n); or may, as atleast_1d of several, whose results are each of one. */
 static bool reads_shape(const cfx_node *call, const cfx_node *n) {
     const cfx_value first = cfx_as_list(call->args)->len ? cfx_at(call->args, 0) : cfx_none();
     const bool is_first = first.tag == CFX_TAG_NODE && cfx_as_node(first) == n;
     const char *op = call->op == CFX_CALL_FUNCTION ? call->target.name : "";
-    return strstr(op, "_like.") || strstr(op, "_assert_tensor_metadata") ||
+    return is_overwritten(call, n) || strstr(op, "_like.") ||
+           strstr(op, "_assert_tensor_metadata") ||
            ((strstr(op, "_as.") || strstr(op, ".to.other")) && !is_first) ||
            (first.tag == CFX_TAG_LIST && (strstr(op, "atleast_") || strstr(op, "broadcast_")));
 }

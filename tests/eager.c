@@ -93,11 +93,22 @@ typedef struct {
     cfx_node *refused;
 } eager;
 
+/* A few units in the last place. */
+static double last_digits(const cfx_tensor *t) {
+    return t->dtype == CFX_F64 ? 1e-15 : t->dtype == CFX_F32 ? 4e-7 : 4e-3;
+}
+
+/* -1.5, -0.5, 0.5 or 1.5. */
+static double drawn_from(uint64_t *lot) {
+    *lot = *lot * 6364136223846793005u + 1442695040888963407u;
+    return (double)(*lot >> 62) - 1.5;
+}
+
 void eager_disturb(cfx_value v, uint64_t *lot) {
     cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
     if (!t || !cfx__dtype_is_float((cfx_dtype)t->dtype))
         return;
-    const double part = t->dtype == CFX_F64 ? 1e-15 : t->dtype == CFX_F32 ? 4e-7 : 4e-3;
+    const double part = last_digits(t);
     const bool cancelled = *lot & 1; /* what terms as large as the largest number leave */
     double scale = 0;
     for (int64_t i = 0; cancelled && i < t->numel; i++) {
@@ -105,10 +116,37 @@ void eager_disturb(cfx_value v, uint64_t *lot) {
         scale = isfinite(x) && x > scale ? x : scale;
     }
     for (int64_t i = 0; cfx_ok() && i < t->numel; i++) {
-        *lot = *lot * 6364136223846793005u + 1442695040888963407u;
-        const double by = (double)(*lot >> 62) - 1.5, x = cfx_tensor_get(t, i);
+        const double by = drawn_from(lot), x = cfx_tensor_get(t, i);
         if (isfinite(x))
             cfx__tensor_set(t, i, cfx_float(x + by * part * (cancelled ? scale : x)));
+    }
+}
+
+static cfx_value magnitudes(cfx_value v) {
+    const cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
+    return t && cfx__dtype_is_float((cfx_dtype)t->dtype) ? cfx_tensor_value(cfx_abs(t)) : v;
+}
+
+/* Sums lose the last digits of their terms, which may be larger than what is left of them: those of
+ * products and sums of the arguments without their signs. */
+static void disturb_sums(const cfx_node *n, cfx_value args, cfx_value v, uint64_t *lot) {
+    static const char *const names[] = {".linear.", "mm.", ".mv.", ".addmv.", "dot.", ".matmul.",
+                                        ".conv", ".sum.", ".mean.", ".cumsum."};
+    cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
+    bool sums = false;
+    for (size_t i = 0; t && i < sizeof names / sizeof *names; i++)
+        sums |= strstr(n->target.name, names[i]) != NULL;
+    if (!sums || !n->target.op || cfx__op_info_of(n->target.op)->writes)
+        return;
+    cfx_value all = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < cfx_as_list(args)->len; i++)
+        cfx_list_append(cfx_as_list(all), magnitudes(cfx_as_list(args)->items[i]));
+    cfx_value terms = cfx_op_do_from(CFX_HERE, n->target.op, eager_args(all));
+    for (int64_t i = 0; cfx_ok() && cfx__dtype_is_float((cfx_dtype)t->dtype) && i < t->numel; i++) {
+        const double x = cfx_tensor_get(t, i), scale = cfx_tensor_get(cfx_as_tensor(terms), i);
+        const double by = drawn_from(lot);
+        if (isfinite(x) && isfinite(scale))
+            cfx__tensor_set(t, i, cfx_float(x + by * last_digits(t) * scale));
     }
 }
 
@@ -128,6 +166,33 @@ static bool leaves_range(cfx_value v, cfx_dtype d) {
     return any;
 }
 
+/* Whether there are infinities or NaN in v. */
+static bool has_special(cfx_value v) {
+    bool any = false;
+    if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            any |= has_special(cfx_as_list(v)->items[i]);
+    if (v.tag == CFX_TAG_TENSOR && cfx__dtype_is_float((cfx_dtype)cfx_as_tensor(v)->dtype))
+        for (int64_t i = 0; i < cfx_as_tensor(v)->numel; i++)
+            any |= !isfinite(cfx_tensor_get(cfx_as_tensor(v), i));
+    return any;
+}
+
+/* Whether a call whose arguments have infinities or NaN gives what its forms do not agree on, in
+ * PyTorch either: what is interpolated between infinities, a norm whose weight is infinite (it is
+ * multiplied before or after the mean is subtracted), and losses of margins, whose kernels leave
+ * NaN out where their decompositions add it. */
+static bool is_open(const cfx_node *n, cfx_value args) {
+    static const char *const names[] = {"upsample_", "margin_loss", "group_norm", "batch_norm",
+                                        "instance_norm"};
+    const cfx_list *all = cfx_as_list(args);
+    const bool norm = strstr(n->target.name, "_norm") && all->len;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strstr(n->target.name, names[i]))
+            return has_special(norm ? cfx_list_value(all->len - 1, all->items + 1) : args);
+    return false;
+}
+
 /* Whether a call converts to a dtype: one that it is given, or that of what it writes to. */
 static bool converts(const cfx_node *n, cfx_value args) {
     const cfx__op_info *info = cfx__op_info_of(n->target.op);
@@ -138,18 +203,21 @@ static bool converts(const cfx_node *n, cfx_value args) {
 }
 
 /* What PyTorch leaves open may be anything: integers of NaN, infinities and numbers out of their
- * range, and what is interpolated between infinities. */
+ * range, and what is_open tells. */
 static void disturb_open(const cfx_node *n, cfx_value args, cfx_value v, uint64_t *lot) {
     cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
+    if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            disturb_open(n, args, cfx_as_list(v)->items[i], lot);
     if (!t || !n->target.op)
         return;
     const cfx_dtype d = (cfx_dtype)t->dtype;
-    const bool open = cfx__dtype_is_int(d) && d != CFX_BOOL
-                          ? converts(n, args) && leaves_range(args, d)
-                          : strstr(n->target.name, "upsample_") && leaves_range(args, CFX_I64);
+    const bool whole = cfx__dtype_is_int(d);
+    const bool open = !whole           ? is_open(n, args)
+                      : d != CFX_BOOL && converts(n, args) && leaves_range(args, d);
     for (int64_t i = 0; open && cfx_ok() && i < t->numel; i++) {
         *lot = *lot * 6364136223846793005u + 1442695040888963407u;
-        cfx__tensor_set(t, i, *lot >> 63 ? cfx_int(1) : cfx_int(0));
+        cfx__tensor_set(t, i, *lot >> 63 ? cfx_int(0) : whole ? cfx_int(1) : cfx_float(NAN));
     }
 }
 
@@ -231,8 +299,10 @@ static cfx_value run_node(eager *e, cfx_node *n, const cfx_dict *values) {
         return cfx_at(cfx_as_list(args)->items[0], cfx_integer(cfx_as_list(args)->items[1]));
     cfx_value v = n->target.op ? cfx_op_do_from(CFX_HERE, n->target.op, eager_args(args))
                                : run_higher(e, n->target.name, args);
-    if (e->noise && cfx_ok())
+    if (e->noise && cfx_ok()) {
         disturb_open(n, args, v, &e->noise);
+        disturb_sums(n, args, v, &e->noise);
+    }
     return v;
 }
 

@@ -211,7 +211,7 @@ static void check_sizes(subject *s, cfx_module *gm) {
         else if (!agree_may_run_decomposed(&t.first))
             check_apart(&t, p);
         s->found = t.found;
-        s->last = t.found.any ? p : s->last;
+        s->last = !t.found.any ? s->last : t.last ? t.last : p;
     }
     cfx_error_clear();
 }
