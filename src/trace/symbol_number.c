@@ -4,33 +4,21 @@
 
 static uint32_t turned(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
-/* The fraction of the square or cube root of a prime, as the standard takes its constants. */
-static uint32_t fraction(int prime, bool cube) {
-    /* the largest r with r^2 (or r^3) <= prime * 2^64 (2^96), by bits; its low 32 are the answer */
-    unsigned __int128 r = 0;
-    for (int bit = 35; bit >= 0; bit--) {
-        unsigned __int128 t = r | (unsigned __int128)1 << bit;
-        bool fits = cube ? t * t <= ((unsigned __int128)prime << 96) / t
-                         : t * t <= (unsigned __int128)prime << 64;
-        r = fits ? t : r;
-    }
-    return (uint32_t)r;
-}
+/* The first 32 bits of the fractions of the square roots of 8 primes and the cube roots of 64, as
+ * the standard takes its constants. */
+static const uint32_t first[8] = {
+    0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+static const uint32_t k[64] = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-static void constants(uint32_t *h, uint32_t *k) {
-    for (int n = 0, p = 2; n < 64; p++) {
-        bool prime = true;
-        for (int d = 2; d * d <= p; d++)
-            prime &= p % d != 0;
-        if (!prime)
-            continue;
-        if (n < 8)
-            h[n] = fraction(p, false);
-        k[n++] = fraction(p, true);
-    }
-}
-
-static void mix(uint32_t *h, const uint32_t *k, const uint8_t *block) {
+static void mix(uint32_t *h, const uint8_t *block) {
     uint32_t w[64], v[8];
     for (int i = 0; i < 16; i++)
         w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 |
@@ -55,16 +43,16 @@ static void mix(uint32_t *h, const uint32_t *k, const uint8_t *block) {
 }
 
 int cfx__symbol_number(const char *source) {
-    uint32_t h[8], k[64];
+    uint32_t h[8];
     size_t len = strlen(source), rounds = (len + 8) / 64 + 1;
     uint8_t *text = cfx__alloc0(rounds * 64);
     memcpy(text, source, len);
     text[len] = 0x80;
     for (int i = 0; i < 8; i++)
         text[rounds * 64 - 1 - (size_t)i] = (uint8_t)((uint64_t)len * 8 >> 8 * i);
-    constants(h, k);
+    memcpy(h, first, sizeof h);
     for (size_t i = 0; i < rounds; i++)
-        mix(h, k, text + 64 * i);
+        mix(h, text + 64 * i);
     cfx__free(text);
     uint64_t rest = 0;
     for (int i = 0; i < 8; i++)
