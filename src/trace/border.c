@@ -191,16 +191,26 @@ static cfx__finding stretch(line *l) {
                           .most = above == l->hint ? s->most : edge(l, above)};
 }
 
+/* Whether nothing goes next to the example, of the sizes that may be: a remainder may be asked
+ * already. */
+static bool is_lone(line *l) {
+    for (int64_t d = 1; d <= WINDOW; d++) {
+        bool before = false, after = false;
+        const bool below = try_size(l, l->hint - d, &before);
+        if (try_size(l, l->hint + d, &after) || below)
+            return !before && !after;
+    }
+    return false;
+}
+
 static cfx__finding explain_one(const search *s, size_t i, int64_t bad) {
     line l = {.s = s, .i = i, .hint = s->hints[i]};
     struct sample example = {l.hint, true}, first = {bad, false};
-    bool before = true, after = true, goes;
+    bool goes;
     cfx__sizes all = {0};
     VEC_PUSH(l.seen, example);
     VEC_PUSH(l.seen, first);
-    try_size(&l, l.hint - 1, &before);
-    try_size(&l, l.hint + 1, &after);
-    bool lone = !goes_at(&l, l.hint - 1) && !goes_at(&l, l.hint + 1) && (!before || !after);
+    const bool lone = is_lone(&l);
     if (!lone)
         cfx__probe_sizes(s->p, i, &all);
     for (int64_t d = 2; lone && d <= 8; d++) /* enough to tell remainders apart */

@@ -217,8 +217,20 @@ static const char *root_text(const asking *a, size_t i, int64_t by, int64_t rest
                             most, n->name, (long long)by, n->name, past);
 }
 
-static bool condition(const asking *a, const cfx__finding *f) {
+static bool nothing(const char *why) {
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+             "the program is not the same at all sizes and numbers that may vary: %s", why);
+    return false;
+}
+
+/* What is asked already does not explain why sizes differ at which it holds. */
+static bool condition(const asking *a, const cfx__finding *f, const char *why) {
     cfx__worlds *w = &a->dims->worlds;
+    for (size_t i = 0; i < w->conditions.len; i++) {
+        const cfx__relation *r = &w->conditions.data[i];
+        if (r->op == f->rel && cfx_equal_values(r->a, f->a) && cfx_equal_values(r->b, f->b))
+            return nothing(why);
+    }
     const name_t *n = f->i == SIZE_MAX ? NULL : name_of(a, f->i);
     if (!n || n->automatic) { /* PyTorch tells of conditions on one size alone */
         cfx__worlds_require(w, (cfx__relation){f->rel, f->a, f->b});
@@ -287,7 +299,7 @@ static size_t companion(asking *a, size_t i) {
     return found;
 }
 
-static bool relation_or_constant(asking *a, size_t i) {
+static bool relation_or_constant(asking *a, size_t i, const char *why) {
     const cfx__symbol *s = a->dims->worlds.symbols.data;
     for (size_t j = 0; j < a->dims->worlds.symbols.len; j++) {
         int64_t mine = s[i].hint, other = s[j].hint, past = mine - other;
@@ -303,7 +315,7 @@ static bool relation_or_constant(asking *a, size_t i) {
     if (j < SIZE_MAX)
         return related(a, i, j, 1, s[i].hint - s[j].hint);
     cfx__finding f = cfx__probe_pinned(a, i);
-    return f.kind == CFX__FOUND_CONSTANT ? constant(a, i) : condition(a, &f);
+    return f.kind == CFX__FOUND_CONSTANT ? constant(a, i) : condition(a, &f, why);
 }
 
 /* No expression says that a size is a power of two: Dim.AUTO is a constant then. */
@@ -344,13 +356,11 @@ bool cfx__guards_settle(cfx__probe *p, bool *again, int64_t *step) {
 
 bool cfx__guards_grant(cfx__probe *p, const cfx__finding *f, const char *why) {
     switch (f->kind) {
-    case CFX__FOUND_CONSTANT: return relation_or_constant(p, f->i);
+    case CFX__FOUND_CONSTANT: return relation_or_constant(p, f->i, why);
     case CFX__FOUND_BOUNDS: return bounds(p, f->i, f->least, f->most);
     case CFX__FOUND_POWER: return power_of_two(p, f);
-    case CFX__FOUND_CONDITION: return condition(p, f);
+    case CFX__FOUND_CONDITION: return condition(p, f, why);
     case CFX__FOUND_NOTHING: break;
     }
-    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-             "the program is not the same at all sizes and numbers that may vary: %s", why);
-    return false;
+    return nothing(why);
 }

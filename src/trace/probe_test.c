@@ -48,6 +48,7 @@ static bool is_4096(int64_t n, int64_t m) { return (void)m, n == 4096; }
 static bool is_7(int64_t n, int64_t m) { return (void)m, n == 7; }
 static bool is_power(int64_t n, int64_t m) { return (void)m, n > 0 && !(n & (n - 1)); }
 static bool between(int64_t n, int64_t m) { return (void)m, n >= 4 && n < 4096; }
+static bool even_beyond_2(int64_t n, int64_t m) { return (void)m, n % 2 == 0 && n > 2; }
 static bool first_larger(int64_t n, int64_t m) { return n > m; }
 static bool product_1000(int64_t n, int64_t m) { return n * m > 1000; }
 static bool sum_300(int64_t n, int64_t m) { return n + m >= 300; }
@@ -125,6 +126,8 @@ static const struct {
     {"auto n % 8", by_8, 16, 0, "Dim.AUTO", NULL, "{'s77': (2, None)}", "[\"(" X " % 8) == 0\"]"},
     {"auto n % 8, not", by_8, 7, 0, "Dim.AUTO", NULL, "{'s77': (2, None)}",
      "[\"(" X " % 8) != 0\"]"},
+    {"auto n % 2 beyond 2", even_beyond_2, 130, 0, "Dim.AUTO", NULL, "{'s77': (3, None)}",
+     "[\"(" X " % 2) == 0\"]"},
     {"auto n == 4096", is_4096, 7, 0, "Dim.AUTO", NULL, "{'s77': (2, None)}",
      "[\"" X " != 4096\"]"},
     {"auto n == 7", is_7, 7, 0, "Dim.AUTO", NULL, "{}", "None"},
