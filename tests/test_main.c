@@ -262,7 +262,7 @@ int main(int argc, char **argv) {
     }
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     int njobs = cores < 1 ? 1 : (int)cores, option;
-    double limit = 900; /* seconds by the clock, which only a test that hangs takes, sanitized too */
+    double limit = 900; /* seconds by the clock; only a test that hangs takes as long */
     bool list = false;
     while ((option = getopt(argc, argv, "lj:t:")) != -1) {
         if (option == 'j')
