@@ -1,6 +1,6 @@
 /* Graphs: making, the list of nodes, insert points, erasing, finding, hooks. Start at
  * cfx_graph_create; what is in a node is node.c's business, the order keys are list.c's. */
-#include "graph.h"
+#include "meta.h"
 
 #include <ctype.h>
 
@@ -30,7 +30,7 @@ bool cfx__graph_given(const cfx_graph *g) {
 }
 
 cfx_graph *cfx_graph_new(void) {
-    cfx_graph *g = cfx__obj_new(&graph_type, sizeof *g);
+    cfx_graph *g = cfx__obj_new(&graph_type, sizeof(cfx__graph_whole));
     size_t mark = cfx_scope_open();
     g->no_args = cfx_value_keep(cfx_tuple_value(0, NULL));
     g->no_kwargs = cfx_value_keep(cfx_dict_value(cfx_dict_new()));
@@ -68,6 +68,7 @@ static void graph_free(void *p) {
         take_back(g);
     cfx_drop(g->prepared);
     cfx_drop(g->values);
+    cfx__graph_drop_metas(g);
     for (size_t i = 0; i < g->made.len; i++) {
         cfx_node *n = &g->made.data[i]->pub;
         if (g->foreign.len || g->borrows)

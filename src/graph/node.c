@@ -1,4 +1,4 @@
-/* Nodes: arguments, uses, replacement and metadata.
+/* Nodes: arguments, uses and replacement. Metadata is in meta.c.
  *
  * Arguments change in one place, cfx__node_put_args: as in torch.fx, all uses of a node are taken
  * back and registered anew, so a user whose arguments were set is the last user of its inputs. One
@@ -504,61 +504,4 @@ void cfx_node_set_type(cfx_node *n, const char *type) {
         return;
     n->type = type ? cfx__arena_copy(&n->graph->arena, type, strlen(type)) : NULL;
     n->graph->version++;
-}
-
-/* Metadata is shared by copies of a node until one of them changes its own. */
-static cfx_dict *own_meta(cfx_node *n) {
-    if (n->meta && n->meta->head.refs == 1)
-        return n->meta;
-    size_t mark = cfx_scope_open();
-    cfx_dict *d = cfx_keep(cfx_dict_new());
-    for (int64_t i = 0; n->meta && i < n->meta->len; i++)
-        cfx_dict_put(d, n->meta->entries[i].key, n->meta->entries[i].value);
-    cfx_scope_close(mark);
-    cfx_drop(n->meta);
-    return n->meta = d;
-}
-
-void cfx_node_set_meta(cfx_node *n, const char *key, cfx_value v) {
-    if (!cfx__node_given(n) || !key || cfx_is_bad(v))
-        return;
-    size_t mark = cfx_scope_open();
-    cfx_dict_set(own_meta(n), key, v);
-    if (!strcmp(key, "val")) {
-        cfx__node_of(n)->stale = cfx__node_of(n)->bare = false;
-        n->graph->noted++;
-    }
-    cfx_scope_close(mark);
-}
-
-bool cfx_node_remove_meta(cfx_node *n, const char *key) {
-    if (!n || !n->graph || !n->meta || !key)
-        return false;
-    size_t mark = cfx_scope_open();
-    bool removed = cfx_dict_remove(own_meta(n), cfx_string_value(key));
-    n->graph->noted += removed;
-    cfx_scope_close(mark);
-    return removed;
-}
-
-cfx_value cfx_node_get_meta(const cfx_node *n, const char *key) {
-    return n && n->meta && key ? cfx_dict_get(n->meta, key) : cfx_none();
-}
-
-static const char *const origin[] = {"stack_trace",     "source",   "nn_module_stack",
-                                     "source_fn_stack", "torch_fn", "custom"};
-
-void cfx__node_set_origin(cfx_node *n, const cfx_node *from) {
-    for (int i = 0; i < COUNT(origin); i++) {
-        cfx_value v = cfx_node_get_meta(from, origin[i]);
-        if (!cfx_is_none(v))
-            cfx_node_set_meta(n, origin[i], v);
-    }
-}
-
-void cfx__node_add_origin(cfx_node *n, const cfx_node *from) {
-    for (int i = 0; i < COUNT(origin); i++)
-        if (cfx_is_none(cfx_node_get_meta(n, origin[i])) &&
-            !cfx_is_none(cfx_node_get_meta(from, origin[i])))
-            cfx_node_set_meta(n, origin[i], cfx_node_get_meta(from, origin[i]));
 }

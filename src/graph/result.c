@@ -1,4 +1,5 @@
 /* What a node computes: the one place that reads the metadata "val". */
+#include "../value/dict.h"
 #include "graph.h"
 
 #include <ctype.h>
@@ -76,16 +77,31 @@ const char *cfx__input_name(cfx_input_kind kind, const char *target) {
     return cfx__text_take(&t);
 }
 
+/* The same result, wanting a gradient or not: another description, since nodes share theirs. */
+static cfx_value with_grad(cfx_value v, bool wanted) {
+    if (v.tag == CFX_TAG_DICT) {
+        cfx_dict *d = cfx__scope_own(cfx__dict_copy(cfx_as_dict(v)));
+        cfx_dict_set(d, "requires_grad", cfx_bool(wanted));
+        return cfx_dict_value(d);
+    }
+    const cfx_tensor *t = cfx_as_tensor(v);
+    cfx_tensor *other = cfx__tensor_alias(t, t->ndim, t->shape, t->stride, t->offset);
+    if (wanted && !cfx__obj_is_bad(other))
+        other->head.flags |= CFX__GRAD;
+    return cfx_tensor_value(other);
+}
+
 void cfx__result_set_grad(cfx_node *n, bool wanted) {
     cfx_result r = cfx_node_result(n);
-    if (r.kind != CFX_RESULT_TENSOR)
+    if (r.kind != CFX_RESULT_TENSOR || r.requires_grad == wanted)
         return;
-    if (r.value.tag == CFX_TAG_DICT)
-        cfx_dict_set(cfx_as_dict(r.value), "requires_grad", cfx_bool(wanted));
-    else if (wanted)
-        cfx_as_tensor(r.value)->head.flags |= CFX__GRAD;
-    else
-        cfx_as_tensor(r.value)->head.flags &= ~CFX__GRAD;
+    cfx__node *own = cfx__node_of(n);
+    const bool stale = own->stale, bare = own->bare;
+    size_t mark = cfx_scope_open();
+    cfx_node_set_meta(n, "val", with_grad(r.value, wanted));
+    cfx_scope_close(mark);
+    own->stale = stale;
+    own->bare = bare;
 }
 
 void cfx__graph_settle(cfx_graph *g) {

@@ -52,14 +52,6 @@ static cfx_result result_of(const inference *f, const cfx_node *n) {
     return t ? cfx_result_of(cfx_tensor_value(t)) : r;
 }
 
-/* Whether what a node computes may be a part of what another one did. */
-static bool is_view(const cfx_node *n) {
-    if (cfx_node_is_getitem(n) && n->inputs)
-        n = cfx_node_input(n, 0);
-    cfx_op *op = n->op == CFX_CALL_FUNCTION ? n->target.op : NULL;
-    return op && (op->view || cfx__op_shares(op, 0));
-}
-
 /* What the tensor of a program holds that an input stands for and nothing writes to; NULL: that is
  * not known. */
 static cfx_tensor *held_by(const inference *f, const cfx_node *n) {
@@ -99,7 +91,7 @@ static cfx_value input(cfx_node *n, void *user) {
     if (cfx_is_bad(v) && cfx_ok())
         cfx__fail_unknown((cfx_site){0}, "nothing is known of what node %s computes; "
                           "cfx_shape_prop finds it out", n->name);
-    if (v.tag == CFX_TAG_TENSOR && cfx_tensor_is_fake(cfx_as_tensor(v)) && is_view(n))
+    if (v.tag == CFX_TAG_TENSOR && cfx_tensor_is_fake(cfx_as_tensor(v)) && cfx__infer_is_view(n))
         cfx_as_tensor(v)->storage->size = SIZE_MAX;
     if (v.tag == CFX_TAG_TENSOR && f->ngiven < COUNT(f->given)) {
         f->given[f->ngiven].node = n;
@@ -438,9 +430,18 @@ static bool fits_text(const cfx_result *said, const cfx_result *now) {
     return same;
 }
 
+/* The result of a node as metadata has it; scope. Where all sizes are numbers, that of a call that
+ * is alike. */
+static cfx_value result_for(inference *f, cfx_node *n) {
+    cfx__infer_begin(f);
+    const cfx_node *alike = f->worlds.n == 1 ? cfx__infer_alike(f, n) : NULL;
+    return alike ? cfx_node_get_meta(alike, "val") : computed_everywhere(f, n);
+}
+
 static bool infer_node(inference *f, cfx_node *n) {
     size_t mark = cfx_scope_open();
-    cfx_value val = computed_everywhere(f, n);
+    f->place = NULL;
+    cfx_value val = result_for(f, n);
     if ((!cfx_ok() || cfx_is_bad(val)) && is_unknown(f)) {
         cfx__infer_finest(f); /* which sizes it fails at says nothing about those of others */
         cfx_scope_close(mark);
@@ -461,6 +462,8 @@ static bool infer_node(inference *f, cfx_node *n) {
         cfx_node_remove_meta(n, "tensor_meta");
         f->changed[cfx__node_of(n)->id] = true;
     }
+    if (!said)
+        cfx__infer_learned(f, n);
     cfx_scope_close(mark);
     return true;
 }
@@ -517,24 +520,6 @@ void cfx__program_infer_most(const cfx_program *p) {
 
 /* ---- notes that may be wrong ----------------------------------------------------------------- */
 
-bool cfx__infer_same(const cfx_result *a, const cfx_result *b) {
-    if (a->kind != b->kind)
-        return a->kind == CFX_RESULT_UNKNOWN || b->kind == CFX_RESULT_UNKNOWN;
-    bool same = cfx_result_count(a) == cfx_result_count(b);
-    if (a->kind == CFX_RESULT_TENSOR) {
-        same = a->dtype == b->dtype && a->ndim == b->ndim;
-        for (int i = 0; same && i < a->ndim; i++)
-            same = a->shape[i] == b->shape[i];
-    } else if (a->value.tag == CFX_TAG_INT && b->value.tag == CFX_TAG_INT) {
-        same = cfx_integer(a->value) == cfx_integer(b->value);
-    }
-    for (int64_t i = 0; same && a->kind == CFX_RESULT_SEVERAL && i < cfx_result_count(a); i++) {
-        cfx_result x = cfx_result_item(a, i), y = cfx_result_item(b, i);
-        same = cfx__infer_same(&x, &y);
-    }
-    return same;
-}
-
 /* Whether an input is a number of which only an expression is noted: so is what comes of it. */
 static bool takes_expression(const cfx_node *n) {
     cfx_each_input(n, u)
@@ -579,7 +564,11 @@ static void doubt_results(const char *path, cfx_module *m, void *user) {
         cfx_each_node(m->graph, n) {
             size_t mark = cfx_scope_open();
             cfx_result got, noted;
-            cfx__verdict v = cfx__infer_compare(f, n, &got, &noted);
+            cfx__infer_begin(f);
+            cfx__verdict v = cfx__infer_is_known(f, n) ? CFX__AS_NOTED
+                                                       : cfx__infer_compare(f, n, &got, &noted);
+            if (v == CFX__AS_NOTED)
+                cfx__infer_learned(f, n);
             cfx__node_of(n)->stale |= v == CFX__OTHERWISE;
             cfx__node_of(n)->refused = v == CFX__REFUSED && !f->program->ranges->len;
             cfx__error_forgive();

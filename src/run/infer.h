@@ -30,6 +30,8 @@ typedef struct cfx__inference {
     int ngiven;
     bool foreign;  /* the node is of a foreign operator, or takes a result of one */
     bool *changed; /* by id of the node: its result is not what it was */
+    struct cfx__alike *alike; /* calls whose results are known; NULL: none yet (infer_alike.c) */
+    cfx_node **place;         /* where the call that was asked for last goes there; or NULL */
 } cfx__inference;
 
 /* Gives symbols sizes, once; and lets go of all. */
@@ -50,6 +52,14 @@ void cfx__infer_enter(cfx__inference *f, cfx_module *m);
 void cfx__infer_find_in_place(cfx__inference *f, const cfx_graph *g);
 cfx_node *cfx__infer_written(const cfx_node *n);
 cfx_node *cfx__infer_latest(const cfx__inference *f, cfx_node *n, const cfx_node *reader);
+/* A call before n whose shape rule gives what that of n gives, and which was learned; NULL: none.
+ * And that the result which is noted of n, asked for last, is the right one. */
+cfx_node *cfx__infer_alike(cfx__inference *f, cfx_node *n);
+void cfx__infer_learned(cfx__inference *f, cfx_node *n);
+/* Whether there is such a call, and the same is noted of both. */
+bool cfx__infer_is_known(cfx__inference *f, cfx_node *n);
+/* Whether what a node computes may be a part of what another one did. */
+bool cfx__infer_is_view(const cfx_node *n);
 /* Whether two results are alike, of which sizes are numbers. What is not known is like anything. */
 bool cfx__infer_same(const cfx_result *a, const cfx_result *b);
 

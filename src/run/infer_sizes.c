@@ -54,6 +54,7 @@ void cfx__infer_end(inference *f) {
     cfx__worlds_free(&f->worlds);
     cfx_drop(f->regions);
     cfx__free(f->in_place);
+    cfx__free(f->alike);
 }
 
 bool cfx__infer_coarser(inference *f) {

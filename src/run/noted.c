@@ -189,7 +189,11 @@ static bool runs_somewhere(finding *f, cfx_node *n) {
 static void check_result(finding *f, cfx_node *n) {
     cfx_result got = {0}, noted = {0};
     cfx__infer_begin(&f->infer);
+    if (cfx__infer_is_known(&f->infer, n))
+        return;
     cfx__verdict v = compare_in_worlds(f, n, &got, &noted);
+    if (v == CFX__AS_NOTED)
+        cfx__infer_learned(&f->infer, n);
     if (v == CFX__REFUSED && has_data_sizes(n) && runs_somewhere(f, n))
         v = CFX__AS_NOTED;
     const char *with = v != CFX__AS_NOTED ? sizes_text(f, n) : "";

@@ -1,17 +1,17 @@
-/* Values: making, looking, counting, comparing. Text is in repr.c, trees in pytree.c. */
+/* Values: making, looking, counting, comparing. Dicts are in dict.c, text in repr.c, trees in
+ * pytree.c. */
 #include "../base/given.h"
+#include "dict.h"
 #include "later.h"
 
 static void list_free(void *p);
 static void passing_list_free(void *p);
-static void dict_free(void *p);
 static void slice_free(void *p);
 static void keyword_free(void *p);
 
 static const cfx__obj_type list_type = {.name = "list", .free = list_free};
 static const cfx__obj_type passing_list_type = {
     .name = "list", .free = passing_list_free, .frees_itself = true};
-static const cfx__obj_type dict_type = {.name = "dict", .free = dict_free};
 static const cfx__obj_type slice_type = {.name = "slice", .free = slice_free};
 static const cfx__obj_type complex_type = {.name = "complex"};
 static const cfx__obj_type keyword_type = {.name = "keyword", .free = keyword_free};
@@ -92,12 +92,6 @@ static cfx_list *passing_list(int64_t n) {
     return l;
 }
 
-/* Whether the container may hold v, which is then counted as nested in it. */
-static bool may_hold(cfx_obj *into, cfx_value v) {
-    bool container = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_DICT;
-    return likely(!container) || cfx__value_nest_in(into, v);
-}
-
 /* How many items there are: none, with an error, where they are missing. */
 static int64_t count_given(int64_t n, const void *items) {
     if (likely(n == 0 || (n > 0 && items)))
@@ -111,7 +105,8 @@ cfx_list *cfx__list_make(int64_t n, const cfx_value *items) {
     n = count_given(n, items);
     cfx_list *l = cfx__scope_own(n <= PASSING ? passing_list(n) : cfx__list_alloc(n));
     for (int64_t i = 0; i < n; i++)
-        l->items[i] = may_hold(&l->head, items[i]) ? cfx_value_keep(items[i]) : cfx_bad();
+        l->items[i] =
+            cfx__value_may_hold(&l->head, items[i]) ? cfx_value_keep(items[i]) : cfx_bad();
     return l;
 }
 
@@ -131,8 +126,7 @@ cfx_value cfx_ints_value(int64_t n, const int64_t *ints) {
     return tagged(CFX_TAG_LIST, l);
 }
 
-/* Whether the container may be changed; torch.fx's words where a graph holds it. */
-static bool may_change(const cfx_obj *head, const char *kind) {
+bool cfx__value_may_change(const cfx_obj *head, const char *kind) {
     if (likely(!(head->flags & CFX__FROZEN)))
         return true;
     cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
@@ -151,7 +145,7 @@ void cfx_list_append(cfx_list *l, cfx_value value) {
                  cfx_value_repr(value));
         return;
     }
-    if (!may_change(&l->head, "list") || !may_hold(&l->head, value))
+    if (!cfx__value_may_change(&l->head, "list") || !cfx__value_may_hold(&l->head, value))
         return;
     if (l->len == l->cap_) {
         size_t cap = (size_t)l->cap_;
@@ -461,125 +455,4 @@ uint64_t cfx__value_hash(cfx_value v) {
     case CFX_TAG_DICT: return h + (uint64_t)v.dict_->len;
     default: return cfx__text_key(&v.i_, sizeof v.i_);
     }
-}
-
-/* The hash with both halves in play: that of a text has but one. */
-static uint64_t spread_hash(cfx_value v) { return cfx__hash_mix(0, cfx__value_hash(v)); }
-
-/* ---- dicts ----------------------------------------------------------------------------------- */
-
-cfx_dict *cfx_dict_new(void) { return cfx__obj_new(&dict_type, sizeof(cfx_dict)); }
-
-cfx_value cfx_dict_of_from(cfx_site at, cfx_args pairs) {
-    cfx_dict *d = cfx_dict_new();
-    if (pairs.n % 2) {
-        cfx_fail(CFX_TYPE_ERROR, at, "a dict is made of keys and values in turn, and %s has no "
-                 "value", cfx_value_repr(pairs.v[pairs.n - 1]));
-        return cfx_bad();
-    }
-    for (int i = 0; i < pairs.n; i += 2)
-        cfx_dict_put(d, pairs.v[i], pairs.v[i + 1]);
-    return cfx_ok() ? cfx_dict_value(d) : cfx_bad();
-}
-
-cfx_value cfx_dict_value(cfx_dict *d) { return d ? tagged(CFX_TAG_DICT, d) : cfx_none(); }
-
-static void dict_free(void *p) {
-    cfx_dict *d = p;
-    for (int64_t i = 0; i < d->len; i++) {
-        cfx_value_drop(d->entries[i].key);
-        cfx_value_drop(d->entries[i].value);
-    }
-    cfx__free(d->entries);
-    cfx__free(d->index_);
-}
-
-/* index_ holds entry number + 1 in its lower half, half of the hash in its upper; 0 is empty. */
-static uint32_t entry_of(uint64_t place) { return (uint32_t)place; }
-
-static uint64_t *dict_slot(const cfx_dict *d, cfx_value key, uint64_t hash) {
-    uint64_t mask = (uint64_t)d->index_cap_ - 1;
-    for (uint64_t i = hash & mask;; i = (i + 1) & mask) {
-        uint64_t place = d->index_[i];
-        if (!place || ((place ^ hash) >> 32 == 0 &&
-                       cfx_equal_values(d->entries[entry_of(place) - 1].key, key)))
-            return &d->index_[i];
-    }
-}
-
-static uint64_t place_of(uint64_t hash, int64_t entry) {
-    return (hash >> 32 << 32) | (uint64_t)(entry + 1);
-}
-
-static void dict_reindex(cfx_dict *d, int64_t cap) {
-    cfx__free(d->index_);
-    d->index_cap_ = cap;
-    d->index_ = cfx__alloc0((size_t)cap * sizeof *d->index_);
-    uint64_t mask = (uint64_t)cap - 1;
-    for (int64_t k = 0; k < d->len; k++) { /* all keys differ: the first free place is theirs */
-        uint64_t hash = spread_hash(d->entries[k].key), i = hash & mask;
-        while (d->index_[i])
-            i = (i + 1) & mask;
-        d->index_[i] = place_of(hash, k);
-    }
-}
-
-void cfx_dict_put(cfx_dict *d, cfx_value key, cfx_value value) {
-    if (!d || cfx__obj_is_bad(d)) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the dict to put %s into is NULL",
-                 cfx_value_repr(key));
-        return;
-    }
-    if (!may_change(&d->head, "dict") || !may_hold(&d->head, value) || !may_hold(&d->head, key))
-        return;
-    d->changes_++;
-    if ((d->len + 1) * 4 > d->index_cap_ * 3)
-        dict_reindex(d, d->index_cap_ ? d->index_cap_ * 2 : 8);
-    uint64_t hash = spread_hash(key), *slot = dict_slot(d, key, hash);
-    cfx_value_keep(value);
-    if (*slot) {
-        cfx_value_drop(d->entries[entry_of(*slot) - 1].value);
-        d->entries[entry_of(*slot) - 1].value = value;
-        return;
-    }
-    if (d->len == d->cap_) {
-        size_t cap = (size_t)d->cap_;
-        d->entries = cfx__vec_grow(d->entries, &cap, cap + 1, sizeof *d->entries);
-        d->cap_ = (int64_t)cap;
-    }
-    *slot = place_of(hash, d->len);
-    d->entries[d->len++] = (struct cfx_entry){cfx_value_keep(key), value};
-}
-
-void cfx_dict_set(cfx_dict *d, const char *key, cfx_value value) {
-    cfx_dict_put(d, cfx_string_value(key), value);
-}
-
-const cfx_value *cfx_dict_find(const cfx_dict *d, cfx_value key) {
-    if (!d || !d->len)
-        return NULL;
-    uint32_t e = entry_of(*dict_slot(d, key, spread_hash(key)));
-    return e ? &d->entries[e - 1].value : NULL;
-}
-
-cfx_value cfx_dict_get(const cfx_dict *d, const char *key) {
-    size_t mark = cfx_scope_open();
-    const cfx_value *v = cfx_dict_find(d, cfx_string_value(key));
-    cfx_scope_close(mark);
-    return v ? *v : cfx_none();
-}
-
-bool cfx_dict_remove(cfx_dict *d, cfx_value key) {
-    if (!d || !d->len)
-        return false;
-    uint32_t e = entry_of(*dict_slot(d, key, spread_hash(key)));
-    if (!e || !may_change(&d->head, "dict"))
-        return false;
-    cfx_value_drop(d->entries[e - 1].key);
-    cfx_value_drop(d->entries[e - 1].value);
-    memmove(d->entries + e - 1, d->entries + e, (size_t)(d->len - e) * sizeof *d->entries);
-    d->len--;
-    d->changes_++;
-    dict_reindex(d, d->index_cap_);
-    return true;
 }
