@@ -43,7 +43,7 @@ static bool put_named(cfx__pt2_writer *w, cfx__text *t, const char *name, cfx_va
     put_text(t, name);
     cfx__text_puts(t, ", \"arg\": ");
     bool ok = cfx__pt2_write_argument(w, t, v, type);
-    cfx__text_printf(t, ", \"kind\": %d}", keyword ? 2 : 1);
+    cfx__text_puts(t, keyword ? ", \"kind\": 2}" : ", \"kind\": 1}");
     return ok;
 }
 
@@ -90,7 +90,7 @@ void cfx__pt2_find_twins(const cfx_graph *g, cfx__map *twins) {
 }
 
 const cfx_node *cfx__pt2_first_like(const cfx__map *twins, const cfx_node *n) {
-    const cfx_node *first = cfx__map_get(twins, n->name);
+    const cfx_node *first = twins->len ? cfx__map_get(twins, n->name) : NULL;
     return first ? first : n;
 }
 
@@ -115,7 +115,7 @@ static const cfx_node **takers_of(cfx__pt2_writer *w, const cfx_node *n, int64_t
 /* The one result that a node stands for. */
 static bool put_own(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n, const cfx_result *r,
                     bool bare) {
-    cfx__map_set(&w->given, n->name, (void *)(uintptr_t)n);
+    w->given[cfx__node_of(n)->id] = true;
     return cfx__pt2_write_result(w, t, n->name, r, bare);
 }
 
@@ -211,13 +211,12 @@ static bool put_outputs(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n) {
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* What a file calls a target; NULL where it has no name for it. */
-static const char *target_text(const cfx_node *n) {
+/* What a file calls a target: a prefix and a name, which is NULL where it has none for it. */
+static const char *target_text(const cfx_node *n, const char **prefix) {
+    *prefix = schema_of(n) ? "torch.ops." : is_operator(n, "operator.") ? "_" : "";
     if (schema_of(n))
-        return cfx__text_format("torch.ops.%s", cfx_op_name(n->target.op));
-    if (is_operator(n, "operator."))
-        return cfx__text_format("_%s", n->target.name);
-    bool known = is_operator(n, "torch.ops.") || is_operator(n, "math.") ||
+        return cfx_op_name(n->target.op);
+    bool known = **prefix || is_operator(n, "torch.ops.") || is_operator(n, "math.") ||
                  is_operator(n, "torch.sym_") || is_operator(n, "#");
     return known ? n->target.name : NULL;
 }
@@ -233,16 +232,17 @@ static bool is_taker(const cfx_node *n) {
 
 static bool put_call(cfx__pt2_writer *w, const cfx_node *n) {
     cfx__text *t = &w->nodes;
-    const char *target = target_text(n);
+    const char *prefix, *target = target_text(n, &prefix);
     if (!target || is_operator(n, "python."))
         return cfx__pt2_write_bad(w,
                                   "calls %s, which is no operator that a program may hold; export "
                                   "the module",
                                   n->target.name);
     cfx__json_comma(t);
-    cfx__text_puts(t, "{\"target\": ");
-    put_text(t, target);
-    cfx__text_puts(t, ", \"inputs\": [");
+    cfx__text_puts(t, "{\"target\": \"");
+    cfx__text_puts(t, prefix);
+    cfx__json_characters(t, target, strlen(target));
+    cfx__text_puts(t, "\", \"inputs\": [");
     bool ok = put_inputs(w, t, n);
     cfx__text_puts(t, "], \"outputs\": [");
     ok = ok && put_outputs(w, t, n);
@@ -251,8 +251,11 @@ static bool put_call(cfx__pt2_writer *w, const cfx_node *n) {
     const char *single = "null";
     if (cfx_node_higher_order(n))
         single = cfx_node_result(n).kind == CFX_RESULT_TENSOR ? "true" : "false";
-    cfx__text_printf(t, ", \"is_hop_single_tensor_return\": %s, \"name\": \"%s\"}", single,
-                     n->name);
+    cfx__text_puts(t, ", \"is_hop_single_tensor_return\": ");
+    cfx__text_puts(t, single);
+    cfx__text_puts(t, ", \"name\": \"");
+    cfx__text_puts(t, n->name);
+    cfx__text_puts(t, "\"}");
     return ok;
 }
 
@@ -313,36 +316,37 @@ static bool put_nodes(cfx__pt2_writer *w) {
     return true;
 }
 
-static void put_table(cfx__text *t, const char *name, const cfx__text *table) {
-    cfx__text_printf(t, ", \"%s\": {%s}", name, table->data ? table->data : "");
+/* Adds a part to the text and lets go of it: a part of a large graph is hundreds of megabytes. */
+static void put_part(cfx__text *t, const char *before, cfx__text *part, const char *after) {
+    cfx__text_puts(t, before);
+    cfx__text_add(t, part->data, part->len);
+    cfx__text_puts(t, after);
+    cfx__text_release(part);
+    *part = (cfx__text){0};
 }
 
 /* The whole graph of w->module. Ends the writer. */
 static bool finish(cfx__pt2_writer *w, cfx__text *t) {
-    cfx__pt2_find_twins(w->module->graph, &w->twins);
+    const cfx_graph *g = w->module->graph;
+    w->given = cfx__alloc0(g->made.len + 1);
+    cfx__pt2_find_twins(g, &w->twins);
     bool ok = put_nodes(w);
-    const cfx_node *output = cfx_graph_output_node(w->module->graph);
+    const cfx_node *output = cfx_graph_output_node(g);
     bool single = output && cfx_as_list(output->args)->len &&
                   !cfx__value_is_sequence(cfx_as_list(output->args)->items[0]);
-    cfx__text_puts(t, "{\"inputs\": [");
-    cfx__text_add(t, w->inputs.data, w->inputs.len);
-    cfx__text_puts(t, "], \"outputs\": [");
-    cfx__text_add(t, w->outputs.data, w->outputs.len);
-    cfx__text_puts(t, "], \"nodes\": [");
-    cfx__text_add(t, w->nodes.data, w->nodes.len);
-    cfx__text_putc(t, ']');
-    put_table(t, "tensor_values", &w->tensors);
-    put_table(t, "sym_int_values", &w->ints);
-    put_table(t, "sym_bool_values", &w->bools);
+    put_part(t, "{\"inputs\": [", &w->inputs, "]");
+    put_part(t, ", \"outputs\": [", &w->outputs, "]");
+    put_part(t, ", \"nodes\": [", &w->nodes, "]");
+    put_part(t, ", \"tensor_values\": {", &w->tensors, "}");
+    put_part(t, ", \"sym_int_values\": {", &w->ints, "}");
+    put_part(t, ", \"sym_bool_values\": {", &w->bools, "}");
     cfx__text_printf(t, ", \"is_single_tensor_return\": %s", single ? "true" : "false");
-    put_table(t, "custom_obj_values", &w->objects);
-    put_table(t, "sym_float_values", &w->floats);
+    put_part(t, ", \"custom_obj_values\": {", &w->objects, "}");
+    put_part(t, ", \"sym_float_values\": {", &w->floats, "}");
     cfx__text_putc(t, '}');
-    cfx__text *const parts[] = {&w->inputs, &w->outputs, &w->nodes,  &w->tensors,
-                                &w->ints,   &w->bools,   &w->floats, &w->objects};
-    for (int i = 0; i < COUNT(parts); i++)
-        cfx__text_release(parts[i]);
-    cfx__map_release(&w->given);
+    for (int i = 0; i < CFX__PT2_DESCRIBED; i++)
+        cfx_value_drop(w->described[i].of);
+    cfx__free(w->given);
     cfx__map_release(&w->twins);
     return ok;
 }

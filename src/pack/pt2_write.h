@@ -5,6 +5,8 @@
 
 #include "pt2.h"
 
+enum { CFX__PT2_DESCRIBED = 64 };
+
 /* A graph being written. */
 typedef struct cfx__pt2_writer {
     const cfx_program *program; /* NULL for graphs in the graph */
@@ -13,7 +15,11 @@ typedef struct cfx__pt2_writer {
     const cfx_node *node;       /* being written, for errors */
     cfx__text inputs, outputs, nodes;
     cfx__text tensors, ints, bools, floats, objects; /* tables of values */
-    cfx__map given;             /* names of nodes whose result is described so far */
+    bool *given; /* by id of a node: its result is described so far */
+    struct {
+        cfx_value of;     /* counted */
+        size_t from, len; /* in `tensors` */
+    } described[CFX__PT2_DESCRIBED]; /* texts that nodes with the same result have, some of them */
     cfx__map twins;             /* see cfx__pt2_find_twins */
     int depth;
     bool failed;

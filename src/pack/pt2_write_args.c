@@ -1,4 +1,5 @@
 /* Values of a graph as model.json names and describes them, and arguments of calls. */
+#include "../value/dict.h"
 #include "pt2_write.h"
 
 bool cfx__pt2_write_bad(cfx__pt2_writer *w, const char *fmt, ...) {
@@ -21,12 +22,18 @@ cfx_result cfx__pt2_write_result_of(const cfx__pt2_writer *w, const cfx_node *n)
     cfx_result r = cfx_node_result(n);
     if (r.kind != CFX_RESULT_UNKNOWN || n->op != CFX_PLACEHOLDER || !w->program)
         return r;
-    for (int i = 0; i < w->program->ninputs; i++)
-        if (!strcmp(w->program->inputs[i].name, n->name)) {
-            cfx_tensor *t = cfx_program_tensor(w->program, &w->program->inputs[i]);
-            return t ? cfx_result_of(cfx_tensor_value(t)) : r;
-        }
-    return r;
+    const cfx_input_spec *spec = cfx_program_input(w->program, n);
+    cfx_tensor *t = spec ? cfx_program_tensor(w->program, spec) : NULL;
+    return t ? cfx_result_of(cfx_tensor_value(t)) : r;
+}
+
+/* {"name": "relu"}, or with another key. */
+static void put_name(cfx__text *t, const char *key, const char *name) {
+    cfx__text_puts(t, "{\"");
+    cfx__text_puts(t, key);
+    cfx__text_puts(t, "\": \"");
+    cfx__text_puts(t, name);
+    cfx__text_puts(t, "\"}");
 }
 
 void cfx__pt2_write_name(cfx__text *t, const char *name, const cfx_result *r) {
@@ -34,7 +41,9 @@ void cfx__pt2_write_name(cfx__text *t, const char *name, const cfx_result *r) {
                                        [CFX_RESULT_BOOL] = "as_sym_bool",
                                        [CFX_RESULT_FLOAT] = "as_sym_float"};
     if (r->kind == CFX_RESULT_TENSOR || r->kind == CFX_RESULT_UNKNOWN) {
-        cfx__text_printf(t, "{\"as_tensor\": {\"name\": \"%s\"}}", name);
+        cfx__text_puts(t, "{\"as_tensor\": ");
+        put_name(t, "name", name);
+        cfx__text_putc(t, '}');
     } else if (r->kind != CFX_RESULT_OBJECT) {
         cfx__text_printf(t, "{\"%s\": {\"as_name\": \"%s\"}}", tags[r->kind], name);
     } else {
@@ -42,6 +51,26 @@ void cfx__pt2_write_name(cfx__text *t, const char *name, const cfx_result *r) {
         put_text(t, cfx_text(cfx_dict_get(cfx_as_dict(r->value), "class_fqn")));
         cfx__text_puts(t, "}}");
     }
+}
+
+/* The description of a tensor, of which many nodes have the same: its text is then that of another
+ * node. */
+static void put_tensor(cfx__pt2_writer *w, const cfx_result *r) {
+    cfx__text *t = &w->tensors;
+    uint64_t h = cfx__hash_mix(0, cfx__value_bits(r->value));
+    const int i = (int)((h ^ h >> 32) % CFX__PT2_DESCRIBED);
+    if (cfx__value_is(w->described[i].of, r->value)) {
+        const size_t from = w->described[i].from, len = w->described[i].len;
+        if (t->len + len < t->cap || cfx__text_room(t, len)) /* which may move the text */
+            cfx__text_add(t, t->data + from, len);
+        return;
+    }
+    const size_t from = t->len;
+    cfx__pt2_put_tensor(t, r);
+    cfx_value_drop(w->described[i].of);
+    w->described[i].of = cfx_value_keep(r->value);
+    w->described[i].from = from;
+    w->described[i].len = t->len - from;
 }
 
 bool cfx__pt2_write_result(cfx__pt2_writer *w, cfx__text *out, const char *name,
@@ -56,15 +85,17 @@ bool cfx__pt2_write_result(cfx__pt2_writer *w, cfx__text *out, const char *name,
                                   name);
     cfx__text *t = tables[r->kind];
     cfx__json_comma(t);
-    cfx__text_printf(t, "\"%s\": ", name);
+    cfx__text_putc(t, '"');
+    cfx__text_puts(t, name);
+    cfx__text_puts(t, "\": ");
     if (r->kind == CFX_RESULT_TENSOR)
-        cfx__pt2_put_tensor(t, r);
+        put_tensor(w, r);
     else if (r->kind == CFX_RESULT_OBJECT)
         cfx__json_value(t, r->value);
     else
         cfx__pt2_put_sym(t, r->value);
     if (bare)
-        cfx__text_printf(out, "{\"name\": \"%s\"}", name);
+        put_name(out, "name", name);
     else
         cfx__pt2_write_name(out, name, r);
     return true;
@@ -74,10 +105,11 @@ bool cfx__pt2_write_result(cfx__pt2_writer *w, cfx__text *out, const char *name,
 
 /* What the file calls the result of a node; an error where it has no single one there. */
 static const char *name_of(cfx__pt2_writer *w, const cfx_node *n) {
-    const char *name = cfx__pt2_first_like(&w->twins, n)->name;
-    if (!cfx__map_get(&w->given, name))
-        cfx__pt2_write_bad(w, "uses '%s' as one value, which its operator does not give", name);
-    return name;
+    const cfx_node *first = cfx__pt2_first_like(&w->twins, n);
+    if (first->graph != w->module->graph || !w->given[cfx__node_of(first)->id])
+        cfx__pt2_write_bad(w, "uses '%s' as one value, which its operator does not give",
+                           first->name);
+    return first->name;
 }
 
 static bool put_node(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n) {
@@ -132,11 +164,11 @@ static unsigned item_kinds(cfx__pt2_writer *w, cfx_value v) {
 static void put_item(cfx__pt2_writer *w, cfx__text *t, cfx_value v, unsigned as) {
     if (as & (SYM_INTS | SYM_BOOLS | SYM_FLOATS)) {
         if (v.tag == CFX_TAG_NODE)
-            cfx__text_printf(t, "{\"as_name\": \"%s\"}", name_of(w, cfx_as_node(v)));
+            put_name(t, "as_name", name_of(w, cfx_as_node(v)));
         else
             cfx__pt2_put_sym(t, v);
     } else if (as == TENSORS) {
-        cfx__text_printf(t, "{\"name\": \"%s\"}", name_of(w, cfx_as_node(v)));
+        put_name(t, "name", name_of(w, cfx_as_node(v)));
     } else if (as == OPTIONAL) {
         if (v.tag == CFX_TAG_NODE)
             cfx__text_printf(t, "{\"as_tensor\": {\"name\": \"%s\"}}", name_of(w, cfx_as_node(v)));

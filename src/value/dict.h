@@ -12,7 +12,7 @@ static inline bool cfx__value_may_hold(cfx_obj *into, cfx_value v) {
 /* Whether a container ("list", "dict") may be changed; else there is an error, in torch.fx's words:
  * a graph holds it. */
 bool cfx__value_may_change(const cfx_obj *head, const char *kind);
-/* Whether two values are the same object, or the same plain value bit by bit; such have one hash. */
+/* Whether two values are the same object, or the same plain value; such have the same bits. */
 static inline bool cfx__value_is(cfx_value a, cfx_value b) {
     return a.tag == b.tag && a.i_ == b.i_;
 }
