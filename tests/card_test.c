@@ -532,7 +532,7 @@ TEST(calls_under_other_names_run_on_a_card) {
     cfx_value want = cfx_executor_run(&cfx_interpreter, &e);
     cfx_value have = cfx_executor_run(cfx_cuda_executor(0), &e);
     CHECK_OK();
-    CHECK(card.kernels >= 7);
+    CHECK(card.kernels >= 4);
     for (int i = 0; i < 7 && cfx_ok(); i++)
         CHECK(apart(cfx_at(want, i), cfx_at(have, i)) < 1e-5);
     card_end();

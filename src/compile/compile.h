@@ -120,7 +120,7 @@ struct cfx__c_walk;
 typedef struct cfx__c_card {
     bool inside; /* a kernel is being written */
     bool loose;  /* something stood outside of one */
-    void (*pointer)(struct cfx__c *c, const cfx__c_ref *r, const char *name);
+    void (*pointer)(struct cfx__c *c, const cfx__c_ref *r, const char *name, bool written);
     /* A kernel begins: a thread for each element of the walk, or some for each row of `rows`, whose
      * elements go from `by` to the next in steps of so many; its end. */
     void (*open)(struct cfx__c *c, const struct cfx__c_walk *w);

@@ -350,7 +350,7 @@ void cfx__c_place(cfx__c_unit *u) {
 
 void cfx__c_pointer(cfx__c *c, const cfx__c_ref *r, const char *name, bool written) {
     if (c->card) {
-        c->card->pointer(c, r, name);
+        c->card->pointer(c, r, name, written);
         return;
     }
     const char *type = cfx__c_type(r->dtype);

@@ -15,14 +15,32 @@ typedef struct {
     cfx__cuda_index_call call;
 } job;
 
+/* Whether the call is a kernel of a thread for each of a few elements, which can be joined with
+ * others: no two of them are for one place. */
+static bool is_small(const cfx__cuda_index_call *c) {
+    int64_t all = 1, told = 1;
+    for (int d = 0; d < c->ndim; d++) {
+        all *= c->size[d];
+        told *= c->x_stride[d] ? 1 : c->size[d];
+    }
+    return all <= CFX__CUDA_SMALL && (c->way == CFX__CUDA_TAKE || told == 1) &&
+           c->way != CFX__CUDA_ADD;
+}
+
 /* Launches the call, whose places are in x, behind a copy of what is written to. */
 static bool finish(job *j) {
     cfx__cuda_making *m = j->p.m;
     const bool writes = j->call.way != CFX__CUDA_TAKE;
-    if (!cfx__cuda_index_elements(&j->call, &j->p.work))
+    if (!cfx__cuda_index_elements(&j->call, &j->p.work) ||
+        (writes && !cfx__c_is_there(j->out, j->x) &&
+         !cfx__cuda_add_copy(m, j->slot, j->out, j->x)))
         return false;
-    return (!writes || cfx__c_is_there(j->out, j->x) ||
-            cfx__cuda_add_copy(m, j->slot, j->out, j->x)) &&
+    const cfx__c_ref *by[CFX__CUDA_INDEXES];
+    for (int i = 0; i < j->call.n; i++)
+        by[i] = j->p.refs[j->call.index[i].array.operand];
+    return (j->p.work.n && is_small(&j->call) &&
+            cfx__cuda_add_index(m, j->slot, &j->call, j->p.refs[j->call.x.operand],
+                                j->p.refs[j->call.y.operand], by)) ||
            cfx__cuda_add_work(m, j->slot, &j->p.work, j->p.n, j->p.refs);
 }
 

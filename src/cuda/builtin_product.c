@@ -135,20 +135,8 @@ typedef struct {
     member of[CFX__CUDA_SKINNY_PARTS];
 } group;
 
-/* Bytes of the arena that a ref reaches; 0, 0: it is not there. */
-static void reach_of(const cfx__c_ref *r, int64_t *from, int64_t *to) {
-    *from = *to = 0;
-    if (!r || r->where != CFX__C_ARENA)
-        return;
-    *from = cfx__cuda_offset(r), *to = *from + cfx_dtype_size(r->dtype);
-    for (int i = 0; i < r->ndim; i++)
-        *to += (r->shape[i] - 1) * r->stride[i] * cfx_dtype_size(r->dtype);
-}
-
 static bool are_apart(const cfx__c_ref *a, const cfx__c_ref *b) {
-    int64_t from, to, begin, end;
-    reach_of(a, &from, &to), reach_of(b, &begin, &end);
-    return to <= begin || end <= from;
+    return !a || !b || cfx__cuda_are_apart(a, b);
 }
 
 static bool same_place(const cfx__c_ref *a, const cfx__c_ref *b) {

@@ -77,9 +77,71 @@ static void pass_strides(cfx__cuda_launch *l, const cfx__cuda_array *a, int n) {
         cfx__cuda_pass_integer(l, a->operand < 0 || a->shape[i] == 1 ? 0 : a->stride[i]);
 }
 
+/* What both kernels are given. */
+static void pass_call(cfx__cuda_launch *l, const cfx__cuda_attention_call *c, int64_t splits) {
+    const int64_t heads = c->q.shape[1], groups = c->k.shape[1];
+    cfx__cuda_pass_array(l, &c->q), cfx__cuda_pass_array(l, &c->k), cfx__cuda_pass_array(l, &c->v);
+    cfx__cuda_pass_optional(l, &c->mask), cfx__cuda_pass_array(l, &c->out);
+    cfx__cuda_pass_optional(l, &c->lse);
+    cfx__cuda_pass_place(l, CFX__CUDA_SCRATCH), cfx__cuda_pass_place(l, CFX__CUDA_COUNTERS);
+    cfx__cuda_pass_double(l, c->scale);
+    const int64_t numbers[] = {heads, heads / groups, c->q.shape[2], c->k.shape[2],
+                               c->causal ? c->offset : INT32_MAX, splits};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        cfx__cuda_pass_integer(l, numbers[i]);
+    pass_strides(l, &c->q, 3), pass_strides(l, &c->k, 3), pass_strides(l, &c->v, 3);
+    pass_strides(l, &c->mask, 4), pass_strides(l, &c->out, 3);
+}
+
+/* ---- a few rows ------------------------------------------------------------------------------ */
+
+enum { FEW = 8, AT_ONCE = 4 };
+
+/* Whether the rows that share keys are few, and all lie in whole 16 bytes. */
+static bool are_few(const cfx__cuda_attention_call *c) {
+    return c->q.shape[1] / c->k.shape[1] * c->q.shape[2] <= FEW && c->lse.operand < 0 &&
+           c->q.shape[3] == c->v.shape[3] && rows_align(&c->q) && rows_align(&c->k) &&
+           rows_align(&c->v);
+}
+
+static bool attend_few(const cfx__cuda_attention_call *c, cfx__cuda_work *work) {
+    const int64_t head = c->q.shape[3], rows = c->q.shape[1] / c->k.shape[1] * c->q.shape[2];
+    const int64_t wide = (int64_t)cfx_dtype_size(c->q.dtype), pieces = head * wide / 16;
+    const int64_t per = cfx__cuda_up(pieces, 32);
+    const int64_t warps = rows * per * 16 / wide > 16 ? 8 : 16; /* what registers hold */
+    const int64_t tiles = c->q.shape[0] * c->k.shape[1];
+    int64_t lanes = 1;
+    while (lanes * per < pieces)
+        lanes *= 2;
+    /* Blocks that share keys wait for each other's results, which is worth some steps of each. */
+    const int64_t steps = cfx__cuda_up(c->k.shape[2], warps * 32 / lanes * AT_ONCE);
+    const int64_t free = 2 * CFX__CUDA_SMS / tiles, most = free < SPLITS ? free : SPLITS;
+    int64_t splits = steps / 4 < most ? steps / 4 : most;
+    splits = splits < 1 || tiles > CFX__CUDA_COUNTED ? 1 : splits;
+    cfx__cuda_launch *l = cfx__cuda_launch_add(work, cfx__cuda_text("few"), "few");
+    if (!l)
+        return false;
+    l->defines = cfx__text_format(
+        "%s#define HEAD %d\n#define R %d\n#define LANES %d\n#define PER %d\n#define WARPS %d\n"
+        "#define MASK %d\n",
+        cfx__cuda_element(c->q.dtype, c->precision), (int)head, (int)rows, (int)lanes, (int)per,
+        (int)warps, mask_kind(c));
+    l->grid[1] = (unsigned)tiles, l->grid[2] = (unsigned)splits;
+    l->block[0] = (unsigned)warps * 32;
+    l->shared = (unsigned)(warps * rows * (head + 2) * (int64_t)sizeof(float));
+    pass_call(l, c, splits);
+    if (splits > 1)
+        cfx__cuda_need(work, tiles * splits * rows * (head + 2) * (int64_t)sizeof(float));
+    return true;
+}
+
+/* ---- the way in ------------------------------------------------------------------------------ */
+
 bool cfx__cuda_attention(const cfx__cuda_attention_call *c, cfx__cuda_work *work) {
     if (!takes(c))
         return false;
+    if (are_few(c))
+        return attend_few(c, work);
     const int64_t wide = (int64_t)cfx_dtype_size(c->q.dtype), heads = c->q.shape[1];
     const int64_t groups = c->k.shape[1], head = c->q.shape[3], value = c->v.shape[3];
     const int64_t rows = heads / groups * c->q.shape[2], keys = c->k.shape[2];
@@ -102,17 +164,7 @@ bool cfx__cuda_attention(const cfx__cuda_attention_call *c, cfx__cuda_work *work
     l->grid[1] = (unsigned)(c->q.shape[0] * groups), l->grid[2] = (unsigned)splits;
     l->block[0] = (unsigned)(s.wq * s.wk * 32);
     l->shared = (unsigned)s.shared;
-    cfx__cuda_pass_array(l, &c->q), cfx__cuda_pass_array(l, &c->k), cfx__cuda_pass_array(l, &c->v);
-    cfx__cuda_pass_optional(l, &c->mask), cfx__cuda_pass_array(l, &c->out);
-    cfx__cuda_pass_optional(l, &c->lse);
-    cfx__cuda_pass_place(l, CFX__CUDA_SCRATCH), cfx__cuda_pass_place(l, CFX__CUDA_COUNTERS);
-    cfx__cuda_pass_double(l, c->scale);
-    const int64_t numbers[] = {heads, heads / groups, c->q.shape[2], keys,
-                               c->causal ? c->offset : INT32_MAX, splits};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        cfx__cuda_pass_integer(l, numbers[i]);
-    pass_strides(l, &c->q, 3), pass_strides(l, &c->k, 3), pass_strides(l, &c->v, 3);
-    pass_strides(l, &c->mask, 4), pass_strides(l, &c->out, 3);
+    pass_call(l, c, splits);
     if (splits > 1)
         cfx__cuda_need(work, tiles * splits * 16 * s.wq * (d + 2) * (int64_t)sizeof(float));
     return true;

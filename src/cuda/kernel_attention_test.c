@@ -126,3 +126,19 @@ TEST(cuda_attention_many_rows) {
     if (player_runs())
         attends(&s, CFX_BF16, CFX__CUDA_EXACT);
 }
+
+/* A few rows, which go by the keys without the tensor cores: a block for all keys, or several. */
+TEST(cuda_attention_few_rows) {
+    static const shape of[] = {{1, 9, 3, 1, 40, 64, 64, SEEN, false, false},
+                               {2, 4, 4, 1, 2100, 16, 16, ADDED, false, false},
+                               {1, 4, 2, 4, 33, 80, 80, NO_MASK, true, true},
+                               {1, 1, 1, 2, 70, 256, 256, ADDED, false, false}};
+    static const cfx_dtype dtypes[] = {CFX_F32, CFX_BF16, CFX_F16};
+    if (!player_runs())
+        return;
+    for (int i = 0; i < COUNT(of); i++) {
+        CHECK(attends(&of[i], CFX_F32, CFX__CUDA_EXACT));
+        CHECK(attends(&of[i], dtypes[i % 3], CFX__CUDA_EXACT));
+    }
+    CHECK(attends(&of[0], CFX_F32, CFX__CUDA_TF32));
+}

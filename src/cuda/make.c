@@ -144,7 +144,7 @@ void cfx__cuda_add_job(cfx__cuda_making *m, int slot, cfx__cuda_job *job) {
     need_scratch(m, job->scratch);
 }
 
-static const char *own_text(cfx__cuda_making *m, const char *text) {
+const char *cfx__cuda_own_text(cfx__cuda_making *m, const char *text) {
     return copied(&m->p->memory, text, strlen(text) + 1);
 }
 
@@ -154,7 +154,7 @@ static void add_rendered(cfx__cuda_making *m, size_t from, int slot) {
     for (size_t i = from; i < m->text.made.len; i++) {
         cfx__cuda_step *s = add_step(m, CFX__CUDA_KERNEL, slot);
         const cfx__cuda_rendered *k = &m->text.made.data[i];
-        s->function = own_text(m, k->function);
+        s->function = cfx__cuda_own_text(m, k->function);
         s->grid[0] = k->grid;
         s->block[0] = k->block;
         s->grid[1] = s->grid[2] = s->block[1] = s->block[2] = 1;
@@ -181,6 +181,44 @@ int64_t cfx__cuda_offset(const cfx__c_ref *r) {
     return (r->where == CFX__C_ARENA ? r->base : 0) + r->at * cfx_dtype_size(r->dtype);
 }
 
+/* The bytes that a ref reaches, from where its memory begins. */
+static void reach_of(const cfx__c_ref *r, int64_t *from, int64_t *to) {
+    const int64_t size = cfx_dtype_size(r->dtype);
+    *from = cfx__cuda_offset(r), *to = *from + size;
+    for (int i = 0; i < r->ndim; i++)
+        *(r->stride[i] < 0 ? from : to) += (r->shape[i] - 1) * r->stride[i] * size;
+}
+
+/* The same of each piece of memory that begins at a multiple of `every` bytes, where the ref lies
+ * in all of them in one way; false where it does not. */
+static bool reach_within(const cfx__c_ref *r, int64_t every, int64_t *from, int64_t *to) {
+    const int64_t size = cfx_dtype_size(r->dtype);
+    *from = cfx__cuda_offset(r) % every, *to = *from + size;
+    for (int i = 0; i < r->ndim; i++) {
+        const int64_t step = r->stride[i] * size;
+        if (step < 0)
+            return false;
+        *to += r->shape[i] == 1 || step % every == 0 ? 0 : (r->shape[i] - 1) * step;
+    }
+    return *to <= every;
+}
+
+bool cfx__cuda_are_apart(const cfx__c_ref *a, const cfx__c_ref *b) {
+    int64_t from, to, begin, end;
+    if (a->where != b->where || (a->where != CFX__C_ARENA && a->number != b->number))
+        return true;
+    reach_of(a, &from, &to), reach_of(b, &begin, &end);
+    if (to <= begin || end <= from)
+        return true;
+    for (int i = 0; i < a->ndim; i++) { /* columns of the same rows */
+        const int64_t every = a->stride[i] * cfx_dtype_size(a->dtype);
+        if (a->shape[i] > 1 && every > 0 && reach_within(a, every, &from, &to) &&
+            reach_within(b, every, &begin, &end) && (to <= begin || end <= from))
+            return true;
+    }
+    return false;
+}
+
 const cfx__c_ref *cfx__cuda_room_like(cfx__cuda_making *m, const cfx__c_ref *r) {
     cfx__c_ref *to = cfx__c_ref_like(&m->c, r, r->ndim, r->shape, r->stride);
     cfx_tensor *like = cfx_tensor_fake(r->dtype, r->ndim, r->shape, r->stride);
@@ -194,6 +232,15 @@ bool cfx__cuda_add_copy(cfx__cuda_making *m, int slot, const cfx__c_ref *to,
                         const cfx__c_ref *from) {
     const size_t before = m->text.made.len;
     if (!cfx__cuda_render_copy(&m->text, &m->c, to, from))
+        return false;
+    add_rendered(m, before, slot);
+    return true;
+}
+
+bool cfx__cuda_add_index(cfx__cuda_making *m, int slot, const cfx__cuda_index_call *call,
+                         const cfx__c_ref *x, const cfx__c_ref *y, const cfx__c_ref *const *by) {
+    const size_t before = m->text.made.len;
+    if (!cfx__cuda_render_index(&m->text, &m->c, call, x, y, by))
         return false;
     add_rendered(m, before, slot);
     return true;
@@ -228,7 +275,7 @@ bool cfx__cuda_add_work(cfx__cuda_making *m, int slot, const cfx__cuda_work *w, 
         for (int k = 0; k < n; k++)
             c->refs[k] = *refs[k];
         cfx__cuda_step *s = add_step(m, CFX__CUDA_KERNEL, slot);
-        s->function = own_text(m, l->function);
+        s->function = cfx__cuda_own_text(m, l->function);
         memcpy(s->grid, l->grid, sizeof s->grid);
         memcpy(s->block, l->block, sizeof s->block);
         s->shared = l->shared;
@@ -397,6 +444,7 @@ static bool make(cfx__cuda_making *m) {
         }
     }
     place_results(m);
+    cfx__cuda_join(m);
     return cfx_ok() && cfx__cuda_allocate(m) && cfx__cuda_resolve(m) && cfx__cuda_wait(p->device) &&
            cfx__cuda_autotune(m) && cfx_ok();
 }

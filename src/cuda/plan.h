@@ -167,6 +167,13 @@ cfx__cuda_mark cfx__cuda_mark_of(const cfx__cuda_making *m);
 void cfx__cuda_go_back(cfx__cuda_making *m, cfx__cuda_mark to);
 /* Bytes from where the memory of a ref begins, which is a multiple of 256. */
 int64_t cfx__cuda_offset(const cfx__c_ref *r);
+/* Whether two refs have no byte in common. */
+bool cfx__cuda_are_apart(const cfx__c_ref *a, const cfx__c_ref *b);
+/* A text of the plan's own. */
+const char *cfx__cuda_own_text(cfx__cuda_making *m, const char *text);
+/* Makes one kernel of several small ones that follow each other (join.c); elements of each. */
+enum { CFX__CUDA_SMALL = 4096 };
+void cfx__cuda_join(cfx__cuda_making *m);
 /* A place of its own for what lies like a ref. */
 const cfx__c_ref *cfx__cuda_room_like(cfx__cuda_making *m, const cfx__c_ref *r);
 /* Launches of a piece of work, whose operands are these refs. False where the card cannot launch
@@ -215,6 +222,10 @@ bool cfx__cuda_start(cfx__cuda_plan *p, const cfx__cuda_step *s, bool overlaps);
 /* A copy of what lies at a ref. */
 bool cfx__cuda_add_copy(cfx__cuda_making *m, int slot, const cfx__c_ref *to,
                         const cfx__c_ref *from);
+/* Elements whose places are told by others, rendered: see cfx__cuda_render_index. */
+struct cfx__cuda_index_call;
+bool cfx__cuda_add_index(cfx__cuda_making *m, int slot, const struct cfx__cuda_index_call *call,
+                         const cfx__c_ref *x, const cfx__c_ref *y, const cfx__c_ref *const *by);
 /* A step that a library computes, which takes over the count of the job. */
 void cfx__cuda_add_job(cfx__cuda_making *m, int slot, cfx__cuda_job *job);
 /* The product or convolution at a slot, be it a layer or a call, by a library; false where none
@@ -238,6 +249,8 @@ int cfx__cuda_library_posts(const struct cfx__c_work *k, const cfx__c_ref **add,
  * cannot be written. */
 bool cfx__cuda_posts(cfx__cuda_making *m, int slot, const struct cfx__c_work *k, int from);
 
+/* Bytes of results that no other shares its memory with: work on them may be put off. */
+enum { CFX__CUDA_OWN = 32 << 10 };
 extern const cfx__plan_target cfx__plan_cuda; /* target.c */
 /* Rows of a product that is bound by reading its weight, and up to which no library is tried. */
 enum { CFX__CUDA_SKINNY = 16, CFX__CUDA_FEW = 8 };

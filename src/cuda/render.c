@@ -2,6 +2,7 @@
 #include <ctype.h>
 
 #include "../compile/layers.h"
+#include "kernels.h"
 #include "render.h"
 
 /* What rendered kernels stand on: names of C, numbers of 16 bits, folds over threads of a row. */
@@ -106,9 +107,9 @@ enum { NARROW_MOST = INT32_MAX - 1024 };
 
 /* ---- pointers -------------------------------------------------------------------------------- */
 
-static void note_pointer(cfx__c *c, const cfx__c_ref *r, const char *name) {
+static void note_pointer(cfx__c *c, const cfx__c_ref *r, const char *name, bool written) {
     cfx__cuda_pen *t = text_of(c);
-    cfx__cuda_name n = {name, *r};
+    cfx__cuda_name n = {name, *r, written};
     int64_t reach = 1;
     for (int i = 0; i < r->ndim; i++)
         reach += (r->shape[i] - 1) * (r->stride[i] < 0 ? -r->stride[i] : r->stride[i]);
@@ -188,8 +189,7 @@ static void open_walk(cfx__c *c, const cfx__c_walk *w) {
     t->threads = n;
     t->block = n < BLOCK ? n < 32 ? 32 : 64 : BLOCK;
     t->block = n > 64 && n < BLOCK ? 128 : t->block;
-    cfx__c_line(c, "const %s at_ = (%s)blockIdx.x * %d + threadIdx.x;", index_type(t),
-                index_type(t), t->block);
+    t->walks = true;
     cfx__c_line(c, "if (at_ >= %lld)", (long long)n);
     cfx__c_line(c, "    return;");
     put_indices(c, w, "at_");
@@ -206,6 +206,7 @@ static void open_rows(cfx__c *c, const cfx__c_walk *rows, const cfx__c_walk *row
     cfx__cuda_pen *t = text_of(c);
     const int64_t n = cfx__c_walk_count(rows), length = cfx__c_walk_count(row);
     begin(c);
+    t->walks = false;
     t->wide |= n > NARROW_MOST || length > NARROW_MOST;
     t->along = along;
     if (along) {
@@ -245,19 +246,23 @@ static void put_fold(cfx__c *c, cfx__loop_fold how, const char *name) {
 
 static void open_once(cfx__c *c) { cfx__c_open(c, "if (live_ && lane_ == 0)"); }
 
-/* The function of a body: its name, and text the first time. */
-static const char *function_of(cfx__cuda_pen *t, const char *parameters, const char *body) {
-    const char *key = cfx__text_format("(%s) {\n    cfx_previous();\n%s}\n", parameters, body);
-    const char *name = cfx__map_get(&t->known, key);
-    if (name)
-        return name;
+/* The number of the function that does this; a new one the first time. one: for an element, NULL
+ * where threads share rows. */
+static int function_of(cfx__cuda_pen *t, const char *one, const char *kernel) {
+    for (size_t i = 0; i < t->functions.len; i++) {
+        const cfx__cuda_function_text *f = &t->functions.data[i];
+        if (!strcmp(f->kernel, kernel) && !f->one == !one && (!one || !strcmp(f->one, one)))
+            return (int)i;
+    }
     uint64_t h = 0xcbf29ce484222325u;
-    for (const char *at = key; *at; at++)
-        h = (h ^ (unsigned char)*at) * 0x100000001b3u;
-    name = cfx__text_format("cfx_%016llx_%zu", (unsigned long long)h, t->known.len);
-    cfx__map_set(&t->known, key, (void *)name);
-    cfx__text_printf(&t->functions, "extern \"C\" __global__ void %s%s\n", name, key);
-    return name;
+    for (int i = 0; i < 2; i++)
+        for (const char *at = i ? kernel : one ? one : ""; *at; at++)
+            h = (h ^ (unsigned char)*at) * 0x100000001b3u;
+    cfx__cuda_function_text f = {
+        cfx__text_format("cfx_%016llx_%zu", (unsigned long long)h, t->functions.len), one, kernel,
+        false, false};
+    VEC_PUSH(t->functions, f);
+    return (int)t->functions.len - 1;
 }
 
 static void close_kernel(cfx__c *c) {
@@ -271,27 +276,118 @@ static void close_kernel(cfx__c *c) {
     if (!t->threads || t->card.loose)
         return;
     cfx__cuda_rendered k = {.block = (unsigned)t->block,
-                            .grid = (unsigned)((t->threads + t->block - 1) / t->block)};
-    cfx__text parameters = {0};
+                            .grid = (unsigned)((t->threads + t->block - 1) / t->block),
+                            .elements = t->walks ? t->threads : 0};
+    cfx__text parameters = {0}, arguments = {0};
     cfx__c_ref *refs = cfx__arena_alloc(&c->memory, (t->names.len + 1) * sizeof *refs);
+    bool *writes = cfx__arena_alloc(&c->memory, t->names.len + 1);
     for (size_t i = 0; i < t->names.len; i++) {
         const cfx__cuda_name *p = &t->names.data[i];
         if (!has_word(body, p->name))
             continue;
         cfx__text_printf(&parameters, "%s%s *%s", k.n ? ", " : "", cfx__c_type(p->ref.dtype),
                          p->name);
+        cfx__text_printf(&arguments, "%s, ", p->name);
+        writes[k.n] = p->written;
         refs[k.n++] = p->ref;
     }
     k.flags = strstr(body, "c->bad") != NULL;
     if (k.flags) {
         cfx__text_printf(&parameters, "%sint *bad_", k.n ? ", " : "");
+        cfx__text_puts(&arguments, "bad_, ");
         body = cfx__text_format("    const cfx_call call_ = {bad_}, *c = &call_;\n%s", body);
     }
     if (k.n >= CFX__CUDA_REFS || t->threads / t->block >= INT32_MAX)
         t->card.loose = true;
     k.refs = refs;
-    k.function = function_of(t, cfx__text_take(&parameters), body);
+    k.writes = writes;
+    const char *given = parameters.len ? cfx__text_take(&parameters) : "";
+    const char *passed = arguments.len ? cfx__text_take(&arguments) : "";
+    const char *type = index_type(t);
+    if (t->walks)
+        k.text = function_of(
+            t, cfx__text_format("(%s%s%s at_) {\n%s}\n", given, *given ? ", " : "", type, body),
+            cfx__text_format("(%s) {\n    cfx_previous();\n    @_one(%s(%s)blockIdx.x * %d + "
+                             "threadIdx.x);\n}\n",
+                             given, passed, type, t->block));
+    else
+        k.text = function_of(
+            t, NULL, cfx__text_format("(%s) {\n    cfx_previous();\n%s}\n", given, body));
+    k.function = t->functions.data[k.text].name;
     VEC_PUSH(t->made, k);
+}
+
+/* ---- several as one -------------------------------------------------------------------------- */
+
+/* What threads do for the elements of one phase; how many threads have something to do at once. */
+static int put_phase(cfx__cuda_pen *t, cfx__text *body, int n, const int *made, const int *phase,
+                     int now, int block) {
+    cfx__text calls = {0};
+    int64_t from = 0;
+    for (int i = 0; i < n; i++) {
+        const cfx__cuda_rendered *k = &t->made.data[made[i]];
+        if (phase[i] != now)
+            continue;
+        const int64_t end = from + (k->elements + 31) / 32 * 32; /* warps do one thing */
+        cfx__text_printf(&calls, "        %sif (i_ < %lld)\n            %s_one(",
+                         from ? "else " : "", (long long)end, k->function);
+        for (int r = 0; r < k->n; r++)
+            cfx__text_printf(&calls, "s%d_%d, ", i, r);
+        cfx__text_printf(&calls, "%si_ - %lld);\n", k->flags ? "bad_, " : "", (long long)from);
+        from = end;
+    }
+    cfx__text_printf(body, "    for (int i_ = threadIdx.x; i_ < %lld; i_ += %d) {\n%s    }\n",
+                     (long long)from, block, calls.len ? cfx__text_take(&calls) : "");
+    return (int)(from < 1024 ? from : 1024);
+}
+
+int cfx__cuda_render_joined(cfx__cuda_pen *t, cfx__c *c, int n, const int *made,
+                            const int *phase) {
+    cfx__text parameters = {0}, body = {0};
+    cfx__cuda_rendered k = {.grid = 1};
+    int phases = 0, most = 32;
+    for (int i = 0; i < n; i++) {
+        k.n += t->made.data[made[i]].n;
+        k.flags |= t->made.data[made[i]].flags;
+        phases = phase[i] >= phases ? phase[i] + 1 : phases;
+    }
+    if (k.n >= CFX__CUDA_REFS)
+        return -1;
+    cfx__c_ref *refs = cfx__arena_alloc(&c->memory, (size_t)(k.n + 1) * sizeof *refs);
+    bool *writes = cfx__arena_alloc(&c->memory, (size_t)k.n + 1);
+    k.n = 0;
+    for (int i = 0; i < n; i++) {
+        const cfx__cuda_rendered *of = &t->made.data[made[i]];
+        t->functions.data[of->text].is_called = true;
+        for (int r = 0; r < of->n; r++) {
+            cfx__text_printf(&parameters, "%s%s *s%d_%d", k.n ? ", " : "",
+                             cfx__c_type(of->refs[r].dtype), i, r);
+            writes[k.n] = of->writes[r];
+            refs[k.n++] = of->refs[r];
+        }
+    }
+    if (k.flags)
+        cfx__text_puts(&parameters, ", int *bad_");
+    for (int now = 0; now < phases; now++) {
+        cfx__text tried = {0};
+        const int threads = put_phase(t, &tried, n, made, phase, now, 0);
+        cfx__text_release(&tried);
+        most = threads > most ? threads : most;
+    }
+    k.block = (unsigned)power_above(most, 32, 1024);
+    cfx__text_puts(&body, "    cfx_previous();\n");
+    for (int now = 0; now < phases; now++) {
+        if (now)
+            cfx__text_puts(&body, "    __syncthreads();\n");
+        put_phase(t, &body, n, made, phase, now, (int)k.block);
+    }
+    k.refs = refs;
+    k.writes = writes;
+    k.text = function_of(t, NULL, cfx__text_format("(%s) {\n%s}\n", cfx__text_take(&parameters),
+                                                   cfx__text_take(&body)));
+    k.function = t->functions.data[k.text].name;
+    VEC_PUSH(t->made, k);
+    return (int)t->made.len - 1;
 }
 
 /* ---- the ways in ----------------------------------------------------------------------------- */
@@ -310,8 +406,7 @@ void cfx__cuda_pen_begin(cfx__cuda_pen *t, cfx__c *c) {
 }
 
 void cfx__cuda_pen_end(cfx__cuda_pen *t) {
-    cfx__text_release(&t->functions);
-    cfx__map_release(&t->known);
+    VEC_FREE(t->functions);
     VEC_FREE(t->names);
     VEC_FREE(t->made);
 }
@@ -373,6 +468,43 @@ bool cfx__cuda_render_posts(cfx__cuda_pen *t, cfx__c *c, cfx__c_work *k) {
     return finish(t, c, before, problems);
 }
 
+bool cfx__cuda_render_index(cfx__cuda_pen *t, cfx__c *c, const cfx__cuda_index_call *call,
+                            const cfx__c_ref *x, const cfx__c_ref *y,
+                            const cfx__c_ref *const *by) {
+    const size_t before = start(t), problems = c->problems.len;
+    const bool puts = call->way != CFX__CUDA_TAKE;
+    const int64_t *size = call->size;
+    cfx__c_walk w = cfx__c_walk_over(call->ndim, size);
+    const int in_x = cfx__c_walk_strides(&w, call->ndim, size, call->x_stride);
+    const int in_y = cfx__c_walk_strides(&w, call->ndim, size, call->y_stride);
+    int in_by[CFX__CUDA_INDEXES];
+    cfx__text place = {0};
+    cfx__c_pointer(c, x, "x", puts);
+    cfx__c_pointer(c, y, "y", !puts);
+    for (int n = 0; n < call->n; n++) {
+        in_by[n] = cfx__c_walk_strides(&w, call->ndim, size, call->index[n].stride);
+        cfx__c_pointer(c, by[n], cfx__text_format("by%d", n), false);
+    }
+    cfx__c_walk_settle(&w, puts ? in_x : in_y);
+    cfx__c_walk_open(c, &w);
+    for (int n = 0; n < call->n; n++) {
+        const long long most = call->index[n].most;
+        cfx__c_line(c, "int64_t p%d = (int64_t)by%d[%s];", n, n, cfx__c_at(&w, in_by[n]));
+        if (call->wrap)
+            cfx__c_line(c, "p%d += p%d < 0 ? %lld : 0;", n, n, most);
+        cfx__c_line(c, "if (p%d < 0 || p%d >= %lld)", n, n, most);
+        cfx__c_line(c, "    *c->bad = 1, p%d = 0;", n);
+        cfx__text_printf(&place, " + p%d * %lld", n, (long long)call->index[n].step);
+    }
+    const char *at = cfx__text_format("%s%s", cfx__c_at(&w, in_x), cfx__text_take(&place));
+    if (puts)
+        cfx__c_line(c, "x[%s] = y[%s];", at, cfx__c_at(&w, in_y));
+    else
+        cfx__c_line(c, "y[%s] = x[%s];", cfx__c_at(&w, in_y), at);
+    cfx__c_walk_close(c, &w);
+    return finish(t, c, before, problems);
+}
+
 const char *cfx__cuda_post_text(cfx__cuda_pen *t, cfx__c *c, const cfx__post *post) {
     cfx__loop_note note;
     const size_t from = c->out.len;
@@ -390,7 +522,31 @@ const char *cfx__cuda_post_text(cfx__cuda_pen *t, cfx__c *c, const cfx__post *po
     return v ? cfx__text_format("{ %sv = %s; } ", lines, v) : NULL;
 }
 
+void cfx__cuda_pen_use(cfx__cuda_pen *t, int made) {
+    t->functions.data[t->made.data[made].text].is_launched = true;
+}
+
+/* A text with a name in the places of @. */
+static void put_named(cfx__text *t, const char *text, const char *name) {
+    for (; *text; text++)
+        if (*text == '@')
+            cfx__text_puts(t, name);
+        else
+            cfx__text_putc(t, *text);
+}
+
 const char *cfx__cuda_pen_whole(const cfx__cuda_pen *t, const cfx__c *c) {
-    return cfx__text_format("%s%s%s", prelude, c->helpers.len ? c->helpers.data : "",
-                            t->functions.len ? t->functions.data : "");
+    cfx__text all = {0};
+    cfx__text_printf(&all, "%s%s", prelude, c->helpers.len ? c->helpers.data : "");
+    for (size_t i = 0; i < t->functions.len; i++) {
+        const cfx__cuda_function_text *f = &t->functions.data[i];
+        if (f->one && (f->is_called || f->is_launched))
+            cfx__text_printf(&all, "__device__ inline void %s_one%s\n", f->name, f->one);
+        if (!f->is_launched)
+            continue;
+        cfx__text_printf(&all, "extern \"C\" __global__ void %s", f->name);
+        put_named(&all, f->kernel, f->name);
+        cfx__text_puts(&all, "\n");
+    }
+    return cfx__text_take(&all);
 }

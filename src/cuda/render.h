@@ -17,23 +17,34 @@ typedef struct cfx__cuda_rendered {
     unsigned grid, block;
     int n;
     const cfx__c_ref *refs; /* in the order of its parameters */
+    const bool *writes;     /* by ref */
     bool flags;             /* the last parameter: where an index out of range is noted */
+    int text;               /* number of its function */
+    int64_t elements;       /* that have a thread each; 0: rows have several */
 } cfx__cuda_rendered;
+
+/* The text of a function: what is done for one element, and the kernel, which are written out where
+ * something needs them. */
+typedef struct cfx__cuda_function_text {
+    const char *name, *one, *kernel;
+    bool is_called, is_launched;
+} cfx__cuda_function_text;
 
 typedef struct cfx__cuda_name {
     const char *name;
     cfx__c_ref ref;
+    bool written;
 } cfx__cuda_name;
 
 typedef struct cfx__cuda_pen {
     cfx__c_card card; /* first: it is found by cfx__c.card */
-    cfx__text functions;
-    cfx__map known;            /* bodies to names of functions */
+    VEC(cfx__cuda_function_text) functions;
     VEC(cfx__cuda_name) names; /* pointers of the call that is being written */
     VEC(cfx__cuda_rendered) made;
     size_t start;    /* where the body of the kernel begins */
     int64_t threads; /* of it; 0: it has nothing to do */
     int block;
+    bool walks; /* a thread for each element */
     bool wide; /* indices need 64 bits */
     int lanes; /* threads of a row; and rows of a block */
     int rows;
@@ -51,12 +62,23 @@ bool cfx__cuda_put_call(cfx__c_unit *u, int slot);
 /* The same of a copy. */
 bool cfx__cuda_render_copy(cfx__cuda_pen *t, cfx__c *c, const cfx__c_ref *to,
                            const cfx__c_ref *from);
+/* The same of elements whose places are told by others: at `places` of x, which are told by `n`
+ * arrays `by`, or from there to y; no place is told twice where x is written. */
+struct cfx__cuda_index_call;
+bool cfx__cuda_render_index(cfx__cuda_pen *t, cfx__c *c, const struct cfx__cuda_index_call *call,
+                            const cfx__c_ref *x, const cfx__c_ref *y, const cfx__c_ref *const *by);
 /* The same of what follows a product, over its result. */
 struct cfx__c_work;
 bool cfx__cuda_render_posts(cfx__cuda_pen *t, cfx__c *c, struct cfx__c_work *k);
 /* "v = ...;": a post as statements over `v`, on one line; NULL where it has no form. Scope. */
 const char *cfx__cuda_post_text(cfx__cuda_pen *t, cfx__c *c, const cfx__post *post);
-/* All that is to be compiled; scope. */
+/* Several kernels with a thread for each element as one of a single block, which does those of a
+ * phase at once, and phases one after the other: its number in t->made; below 0: they are given too
+ * much. */
+int cfx__cuda_render_joined(cfx__cuda_pen *t, cfx__c *c, int n, const int *made, const int *phase);
+/* A kernel will be launched. */
+void cfx__cuda_pen_use(cfx__cuda_pen *t, int made);
+/* All that is to be compiled for those; scope. */
 const char *cfx__cuda_pen_whole(const cfx__cuda_pen *t, const cfx__c *c);
 
 #endif

@@ -67,6 +67,9 @@ static bool resolve_job(cfx__cuda_making *m, const cfx__cuda_job *j) {
 
 bool cfx__cuda_resolve(cfx__cuda_making *m) {
     cfx__cuda_plan *p = m->p;
+    for (size_t i = 0; i < p->steps.len; i++)
+        if (p->steps.data[i].kind == CFX__CUDA_KERNEL && p->steps.data[i].nwords >= 0)
+            cfx__cuda_pen_use(&m->text, p->steps.data[i].nwords);
     const int whole = m->text.made.len ? cfx__cuda_codes_ask(&m->codes, p->device,
                                                              cfx__cuda_pen_whole(&m->text, &m->c))
                                        : 0;

@@ -27,6 +27,7 @@ static bool places(const cfx__plan_kernel *k) { return k->op != NULL; }
 const cfx__plan_target cfx__plan_cuda = {.name = "cuda",
                                          .images = CFX_CHANNELS_LAST,
                                          .row_most = INT64_MAX,
+                                         .own_most = CFX__CUDA_OWN,
                                          .takes = takes,
                                          .schedule = schedule,
                                          .in_place = in_place,

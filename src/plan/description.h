@@ -65,6 +65,8 @@ typedef struct cfx__plan_target {
     const char *name;
     cfx_memory_format images; /* how images lie from one layer to the next */
     int64_t row_most;         /* elements of a row that a loop can fold or normalise */
+    int64_t own_most;         /* bytes: results of up to so many share memory with no other, so that
+                                 they may be read later than planned; 0: all may share */
     bool updates;             /* a functional update of an input is written to the input itself */
     int least;                /* fused kernels that make a plan worth it, at least */
     /* Whether one kernel computes a layer, with its epilogue and layouts. */

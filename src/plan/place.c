@@ -107,6 +107,11 @@ static int64_t bytes_of(const cfx_tensor *t) {
     return (n + LINE - 1) / LINE * LINE;
 }
 
+/* Whether the memory of a result may be that of another. */
+static bool shares(const cfx__plan *p, int slot) {
+    return bytes_of(cfx__plan_made(p, slot)) > p->target->own_most;
+}
+
 /* The smallest gap that is large enough, or the end, where a gap that reaches there is used. */
 static int64_t take(block *b, int64_t size) {
     int best = -1;
@@ -218,7 +223,7 @@ static void place_result(placing *p, block *b, int i, int slot) {
         return;
     }
     const int64_t bytes = bytes_of(cfx__plan_made(plan, slot));
-    const int spare = spare_for(p, i, bytes);
+    const int spare = shares(plan, slot) ? spare_for(p, i, bytes) : -1;
     if (spare >= 0)
         p->given[spare] = true;
     plan->offset[slot] = spare >= 0 ? plan->offset[spare] : take(b, bytes);
@@ -244,7 +249,7 @@ static void place_all(placing *p) {
         for (int i = 0; i < k->nwrites; i++)
             place_result(p, &b, i, k->writes[i]);
         for (int i = first[p->now]; i < first[p->now + 1]; i++)
-            if (plan->offset[dying[i]] >= 0 && !p->given[dying[i]])
+            if (plan->offset[dying[i]] >= 0 && !p->given[dying[i]] && shares(plan, dying[i]))
                 give(&b, plan->offset[dying[i]], bytes_of(cfx__plan_made(plan, dying[i])));
     }
     plan->room_bytes = b.end;

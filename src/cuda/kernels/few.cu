@@ -1,0 +1,216 @@
+/* few: attention of a few rows of q, as a token that looks at all before it: softmax(q k' scale +
+ * mask) v, bound by reading keys and values once.
+ *
+ * LANES threads beside each other have 16 bytes of a key each, PER times, and go through the keys
+ * in steps, AT_ONCE at a time, for all R rows; what groups of threads saw is put together in their
+ * order, and so is what blocks saw, where `splits` of them share the keys. WARPS: of a block. HEAD:
+ * elements of a row, whole 16 bytes, aligned. MASK and what is given: as in attention.cu. */
+
+#define GROUPS (WARPS * 32 / LANES)
+#define AT_ONCE 4
+#define OWN (PER * CHUNK) /* elements of a row that a thread has */
+#define WIDE (HEAD + 2)   /* sums, the most, the sum of weights */
+#define LOG2E 1.4426950408889634f
+
+/* A number that another block left. */
+INLINE float peek(const float *p) { return *(const volatile float *)p; }
+
+INLINE float apply_mask(float score, const void *mask, i64 at) {
+#if MASK == 1
+    return ((const unsigned char *)mask)[at] ? score : -INFINITY_;
+#elif MASK == 2
+    return score + load((const T *)mask + at) * LOG2E;
+#elif MASK == 3
+    return score + ((const float *)mask)[at] * LOG2E;
+#else
+    return score;
+#endif
+}
+
+/* What this thread has of a row, as floats. */
+INLINE void take_row(const T *row, bool there, uint4 *to) {
+    const int lane = threadIdx.x % LANES;
+#pragma unroll
+    for (int i = 0; i < PER; i++) {
+        const int at = (i * LANES + lane) * CHUNK;
+        to[i].x = to[i].y = to[i].z = to[i].w = 0;
+        if (there && at < HEAD)
+            to[i] = *(const uint4 *)(row + at);
+    }
+}
+INLINE void spread_row(const uint4 *from, float *to) {
+#pragma unroll
+    for (int i = 0; i < PER; i++)
+        spread(from[i], to + i * CHUNK, (const T *)0);
+#pragma unroll
+    for (int i = 0; i < OWN; i++)
+        to[i] = round_float(to[i]);
+}
+
+/* The weight of what had `best` beside all that has `top`. */
+INLINE float weight_of(float best, float top) {
+    return best == -INFINITY_ ? 0 : power_of_2(best - top);
+}
+
+extern "C" __global__ void __launch_bounds__(WARPS * 32)
+few(const T *q, const T *k, const T *v, const void *mask, T *out, float *lse, float *partial,
+    int *counter, double scale, i64 heads, i64 shared_by, i64 rows, i64 keys, i64 offset,
+    i64 splits, i64 qb, i64 qh, i64 qr, i64 kb, i64 kh, i64 kr, i64 vb, i64 vh, i64 vr, i64 mb,
+    i64 mh, i64 mr, i64 mk, i64 ob, i64 oh, i64 orow) {
+    wait_for_previous();
+    DYNAMIC(float, left);
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x % LANES, group = threadIdx.x / LANES;
+    const i64 kv = heads / shared_by, b = blockIdx.y / kv, h = blockIdx.y % kv;
+    const int begin = (int)(keys * blockIdx.z / splits);
+    const int end = (int)(keys * (blockIdx.z + 1) / splits);
+    k += b * kb + h * kh, v += b * vb + h * vh;
+
+    float mine[R][OWN], sum[R][OWN] = {}, best[R], total[R];
+    int limit[R]; /* keys from there on are not seen */
+    i64 masked[R];
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        const int head = r / (int)rows, row = r - head * (int)rows;
+        uint4 held[PER];
+        take_row(q + b * qb + (h * shared_by + head) * qh + row * qr, true, held);
+        spread_row(held, mine[r]);
+        const i64 most = row + offset + 1;
+        limit[r] = (int)(most < end ? most : end);
+        masked[r] = b * mb + (h * shared_by + head) * mh + row * mr;
+        best[r] = -INFINITY_, total[r] = 0;
+    }
+    const float by = (float)(scale * 1.4426950408889634);
+    for (int from = begin; from < end; from += GROUPS * AT_ONCE) {
+        uint4 key_held[AT_ONCE][PER], value_held[AT_ONCE][PER];
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++) {
+            const i64 key = from + u * GROUPS + group;
+            take_row(k + key * kr, key < end, key_held[u]);
+            take_row(v + key * vr, key < end, value_held[u]);
+        }
+        float score[AT_ONCE][R];
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++) {
+            float x[OWN];
+            spread_row(key_held[u], x);
+#pragma unroll
+            for (int r = 0; r < R; r++) {
+                score[u][r] = 0;
+#pragma unroll
+                for (int i = 0; i < OWN; i++)
+                    score[u][r] = fmaf(mine[r][i], x[i], score[u][r]);
+            }
+        }
+#pragma unroll
+        for (int step = LANES / 2; step; step >>= 1)
+#pragma unroll
+            for (int i = 0; i < AT_ONCE * R; i++)
+                score[i / R][i % R] += __shfl_xor_sync(FULL, score[i / R][i % R], step);
+#pragma unroll
+        for (int r = 0; r < R; r++) {
+            float top = best[r];
+#pragma unroll
+            for (int u = 0; u < AT_ONCE; u++) {
+                const int key = from + u * GROUPS + group;
+                float s = score[u][r] * by;
+                if (MASK && key < limit[r])
+                    s = apply_mask(s, mask, masked[r] + key * mk);
+                score[u][r] = key < limit[r] ? s : -INFINITY_;
+                top = larger(top, score[u][r]);
+            }
+            const float base = top == -INFINITY_ ? 0 : top, keep = power_of_2(best[r] - base);
+            best[r] = top;
+            total[r] *= keep;
+#pragma unroll
+            for (int i = 0; i < OWN; i++)
+                sum[r][i] *= keep;
+#pragma unroll
+            for (int u = 0; u < AT_ONCE; u++) {
+                score[u][r] = power_of_2(score[u][r] - base);
+                total[r] += score[u][r];
+            }
+        }
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++) {
+            float x[OWN];
+            spread_row(value_held[u], x);
+#pragma unroll
+            for (int r = 0; r < R; r++)
+#pragma unroll
+                for (int i = 0; i < OWN; i++)
+                    sum[r][i] = fmaf(round_float(score[u][r]), x[i], sum[r][i]);
+        }
+    }
+
+    /* The groups of a warp, then warps, then blocks. */
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+#pragma unroll
+        for (int step = LANES; step < 32; step <<= 1) {
+            const float other = __shfl_xor_sync(FULL, best[r], step);
+            const float top = larger(best[r], other);
+            const float own = weight_of(best[r], top), its = weight_of(other, top);
+            best[r] = top;
+            total[r] = total[r] * own + __shfl_xor_sync(FULL, total[r], step) * its;
+#pragma unroll
+            for (int i = 0; i < OWN; i++)
+                sum[r][i] = sum[r][i] * own + __shfl_xor_sync(FULL, sum[r][i], step) * its;
+        }
+        float *to = left + (warp * R + r) * WIDE;
+        if ((threadIdx.x & 31) < LANES) {
+#pragma unroll
+            for (int i = 0; i < OWN; i++) {
+                const int at = (i / CHUNK * LANES + lane) * CHUNK + i % CHUNK;
+                if (at < HEAD)
+                    to[at] = sum[r][i];
+            }
+            if (lane == 0)
+                to[HEAD] = best[r], to[HEAD + 1] = total[r];
+        }
+    }
+    __syncthreads();
+    const i64 tile = blockIdx.y;
+    int parts = WARPS;
+    if (splits > 1) {
+        float *to = partial + (tile * splits + blockIdx.z) * (R * WIDE);
+#pragma unroll 1
+        for (int i = threadIdx.x; i < R * WIDE; i += WARPS * 32) {
+            const int r = i / WIDE, d = i - r * WIDE;
+            float top = -INFINITY_, value = 0;
+            for (int j = 0; j < WARPS; j++)
+                top = larger(top, left[(j * R + r) * WIDE + HEAD]);
+            for (int j = 0; j < WARPS; j++)
+                value += weight_of(left[(j * R + r) * WIDE + HEAD], top) *
+                         left[(j * R + r) * WIDE + d];
+            to[i] = d == HEAD ? top : value;
+        }
+        __threadfence();
+        __syncthreads();
+        int final = 0;
+        if (threadIdx.x == 0)
+            final = atomicAdd(counter + tile, 1) == (int)splits - 1;
+        if (!__syncthreads_or(final))
+            return;
+        __threadfence();
+        if (threadIdx.x == 0)
+            counter[tile] = 0;
+        left = partial + tile * splits * (R * WIDE);
+        parts = (int)splits;
+    }
+#pragma unroll 1
+    for (int i = threadIdx.x; i < R * HEAD; i += WARPS * 32) {
+        const int r = i / HEAD, d = i - r * HEAD;
+        const int head = r / (int)rows, row = r - head * (int)rows;
+        float top = -INFINITY_, value = 0, weight = 0;
+        for (int j = 0; j < parts; j++)
+            top = larger(top, peek(left + (j * R + r) * WIDE + HEAD));
+        for (int j = 0; j < parts; j++) {
+            const float *one = left + (j * R + r) * WIDE;
+            const float w = weight_of(peek(one + HEAD), top);
+            weight += w * peek(one + HEAD + 1);
+            value = fmaf(w, peek(one + d), value);
+        }
+        store(out + b * ob + (h * shared_by + head) * oh + row * orow + d,
+              weight == 0 ? 0 : value / weight);
+    }
+}
