@@ -21,12 +21,8 @@ TEST(programs_on_a_card_agree_with_the_interpreter) {
     CHECK_INT(v.others, 0);
     CHECK_INT(v.agree, 9);
     CHECK(card.kernels > 30);
-    const char *more = getenv("CFX_PROGRAMS");
-    for (const char *at = more; at && *at; at += strspn(at, " ")) {
-        const size_t n = strcspn(at, " ");
-        folder_check(cfx_cuda_executor(0), cfx__text_format("%.*s", (int)n, at), &v);
-        at += n;
-    }
+    for (const char *at = NULL, *folder; (folder = folder_given(&at)) != NULL;)
+        folder_check(cfx_cuda_executor(0), folder, &v);
     printf("%d agree, %ld kernels\n", v.agree, card.kernels);
     card_end();
 }
@@ -300,12 +296,8 @@ TEST(programs_on_a_card_keep_activations_in_bfloat16_where_asked_for) {
     folder_check(cfx_cuda_executor(0), "examples/data", &v);
     CHECK_INT(v.others, 0);
     CHECK_INT(v.agree, 9);
-    const char *more = getenv("CFX_PROGRAMS");
-    for (const char *at = more; at && *at; at += strspn(at, " ")) {
-        const size_t n = strcspn(at, " ");
-        folder_check(cfx_cuda_executor(0), cfx__text_format("%.*s", (int)n, at), &v);
-        at += n;
-    }
+    for (const char *at = NULL, *folder; (folder = folder_given(&at)) != NULL;)
+        folder_check(cfx_cuda_executor(0), folder, &v);
     printf("%d agree, %ld kernels\n", v.agree, card.kernels);
     cfx_set_precision(CFX_PRECISION_F32);
     card_end();

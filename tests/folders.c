@@ -4,6 +4,8 @@
 #include <cfx.h>
 #include <dirent.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "../src/plan/description.h"
 #include "test.h"
@@ -97,9 +99,8 @@ static void check_program(const cfx_executor *x, const char *folder, verdicts *v
     cfx_scope_close(mark);
 }
 
-/* Calls fn with each folder in `path` that has a model. */
-static void each_folder(const char *path, const char *prefix,
-                        void (*fn)(const char *folder, void *user), void *user) {
+void folder_each(const char *path, const char *prefix,
+                 void (*fn)(const char *folder, void *user), void *user) {
     DIR *dir = opendir(path);
     CHECK(dir != NULL);
     for (struct dirent *e; dir && (e = readdir(dir));) {
@@ -128,7 +129,7 @@ static void check_folder(const char *folder, void *user) {
 }
 
 void folder_check(const cfx_executor *x, const char *path, verdicts *v) {
-    each_folder(path, "", check_folder, &(checking){x, v});
+    folder_each(path, "", check_folder, &(checking){x, v});
 }
 
 /* ---- many steps ------------------------------------------------------------------------------ */
@@ -177,6 +178,18 @@ static void check_steps(const char *folder, void *user) {
 
 int folder_steps(const char *path, const char *prefix, int steps) {
     stepping s = {.steps = steps};
-    each_folder(path, prefix, check_steps, &s);
+    folder_each(path, prefix, check_steps, &s);
     return s.programs;
+}
+
+const char *folder_given(const char **at) {
+    if (!*at)
+        *at = getenv("CFX_PROGRAMS");
+    if (!*at)
+        return NULL;
+    *at += strspn(*at, " ");
+    const size_t n = strcspn(*at, " ");
+    const char *folder = n ? cfx__text_format("%.*s", (int)n, *at) : NULL;
+    *at += n;
+    return folder;
 }

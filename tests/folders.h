@@ -9,6 +9,10 @@ typedef struct {
     int agree, others; /* programs; those that the interpreter does not run */
 } verdicts;
 
+/* Calls fn with each folder in `path` whose name begins with `prefix` and that has a model. */
+void folder_each(const char *path, const char *prefix,
+                 void (*fn)(const char *folder, void *user), void *user);
+
 /* Each program in a folder of such; a check fails for one whose results are others. */
 void folder_check(const cfx_executor *x, const char *path, verdicts *v);
 
@@ -17,5 +21,9 @@ void folder_check(const cfx_executor *x, const char *path, verdicts *v);
  * more than once: what a program keeps in its buffers is no reason to plan it anew. Returns how
  * many there are. */
 int folder_steps(const char *path, const char *prefix, int steps);
+
+/* One more of the folders that CFX_PROGRAMS names, behind `*at`, which is NULL at first; NULL after
+ * the last. Lives as long as the frame. */
+const char *folder_given(const char **at);
 
 #endif

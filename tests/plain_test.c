@@ -19,21 +19,18 @@ TEST(a_target_of_the_description_alone_agrees_with_the_interpreter) {
     CHECK_INT(v.agree, 9);
     CHECK(plain_ran.layers > 10 && plain_ran.loops > 10 && plain_ran.views > 20);
     CHECK(plain_ran.placed > 5 && plain_ran.higher > 0);
-    const char *more = getenv("CFX_PROGRAMS"), *report = getenv("CFX_REPORT");
-    FILE *out = more && report ? fopen(report, "w") : NULL;
-    for (const char *at = more; at && *at; at += strspn(at, " ")) {
-        const size_t n = strcspn(at, " ");
+    const char *report = getenv("CFX_REPORT");
+    FILE *out = report ? fopen(report, "w") : NULL;
+    for (const char *at = NULL, *folder; (folder = folder_given(&at)) != NULL;) {
         v = (verdicts){0};
         plain_ran = (plain_counts){0};
-        folder_check(&plain_executor, cfx__text_format("%.*s", (int)n, at), &v);
+        folder_check(&plain_executor, folder, &v);
         if (out)
             fprintf(out,
-                    "%.*s: %d agree, %d do not run; kernels: %ld layers, %ld loops, %ld views, %ld "
+                    "%s: %d agree, %d do not run; kernels: %ld layers, %ld loops, %ld views, %ld "
                     "joins, %ld calls (%ld placed), %ld higher\n",
-                    (int)n, at, v.agree, v.others, plain_ran.layers, plain_ran.loops,
-                    plain_ran.views, plain_ran.joins, plain_ran.calls, plain_ran.placed,
-                    plain_ran.higher);
-        at += n;
+                    folder, v.agree, v.others, plain_ran.layers, plain_ran.loops, plain_ran.views,
+                    plain_ran.joins, plain_ran.calls, plain_ran.placed, plain_ran.higher);
     }
     if (out)
         fclose(out);
@@ -43,11 +40,8 @@ TEST(a_target_of_the_description_alone_agrees_with_the_interpreter) {
 TEST(thirty_steps_of_a_program_are_planned_once) {
     CHECK_INT(folder_steps(CFX_TEST_DATA "/zoo", "mutating", 30), 1);
     CHECK_INT(folder_steps(CFX_TEST_DATA "/zoo", "dyn_", 30), 1);
-    for (const char *at = getenv("CFX_PROGRAMS"); at && *at; at += strspn(at, " ")) {
-        const size_t n = strcspn(at, " ");
-        CHECK(folder_steps(cfx__text_format("%.*s", (int)n, at), "c_", 30) >= 0);
-        at += n;
-    }
+    for (const char *at = NULL, *folder; (folder = folder_given(&at)) != NULL;)
+        CHECK(folder_steps(folder, "c_", 30) >= 0);
 }
 
 /* ---- expressions ----------------------------------------------------------------------------- */

@@ -2,10 +2,9 @@
  * and, where CFX_PROGRAMS names folders of folders with a model.pt2 and its inputs.safetensors
  * (several with blanks between), those. */
 #include <cfx.h>
-#include <dirent.h>
-#include <stdlib.h>
 
 #include "../src/base/base.h"
+#include "folders.h"
 #include "test.h"
 
 enum { STEPS = 30 };
@@ -49,42 +48,28 @@ static int plans_of(const char *folder) {
     return most;
 }
 
-static int check_folder(const char *path) {
-    DIR *dir = opendir(path);
-    int checked = 0;
-    CHECK(dir != NULL);
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        char folder[4096];
-        snprintf(folder, sizeof folder, "%s/%s", path, e->d_name);
-        FILE *inputs = e->d_name[0] == '.'
-                           ? NULL
-                           : fopen(cfx__text_format("%s/inputs.safetensors", folder), "rb");
-        if (!inputs)
-            continue;
-        fclose(inputs);
-        CFX_SCOPE {
-            const int n = plans_of(folder);
-            if (!cfx_ok()) /* what does not run is no concern of this test */
-                cfx_error_clear();
-            else if (!CHECK_INT(n, 1))
-                test_fail(CFX_HERE, "%s, in %d steps", folder, STEPS);
-            else
-                checked++;
-        }
+static void check_folder(const char *folder, void *checked) {
+    CFX_SCOPE {
+        const int n = plans_of(folder);
+        if (!cfx_ok()) /* what does not run is no concern of this test */
+            cfx_error_clear();
+        else if (!CHECK_INT(n, 1))
+            test_fail(CFX_HERE, "%s, in %d steps", folder, STEPS);
+        else
+            ++*(int *)checked;
     }
-    if (dir)
-        closedir(dir);
+}
+
+static int check_folders(const char *path) {
+    int checked = 0;
+    folder_each(path, "", check_folder, &checked);
     return checked;
 }
 
 TEST(programs_are_planned_once_whatever_they_write_to) {
     cfx_set_grad_mode(CFX_INFERENCE);
-    CHECK(check_folder(CFX_TEST_DATA "/zoo") > 5);
-    CHECK_INT(check_folder("examples/data"), 1);
-    const char *more = getenv("CFX_PROGRAMS");
-    for (const char *at = more; at && *at; at += strspn(at, " ")) {
-        const size_t n = strcspn(at, " ");
-        CHECK(check_folder(cfx__text_format("%.*s", (int)n, at)) > 0);
-        at += n;
-    }
+    CHECK(check_folders(CFX_TEST_DATA "/zoo") > 5);
+    CHECK_INT(check_folders("examples/data"), 1);
+    for (const char *at = NULL, *folder; (folder = folder_given(&at)) != NULL;)
+        CHECK(check_folders(folder) > 0);
 }
