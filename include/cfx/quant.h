@@ -173,6 +173,32 @@ CFX_API cfx_module *cfx_convert_fx_from(cfx_site at, cfx_module *prepared);
 #define cfx_convert_to_reference_fx(prepared) cfx_convert_to_reference_fx_from(CFX_HERE, prepared)
 #define cfx_convert_fx(prepared) cfx_convert_fx_from(CFX_HERE, prepared)
 
+/* ---- module by module ------------------------------------------------------------------------ */
+
+/* What torch.ao's eager mode does with one module at a time, for models that are not traced. */
+
+/* fuse_known_modules: the n modules, called one after the other, as one: Conv+BN(+ReLU),
+ * Linear+ReLU and the like. While it is trained the normalisation stays a module inside the whole;
+ * otherwise it is folded into the weights. The modules stay as they are. Scope; NULL, without an
+ * error, where they are none that can be fused. */
+CFX_API cfx_module *cfx_fuse_modules_from(cfx_site at, int n, cfx_module *const *modules,
+                                          bool training);
+#define cfx_fuse_modules(n, modules, training) cfx_fuse_modules_from(CFX_HERE, n, modules, training)
+/* The module that is trained in the place of m, a layer with a weight or a fused one: it rounds its
+ * weight as the qconfig says. Scope; NULL, without an error, for modules without a weight; bad with
+ * an error. */
+CFX_API cfx_module *cfx_train_module_from(cfx_site at, cfx_module *m, const cfx_qconfig *q);
+#define cfx_train_module(m, q) cfx_train_module_from(CFX_HERE, m, q)
+/* The quantized module for a float, fused or trained one, which gives numbers of this scale and
+ * zero point; a dynamic qconfig or one of an embedding gives floats, and these two are not looked
+ * at. `seen` is an observer that has looked at the weight, or NULL: then one of the qconfig's looks
+ * at it. Scope; NULL, without an error, where there is no quantized module of its kind; bad with an
+ * error. */
+CFX_API cfx_module *cfx_convert_module_from(cfx_site at, cfx_module *m, const cfx_qconfig *q,
+                                            cfx_module *seen, double scale, int64_t zero_point);
+#define cfx_convert_module(m, q, seen, scale, zero_point)                                          \
+    cfx_convert_module_from(CFX_HERE, m, q, seen, scale, zero_point)
+
 #ifdef __cplusplus
 }
 #endif

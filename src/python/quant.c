@@ -307,6 +307,68 @@ static PyObject *convert_fx(PyObject *unused, PyObject *args) {
     return o;
 }
 
+/* ---- module by module ------------------------------------------------------------------------ */
+
+/* A module of C, or None where there is none and no error. */
+static PyObject *module_or_none(cfx_module *m) {
+    if (!m && cfx_ok())
+        Py_RETURN_NONE;
+    return m ? cfx__py_from_cmodule(m) : NULL;
+}
+
+/* fuse_modules(list of modules, training): one, or None where they cannot be fused. */
+static PyObject *fuse_modules(PyObject *unused, PyObject *args) {
+    PyObject *list, *o = NULL;
+    int training;
+    cfx_module *modules[8];
+    (void)unused;
+    if (!PyArg_ParseTuple(args, "O!p", &PyList_Type, &list, &training))
+        return NULL;
+    Py_ssize_t n = PyList_Size(list);
+    if (n > COUNT(modules))
+        Py_RETURN_NONE;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (!PyObject_TypeCheck(PyList_GetItem(list, i), cfx__py.module))
+            return PyErr_Format(PyExc_TypeError, "fuse_modules takes modules of C");
+        modules[i] = cfx__py_cmodule_of(PyList_GetItem(list, i));
+    }
+    CFX__PY_CALL(o) o = module_or_none(
+        cfx_fuse_modules_from(cfx__py_here(), (int)n, modules, training));
+    return o;
+}
+
+/* train_module(module, qconfig): the one that rounds its weight, or None. */
+static PyObject *train_module(PyObject *unused, PyObject *args) {
+    PyObject *module, *pair, *o = NULL;
+    cfx_qconfig room;
+    const cfx_qconfig *q;
+    (void)unused;
+    if (!PyArg_ParseTuple(args, "O!O!", cfx__py.module, &module, &PyTuple_Type, &pair) ||
+        !to_qconfig(pair, &room, &q))
+        return NULL;
+    CFX__PY_CALL(o) o =
+        module_or_none(cfx_train_module_from(cfx__py_here(), cfx__py_cmodule_of(module), q));
+    return o;
+}
+
+/* convert_module(module, qconfig, observer or None, scale, zero_point): quantized, or None. */
+static PyObject *convert_module(PyObject *unused, PyObject *args) {
+    PyObject *module, *pair, *seen, *o = NULL;
+    double scale;
+    long long zero_point;
+    cfx_qconfig room;
+    const cfx_qconfig *q;
+    (void)unused;
+    if (!PyArg_ParseTuple(args, "O!O!OdL", cfx__py.module, &module, &PyTuple_Type, &pair, &seen,
+                          &scale, &zero_point) ||
+        !to_qconfig(pair, &room, &q) || (seen != Py_None && !is_observer(seen)))
+        return NULL;
+    CFX__PY_CALL(o) o = module_or_none(cfx_convert_module_from(
+        cfx__py_here(), cfx__py_cmodule_of(module), q,
+        seen == Py_None ? NULL : cfx__py_cmodule_of(seen), scale, zero_point));
+    return o;
+}
+
 static PyMethodDef functions[] = {{"observer", observer, METH_O, NULL},
                                   {"observer_how", observer_how, METH_O, NULL},
                                   {"observer_qparams", observer_qparams, METH_O, NULL},
@@ -316,6 +378,9 @@ static PyMethodDef functions[] = {{"observer", observer, METH_O, NULL},
                                   {"fuse_fx", fuse_fx, METH_O, NULL},
                                   {"prepare_fx", prepare_fx, METH_VARARGS, NULL},
                                   {"convert_fx", convert_fx, METH_VARARGS, NULL},
+                                  {"fuse_modules", fuse_modules, METH_VARARGS, NULL},
+                                  {"train_module", train_module, METH_VARARGS, NULL},
+                                  {"convert_module", convert_module, METH_VARARGS, NULL},
                                   {0}};
 
 bool cfx__py_add_quant(PyObject *m) { return PyModule_AddFunctions(m, functions) == 0; }

@@ -225,6 +225,36 @@ static cfx_module *reference(cfx_site at, cfx_module *prepared) {
     return cfx_ok() ? cfx_graph_module(gm, cfx_graph_copy(gm->graph), NULL) : &cfx__module_bad;
 }
 
+/* The quantized form of a float module, alone or in a pair. */
+static cfx_module *quantized(cfx_site at, cfx_module *m, const cfx_qconfig *q, cfx_module *seen,
+                             double scale, int64_t zero_point) {
+    cfx_module *inner = cfx__quant_inner(m), *made = NULL;
+    bool dynamic = q->activation.dynamic, embedding = !strncmp(inner->type, "Embedding", 9);
+    cfx_observer weight = cfx__observer_whole(q->weight);
+    weight.fake = CFX_NO_FAKE_QUANTIZE;
+    if (!dynamic && !embedding) /* layers whose weights stay floats */
+        made = cfx__quant_native(at, m, CFX__NATIVE_SPECIAL, scale, zero_point);
+    cfx_module *rounded = made || !cfx_ok() ? NULL : reference_of(at, inner, &weight, seen);
+    if (!rounded)
+        return made;
+    if (inner != m)
+        rounded = cfx__quant_pair(m->type, rounded, cfx_module_child(m, 1));
+    if (dynamic || embedding)
+        return cfx__quant_native(at, rounded, embedding ? CFX__NATIVE_WEIGHT : CFX__NATIVE_DYNAMIC,
+                                 1, 0);
+    made = cfx__quant_native(at, rounded, CFX__NATIVE_STATIC, scale, zero_point);
+    return made ? made : cfx__quant_native(at, rounded, CFX__NATIVE_SPECIAL, scale, zero_point);
+}
+
+cfx_module *cfx_convert_module_from(cfx_site at, cfx_module *m, const cfx_qconfig *q,
+                                    cfx_module *seen, double scale, int64_t zero_point) {
+    size_t mark = cfx_scope_open();
+    cfx_module *trained = NULL;
+    m = cfx__quant_untrain(at, m, &trained);
+    cfx_module *made = m ? quantized(at, m, q, trained ? trained : seen, scale, zero_point) : NULL;
+    return cfx_scope_return(mark, cfx_ok() ? made : &cfx__module_bad);
+}
+
 cfx_module *cfx_convert_to_reference_fx_from(cfx_site at, cfx_module *prepared) {
     size_t mark = cfx_scope_open();
     return cfx_scope_return(mark, reference(at, prepared));

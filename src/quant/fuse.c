@@ -187,7 +187,7 @@ static bool is_part(const match *all, size_t len, const cfx_node *n) {
 }
 
 static bool can_fuse(cfx_site at, const match *m, bool training) {
-    if (!training || !m->norm || m->row->normed)
+    if (!training || !m->normal || m->row->normed)
         return true;
     cfx_fail(CFX_RUNTIME_ERROR, at, "Fusing %s+BatchNorm not yet supported in QAT.",
              strstr(m->row->first, "Transpose") ? "ConvTranspose" : m->row->first);
@@ -216,6 +216,38 @@ bool cfx__quant_fuse(cfx_site at, cfx_module *gm, bool training) {
             apply(gm, &all.data[i], training);
     VEC_FREE(all);
     return cfx_ok();
+}
+
+/* ---- without a graph ------------------------------------------------------------------------- */
+
+static bool is_layer(const cfx_module *m, const char *type) {
+    return type && m->path && !strncmp(m->path, "torch.nn.", 9) && !strcmp(m->type, type);
+}
+
+/* Whether the modules are a pattern of that row. */
+static bool is_row(const struct fusion *row, int n, cfx_module *const *modules, match *m) {
+    int i = 1;
+    *m = (match){.row = row, .layer = modules[0]};
+    if (!is_layer(modules[0], row->first))
+        return false;
+    if (i < n && is_layer(modules[i], row->norm))
+        m->normal = modules[i++];
+    if (i < n && row->pair && is_layer(modules[i], "ReLU"))
+        m->last = modules[i++];
+    bool both = m->normal && m->last;
+    return n > 1 && i == n && (!both || row->normed_pair); /* no Linear+BN+ReLU, as above */
+}
+
+cfx_module *cfx_fuse_modules_from(cfx_site at, int n, cfx_module *const *modules, bool training) {
+    size_t mark = cfx_scope_open();
+    match m;
+    int row = 0;
+    while (row < COUNT(fusions) && (n < 1 || !is_row(&fusions[row], n, modules, &m)))
+        row++;
+    if (row == COUNT(fusions))
+        return cfx_scope_return(mark, NULL);
+    cfx_module *made = can_fuse(at, &m, training) ? whole(&m, training) : NULL;
+    return cfx_scope_return(mark, made ? made : &cfx__module_bad);
 }
 
 cfx_module *cfx__quant_traced(cfx_module *model) {

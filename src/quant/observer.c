@@ -331,7 +331,9 @@ cfx_observer cfx_observer_how(const cfx_module *m) {
     how.bins = (int)cfx_integer(cfx_module_attr(m, "bins"));
     how.averaging_constant = cfx_number(cfx_module_attr(m, "averaging_constant"));
     how.percentile = cfx_number(cfx_module_attr(m, "percentile"));
-    how.eps = cfx_number(cfx_module_attr(m, "eps"));
+    cfx_value eps = cfx_module_attr(m, "eps");
+    how.eps = eps.tag == CFX_TAG_TENSOR ? cfx__tensor_number(cfx_as_tensor(eps), 0)
+                                        : cfx_number(eps);
     if (how.kind == CFX_FIXED_QPARAMS_OBSERVER) {
         how.scale = number_at(m, "scale");
         how.zero_point = (int)cfx__int64_of(number_at(m, "zero_point"));
@@ -418,6 +420,11 @@ static const char *show(const cfx_module *m) {
                             how.dynamic ? "True" : "False");
 }
 
+static bool sees_channels(const cfx_observer *how) {
+    return how->kind == CFX_PER_CHANNEL_MIN_MAX_OBSERVER ||
+           how->kind == CFX_MOVING_AVERAGE_PER_CHANNEL_MIN_MAX_OBSERVER;
+}
+
 static bool good(cfx_site at, const cfx_observer *how) {
     bool histogram = kinds[how->kind].histogram;
     const char *type = kinds[how->kind].type;
@@ -427,7 +434,7 @@ static bool good(cfx_site at, const cfx_observer *how) {
         cfx_fail(CFX_ASSERTION_ERROR, at,
                  "qmin must be strictly less than qmax for user-specified "
                  "quantization range.");
-    else if (histogram && cfx__observer_is_per_channel(how))
+    else if (kinds[how->kind].range && !sees_channels(how) && cfx__observer_is_per_channel(how))
         cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at,
                  "%s's qscheme only support torch.per_tensor_symmetric and "
                  "torch.per_tensor_affine.",
@@ -453,7 +460,8 @@ static void set_options(cfx_module *m, const cfx_observer *how) {
     cfx_module_set_attr(m, "bins", cfx_int(how->bins));
     cfx_module_set_attr(m, "averaging_constant", cfx_float(how->averaging_constant));
     cfx_module_set_attr(m, "percentile", cfx_float(how->percentile));
-    cfx_module_set_attr(m, "eps", cfx_float(how->eps));
+    if (!kinds[how->kind].range) /* else it is in the state dict */
+        cfx_module_set_attr(m, "eps", cfx_float(how->eps));
 }
 
 static void set_state(cfx_module *m, const cfx_observer *how) {
@@ -461,10 +469,11 @@ static void set_state(cfx_module *m, const cfx_observer *how) {
     int64_t none = 0, one = 1, bins = how->bins;
     int32_t zero = how->zero_point;
     float scale = (float)how->scale;
+    if (kind->range)
+        cfx_nn_buffer(m, "eps", cfx_full(cfx_list(1), how->eps), true);
     if (kind->histogram)
         cfx_nn_buffer(m, "histogram", cfx_zeros(cfx_list(bins)), true);
-    if (kind->range && (how->kind == CFX_PER_CHANNEL_MIN_MAX_OBSERVER ||
-                        how->kind == CFX_MOVING_AVERAGE_PER_CHANNEL_MIN_MAX_OBSERVER)) {
+    if (kind->range && sees_channels(how)) {
         cfx_nn_buffer(m, "min_val", cfx_tensor_new(CFX_F32, 1, &none, NULL), true);
         cfx_nn_buffer(m, "max_val", cfx_tensor_new(CFX_F32, 1, &none, NULL), true);
     } else if (kind->range) {

@@ -104,6 +104,15 @@ void cfx__quant_train(cfx_site at, cfx_module *gm) {
     }
 }
 
+cfx_module *cfx_train_module_from(cfx_site at, cfx_module *m, const cfx_qconfig *q) {
+    size_t mark = cfx_scope_open();
+    cfx_module *norm;
+    if (!cfx_module_has(parts(m, &norm), "weight"))
+        return cfx_scope_return(mark, NULL);
+    m = trained(at, m, q);
+    return cfx_scope_return(mark, m ? m : &cfx__module_bad);
+}
+
 cfx_module *cfx__quant_untrain(cfx_site at, cfx_module *m, cfx_module **seen) {
     *seen = cfx_module_find(m, "weight_fake_quant");
     if (!*seen)

@@ -144,14 +144,22 @@ static void int_repr(cfx_op_call *c) {
         c->out[0] = tensor_copy(cfx__quantized_ints(t));
 }
 
-static void q_scale(cfx_op_call *c) {
+/* Of tensors with one scale; PyTorch's words for others. */
+static const cfx__quantizer *whole(cfx_op_call *c) {
     const cfx_tensor *t = quantized_input(c);
-    c->result = cfx_float(t ? t->quantizer->scale : 0);
+    if (t && t->quantizer->scales)
+        op_fail(c, "Expected quantizer->qscheme() == kPerTensorAffine to be true, but got false.");
+    return t && !t->quantizer->scales ? t->quantizer : NULL;
+}
+
+static void q_scale(cfx_op_call *c) {
+    const cfx__quantizer *q = whole(c);
+    c->result = cfx_float(q ? q->scale : 0);
 }
 
 static void q_zero_point(cfx_op_call *c) {
-    const cfx_tensor *t = quantized_input(c);
-    c->result = cfx_int(t ? t->quantizer->zero_point : 0);
+    const cfx__quantizer *q = whole(c);
+    c->result = cfx_int(q ? q->zero_point : 0);
 }
 
 static const cfx__quantizer *channels(cfx_op_call *c) {

@@ -65,10 +65,11 @@ class Observers(unittest.TestCase):
         with self.assertRaises(TypeError):
             aq.MinMaxObserver().min_val = None
 
-        class Own(aq.ObserverBase):
-            pass
+        class Own(aq.MinMaxObserver):
+            def forward(self, x):
+                return super().forward(x)
 
-        with self.assertRaisesRegex(NotImplementedError, "observers are C's"):
+        with self.assertRaisesRegex(NotImplementedError, "traced models are observed by C's"):
             quantize_fx.prepare_fx(net(), {"": aq.QConfig(Own, aq.default_weight_observer)}, (X,))
 
 
@@ -89,7 +90,7 @@ conv_input_zero_point_0, torch.quint8);  x = conv_input_scale_0 = conv_input_zer
     dequantize_3 = fc.dequantize();  fc = None
     return dequantize_3""")
         self.assertEqual((str(q.conv).split("(")[0], type(q.fc).__module__),
-                         ("QuantizedConvReLU2d", "torch.ao.nn.quantized"))
+                         ("QuantizedConvReLU2d", "torch.ao.nn.quantized.modules.linear"))
         self.assertLess((q(X) - net()(X)).abs().max().item(), 0.1)
         reference = quantize_fx.convert_to_reference_fx(prepared)
         self.assertLess((reference(X) - q(X)).abs().max().item(), 0.02)
@@ -134,6 +135,7 @@ conv_input_zero_point_0, torch.quint8);  x = conv_input_scale_0 = conv_input_zer
             opt.step()
             losses.append(loss.item())
         self.assertLess(losses[-1], losses[0])
+        self.assertTrue(prepared.conv.bn.weight.grad.abs().sum().item() > 0)
         self.assertEqual(prepared.conv.bn.num_batches_tracked.item(), 5)
         prepared.apply(aq.disable_observer)
         prepared.eval()
@@ -147,3 +149,73 @@ conv_input_zero_point_0, torch.quint8);  x = conv_input_scale_0 = conv_input_zer
             aq.get_default_qconfig_mapping("nope")
         with self.assertRaisesRegex(TypeError, "expected a QConfig or None"):
             quantize_fx.prepare_fx(net(), {"": 3}, (X,))
+
+
+class Stubbed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.quant, self.dequant = aq.QuantStub(), aq.DeQuantStub()
+        self.fc, self.relu = nn.Linear(3, 4), nn.ReLU()
+        self.sum = torch.ao.nn.quantized.FloatFunctional()
+
+    def forward(self, x):
+        y = self.relu(self.fc(self.quant(x)))
+        return self.dequant(self.sum.add(y, y))
+
+
+class Eager(unittest.TestCase):
+    """What the scripts in seeds do not print."""
+
+    x = torch.linspace(-1, 1, 12).reshape(4, 3)
+
+    def model(self):
+        torch.manual_seed(0)
+        m = aq.fuse_modules(Stubbed().eval(), ["fc", "relu"])
+        m.qconfig = aq.get_default_qconfig("x86")
+        return m
+
+    def test_hooks_and_copies_stay(self):
+        m, seen = self.model(), []
+        m.fc.register_forward_hook(lambda m, a, y: seen.append(type(m).__name__))
+        p = copy.deepcopy(aq.prepare(m))
+        self.assertEqual(list(p.fc._modules), ["0", "1", "activation_post_process"])
+        p(self.x)
+        q = aq.convert(p)
+        self.assertLess((q(self.x) - m(self.x)).abs().max().item(), 0.05)
+        self.assertEqual(seen, ["LinearReLU"] * 1 + ["LinearReLU", "LinearReLU"])
+        self.assertIsInstance(q.fc, torch.ao.nn.intrinsic.quantized.LinearReLU)
+        self.assertIsInstance(m.fc, nn.Sequential)
+        self.assertIs(m.fc[0].weight, m.fc._c.children()[0][1].parameters()["weight"])
+
+    def test_numbers_added_and_multiplied(self):
+        x = torch.quantize_per_tensor(torch.tensor([-1.0, 0.0, 2.0]), 0.1, 20, torch.quint8)
+        f = torch.ao.nn.quantized.QFunctional()
+        for y, want, scale in ((f.add_scalar(x, 0.5), [-0.5, 0.5, 2.5], 0.1),
+                               (f.mul_scalar(x, -2.0), [2.0, 0.0, -4.0], 0.2),
+                               (f.mul_scalar(x, 0.0), [0.0, 0.0, 0.0], 1.0)):
+            self.assertTrue(torch.allclose(y.dequantize(), torch.tensor(want)), y)
+            self.assertAlmostEqual(y.q_scale(), scale)
+
+    def test_wrong_things_are_refused(self):
+        nnq = torch.ao.nn.quantized
+        with self.assertRaisesRegex(TypeError, "is made of a float module"):
+            nnq.Linear(2, 3)
+        with self.assertRaisesRegex(AttributeError, "has no attribute 'Nothing'"):
+            nnq.Nothing
+        with self.assertRaisesRegex(AssertionError, "must have qconfig"):
+            nnq.Linear.from_float(nn.Linear(2, 2))
+        with self.assertRaisesRegex(TypeError, "ConvReLU2d is not made of Linear"):
+            torch.ao.nn.intrinsic.ConvReLU2d(nn.Linear(1, 1))
+        with self.assertRaisesRegex(TypeError, "must be a QConfig or None, not int"):
+            m = self.model()
+            m.fc.qconfig = 3
+            aq.prepare(m)
+        with self.assertRaisesRegex(TypeError, "qconfig_spec must be"):
+            aq.quantize_dynamic(self.model(), [nn.Linear])
+        with self.assertRaisesRegex(NotImplementedError, "patterns of one's own"):
+            from cfx.torch.ao.quantization import backend_config as b
+
+            own = b.BackendConfig("own").set_backend_pattern_config(b.BackendPatternConfig())
+            quantize_fx.prepare_fx(net(), {"": None}, (X,), backend_config=own)
+        with self.assertWarnsRegex(UserWarning, "None of the submodule got qconfig"):
+            aq.prepare(nn.Sequential(nn.Linear(1, 1)))

@@ -1,1 +1,4 @@
-"""torch.ao.nn: fused and quantized layers, which quantize_fx makes."""
+"""torch.ao.nn: the layers that quantization makes."""
+from . import intrinsic, qat, quantized
+
+__all__ = ["intrinsic", "qat", "quantized"]

@@ -1,5 +1,5 @@
-"""Observers: modules that look at what goes through them, and choose scale and zero point. They are
-C's; a class here is one of its kinds."""
+"""Observers: modules that look at what goes through them, and choose scale and zero point. A class
+is one of C's kinds, or derived from ObserverBase in Python."""
 import functools
 
 import cfx
@@ -7,8 +7,10 @@ from cfx import _cfx
 
 from ... import _qscheme
 from ...nn.modules import _backed
+from ...nn.modules.module import Module
 
-__all__ = ["ObserverBase", "UniformQuantizationObserverBase", "default_observer"]
+__all__ = ["ObserverBase", "RecordingObserver", "UniformQuantizationObserverBase",
+           "default_observer"]
 
 
 class _Partial:
@@ -52,23 +54,67 @@ def _options(maker):
     return to_options(maker)
 
 
-class ObserverBase(_backed.Backed):
-    """The base of all observers."""
+class _Maker:
+    """Classes that a qconfig has with some of their arguments."""
 
-    _kind = 0  # C's number
-    _fixed = {}  # options that are not the caller's
+    @classmethod
+    def with_args(cls, **kwargs):
+        return _Partial(functools.partial(cls, **kwargs))
 
-    def __init__(self, dtype=None, **kwargs):
-        if type(self)._kind == 0 and type(self)._fake == 0:
-            raise NotImplementedError(f"{type(self).__name__}: observers are C's; one whose "
-                                      "forward is Python's cannot be in a qconfig")
-        super().__init__(_cfx.observer(self._to_c(dtype, kwargs)))
+    @classmethod
+    def with_callable_args(cls, **kwargs):
+        return _Partial(functools.partial(cls)).with_callable_args(**kwargs)
 
-    _fake = 0
 
-    def _to_c(self, dtype, kwargs):
-        options = {"kind": self._kind, **self._fixed}
-        for name, value in {"dtype": dtype, **kwargs}.items():
+class ObserverBase(_Maker, Module):
+    """The base of all observers: derived ones have forward(x) and calculate_qparams()."""
+
+    def __init__(self, dtype, is_dynamic=False):
+        super().__init__()
+        self.dtype, self.is_dynamic = dtype, is_dynamic
+
+    def calculate_qparams(self, **kwargs):
+        raise NotImplementedError(f"{type(self).__name__} has no calculate_qparams")
+
+
+class RecordingObserver(ObserverBase):
+    """Keeps what goes through it."""
+
+    def __init__(self, dtype=cfx.quint8):
+        super().__init__(dtype)
+        self.tensor_val = []
+
+    def forward(self, x):
+        self.tensor_val.append(x.clone())
+        return x
+
+    def calculate_qparams(self, **kwargs):
+        raise Exception("calculate_qparams should not be called for RecordingObserver")
+
+    def get_tensor_value(self):
+        return self.tensor_val
+
+
+class InC(_Maker, _backed.Backed):
+    """An observer, or a module that rounds, of C's."""
+
+    _kind = _fake = 0  # C's numbers
+    _order = ()        # names of arguments that are given without
+
+    def __init__(self, *args, **kwargs):
+        if len(args) > len(self._order):
+            raise TypeError(f"{type(self).__name__}.__init__() takes at most {len(self._order)} "
+                            f"positional arguments but {len(args)} were given")
+        for name, value in zip(self._order, args):
+            if name in kwargs:
+                raise TypeError(f"{type(self).__name__}.__init__() got multiple values for "
+                                f"argument '{name}'")
+            kwargs[name] = value
+        _backed.Backed.__init__(self, _cfx.observer(self._to_c(kwargs)))
+
+    def _to_c(self, kwargs):
+        options = {"kind": self._kind}
+        for name, value in kwargs.items():
             if value is None or name == "factory_kwargs":
                 continue
             if name == "qscheme":
@@ -78,14 +124,6 @@ class ObserverBase(_backed.Backed):
                 value = value._number
             options[_NAMES.get(name, name)] = value
         return options
-
-    @classmethod
-    def with_args(cls, **kwargs):
-        return _Partial(functools.partial(cls, **kwargs))
-
-    @classmethod
-    def with_callable_args(cls, **kwargs):
-        return _Partial(functools.partial(cls)).with_callable_args(**kwargs)
 
     def calculate_qparams(self, **kwargs):
         """(scale, zero_point) for what was seen."""
@@ -117,8 +155,17 @@ def _range(how):
     return -(1 << bits - 1), (1 << bits - 1) - 1
 
 
-UniformQuantizationObserverBase = ObserverBase
+class UniformQuantizationObserverBase(InC, ObserverBase):
+    """The base of those of C's."""
+
+
 _NAMES = {"is_dynamic": "dynamic"}
+_ORDER = ("dtype", "qscheme", "reduce_range", "quant_min", "quant_max", "factory_kwargs", "eps",
+          "is_dynamic")
+_FIRST = {"MovingAverageMinMaxObserver": ("averaging_constant",),
+          "PerChannelMinMaxObserver": ("ch_axis",),
+          "MovingAveragePerChannelMinMaxObserver": ("averaging_constant", "ch_axis"),
+          "HistogramObserver": ("bins",), "FixedQParamsObserver": ("scale", "zero_point")}
 _classes = {}
 _OPTIONS = ("kind", "fake")
 
@@ -131,8 +178,9 @@ def _make():
             made = _cfx.observer({"kind": kind})
         except ValueError:
             return
-        cls = type(made.type, (ObserverBase,), {"_kind": kind, "__module__": __name__,
-                                                "__doc__": None})
+        cls = type(made.type, (UniformQuantizationObserverBase,), {
+            "_kind": kind, "_order": (*_FIRST.get(made.type, ()), *_ORDER), "__module__": __name__,
+            "__doc__": None})
         _classes[made.type] = cls
         globals()[made.type] = cls
         __all__.append(made.type)
@@ -148,27 +196,43 @@ def to_options(maker):
         made = maker()
     except TypeError as e:
         raise TypeError(f"an observer of a qconfig cannot be made: {e}") from None
-    if not isinstance(made, ObserverBase):
-        raise NotImplementedError(f"{type(made).__name__}: observers are C's; one whose forward is "
-                                  "Python's cannot be in a qconfig")
+    if not is_plain(made):
+        raise NotImplementedError(f"{type(made).__name__}: traced models are observed by C's "
+                                  "observers; one whose forward or calculate_qparams is Python's "
+                                  "is for models that are not traced (prepare and convert)")
     return _cfx.observer_how(made._c)
+
+
+def is_plain(made):
+    """Whether C does all that an observer does."""
+    cls = type(made)
+    return isinstance(made, InC) and cls.forward is InC.forward \
+        and cls.calculate_qparams is InC.calculate_qparams
+
+
+def is_activation_post_process(module):
+    """Whether a module is an observer or rounds."""
+    return isinstance(module, (ObserverBase, InC))
+
+
+_is_activation_post_process = is_activation_post_process
 
 
 def from_options(options):
     """The maker of what C was told so."""
     made = _cfx.observer(options)
     cls = _class_of(made)
-    kwargs = {}
+    kwargs = {"observer": _classes[_inner_type(made)]} if options["fake"] else {}
     plain = _cfx.observer({"kind": options["kind"], "fake": options["fake"]})
     defaults = _cfx.observer_how(plain)
-    for name, value in options.items():
-        if name in _OPTIONS or value == defaults[name] or value == 0:
-            continue
+    given = {name: value for name, value in options.items() if name not in _OPTIONS
+             and value != defaults[name] and value not in (0, cfx.uint8)}
+    if "quant_max" in given:
+        given = {"quant_min": options["quant_min"], "quant_max": given.pop("quant_max"), **given}
+    for name, value in given.items():
         if name == "qscheme":
             value = _qscheme.ALL[value]
         kwargs["is_dynamic" if name == "dynamic" else name] = value
-    if options["fake"]:
-        kwargs["observer"] = _classes[_inner_type(made)]
     return cls.with_args(**kwargs)
 
 
@@ -218,5 +282,9 @@ default_fixed_qparams_range_0to1_observer = FixedQParamsObserver.with_args(  # n
 default_fixed_qparams_range_neg1to1_observer = FixedQParamsObserver.with_args(  # noqa: F821
     scale=2.0 / 256.0, zero_point=128, dtype=cfx.quint8, quant_min=0, quant_max=255)
 default_reuse_input_observer = ReuseInputObserver  # noqa: F821
+default_affine_fixed_qparams_observer = default_fixed_qparams_range_0to1_observer
+default_symmetric_fixed_qparams_observer = default_fixed_qparams_range_neg1to1_observer
+default_float_qparams_observer_4bit = PerChannelMinMaxObserver.with_args(  # noqa: F821
+    dtype=cfx.quint8, qscheme=_qscheme.per_channel_affine_float_qparams, ch_axis=0, quant_max=15)
 __all__ += [name for name in list(globals()) if name.startswith(("default_", "weight_obs",
                                                                  "per_channel_weight"))]

@@ -1,11 +1,15 @@
 """Qconfigs: which observers look at activations and at weights."""
 from collections import namedtuple
 
+import cfx
 from cfx import _cfx
 
+from ...nn import Identity
+from . import fake_quantize as _fake
+from . import observer as _observer
 from .observer import from_options, to_options
 
-__all__ = ["QConfig", "get_default_qconfig", "get_default_qat_qconfig"]
+__all__ = ["QConfig", "get_default_qconfig", "get_default_qat_qconfig", "qconfig_equals"]
 
 
 class QConfig(namedtuple("QConfig", ["activation", "weight"])):
@@ -76,5 +80,33 @@ _NAMED = {"default_qconfig": "default", "default_per_channel_qconfig": "per_chan
           "embedding qat", "default_embedding_qat_qconfig_4bit": "embedding qat 4bit"}
 for _name, _text in _NAMED.items():
     globals()[_name] = from_c(_cfx.qconfig(_text))
-default_qat_qconfig = get_default_qat_qconfig("fbgemm", 0)
-__all__ += [*_NAMED, "default_qat_qconfig"]
+default_qat_qconfig = QConfig(activation=_fake.default_fake_quant,
+                              weight=_fake.default_weight_fake_quant)
+default_qat_qconfig_v2 = QConfig(activation=_fake.default_fused_act_fake_quant,
+                                 weight=_fake.default_fused_wt_fake_quant)
+default_debug_qconfig = QConfig(weight=_observer.default_weight_observer,
+                                activation=_observer.default_debug_observer)
+default_weight_only_qconfig = QConfig(activation=Identity, weight=_fake.default_weight_fake_quant)
+default_activation_only_qconfig = QConfig(activation=_fake.default_fake_quant, weight=Identity)
+default_quint8_weight_qconfig = QConfig(
+    activation=_observer.HistogramObserver,
+    weight=_observer.MinMaxObserver.with_args(dtype=cfx.quint8))
+_rounding = _fake.FusedMovingAvgObsFakeQuantize.with_args(
+    observer=_observer.MovingAverageMinMaxObserver, quant_min=-128, quant_max=127, dtype=cfx.qint8,
+    reduce_range=False, eps=2 ** -12)
+default_symmetric_qnnpack_qat_qconfig = QConfig(
+    activation=_rounding, weight=_fake.fused_wt_fake_quant_range_neg_127_to_127)
+default_per_channel_symmetric_qnnpack_qat_qconfig = QConfig(
+    activation=_rounding, weight=_fake.fused_per_channel_wt_fake_quant_range_neg_127_to_127)
+__all__ += [*_NAMED, *(name for name in list(globals()) if name.startswith("default_"))]
+
+
+def qconfig_equals(q1, q2):
+    """Whether two qconfigs have the same observers."""
+    if q1 is None or q2 is None:
+        return q1 is q2
+    return _same(q1.activation, q2.activation) and _same(q1.weight, q2.weight)
+
+
+def _same(a, b):
+    return a == b or isinstance(a, type) and isinstance(b, type) and a is b

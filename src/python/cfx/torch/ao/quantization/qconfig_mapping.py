@@ -47,7 +47,7 @@ class QConfigMapping:
                 out.append(f" {name}\n  {value}")
             else:
                 out.append(f" {name}")
-                out += [f"  {key}: {q}" for key, q in value.items()]
+                out += [f"  {key}: {q}" for key, q in value.items()] or [f"  {OrderedDict()!r}"]
         return "\n".join(out) + "\n)"
 
     def _parts(self):

@@ -8,7 +8,8 @@ from ...fx._symbolic_trace import Tracer
 from ...fx.graph_module import GraphModule
 from ...nn import Module
 from ...nn.modules._backed import Backed
-from . import observer  # noqa: F401
+from . import backend_config as _backend
+from . import fx, observer  # noqa: F401
 from .qconfig_mapping import QConfigMapping
 from ..nn import classes  # noqa: F401
 
@@ -66,13 +67,18 @@ def _from_c(made, like):
     return gm
 
 
+_KEPT = "_user_preserved_attributes"  # copies of a GraphModule have them too
+
+
 def _preserved(model, config):
     names = (config.get("preserved_attributes", ()) if isinstance(config, dict)
              else getattr(config, "preserved_attributes", ())) if config else ()
-    return {name: getattr(model, name) for name in names if hasattr(model, name)}
+    return {**getattr(model, "meta", {}).get(_KEPT, {}),
+            **{name: getattr(model, name) for name in names if hasattr(model, name)}}
 
 
 def _with(gm, kept):
+    gm.meta[_KEPT] = dict(kept)
     for name, value in kept.items():
         setattr(gm, name, value)
     return gm
@@ -80,6 +86,7 @@ def _with(gm, kept):
 
 def fuse_fx(model, fuse_custom_config=None, backend_config=None):
     """The traced model with Conv+BN(+ReLU), Linear+ReLU and the like as one module each."""
+    _backend.check(backend_config)
     kept = _preserved(model, fuse_custom_config)
     gm = _traced(model, None)
     return _with(_from_c(_cfx.fuse_fx(_to_c(gm)), gm), kept)
@@ -102,12 +109,14 @@ def _prepare(model, qconfig_mapping, config):
 def prepare_fx(model, qconfig_mapping, example_inputs=None, prepare_custom_config=None,
                _equalization_config=None, backend_config=None):
     """The model traced and fused, with observers: run it on data."""
+    _backend.check(backend_config)
     return _prepare(model, qconfig_mapping, prepare_custom_config)
 
 
 def prepare_qat_fx(model, qconfig_mapping, example_inputs=None, prepare_custom_config=None,
                    backend_config=None):
     """The same with modules that round: train it."""
+    _backend.check(backend_config)
     return _prepare(model, qconfig_mapping, prepare_custom_config)
 
 
@@ -126,10 +135,12 @@ def _convert(graph_module, reference, config):
 def convert_fx(graph_module, convert_custom_config=None, _remove_qconfig=True,
                qconfig_mapping=None, backend_config=None, keep_original_weights=False):
     """Quantized modules and operators, by what the observers saw."""
+    _backend.check(backend_config)
     return _convert(graph_module, False, convert_custom_config)
 
 
 def convert_to_reference_fx(graph_module, convert_custom_config=None, _remove_qconfig=True,
                             qconfig_mapping=None, backend_config=None):
     """The same in floats between quantize and dequantize."""
+    _backend.check(backend_config)
     return _convert(graph_module, True, convert_custom_config)

@@ -1,6 +1,6 @@
 """Modules whose forward is C's: observers, fused and quantized layers. One of Python's stands for
 each, with the same tensors, and C's is the one that convert_fx and others look at."""
-from cfx import _cfx
+import copy
 
 import cfx
 
@@ -17,6 +17,7 @@ class Backed(Module):
             self._own(name, p)
         for name, child in made.children():
             self.add_module(name, from_c(child))
+            _share(self._modules[name], child)
         self._read()
         self.__dict__["training"] = made.training
 
@@ -38,8 +39,14 @@ class Backed(Module):
 
     def forward(self, *args, **kwargs):
         result = self._c.forward(args, kwargs)
-        self._read()
+        self._read_all()
         return result
+
+    def _read_all(self):
+        self._read()
+        for child in self._modules.values():
+            if isinstance(child, Backed):
+                child._read_all()
 
     def __setattr__(self, name, value):
         old = self._buffers.get(name) if "_buffers" in self.__dict__ else None
@@ -80,11 +87,29 @@ class Backed(Module):
     def __deepcopy__(self, memo):
         other = from_c(self._c.copy())
         memo[id(self)] = other
+        for name, child in self._modules.items():  # Python's own, as observers are
+            if name not in other._modules:
+                other._modules[name] = copy.deepcopy(child, memo)
+        for name, value in self.__dict__.items():
+            if name not in other.__dict__ or name.endswith("_hooks"):
+                other.__dict__[name] = copy.deepcopy(value, memo)
         return other
 
     def __reduce_ex__(self, protocol):
         raise TypeError(f"cannot pickle a {self._c.type}: its forward is C's; save its "
                         "state_dict()")
+
+
+def _share(module, made):
+    """Gives a module of C below one that is called there the parameters of Python's."""
+    if isinstance(module, Backed):
+        return
+    mine = made.parameters()
+    for name, p in module._parameters.items():
+        if p is not None and mine.get(name) is not p:
+            made.set(name, p)
+    for name, child in made.children():
+        _share(module._modules[name], child)
 
 
 _finders = []  # called with a module of C: the class for it, or None
