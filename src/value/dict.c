@@ -128,7 +128,7 @@ static void append(cfx_dict *d, cfx_value key, cfx_value value) {
         d->cap_ = (int64_t)cap;
     }
     d->entries[d->len++] = (struct cfx_entry){cfx_value_keep(key), cfx_value_keep(value)};
-    if (d->len <= FEW)
+    if (!d->index_ && d->len <= FEW)
         return;
     if (!d->index_ || d->len * 2 > d->index_cap_)
         reindex(d, d->index_ ? d->index_cap_ * 2 : 4 * FEW);

@@ -58,6 +58,18 @@ TEST(value_dict_keeps_order) {
     CHECK_INT(cfx_integer(d->entries[1].key), 14);
 }
 
+TEST(value_dict_finds_what_came_after_a_removal) {
+    cfx_dict *d = cfx_dict_new();
+    for (int i = 0; i < 20; i++)
+        cfx_dict_put(d, cfx_int(i), cfx_int(i));
+    for (int i = 3; i < 20; i++)
+        cfx_dict_remove(d, cfx_int(i));
+    cfx_dict_set(d, "new", cfx_int(7)); /* few again, with the index of many */
+    cfx_dict_set(d, "new", cfx_int(8));
+    CHECK_INT(cfx_integer(cfx_dict_get(d, "new")), 8);
+    CHECK_INT(d->len, 4);
+}
+
 TEST(value_dict_by_name) {
     cfx_dict *d = cfx_dict_new();
     cfx_dict_set(d, "a", cfx_string_value("one"));
