@@ -6,6 +6,7 @@
  * has what the arguments that are written to hold then. A line with "error" in place of "out" must
  * fail in those words. Where gradients are asked for, the lines that have a "grad" are recorded and
  * walked back instead, and those that have a "grad2" a second time. */
+#include "check.h"
 #include "look.h"
 
 #include <math.h>
@@ -15,13 +16,7 @@
 #include "../dispatch/dispatch.h"
 #include "../value/json.h"
 
-typedef struct {
-    cfx_dict *tensors;
-    const char *pattern;
-    bool fake; /* what decode makes */
-    bool grad; /* gradients are compared, not results */
-    int passed, failed;
-} session;
+typedef cli_check_session session;
 
 /* ---- from JSON to arguments ------------------------------------------------------------------ */
 
@@ -55,7 +50,8 @@ static cfx_value decode_tensor(session *s, cfx_value v) {
     cfx_value given = cfx_dict_get(cfx_as_dict(v), "stride");
     int64_t stride[CFX_MAX_DIMS];
     cfx__strides_contiguous(data->ndim, data->shape, stride);
-    for (int i = 0; given.tag == CFX_TAG_LIST && i < cfx_as_list(given)->len && i < data->ndim; i++)
+    const int64_t n = given.tag == CFX_TAG_LIST && !s->compiled ? cfx_as_list(given)->len : 0;
+    for (int i = 0; i < n && i < data->ndim; i++)
         stride[i] = stride_of(cfx_as_list(given)->items[i]);
     if (!cfx_ok())
         return cfx_bad();
@@ -141,14 +137,15 @@ static const char *compare_values(const cfx_tensor *got, const cfx_tensor *want)
     return NULL;
 }
 
-static const char *compare_tensors(const cfx_tensor *got, const cfx_tensor *want, bool values) {
+static const char *compare_tensors(const cfx_tensor *got, const cfx_tensor *want, bool values,
+                                   bool strides) {
     if (got->dtype != want->dtype)
         return cfx__text_format("dtype is %s, not %s", cfx_dtype_name(got->dtype),
                                 cfx_dtype_name(want->dtype));
     if (!cfx__tensor_same_shape(got, want))
         return cfx__text_format("shape is %s, not %s", cfx__shape_text(got->ndim, got->shape),
                                 cfx__shape_text(want->ndim, want->shape));
-    if (memcmp(got->stride, want->stride, (size_t)got->ndim * sizeof *got->stride))
+    if (strides && memcmp(got->stride, want->stride, (size_t)got->ndim * sizeof *got->stride))
         return cfx__text_format("strides are %s, not %s", cfx__shape_text(got->ndim, got->stride),
                                 cfx__shape_text(want->ndim, want->stride));
     return values ? compare_values(got, want) : NULL;
@@ -163,7 +160,7 @@ static void flatten(cfx_value v, cfx_list *out) {
         cfx_list_append(out, v);
 }
 
-static const char *compare(cfx_value got, cfx_value want, bool values) {
+static const char *compare_all(cfx_value got, cfx_value want, bool values, bool strides) {
     cfx_value g = cfx_list_value(0, NULL), w = cfx_list_value(0, NULL);
     flatten(got, cfx_as_list(g));
     flatten(want, cfx_as_list(w));
@@ -174,7 +171,7 @@ static const char *compare(cfx_value got, cfx_value want, bool values) {
         cfx_value a = cfx_as_list(g)->items[i], b = cfx_as_list(w)->items[i];
         const char *bad = NULL;
         if (a.tag == CFX_TAG_TENSOR && b.tag == CFX_TAG_TENSOR)
-            bad = compare_tensors(cfx_as_tensor(a), cfx_as_tensor(b), values);
+            bad = compare_tensors(cfx_as_tensor(a), cfx_as_tensor(b), values, strides);
         else if (cfx_is_number(a) && cfx_is_number(b))
             bad = !values || close_enough(cfx_number(a), cfx_number(b), 1e-4 * fabs(cfx_number(b)))
                       ? NULL
@@ -187,6 +184,10 @@ static const char *compare(cfx_value got, cfx_value want, bool values) {
                                            : bad;
     }
     return NULL;
+}
+
+static const char *compare(cfx_value got, cfx_value want, bool values) {
+    return compare_all(got, want, values, true);
 }
 
 /* ---- replaying ------------------------------------------------------------------------------- */
@@ -202,12 +203,9 @@ static const char *take_error(void) {
 /* Whether fake tensors can say anything of the result: not when it is data, or shaped by data. */
 static bool has_fake(cfx_op *op) { return op->shape || op->view || op->decompose; }
 
-typedef struct {
-    cfx_list *args;
-    cfx_dict *kw;
-} arguments;
+typedef cli_check_arguments arguments;
 
-static arguments decode_arguments(session *s, cfx_value call, bool fake) {
+arguments cli_check_decode(session *s, cfx_value call, bool fake) {
     s->fake = fake;
     cfx_value given = cfx_dict_get(cfx_as_dict(call), "kwargs");
     arguments a = {cfx_as_list(decode(s, cfx_dict_get(cfx_as_dict(call), "args"))), cfx_dict_new()};
@@ -225,6 +223,21 @@ static cfx_value perform(cfx_op *op, arguments a) {
                           (cfx_args){(int)a.args->len, a.args->items, a.kw->len ? a.kw : NULL});
 }
 
+const char *cli_check_results(session *s, cfx_op *op, cfx_value call, cfx_value got) {
+    /* where strides decide what it gives, PyTorch's were of others */
+    const cfx_value want = op->effects & (CFX_LAYOUT | CFX_STORAGE)
+                               ? perform(op, cli_check_decode(s, call, false))
+                               : decode(s, cfx_dict_get(cfx_as_dict(call), "out"));
+    if (!cfx_ok())
+        return take_error();
+    cfx_value all = cfx_list_value(0, NULL), some = cfx_list_value(0, NULL);
+    flatten(want, cfx_as_list(all));
+    for (int64_t i = 0; i < cfx_as_list(all)->len; i++) /* a program does not give None */
+        if (!cfx_is_none(cfx_as_list(all)->items[i]))
+            cfx_list_append(cfx_as_list(some), cfx_as_list(all)->items[i]);
+    return compare_all(got, some, true, false);
+}
+
 /* The tensors that the call writes to, in the order of the schema. */
 static cfx_value written(cfx_op *op, arguments a) {
     const cfx__schema *s = cfx__op_info_of(op)->schema;
@@ -239,7 +252,7 @@ static cfx_value written(cfx_op *op, arguments a) {
 static const char *replay(session *s, cfx_op *op, cfx_value call, bool fake) {
     cfx_value want = decode(s, cfx_dict_get(cfx_as_dict(call), "out"));
     cfx_value after = cfx_dict_get(cfx_as_dict(call), "after");
-    arguments a = decode_arguments(s, call, fake);
+    arguments a = cli_check_decode(s, call, fake);
     bool before = cfx_set_fake_mode(fake);
     cfx_value got = perform(op, a);
     cfx_set_fake_mode(before);
@@ -256,7 +269,7 @@ static const char *replay(session *s, cfx_op *op, cfx_value call, bool fake) {
 
 static const char *replay_error(session *s, cfx_op *op, cfx_value call) {
     const char *want = text_in(call, "error");
-    perform(op, decode_arguments(s, call, false));
+    perform(op, cli_check_decode(s, call, false));
     const char *got = cfx_ok() ? "no error" : take_error();
     return strcmp(got, want) ? cfx__text_format("%s\n    not %s", got, want) : NULL;
 }
@@ -342,7 +355,7 @@ static const char *replay_second(session *s, cfx_value second, cfx_value grads, 
 static const char *replay_grad(session *s, cfx_op *op, cfx_value call) {
     cfx_value grad = cfx_dict_get(cfx_as_dict(call), "grad");
     cfx_value second = cfx_dict_get(cfx_as_dict(call), "grad2");
-    arguments a = decode_arguments(s, call, false);
+    arguments a = cli_check_decode(s, call, false);
     cfx_value inputs = cfx_list_value(0, NULL), results = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < a.args->len; i++)
         ask_gradients(a.args->items[i], cfx_as_list(inputs));
@@ -362,6 +375,13 @@ static const char *replay_grad(session *s, cfx_op *op, cfx_value call) {
     return bad || !twice ? bad : replay_second(s, second, got, inputs, starts);
 }
 
+void cli_check_failed(session *s, int number, const char *name, const char *how, const char *bad) {
+    s->failed++;
+    cli_answer_row("failures",
+                   cfx_dict_of("line", number, "operator", name, "how", how, "why", bad));
+    cli_print("line %d: %s%s: %s\n", number, name, how, bad);
+}
+
 static void check_line(session *s, const char *line, size_t len, int number) {
     cfx_value call = cfx__json_parse(line, len, "calls.jsonl");
     const char *name =
@@ -379,6 +399,11 @@ static void check_line(session *s, const char *line, size_t len, int number) {
     if (name && !op)
         bad = "no such operator";
     bool fails = name && !cfx_is_none(cfx_dict_get(cfx_as_dict(call), "error"));
+    if (!bad && s->compiled) {
+        if (!fails)
+            cli_check_compiled(s, op, call, number);
+        return;
+    }
     if (!bad)
         bad = fails     ? replay_error(s, op, call)
               : s->grad ? replay_grad(s, op, call)
@@ -389,18 +414,14 @@ static void check_line(session *s, const char *line, size_t len, int number) {
     }
     if (!cfx_ok())
         return;
-    if (bad) {
-        s->failed++;
-        cli_answer_row("failures", cfx_dict_of("line", number, "operator", name ? name : "?", "how",
-                                               how, "why", bad));
-        cli_print("line %d: %s%s: %s\n", number, name ? name : "?", how, bad);
-    } else {
+    if (bad)
+        cli_check_failed(s, number, name ? name : "?", how, bad);
+    else
         s->passed++;
-    }
 }
 
-int cli_check(const char *dir, const char *pattern, bool grad) {
-    session s = {.pattern = pattern, .grad = grad};
+int cli_check(const char *dir, const char *pattern, bool grad, bool compiled) {
+    session s = {.pattern = pattern, .grad = grad, .compiled = compiled};
     s.tensors = cfx_safetensors_read(cfx__text_format("%s/tensors.safetensors", dir));
     if (!cfx_ok())
         return cli_trouble();
@@ -418,9 +439,14 @@ int cli_check(const char *dir, const char *pattern, bool grad) {
         check_line(&s, line, (size_t)n, ++number);
     free(line);
     fclose(f);
+    if (compiled)
+        cli_check_built(&s);
     if (!cfx_ok())
         return cli_trouble();
-    cli_print("%d passed, %d failed\n", s.passed, s.failed);
+    cli_print(compiled ? "%d passed, %d failed, %d refused\n" : "%d passed, %d failed\n", s.passed,
+              s.failed, s.refused);
+    if (compiled)
+        cli_answer("refused", cfx_int(s.refused));
     cli_answer("passed", cfx_int(s.passed));
     cli_answer("failed", cfx_int(s.failed));
     return s.failed ? CLI_DIFFERS : CLI_DONE;

@@ -1,4 +1,5 @@
 /* cfx compile: a program as C. */
+#include "library.h"
 #include "look.h"
 
 #include <errno.h>
@@ -56,22 +57,7 @@ static bool read_weights(const char *word, cfx_compile_weights *to) {
     return *to == CFX_WEIGHTS_INLINE || !strcmp(word, "file");
 }
 
-/* Builds the shared object beside a C file; false, with an error. What the compiler says goes where
- * words do. */
-static bool build(const char *source, bool threads) {
-    const char *to = cfx__text_format("%.*s.so", (int)strlen(source) - 2, source);
-    const char *from = source[0] == '-' ? cfx__text_format("./%s", source) : source;
-    const char *words[] = {"cc",
-                           "-O3",
-                           "-march=native",
-                           "-shared",
-                           "-fPIC",
-                           "-o",
-                           to,
-                           from,
-                           "-lm",
-                           threads ? "-fopenmp" : NULL,
-                           NULL};
+bool cli_cc(const char *const *words, const char *to) {
     pid_t child;
     int status = 0;
     const int failed = posix_spawnp(&child, "cc", NULL, NULL, (char *const *)words, environ);
@@ -86,6 +72,24 @@ static bool build(const char *source, bool threads) {
         return false;
     }
     return true;
+}
+
+/* Builds the shared object beside a C file; false, with an error. */
+static bool build(const char *source, bool threads) {
+    const char *to = cfx__text_format("%.*s.so", (int)strlen(source) - 2, source);
+    const char *from = source[0] == '-' ? cfx__text_format("./%s", source) : source;
+    const char *words[] = {"cc",
+                           "-O3",
+                           "-march=native",
+                           "-shared",
+                           "-fPIC",
+                           "-o",
+                           to,
+                           from,
+                           "-lm",
+                           threads ? "-fopenmp" : NULL,
+                           NULL};
+    return cli_cc(words, to);
 }
 
 static int run(int argc, char **argv) {

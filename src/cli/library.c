@@ -158,13 +158,13 @@ static cfx_value call(compiled *c, const char *path, const cfx_dict *given) {
                 : results;
 }
 
-cfx_value cli_library_run(const char *path, const cfx_dict *given) {
+cfx_value cli_library_run_one(const char *path, const char *symbol, const cfx_dict *given) {
     /* a name without a slash would be looked for in the system's folders */
     const char *where = strchr(path, '/') ? path : cfx__text_format("./%s", path);
     void *file = dlopen(where, RTLD_NOW | RTLD_LOCAL);
     if (!file)
         return trouble(path, dlerror());
-    compiled *c = (compiled *)dlsym(file, "cfx_compiled");
+    compiled *c = (compiled *)dlsym(file, symbol);
     cfx_value out;
     if (!c)
         out = trouble(path, "is no program of cfx compile --library");
@@ -174,4 +174,8 @@ cfx_value cli_library_run(const char *path, const cfx_dict *given) {
         out = call(c, path, given);
     dlclose(file);
     return out;
+}
+
+cfx_value cli_library_run(const char *path, const cfx_dict *given) {
+    return cli_library_run_one(path, "cfx_compiled", given);
 }

@@ -7,7 +7,7 @@
 
 static const char help[] =
     "usage: cfx ops [NAME] [--markdown]\n"
-    "       cfx ops check [--grad] DIR [--op PATTERN]\n"
+    "       cfx ops check [--grad | --compiled] DIR [--op PATTERN]\n"
     "\n"
     "Without NAME: lists every operator that is written down, with how it comes to its result\n"
     "(kernel, view, decomposition). In-place (add_) and out= forms are derived from these.\n"
@@ -20,6 +20,8 @@ static const char help[] =
     "tensors, and compares values, dtypes, shapes and strides, or the error. Prints a line for\n"
     "each failure and 'N passed, M failed' last.\n"
     "  --grad          compares gradients instead, second ones too, where the file has them\n"
+    "  --compiled      makes each call a program, compiles that to C, builds it with the cc on\n"
+    "                  the path, and compares what it gives; ends in 'K refused' then\n"
     "  --op PATTERN    only operators whose name matches (aten.softmax*)\n"
     "Where the folders in DIR are test cases of ONNX (model.onnx, test_data_set_0/input_0.pb, and\n"
     "so on), each model is run and its results compared; PATTERN is for their names then.\n"
@@ -119,11 +121,11 @@ static int explain_name(const char *name) {
 
 static int run(int argc, char **argv) {
     const char *name = NULL, *dir = NULL, *pattern = "*";
-    bool markdown = false, check = false, grad = false;
+    bool markdown = false, check = false, grad = false, compiled = false;
     cli_words w = {argc, argv, .command = &cli_ops};
     while (cli_more(&w))
         if (cli_flag(&w, "--markdown", &markdown) || cli_flag(&w, "--grad", &grad) ||
-            cli_value(&w, "--op", &pattern) ||
+            cli_flag(&w, "--compiled", &compiled) || cli_value(&w, "--op", &pattern) ||
             (!check && !name && cli_flag(&w, "check", &check)))
             continue;
         else
@@ -132,10 +134,12 @@ static int run(int argc, char **argv) {
         return CLI_TROUBLE;
     if (check && !dir)
         return cli_usage(&cli_ops, "check needs a folder");
+    if (grad && compiled)
+        return cli_usage(&cli_ops, "--grad and --compiled are two checks");
     if (check && cli_has_onnx_cases(dir))
         return cli_check_onnx(dir, pattern);
     if (check)
-        return cli_check(dir, pattern, grad);
+        return cli_check(dir, pattern, grad, compiled);
     if (name)
         return explain_name(name);
     return list(markdown);
