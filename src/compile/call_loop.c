@@ -28,7 +28,7 @@ static void writes(maker *m, int value, const cfx__c_ref *r) {
 }
 
 static void end(maker *m) {
-    if (m->l->full || !cfx__c_loop_known(m->l))
+    if (m->l->full || !cfx__c_loop_known(m->l, m->u->c->card != NULL))
         cfx__c_refuse(m->u, "has a loop without a form in C");
     else
         cfx__c_loop_put(m->u, m->l, m->lanes, NULL);
@@ -454,15 +454,11 @@ void cfx__c_call_division(cfx__c_unit *u, const cfx__plan_kernel *k) {
     const int v = reads(&m, x, CFX__LOOP_WIDE);
     const int by = y ? reads(&m, y, CFX__LOOP_WIDE) : -1;
     const double p = by < 0 ? cfx_number(a[1]) : 0;
-    const char *expr = by < 0 ? "x / p0 - (x % p0 != 0 && (x < 0) != (p0 < 0))"
-                              : "y == 0 ? 0 : x / y - (x % y != 0 && (x < 0) != (y < 0))";
-    if (rest)
-        expr = by < 0 ? "x % p0 != 0 && (x % p0 < 0) != (p0 < 0) ? x % p0 + p0 : x % p0"
-                      : "y == 0 ? 0 : (x % y != 0 && (x % y < 0) != (y < 0)) ? x % y + y : x % y";
-    if (residue)
-        expr = by < 0 ? "RESIDUE(x, p0)" : "RESIDUE(x, y)";
-    if (towards_zero)
-        expr = by < 0 ? "QUOTIENT(x, p0)" : "QUOTIENT(x, y)";
+    const char *function = rest           ? "mod_i64"
+                           : residue      ? "RESIDUE"
+                           : towards_zero ? "QUOTIENT"
+                                          : "floor_div_i64";
+    const char *expr = cfx__text_format("%s(x, %s)", function, by < 0 ? "p0" : "y");
     const int r = each(&m, expr, CFX_I64, false, p, by < 0 ? 1 : 2, v, by, 0);
     writes(&m, as_dtype(&m, r, out->dtype, false), out);
     end(&m);

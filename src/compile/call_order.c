@@ -203,6 +203,29 @@ static const char *sort_for(cfx__c *c, const char *type) {
     return cfx__c_helper(c, cfx__text_format("sort_%s", type), cfx__text_take(&t));
 }
 
+/* Pointers to a row, to an element and its place, and to items in scratch. */
+static void item_pointers(cfx__c *c, const cfx__c_ref *x, const cfx__c_refs *results, int64_t n) {
+    const char *item = cfx__c_kernel(c, "item");
+    cfx__c_scratch(c, 16 * n);
+    cfx__c_pointer(c, x, "x", false);
+    cfx__c_pointer(c, &results->refs[0], "out", true);
+    cfx__c_pointer(c, &results->refs[1], "index", true);
+    cfx__c_line(c, "%s *items = (%s *)%s;", item, item, cfx__c_scratch_at(c, 0));
+}
+
+/* Makes items of a row, tensor 2 of the walk. */
+static void fill_items(cfx__c *c, const cfx__c_walk *w, const cfx__c_ref *x, lane in,
+                       bool largest_first) {
+    const cfx_dtype d = computed_in(x->dtype);
+    cfx__c_open(c, "for (int64_t r = 0; r < %lld; r++)", (long long)in.size);
+    cfx__c_line(c, "items[r].key = %s%s(%s);", largest_first ? "~" : "",
+                cfx__c_kernel(c, cfx__text_format("key_%s", cfx_dtype_brief(d))),
+                cfx__c_convert(c, cfx__c_load(c, "x", along(w, 2, "r", in.stride), x->dtype),
+                               x->dtype, d));
+    cfx__c_line(c, "items[r].at = r;");
+    cfx__c_close(c);
+}
+
 /* topk(self, k, dim, largest, sorted): equals come as the interpreter, and PyTorch, leave them. */
 void cfx__c_call_top(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c *c = u->c;
@@ -213,15 +236,9 @@ void cfx__c_call_top(cfx__c_unit *u, const cfx__plan_kernel *k) {
     const lane in = without(c, x, dim);
     const lane values = without(c, &results->refs[0], dim);
     const lane index = without(c, &results->refs[1], dim);
-    const cfx_dtype d = computed_in(x->dtype);
     if (!cfx__c_count(&results->refs[0]))
         return;
-    cfx__c_scratch(c, 16 * in.size);
-    cfx__c_pointer(c, x, "x", false);
-    cfx__c_pointer(c, &results->refs[0], "out", true);
-    cfx__c_pointer(c, &results->refs[1], "index", true);
-    const char *item = cfx__c_kernel(c, "item");
-    cfx__c_line(c, "%s *items = (%s *)%s;", item, item, cfx__c_scratch_at(c, 0));
+    item_pointers(c, x, results, in.size);
     cfx__c_walk w = cfx__c_walk_over(in.rest->ndim, in.rest->shape);
     w.serial = true;
     cfx__c_walk_add(&w, values.rest);
@@ -229,13 +246,7 @@ void cfx__c_call_top(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c_walk_add(&w, in.rest);
     cfx__c_walk_settle(&w, 0);
     cfx__c_walk_open(c, &w);
-    cfx__c_open(c, "for (int64_t r = 0; r < %lld; r++)", (long long)in.size);
-    cfx__c_line(c, "items[r].key = %s%s(%s);", cfx_as_bool(a[3]) ? "~" : "",
-                cfx__c_kernel(c, cfx__text_format("key_%s", cfx_dtype_brief(d))),
-                cfx__c_convert(c, cfx__c_load(c, "x", along(&w, 2, "r", in.stride), x->dtype),
-                               x->dtype, d));
-    cfx__c_line(c, "items[r].at = r;");
-    cfx__c_close(c);
+    fill_items(c, &w, x, in, cfx_as_bool(a[3]));
     cfx__c_line(c, "%s(items, %lld, %lld, %d);", cfx__c_kernel(c, "top"), (long long)values.size,
                 (long long)in.size, cfx_as_bool(a[4]));
     cfx__c_open(c, "for (int64_t r = 0; r < %lld; r++)", (long long)values.size);
@@ -243,6 +254,45 @@ void cfx__c_call_top(cfx__c_unit *u, const cfx__plan_kernel *k) {
                 along(&w, 2, "items[r].at", in.stride));
     cfx__c_line(c, "index[%s] = items[r].at;", along(&w, 1, "r", index.stride));
     cfx__c_close(c);
+    cfx__c_walk_close(c, &w);
+}
+
+/* kthvalue(self, k, dim, keepdim), median.dim(self, dim, keepdim), nanmedian.dim, mode */
+void cfx__c_call_pick(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    cfx__c *c = u->c;
+    const cfx_value *a = k->step->bound;
+    const bool kth = k->op == &cfx_op_kthvalue, mode = k->op == &cfx_op_mode;
+    const cfx__c_ref *x = cfx__c_arg(u, a[0]);
+    const cfx__c_refs *results = cfx__c_slot(u, u->slot);
+    const int dim = x->ndim ? cfx__c_dim(a[kth ? 2 : 1], x->ndim) : 0;
+    const lane in = without(c, x, dim);
+    item_pointers(c, x, results, kth || mode ? in.size : 2 * in.size);
+    cfx__c_walk w = cfx__c_walk_over(in.rest->ndim, in.rest->shape);
+    w.serial = true;
+    for (int i = 0; i < 2; i++) {
+        const cfx__c_ref *r = &results->refs[i];
+        cfx__c_walk_add(&w, r->ndim && r->ndim == x->ndim ? without(c, r, dim).rest : r);
+    }
+    cfx__c_walk_add(&w, in.rest);
+    cfx__c_walk_settle(&w, 0);
+    cfx__c_walk_open(c, &w);
+    fill_items(c, &w, x, in, false);
+    const long long n = in.size;
+    if (kth) {
+        cfx__c_line(c, "const int64_t at = %s(items, %lld, %lld);", cfx__c_kernel(c, "pick_kth"),
+                    (long long)cfx_integer(a[1]) - 1, n);
+    } else if (mode) {
+        cfx__c_line(c, "const int64_t at = %s(items, %lld);", cfx__c_kernel(c, "pick_mode"), n);
+    } else {
+        const char *v = cfx__c_load(c, "x", along(&w, 2, "r", in.stride), x->dtype);
+        cfx__c_line(c, "ptrdiff_t numbers = 0;");
+        cfx__c_line(c, "for (int64_t r = 0; r < %lld; r++)", n);
+        cfx__c_line(c, "    numbers += %s == %s;", v, v);
+        cfx__c_line(c, "const int64_t at = %s(items, %lld, numbers, %d);",
+                    cfx__c_kernel(c, "pick_median"), n, k->op == &cfx_op_nanmedian_dim);
+    }
+    cfx__c_line(c, "out[%s] = x[%s];", cfx__c_at(&w, 0), along(&w, 2, "at", in.stride));
+    cfx__c_line(c, "index[%s] = at;", cfx__c_at(&w, 1));
     cfx__c_walk_close(c, &w);
 }
 

@@ -294,3 +294,60 @@ void cfx__c_call_bilinear(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c_line(c, "out[%s] = %s;", cfx__c_at(&w, 0), cfx__c_store(c, v, out->dtype));
     cfx__c_walk_close(c, &w);
 }
+
+/* grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners), grid_sampler_3d */
+void cfx__c_call_grid(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    cfx__c *c = u->c;
+    const cfx_value *a = k->step->bound;
+    const cfx__c_ref *x = cfx__c_arg(u, a[0]), *grid = cfx__c_arg(u, a[1]);
+    const cfx__c_ref *out = cfx__c_slot(u, u->slot)->refs;
+    const int nd = x->ndim - 2;
+    if (x->dtype == CFX_F64) {
+        cfx__c_refuse(u, "%s of doubles has no form in C", cfx_op_name(k->op));
+        return;
+    }
+    int64_t shape[CFX_MAX_DIMS] = {out->shape[0]}, stride[CFX_MAX_DIMS] = {out->stride[0]};
+    for (int i = 1; i <= nd; i++) /* channels come last: they share the taps */
+        shape[i] = out->shape[i + 1], stride[i] = out->stride[i + 1];
+    cfx__c_walk w = cfx__c_walk_over(nd + 1, shape);
+    cfx__c_walk_strides(&w, nd + 1, shape, stride);
+    cfx__c_walk_strides(&w, nd + 1, shape, grid->stride);
+    cfx__c_pointer(c, x, "x", false);
+    cfx__c_pointer(c, grid, "grid", false);
+    cfx__c_pointer(c, out, "out", true);
+    cfx__c_walk_open(c, &w);
+    cfx__c_line(c, "ptrdiff_t at[%d][4];", nd);
+    cfx__c_line(c, "float by[%d][4];", nd);
+    for (int i = 0; i < nd; i++) {
+        const char *place = cfx__c_at(&w, 1);
+        const int64_t off = (nd - 1 - i) * grid->stride[nd + 1];
+        cfx__c_line(c, "const int n%d = %s(%s, %lld, %lld, %lld, %d, at[%d], by[%d]);", i,
+                    cfx__c_kernel(c, "grid_taps"),
+                    cfx__c_load(c, "grid",
+                                off ? cfx__text_format("%s + %lld", place, (long long)off) : place,
+                                grid->dtype),
+                    (long long)x->shape[2 + i], (long long)cfx_integer(a[2]),
+                    (long long)cfx_integer(a[3]), is_true(a[4]), i, i);
+    }
+    cfx__c_open(c, "for (int64_t ch = 0; ch < %lld; ch++)", (long long)x->shape[1]);
+    cfx__c_line(c, "float sum = 0;");
+    cfx__text from = {0}, weight = {0}, inside = {0};
+    cfx__text_printf(&from, "%s * %lld + ch * %lld", cfx__c_var(0), (long long)x->stride[0],
+                     (long long)x->stride[1]);
+    for (int i = 0; i < nd; i++) {
+        cfx__c_line(c, "for (int t%d = 0; t%d < n%d; t%d++)", i, i, i, i);
+        c->indent++;
+        cfx__text_printf(&from, " + at[%d][t%d] * %lld", i, i, (long long)x->stride[2 + i]);
+        cfx__text_printf(&weight, "%sby[%d][t%d]", i ? " * " : "", i, i);
+        cfx__text_printf(&inside, "%sat[%d][t%d] >= 0", i ? " && " : "", i, i);
+    }
+    cfx__c_line(c, "if (%s)", cfx__text_take(&inside));
+    const char *place = cfx__text_take(&from);
+    cfx__c_line(c, "    sum += %s * (%s);", cfx__c_load(c, "x", place, x->dtype),
+                cfx__text_take(&weight));
+    c->indent -= nd;
+    cfx__c_line(c, "out[%s + ch * %lld] = %s;", cfx__c_at(&w, 0), (long long)out->stride[1],
+                cfx__c_store(c, "sum", out->dtype));
+    cfx__c_close(c);
+    cfx__c_walk_close(c, &w);
+}

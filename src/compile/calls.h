@@ -32,7 +32,8 @@ cfx__c_form cfx__c_call_cat, cfx__c_call_pad, cfx__c_call_flip, cfx__c_call_roll
     cfx__c_call_triangle, cfx__c_call_fill, cfx__c_call_copy, cfx__c_call_put_part,
     cfx__c_call_empty;
 /* call_window.c */
-cfx__c_form cfx__c_call_pool, cfx__c_call_adaptive, cfx__c_call_nearest, cfx__c_call_bilinear;
+cfx__c_form cfx__c_call_pool, cfx__c_call_adaptive, cfx__c_call_nearest, cfx__c_call_bilinear,
+    cfx__c_call_grid;
 /* call_more.c */
 cfx__c_form cfx__c_call_arange, cfx__c_call_repeat, cfx__c_call_grouped, cfx__c_call_bag,
     cfx__c_call_fft;
@@ -43,6 +44,6 @@ const char *cfx__c_checked(cfx__c *c, const char *pointer, const char *at, cfx_d
 cfx__c_form cfx__c_call_attention, cfx__c_call_recurrent;
 /* call_order.c */
 cfx__c_form cfx__c_call_scan, cfx__c_call_scan_best, cfx__c_call_best, cfx__c_call_sort,
-    cfx__c_call_top, cfx__c_call_histc;
+    cfx__c_call_top, cfx__c_call_pick, cfx__c_call_histc;
 
 #endif

@@ -213,6 +213,11 @@ const char *cfx__c_helper(cfx__c *c, const char *stem, const char *text);
 /* A node cannot be written: noted, and told at the end. */
 void cfx__c_refuse(cfx__c_unit *u, const char *fmt, ...) CFX_PRINTF(2, 3);
 
+/* A value converted from one dtype to another; and an element of memory read, or stored. Scope. */
+const char *cfx__c_convert(cfx__c *c, const char *text, cfx_dtype from, cfx_dtype to);
+const char *cfx__c_load(cfx__c *c, const char *pointer, const char *at, cfx_dtype d);
+const char *cfx__c_store(cfx__c *c, const char *text, cfx_dtype d);
+
 /* ---- refs (memory.c) ------------------------------------------------------------------------- */
 
 /* Finds the places of everything: fills u->refs. */
@@ -305,20 +310,17 @@ typedef struct cfx__c_term {
     cfx_dtype dtype;  /* its value type is that of this */
 } cfx__c_term;
 
-/* Whether an expression of a step has a form in C. */
-bool cfx__c_expr_known(const char *expr);
+/* Whether an expression of a step has a form in C; on a card, which has none of the functions that
+ * are written out with a file. */
+bool cfx__c_expr_known(const char *expr, bool card);
 /* The expression with its operands and numbers in place, of dtype `gives`; what it needs before it
  * is written as lines, whose names begin with `stem`. Scope. */
 const char *cfx__c_expr(cfx__c *c, const char *stem, const char *expr, int n, const cfx__c_term *in,
                         const double *f, const int64_t *i, cfx_dtype gives);
-/* A value converted from one dtype to another; and an element of memory read, or stored. Scope. */
-const char *cfx__c_convert(cfx__c *c, const char *text, cfx_dtype from, cfx_dtype to);
-const char *cfx__c_load(cfx__c *c, const char *pointer, const char *at, cfx_dtype d);
-const char *cfx__c_store(cfx__c *c, const char *text, cfx_dtype d);
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-bool cfx__c_loop_known(const cfx__loop *l); /* loop.c */
+bool cfx__c_loop_known(const cfx__loop *l, bool card); /* loop.c */
 void cfx__c_loop(cfx__c_unit *u, const cfx__plan_kernel *k);
 /* The same with the memory of each lane; numbers: by lane, what it holds where that is one number
  * that is known, or NULL. */

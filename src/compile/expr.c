@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "compile.h"
+#include "kernels.h"
 
 /* Types that expressions have. */
 typedef enum { INT, I64, U64, F32, F64 } type;
@@ -95,7 +96,18 @@ static const struct {
               {"MAX", "uv", "u > v || u != u ? u : v"},
               {"NAN_TO_NUM", "u", "u != u ? p0 : u == INFINITY ? p1 : u == -INFINITY ? p2 : u"},
               {"QUOTIENT", "uv", "v == -1 ? WRAP(0, -, u) : v == 0 ? 0 : u / v"},
-              {"RESIDUE", "uv", "v == -1 || v == 0 ? 0 : u % v"}};
+              {"RESIDUE", "uv", "v == -1 || v == 0 ? 0 : u % v"},
+              {"floor_div_i64", "uv",
+               "QUOTIENT(u, v) - (RESIDUE(u, v) != 0 && (u < 0) != (v < 0))"},
+              {"mod", "uv",
+               "({ const T rest = fmod(u, v); "
+               "rest != 0 && (v < 0) != (rest < 0) ? rest + v : rest; })"},
+              {"mod_i64", "uv",
+               "({ const T rest = RESIDUE(u, v); "
+               "rest != 0 && (v < 0) != (rest < 0) ? rest + v : rest; })"}};
+
+/* What names of functions that are written out with the text begin with. */
+static const char written[] = "NAME_";
 
 /* Functions of a float that have a form without branches (kernels/math.c). */
 static const char *const own_functions[] = {"exp", "log", "tanh", "erf"};
@@ -209,11 +221,41 @@ static part named(reader *r, part p) {
     return (part){.type = p.type, .level = ATOM, .text = name};
 }
 
+/* A comparison of two numbers, or what follows from one of them already; false: nothing does. */
+static bool is_decided(const char *op, int level, part a, part b, part *as) {
+    if (level <= 1 && (a.literal || b.literal)) {
+        const part known = a.literal ? a : b, other = a.literal ? b : a;
+        if (truth(known) == (level == 0))
+            *as = literal_of(INT, level == 0, level == 0);
+        else if (other.level == 5 || other.level == 6) /* 0 or 1 already */
+            *as = other;
+        else
+            return false;
+        return true;
+    }
+    if ((level != 5 && level != 6) || !a.literal || !b.literal)
+        return false;
+    const double x = is_float(a.type) ? a.f : (double)a.i;
+    const double y = is_float(b.type) ? b.f : (double)b.i;
+    const bool same = is_float(common(a.type, b.type)) ? x == y : a.i == b.i;
+    const bool less = is_float(common(a.type, b.type)) ? x < y : a.i < b.i;
+    const bool more = is_float(common(a.type, b.type)) ? x > y : a.i > b.i;
+    const bool yes = op[0] == '=' ? same
+                     : op[0] == '!' ? !same
+                     : op[0] == '<' ? less || (op[1] && same)
+                                    : more || (op[1] && same);
+    *as = literal_of(INT, yes, yes);
+    return true;
+}
+
 static part binary_of(reader *r, const char *op, int level, part a, part b) {
+    part decided;
     const type t = common(a.type, b.type);
     const bool logic = level <= 1, compares = level == 5 || level == 6;
     if (is_float(t) && (strchr("%|&^", op[0]) || level == 7) && !logic)
         return wrong(r);
+    if (is_decided(op, level, a, b, &decided))
+        return decided;
     if (a.literal && b.literal && is_float(t) && level >= 8) { /* numbers are folded */
         const double x = is_float(a.type) ? a.f : (double)a.i;
         const double y = is_float(b.type) ? b.f : (double)b.i;
@@ -286,9 +328,33 @@ static part call_macro(reader *r, int m) {
     return p;
 }
 
+/* A function that is written out with the text (src/ops/pointwise/written): of doubles, or where
+ * all that it is given are integers, of those. */
+static part call_written(reader *r, const char *name) {
+    part args[CFX__LOOP_OPERANDS];
+    int n = 0;
+    bool whole = true;
+    do {
+        args[n] = choice(r);
+        whole &= !is_float(args[n].type);
+    } while (!r->wrong && ++n < CFX__LOOP_OPERANDS && take(r, ","));
+    want(r, ")");
+    if (r->wrong || !cfx__kernels_has(name))
+        return wrong(r);
+    cfx__text t = {0};
+    cfx__text_printf(&t, "%s(", r->c ? cfx__c_kernel(r->c, name) : name);
+    for (int i = 0; i < n; i++)
+        cfx__text_printf(&t, "%s%s", i ? ", " : "", shown(converted(args[i], whole ? I64 : F64)));
+    cfx__text_putc(&t, ')');
+    return (part){.type = whole ? I64 : F64, .level = ATOM, .text = cfx__text_take(&t)};
+}
+
 static part call(reader *r, const char *name, size_t n) {
     if (is_word(name, n, "WRAP"))
         return wrap(r);
+    if (n > sizeof written - 1 && !strncmp(name, written, sizeof written - 1))
+        return call_written(r, cfx__text_format("%.*s", (int)(n - sizeof written + 1),
+                                                name + sizeof written - 1));
     for (int m = 0; m < COUNT(macros); m++)
         if (is_word(name, n, macros[m].name))
             return call_macro(r, m);
@@ -472,10 +538,10 @@ static type type_of(cfx_dtype d) {
     return d == CFX_F64 ? F64 : cfx__dtype_is_float(d) ? F32 : d == CFX_I64 ? I64 : INT;
 }
 
-bool cfx__c_expr_known(const char *expr) {
+bool cfx__c_expr_known(const char *expr, bool card) {
     static const double f[CFX__LOOP_NUMBERS];
     static const int64_t i[CFX__LOOP_NUMBERS];
-    bool known = expr != NULL;
+    bool known = expr != NULL && !(card && strstr(expr, written));
     for (int pass = 0; pass < 2 && known; pass++) { /* for floats or for integers */
         size_t mark = cfx_scope_open();
         const type t = pass ? I64 : F32;
@@ -516,48 +582,11 @@ const char *cfx__c_expr(cfx__c *c, const char *stem, const char *expr, int n, co
     const type to = type_of(gives);
     if (r.wrong)
         return NULL;
+    for (int k = 0; k < n && p.literal; k++) /* whatever the operands are */
+        if (isalpha((unsigned char)in[k].text[0]))
+            cfx__c_line(c, "(void)%s;", in[k].text);
     if (to == INT) /* bool, and integers that loops do not compute in */
         return p.literal ? shown(p)
                          : cfx__text_format("(%s)(%s)", cfx__c_value_type(gives), shown(p));
     return shown(converted(p, to));
-}
-
-/* ---- conversions ----------------------------------------------------------------------------- */
-
-static const char *half_name(cfx_dtype d) { return d == CFX_BF16 ? "bf16" : "f16"; }
-
-const char *cfx__c_load(cfx__c *c, const char *pointer, const char *at, cfx_dtype d) {
-    if (!cfx__dtype_is_half(d))
-        return cfx__text_format("%s[%s]", pointer, at);
-    return cfx__text_format(
-        "%s(%s[%s])", cfx__c_kernel(c, cfx__text_format("from_%s", half_name(d))), pointer, at);
-}
-
-const char *cfx__c_store(cfx__c *c, const char *text, cfx_dtype d) {
-    if (!cfx__dtype_is_half(d))
-        return text;
-    return cfx__text_format("%s(%s)", cfx__c_kernel(c, cfx__text_format("to_%s", half_name(d))),
-                            text);
-}
-
-const char *cfx__c_convert(cfx__c *c, const char *text, cfx_dtype from, cfx_dtype to) {
-    if (from == to)
-        return text;
-    if (to == CFX_BOOL)
-        return cfx__text_format("(uint8_t)(%s != 0)", text);
-    if (cfx__dtype_is_half(to)) { /* the float that it rounds to */
-        const char *f = from == CFX_F32 || cfx__dtype_is_half(from)
-                            ? text
-                            : cfx__text_format("(float)%s", text);
-        const char *name = half_name(to);
-        return cfx__text_format("%s(%s(%s))", cfx__c_kernel(c, cfx__text_format("from_%s", name)),
-                                cfx__c_kernel(c, cfx__text_format("to_%s", name)), f);
-    }
-    const char *a = cfx__c_value_type(from), *b = cfx__c_value_type(to);
-    if (!strcmp(a, b))
-        return text;
-    if (cfx__dtype_is_float(from) && !cfx__dtype_is_float(to) && to != CFX_I64 &&
-        !cfx__dtype_is_complex(to))
-        return cfx__text_format("(%s)(int64_t)%s", b, text);
-    return cfx__text_format("(%s)%s", b, text);
 }

@@ -27,6 +27,8 @@
 #include "kernels/narrow.c"
 #include "kernels/sort.c"
 #include "kernels/top.c"
+#include "kernels/pick.c"
+#include "kernels/grid.c"
 #include "kernels/fft.c"
 #include "kernels/winograd.c"
 #include "kernels/transposed.c"

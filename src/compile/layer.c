@@ -18,7 +18,7 @@ bool cfx__c_post(const cfx__post *post, cfx__loop_note *note) {
     if (post->op->effects & CFX_LOOPS)
         post->op->kernel(&c);
     return cfx_ok() && note->kind == CFX__LOOP_EACH && note->in[0].as == CFX_F32 &&
-           cfx__c_expr_known(note->says.expr);
+           cfx__c_expr_known(note->says.expr, false);
 }
 
 static bool knows_posts(const cfx__epilogue *e) {

@@ -39,12 +39,12 @@ typedef struct {
     bool wrong;
 } writer;
 
-bool cfx__c_loop_known(const cfx__loop *l) {
+bool cfx__c_loop_known(const cfx__loop *l, bool card) {
     for (int i = 0; i < l->nvalues; i++)
         if (!cfx__c_type(l->values[i].dtype) || cfx__dtype_is_complex(l->values[i].dtype))
             return false;
     for (int i = 0; i < l->nsteps; i++)
-        if (l->steps[i].kind == CFX__STEP_EACH && !cfx__c_expr_known(l->steps[i].says.expr))
+        if (l->steps[i].kind == CFX__STEP_EACH && !cfx__c_expr_known(l->steps[i].says.expr, card))
             return false;
     return l->nvalues < CFX__LOOP_VALUES / 2;
 }

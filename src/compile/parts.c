@@ -9,63 +9,12 @@
 
 static cfx_tensor *nth(cfx_value several, int64_t i) { return cfx_as_tensor(cfx_at(several, i)); }
 
-/* ---- the k-th of a row ----------------------------------------------------------------------- */
-
-typedef struct {
-    cfx_tensor *values, *indices;
-} pair;
-
-/* The numbers of dim in order, NaN last, and where they were. */
-static pair in_order(cfx_tensor *x, int64_t dim) {
-    const cfx_value sorted = cfx_sort(x, CFX_KW(stable, cfx_bool(true)), CFX_KW(dim, dim));
-    return (pair){nth(sorted, 0), nth(sorted, 1)};
-}
-
-/* Those at `at`, which has one number of that dim; without the dim unless it is kept. */
-static void give_picked(cfx_op_call *c, pair of, int64_t dim, cfx_tensor *at, bool keep) {
-    cfx_tensor *value = cfx_gather(of.values, dim, at), *index = cfx_gather(of.indices, dim, at);
-    c->out[0] = keep ? value : cfx_squeeze(value, dim);
-    if (c->nout > 1)
-        c->out[1] = keep ? index : cfx_squeeze(index, dim);
-}
-
-/* As x, but one number of dim: the same everywhere. */
-static cfx_tensor *same_place(cfx_tensor *x, int64_t dim, int64_t at) {
-    return cfx_full_like(cfx_narrow(x, dim, 0, 1), at, CFX_KW(dtype, cfx_dtype_value(CFX_I64)));
-}
-
-/* kthvalue(self, k, dim, keepdim) */
-static void kthvalue(cfx_op_call *c) {
-    cfx_tensor *x = arg_tensor(c, 0);
-    const bool keep = arg_bool(c, 3) || !x->ndim;
-    cfx_tensor *row = x->ndim ? x : cfx_reshape(x, cfx_list(1));
-    const int64_t dim = x->ndim ? arg_dim(c, 2, x->ndim) : 0;
-    give_picked(c, in_order(row, dim), dim, same_place(row, dim, arg_int(c, 1) - 1), keep);
-    for (int i = 0; i < 2 && !x->ndim; i++)
-        c->out[i] = cfx_reshape(c->out[i], cfx_list_value(0, NULL));
-}
-
-/* The number in the middle: of NaN, where there is one, or of all others. */
-static void give_median(cfx_op_call *c, cfx_tensor *x, int64_t dim, bool keep, bool others) {
-    const int64_t n = x->shape[dim];
-    cfx_tensor *at = same_place(x, dim, (n - 1) / 2);
-    if (cfx__dtype_is_float((cfx_dtype)x->dtype)) {
-        cfx_tensor *nans = cfx_sum(cfx_isnan(x), cfx_list(dim), true);
-        if (others)
-            at = cfx_clamp(cfx_floor_divide(cfx_rsub(nans, n - 1), 2), CFX_KW(min, 0));
-        else
-            at = cfx_where(cfx_gt(nans, 0), cfx_rsub(nans, n), at);
-    }
-    give_picked(c, in_order(x, dim), dim, at, keep);
-}
-
-/* median.dim(self, dim, keepdim), median(self), and those without NaN */
+/* median(self), nanmedian(self): of all as one row. */
 static void median(cfx_op_call *c) {
-    cfx_tensor *x = arg_tensor(c, 0);
-    const bool others = c->op == &cfx_op_nanmedian || c->op == &cfx_op_nanmedian_dim;
-    const bool rows = c->nargs > 1 && x->ndim > 0;
-    cfx_tensor *row = rows ? x : cfx_reshape(x, cfx_list(-1));
-    give_median(c, row, rows ? arg_dim(c, 1, x->ndim) : 0, rows && arg_bool(c, 2), others);
+    cfx_tensor *x = arg_tensor(c, 0), *row = cfx_reshape(x, cfx_list(-1));
+    c->out[0] = !x->numel ? cfx_full_like(cfx_sum(x), NAN)
+                : c->op == &cfx_op_median ? nth(cfx_median_dim(row, 0), 0)
+                                          : nth(cfx_nanmedian_dim(row, 0), 0);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */
@@ -90,12 +39,19 @@ static void var_mean(cfx_op_call *c) {
     c->out[1] = cfx_mean(x, dims, keep);
 }
 
+/* beta * self + alpha * product, where these are the arguments 3 and 4: integers among integers. */
+static void give_sum(cfx_op_call *c, cfx_tensor *product) {
+    const bool whole = !cfx__dtype_is_float((cfx_dtype)product->dtype);
+    const cfx_value beta = whole ? cfx_int((int64_t)arg_float(c, 3)) : c->args[3];
+    const cfx_value alpha = whole ? cfx_int((int64_t)arg_float(c, 4)) : c->args[4];
+    product = cfx_mul(product, alpha);
+    c->out[0] = cfx_number(beta) == 0 ? product
+                                      : cfx_add(cfx_mul(arg_tensor(c, 0), beta), product);
+}
+
 /* addbmm(self, batch1, batch2, *, beta, alpha) */
 static void addbmm(cfx_op_call *c) {
-    cfx_tensor *sum = cfx_sum(cfx_bmm(arg_tensor(c, 1), arg_tensor(c, 2)), cfx_list(0));
-    sum = cfx_mul(sum, c->args[4]);
-    c->out[0] = arg_float(c, 3) == 0 ? sum
-                                     : cfx_add(cfx_mul(arg_tensor(c, 0), c->args[3]), sum);
+    give_sum(c, cfx_sum(cfx_bmm(arg_tensor(c, 1), arg_tensor(c, 2)), cfx_list(0)));
 }
 
 /* _cdist_forward(x1, x2, p, compute_mode) */
@@ -173,22 +129,28 @@ static void group_norm(cfx_op_call *c) {
 }
 
 /* addmv(self, mat, vec, *, beta, alpha) */
-static void addmv(cfx_op_call *c) {
-    cfx_tensor *product = cfx_mul(cfx_mv(arg_tensor(c, 1), arg_tensor(c, 2)), c->args[4]);
-    c->out[0] = arg_float(c, 3) == 0 ? product
-                                     : cfx_add(cfx_mul(arg_tensor(c, 0), c->args[3]), product);
-}
+static void addmv(cfx_op_call *c) { give_sum(c, cfx_mv(arg_tensor(c, 1), arg_tensor(c, 2))); }
 
-/* upsample_bicubic2d(self, output_size, align_corners, scales...), upsample_trilinear3d: where only
- * sizes are given. */
+/* upsample_bicubic2d(self, output_size, align_corners, scales...), upsample_trilinear3d: where
+ * sizes are given alone, or follow from the factors. */
 static void resample(cfx_op_call *c) {
     cfx_op *op = c->op == &cfx_op_upsample_bicubic2d ? &cfx_op_upsample_bicubic2d_vec
                                                      : &cfx_op_upsample_trilinear3d_vec;
-    for (int i = 3; i < c->nargs; i++)
+    const cfx_tensor *x = arg_tensor(c, 0);
+    cfx_value size = c->args[1], factors = cfx_list_value(0, NULL);
+    bool fits = true; /* sizes follow from factors, which then say all */
+    for (int i = 3; i < c->nargs; i++) {
+        const int64_t whole =
+            arg_is_none(c, i) ? -1 : (int64_t)((double)x->shape[i - 1] * arg_float(c, i));
+        fits = fits && whole == cfx_integer(cfx_at(size, i - 3));
+        cfx_list_append(cfx_as_list(factors), c->args[i]);
+    }
+    for (int i = 3; i < c->nargs && !fits; i++)
         if (!arg_is_none(c, i))
-            op_fail(c, "%s by factors has no form in C", cfx_op_name(c->op));
-    const cfx_value out = cfx_op_do_from(
-        c->at, op, CFX_ARGS(arg_tensor(c, 0), c->args[1], c->args[2], cfx_none()));
+            op_fail(c, "%s by factors beside other sizes has no form in C", cfx_op_name(c->op));
+    const cfx_value out =
+        cfx_op_do_from(c->at, op, CFX_ARGS(arg_tensor(c, 0), fits ? cfx_none() : size, c->args[2],
+                                           fits ? factors : cfx_none()));
     c->out[0] = cfx_as_tensor(out);
 }
 
@@ -201,8 +163,11 @@ static void copied_look(cfx_op_call *c) {
     const cfx_value v =
         look ? cfx_op_do_from(c->at, look, (cfx_args){c->nargs, c->args, NULL}) : cfx_bad();
     const cfx_list *several = cfx__c_several(v);
-    for (int i = 0; several && i < several->len && i < c->nout; i++)
-        c->out[i] = cfx_clone(cfx_as_tensor(several->items[i]));
+    if (several)
+        c->result = cfx_list_value(0, NULL);
+    for (int i = 0; several && i < several->len; i++)
+        cfx_list_append(cfx_as_list(c->result),
+                        cfx_tensor_value(cfx_clone(cfx_as_tensor(several->items[i]))));
     if (v.tag == CFX_TAG_TENSOR)
         c->out[0] = cfx_clone(cfx_as_tensor(v));
 }
@@ -210,6 +175,41 @@ static void copied_look(cfx_op_call *c) {
 /* ---- picking and putting --------------------------------------------------------------------- */
 
 static cfx_tensor *flat(cfx_tensor *x) { return cfx_reshape(x, cfx_list(-1)); }
+
+/* x with those elements replaced whose numbers are in `at`, by those of src. */
+static cfx_tensor *replaced(cfx_tensor *x, cfx_tensor *at, cfx_tensor *src) {
+    return cfx_reshape_as(cfx_index_put(flat(x), cfx_list(flat(at)), flat(src)), x);
+}
+
+/* The numbers of the elements of x, in its shape. */
+static cfx_tensor *numbers_of(cfx_tensor *x) {
+    return cfx_reshape_as(cfx_arange(x->numel, CFX_KW(dtype, cfx_dtype_value(CFX_I64))), x);
+}
+
+/* diagonal_scatter(self, src, offset, dim1, dim2) */
+static void diagonal_scatter(cfx_op_call *c) {
+    cfx_tensor *x = arg_tensor(c, 0);
+    cfx_tensor *at = cfx_diagonal(numbers_of(x), c->args[2], c->args[3], c->args[4]);
+    c->out[0] = replaced(x, at, arg_tensor(c, 1));
+}
+
+/* angle(self) of numbers that are not complex */
+static void angle(cfx_op_call *c) {
+    cfx_tensor *x = arg_tensor(c, 0);
+    if (cfx__dtype_is_complex((cfx_dtype)x->dtype))
+        op_fail(c, "angle of complex numbers has no form in C");
+    cfx_tensor *turned = cfx_mul(cfx_lt(x, 0), 3.14159265358979323846);
+    c->out[0] = cfx__dtype_is_float((cfx_dtype)x->dtype)
+                    ? cfx_where(cfx_isnan(x), x, cfx_to(turned, cfx_dtype_value(x->dtype)))
+                    : turned;
+}
+
+/* _softmax_backward_data(grad_output, output, dim, input_dtype) */
+static void softmax_backward(cfx_op_call *c) {
+    cfx_tensor *y = arg_tensor(c, 1), *product = cfx_mul(arg_tensor(c, 0), y);
+    cfx_tensor *sum = cfx_sum(product, cfx_list(c->args[2]), true);
+    c->out[0] = cfx_to(cfx_sub(product, cfx_mul(y, sum)), c->args[3]);
+}
 
 /* put(self, index, source, accumulate) */
 static void put(cfx_op_call *c) {
@@ -278,11 +278,8 @@ static void round_decimals(cfx_op_call *c) {
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const cfx__c_parts table[] = {
-    {&cfx_op_kthvalue, kthvalue},
     {&cfx_op_median, median},
-    {&cfx_op_median_dim, median},
     {&cfx_op_nanmedian, median},
-    {&cfx_op_nanmedian_dim, median},
     {&cfx_op_var_mean_correction, var_mean},
     {&cfx_op_std_mean_correction, var_mean},
     {&cfx_op_addbmm, addbmm},
@@ -297,6 +294,12 @@ static const cfx__c_parts table[] = {
     {&cfx_op_view_copy, copied_look},
     {&cfx_op_permute_copy, copied_look},
     {&cfx_op_as_strided_copy, copied_look},
+    {&cfx_op_narrow_copy, copied_look},
+    {&cfx_op_split_with_sizes_copy, copied_look},
+    {&cfx_op_unbind_copy_int, copied_look},
+    {&cfx_op_diagonal_scatter, diagonal_scatter},
+    {&cfx_op_angle, angle},
+    {&cfx_op__softmax_backward_data, softmax_backward},
     {&cfx_op_put, put},
     {&cfx_op_masked_scatter, masked_scatter},
     {&cfx_op_index_reduce, index_reduce},

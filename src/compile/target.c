@@ -2,7 +2,7 @@
  * the arena, results of calls included. */
 #include "compile.h"
 
-static bool schedule(cfx__loop *l) { return cfx__c_loop_known(l); }
+static bool schedule(cfx__loop *l) { return cfx__c_loop_known(l, false); }
 
 /* Elements are read before they are written, and in the last pass over a row alone. */
 static bool in_place(const cfx__loop *l, int in, int out) {

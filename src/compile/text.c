@@ -83,3 +83,43 @@ void cfx__c_refuse(cfx__c_unit *u, const char *fmt, ...) {
     const char *problem = cfx__text_take(&t);
     VEC_PUSH(u->c->problems, problem);
 }
+
+/* ---- conversions ----------------------------------------------------------------------------- */
+
+static const char *half_name(cfx_dtype d) { return d == CFX_BF16 ? "bf16" : "f16"; }
+
+const char *cfx__c_load(cfx__c *c, const char *pointer, const char *at, cfx_dtype d) {
+    if (!cfx__dtype_is_half(d))
+        return cfx__text_format("%s[%s]", pointer, at);
+    return cfx__text_format(
+        "%s(%s[%s])", cfx__c_kernel(c, cfx__text_format("from_%s", half_name(d))), pointer, at);
+}
+
+const char *cfx__c_store(cfx__c *c, const char *text, cfx_dtype d) {
+    if (!cfx__dtype_is_half(d))
+        return text;
+    return cfx__text_format("%s(%s)", cfx__c_kernel(c, cfx__text_format("to_%s", half_name(d))),
+                            text);
+}
+
+const char *cfx__c_convert(cfx__c *c, const char *text, cfx_dtype from, cfx_dtype to) {
+    if (from == to)
+        return text;
+    if (to == CFX_BOOL)
+        return cfx__text_format("(uint8_t)(%s != 0)", text);
+    if (cfx__dtype_is_half(to)) { /* the float that it rounds to */
+        const char *f = from == CFX_F32 || cfx__dtype_is_half(from)
+                            ? text
+                            : cfx__text_format("(float)%s", text);
+        const char *name = half_name(to);
+        return cfx__text_format("%s(%s(%s))", cfx__c_kernel(c, cfx__text_format("from_%s", name)),
+                                cfx__c_kernel(c, cfx__text_format("to_%s", name)), f);
+    }
+    const char *a = cfx__c_value_type(from), *b = cfx__c_value_type(to);
+    if (!strcmp(a, b))
+        return text;
+    if (cfx__dtype_is_float(from) && !cfx__dtype_is_float(to) && to != CFX_I64 &&
+        !cfx__dtype_is_complex(to))
+        return cfx__text_format("(%s)(int64_t)%s", b, text);
+    return cfx__text_format("(%s)%s", b, text);
+}

@@ -42,6 +42,15 @@ static bool computes(const cfx__plan_kernel *k) {
            k->kind == CFX__PLAN_JOIN || k->kind == CFX__PLAN_HIGHER;
 }
 
+/* Whether what a kernel gives has no elements: nothing is written for it. */
+static bool is_empty(cfx__c_unit *u, int slot) {
+    const cfx__c_refs *r = cfx__c_slot(u, slot);
+    bool empty = r->n > 0;
+    for (int i = 0; i < r->n; i++)
+        empty = empty && cfx__c_count(&r->refs[i]) == 0;
+    return empty;
+}
+
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 static const char *shape_of(const cfx__c_refs *r) {
@@ -160,7 +169,7 @@ static void find_items(outline *o) {
             cfx__map_set(&o->inner, path, (void *)path);
         }
     for (int k = 0; k < p->n; k++) {
-        if (!computes(&p->kernels[k]) || !cfx_is_bad(p->constants[k]))
+        if (!computes(&p->kernels[k]) || !cfx_is_bad(p->constants[k]) || is_empty(o->u, k))
             continue;
         const char *path = cfx__c_module_of(p->kernels[k].step->node);
         item it = {k, cfx__map_get(&o->inner, path) ? path : above(path)};

@@ -20,7 +20,7 @@ static bool takes(const cfx__layer *l) {
                    cfx__layer_x(l)->numel <= CFX__CUDA_SKINNY * w->k));
 }
 
-static bool schedule(cfx__loop *l) { return cfx__c_loop_known(l); }
+static bool schedule(cfx__loop *l) { return cfx__c_loop_known(l, true); }
 
 static bool places(const cfx__plan_kernel *k) { return k->op != NULL; }
 

@@ -24,15 +24,4 @@ static inline double _Complex special_log_add(double _Complex a, double _Complex
  * the number becomes a tensor that promotes as a number does, and that overload is called. */
 void decompose_wrapped(cfx_op_call *c);
 
-/* The value of a Chebyshev series at t of [-1, 1]. */
-static inline double special_series(const double *c, int n, double t) {
-    double b1 = 0, b2 = 0;
-    for (int k = n - 1; k > 0; k--) {
-        double b0 = 2 * t * b1 - b2 + c[k];
-        b2 = b1;
-        b1 = b0;
-    }
-    return t * b1 - b2 + c[0];
-}
-
 #endif

@@ -42,26 +42,10 @@ CFX_OP(heaviside) = {"aten::heaviside(Tensor self, Tensor values) -> Tensor",
 
 /* ---- divisors -------------------------------------------------------------------------------- */
 
-static inline int64_t gcd(int64_t x, int64_t y) {
-    uint64_t a = x < 0 ? -(uint64_t)x : (uint64_t)x, b = y < 0 ? -(uint64_t)y : (uint64_t)y;
-    while (b) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return (int64_t)a;
-}
+#include "written/integers.inc"
 
-static inline int64_t lcm(int64_t x, int64_t y) {
-    int64_t g = gcd(x, y);
-    if (g == 0)
-        return 0;
-    int64_t product = g == -1 ? WRAP(0, -, y) : WRAP(x / g, *, y);
-    return product < 0 ? WRAP(0, -, product) : product;
-}
-
-INTS(2, gcd, gcd(x, y))
-INTS(2, lcm, lcm(x, y))
+INTS(2, gcd, NAME_gcd(x, y))
+INTS(2, lcm, NAME_lcm(x, y))
 ROW(gcd, RULE_SAME, 30, 2, "gcd_cpu", HAS_INTS(gcd), .no_bool = true)
 ROW(lcm, RULE_SAME, 30, 2, "lcm_cpu", HAS_INTS(lcm), .no_bool = true)
 
@@ -72,21 +56,8 @@ CFX_OP(lcm) = {"aten::lcm(Tensor self, Tensor other) -> Tensor", "torch.lcm Tens
 
 /* ---- powers ---------------------------------------------------------------------------------- */
 
-/* x to the n; integers know no fractions, so below zero only 1 and -1 give anything. */
-static inline int64_t power(int64_t x, int64_t n) {
-    if (n < 0)
-        return x == 1 ? 1 : x == -1 ? (n & 1 ? -1 : 1) : 0;
-    int64_t result = 1;
-    for (; n; n >>= 1) {
-        if (n & 1)
-            result = WRAP(result, *, x);
-        x = WRAP(x, *, x);
-    }
-    return result;
-}
-
 FLOATS(2, pow, pow(x, y))
-INTS(2, pow, power(x, y))
+INTS(2, pow, NAME_power(x, y))
 COMPLEXES(2, pow, cpow(x, y))
 ROW(pow, RULE_SAME, 20, 2, "pow", HAS_FLOATS(pow), HAS_INTS(pow), HAS_COMPLEXES(pow),
     .no_bool = true)

@@ -121,35 +121,13 @@ CFX_OP(rad2deg) = {"aten::rad2deg(Tensor self) -> Tensor", "torch.rad2deg Tensor
 
 /* ---- the error function and its kin ---------------------------------------------------------- */
 
-/* The inverse of erf: a rational first guess, then two steps of Newton's method. */
-static inline double inverse_erf_f64(double y) {
-    static const double a[] = {0.886226899, -1.645349621, 0.914624893, -0.140543331};
-    static const double b[] = {-2.118377725, 1.442710462, -0.329097515, 0.012229801};
-    static const double c[] = {-1.970840454, -1.624906493, 3.429567803, 1.641345311};
-    static const double d[] = {3.543889200, 1.637067800};
-    double size = fabs(y), x;
-    if (!(size < 1))
-        return size == 1 ? copysign(INFINITY, y) : NAN;
-    if (size <= 0.7) {
-        double z = y * y;
-        x = y * (((a[3] * z + a[2]) * z + a[1]) * z + a[0]) /
-            ((((b[3] * z + b[2]) * z + b[1]) * z + b[0]) * z + 1);
-    } else {
-        double z = sqrt(-log((1 - size) / 2));
-        x = copysign((((c[3] * z + c[2]) * z + c[1]) * z + c[0]) / ((d[1] * z + d[0]) * z + 1), y);
-    }
-    x -= (erf(x) - y) / (M_2_SQRTPI * exp(-x * x));
-    return x - (erf(x) - y) / (M_2_SQRTPI * exp(-x * x));
-}
-
-static inline float inverse_erf_f32(float y) { return (float)inverse_erf_f64(y); }
-#define inverse_erf(x) _Generic((x), float: inverse_erf_f32, double: inverse_erf_f64)(x)
+#include "written/erfinv.inc"
 
 #define LOGIT(x) vlog((x) / (1 - (x)))
 FLOATS(1, erf, verf(x))
 ROW(erf, RULE_FLOAT, 4, 1, "erf_vml_cpu", HAS_FLOATS(erf), .by_hand = &by_hand_erf)
 FLOAT_AS(1, erfc, "erfc_vml_cpu", 5, erfc(x))
-FLOAT_AS(1, erfinv, "erfinv_vml_cpu", 60, inverse_erf(x))
+FLOAT_AS(1, erfinv, "erfinv_vml_cpu", 60, NAME_erfinv(x))
 FLOAT1(logit, 5, LOGIT(x))
 FLOAT1(logit_eps, 5, LOGIT(x < p0 ? p0 : x > 1 - p0 ? 1 - p0 : x))
 FLOATS(1, sigmoid, vsigmoid(x))
