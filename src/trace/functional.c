@@ -121,10 +121,13 @@ bool cfx__functional_same_base(const cfx_tensor *t, const cfx_tensor *other) {
 void cfx__functional_lies_as(cfx__recorder *r, cfx_site at, const cfx_tensor *t,
                              cfx_tensor *like) {
     const cfx__record_shadow *s = cfx__record_shadow_of(t);
-    cfx_tensor *now = cfx__steps_place(r, s->view, s->base->first);
+    const cfx__functional_step *view = s->view;
+    while (view && view->in_place)
+        view = view->before;
+    cfx_tensor *now = cfx__steps_place(r, view, s->base->first);
     if (!cfx_ok() || !cfx__tensor_same_shape(now, like) || cfx__strides_are(now, like))
         return;
-    if (s->view)
+    if (view)
         cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at,
                  "a storage is read by strides, and what it is made of lies otherwise in memory");
     else
@@ -259,6 +262,9 @@ static cfx_value become_view(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_valu
     cfx_tensor *self = cfx_as_tensor(args[0]);
     cfx__tensor_become(self, cfx_as_tensor(v));
     void *shadow = cfx_keep(cfx_as_tensor(v)->proxy);
+    cfx__functional_step *step = cfx__record_shadow_of(cfx_as_tensor(v))->view;
+    if (step)
+        step->in_place = true;
     cfx_drop(self->proxy);
     self->proxy = shadow;
     return args[0];

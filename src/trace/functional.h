@@ -20,6 +20,7 @@ typedef struct cfx__functional_step {
     cfx_op *op;
     cfx_value args;           /* a list, one for each of the schema's, the first unused; counted */
     int out;                  /* which of several results; -1: the only one */
+    bool in_place;            /* the tensor itself took it, x.t_(): it lay otherwise before */
     uint32_t frame;           /* the decomposition that took it, which knows its numbers */
 } cfx__functional_step;
 

@@ -129,8 +129,9 @@ void cfx__functional_base_assign(struct cfx__functional_base *b, cfx_tensor *val
 cfx_tensor *cfx__functional_geometry(cfx__recorder *r, const cfx_tensor *t);
 /* Whether two tensors are views of one base. */
 bool cfx__functional_same_base(const cfx_tensor *t, const cfx_tensor *other);
-/* The base of t lies in memory so that t has the strides of `like`, wherever its storage is read:
- * its value is brought to that order then. An error where t is a view that has other strides. */
+/* The base of t lies in memory so that t, as it was before t_() and its like, has the strides of
+ * `like`, wherever its storage is read: its value is brought to that order then. An error where t
+ * is a view that has other strides. */
 void cfx__functional_lies_as(cfx__recorder *r, cfx_site at, const cfx_tensor *t, cfx_tensor *like);
 /* t, or a copy of it with the strides of `like`, which has its shape; scope. */
 cfx_tensor *cfx__functional_laid_as(cfx__recorder *r, cfx_tensor *t, const cfx_tensor *like);
