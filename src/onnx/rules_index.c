@@ -247,17 +247,28 @@ RULE(index_put) {
     return ordered(x, v, back, r.ndim);
 }
 
-/* The first elements of source go to where the mask is true. */
+static bool has_shape(const cfx_result *a, const cfx_result *b) {
+    bool same = a->ndim == b->ndim;
+    for (int i = 0; same && i < a->ndim; i++)
+        same = cfx_equal_values(cfx_result_size(a, i), cfx_result_size(b, i));
+    return same;
+}
+
+/* The first elements of source go to where the mask is true. Expand gives what two shapes broadcast
+ * to. */
 RULE(masked_scatter) {
-    cfx_result r = cfx__export_given(x, 0);
+    cfx_result r = cfx__export_given(x, 0), m = cfx__export_given(x, 1),
+               all = cfx__export_result(x);
     cfx_value self = cfx__export_in(x, 0), source = cfx__export_as(x, 2, r.dtype);
     cfx_value mask = PUT(Expand, cfx__export_in(x, 1), cfx__export_shape(x, self, &r));
+    if (!has_shape(&r, &all))
+        self = PUT(Expand, self, cfx__export_shape(x, cfx__export_in(x, 1), &m));
     cfx_value first = cfx__export_one(x, 0);
     cfx_value at = PUT(Transpose, PUT(NonZero, mask), CFX_KW(perm, cfx_list(1, 0)));
     cfx_value values = PUT(Slice, PUT(Reshape, source, cfx__export_one(x, -1)), first,
                            PUT(Shape, at, CFX_KW(end, 1)), first);
     (void)op;
-    if (!r.ndim)
+    if (!all.ndim)
         return cfx__export_lacks("it writes to a tensor without dimensions");
     return PUT(ScatterND, self, at, values);
 }

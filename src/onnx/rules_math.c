@@ -210,19 +210,43 @@ RULE(div_mode) {
     return mode && is_float(d) ? PUT(Mul, PUT(Sign, q), PUT(Floor, PUT(Abs, q))) : q;
 }
 
-/* Shifts of integers, as products and quotients of powers of 2. */
-static cfx_value powers(cfx__onnx_export *x) {
-    return PUT(Pow, cfx__export_number(x, cfx_int(2), CFX_I64), cfx__export_as(x, 1, CFX_I64));
+/* Shifts of integers, as products and quotients of powers of 2. 2 to the 63 is no number of i64. */
+enum { MOST_SHIFT = 62 };
+
+/* 2 to the number of bits, and whether there are 0 to MOST_SHIFT of them: 1, or what ONNX finds
+ * out. */
+static cfx_value powers(cfx__onnx_export *x, cfx_value *fits) {
+    const cfx_value by = cfx__export_arg(x, 1), zero = NUMBER(0, CFX_I64),
+                    most = NUMBER(MOST_SHIFT, CFX_I64), n = cfx__export_as(x, 1, CFX_I64);
+    *fits = cfx_int(1);
+    if (cfx_is_number(by) && cfx_integer(by) >= 0 && cfx_integer(by) <= MOST_SHIFT)
+        return PUT(Pow, NUMBER(2, CFX_I64), n);
+    *fits = PUT(And, PUT(GreaterOrEqual, n, zero), PUT(LessOrEqual, n, most));
+    return PUT(Pow, NUMBER(2, CFX_I64), PUT(Clip, n, zero, most));
 }
+
+/* A shift by less than nothing or by more than there are bits moves all of them out. */
 RULE(shift_left) {
+    cfx_value fits, v = cfx__export_as(x, 0, CFX_I64), by = powers(x, &fits);
     (void)op;
-    return cfx__export_cast(x, PUT(Mul, cfx__export_as(x, 0, CFX_I64), powers(x)), CFX_I64,
-                            dtype(x));
+    if (fits.tag != CFX_TAG_INT) {
+        cfx_value last = PUT(Equal, cfx__export_as(x, 1, CFX_I64), NUMBER(MOST_SHIFT + 1, CFX_I64));
+        cfx_value beyond = PUT(Where, last, cfx__export_number(x, cfx_int(INT64_MIN), CFX_I64),
+                               NUMBER(0, CFX_I64));
+        by = PUT(Where, fits, by, beyond);
+    }
+    return cfx__export_cast(x, PUT(Mul, v, by), CFX_I64, dtype(x));
 }
 RULE(shift_right) {
+    cfx_value fits, v = cfx__export_as(x, 0, CFX_I64);
+    cfx_value by = powers(x, &fits), y = floored(x, v, by, CFX_I64);
     (void)op;
-    return cfx__export_cast(x, floored(x, cfx__export_as(x, 0, CFX_I64), powers(x), CFX_I64),
-                            CFX_I64, dtype(x));
+    if (fits.tag != CFX_TAG_INT) {
+        cfx_value sign = PUT(Where, PUT(Less, v, NUMBER(0, CFX_I64)), NUMBER(-1, CFX_I64),
+                             NUMBER(0, CFX_I64));
+        y = PUT(Where, fits, y, sign);
+    }
+    return cfx__export_cast(x, y, CFX_I64, dtype(x));
 }
 
 /* -0 has its sign in its reciprocal. */
