@@ -385,8 +385,9 @@ static bool is_no_view(const cfx__rerun *run, const cfx_node *call, const cfx_op
            !lies_as_noted(run, cfx_at(call->args, 0), t);
 }
 
-/* Before the storage behind t is read by strides: it lies as in the program, also where what it was
- * made of came out in another order. The first node that has t's base says how. */
+/* Before the storage behind t is read by strides, or as another dtype: it lies as in the program,
+ * also where what it was made of came out in another order. The first node that has t's base says
+ * how. */
 static void lay_as_noted(cfx__rerun *run, const cfx_tensor *t) {
     cfx_each_node(run->from->graph, n) {
         cfx_value v = run->values[cfx__node_of(n)->id];
@@ -445,7 +446,8 @@ static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
     if ((op && (needs_data(op) || is_counted(n, op, a))) || (!op && !n->target.fn) ||
         ((!op || (op->effects & CFX_SIDE)) && has_unknown(n, a)))
         return cfx__rerun_copied(run, n, a);
-    if (op && op->effects & CFX_STORAGE && a.n && a.v[0].tag == CFX_TAG_TENSOR)
+    if (op && (op->effects & CFX_STORAGE || op == &cfx_op_view_dtype) && a.n &&
+        a.v[0].tag == CFX_TAG_TENSOR)
         lay_as_noted(run, cfx_as_tensor(a.v[0]));
     if (op && cfx_ok())
         return cfx_op_do_from((cfx_site){0}, is_no_view(run, n, op, a) ? &cfx_op_reshape : op, a);
