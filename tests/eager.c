@@ -178,6 +178,22 @@ static bool has_special(cfx_value v) {
     return any;
 }
 
+/* Whether neighbours of a tensor are in order. */
+static bool is_sorted(cfx_value v) {
+    const cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
+    bool sorted = t && t->ndim;
+    for (int64_t i = 0; sorted && i < t->numel; i++)
+        sorted = i % t->shape[t->ndim - 1] == 0 || cfx_tensor_get(t, i - 1) <= cfx_tensor_get(t, i);
+    return sorted;
+}
+
+/* Whether a call finds places among boundaries that are not sorted, as they have to be. */
+static bool seeks_among_any(const cfx_node *n, cfx_value args) {
+    const cfx_list *all = cfx_as_list(args);
+    return all->len > 1 && ((strstr(n->target.name, "bucketize") && !is_sorted(all->items[1])) ||
+                            (strstr(n->target.name, "searchsorted") && !is_sorted(all->items[0])));
+}
+
 /* Whether a call whose arguments have infinities or NaN gives what its forms do not agree on, in
  * PyTorch either: what is interpolated between infinities, a norm whose weight is infinite (it is
  * multiplied before or after the mean is subtracted), and losses of margins, whose kernels leave
@@ -203,7 +219,7 @@ static bool converts(const cfx_node *n, cfx_value args) {
 }
 
 /* What PyTorch leaves open may be anything: integers of NaN, infinities and numbers out of their
- * range, and what is_open tells. */
+ * range, places among boundaries in disorder, and what is_open tells. */
 static void disturb_open(const cfx_node *n, cfx_value args, cfx_value v, uint64_t *lot) {
     cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
     if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
@@ -213,8 +229,9 @@ static void disturb_open(const cfx_node *n, cfx_value args, cfx_value v, uint64_
         return;
     const cfx_dtype d = (cfx_dtype)t->dtype;
     const bool whole = cfx__dtype_is_int(d);
-    const bool open = !whole           ? is_open(n, args)
-                      : d != CFX_BOOL && converts(n, args) && leaves_range(args, d);
+    const bool open = !whole ? is_open(n, args)
+                             : seeks_among_any(n, args) ||
+                                   (d != CFX_BOOL && converts(n, args) && leaves_range(args, d));
     for (int64_t i = 0; open && cfx_ok() && i < t->numel; i++) {
         *lot = *lot * 6364136223846793005u + 1442695040888963407u;
         cfx__tensor_set(t, i, *lot >> 63 ? cfx_int(0) : whole ? cfx_int(1) : cfx_float(NAN));
