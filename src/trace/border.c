@@ -1,7 +1,8 @@
 /* What tells sizes at which a program is not what forward does from those at which it is. One size
  * alone: forward goes on a stretch of sizes, on those with one remainder, on powers of two, or on
  * all but one. Where that depends on another size: on those whose difference, product, sum or
- * quotient is bounded. Borders are found by bisection. Start at cfx__probe_explain. */
+ * quotient is bounded; of several: on those whose product has one remainder. Borders are found by
+ * bisection. Start at cfx__probe_explain. */
 #include "probe.h"
 #include "relations.h"
 
@@ -391,6 +392,48 @@ static cfx__finding explain_two(const search *s, size_t i, size_t j) {
     return found;
 }
 
+/* The product of sizes that are not those of the example, modulo a number. */
+static int64_t product_of(const search *s, const bool *moves, const int64_t *sizes, int64_t by) {
+    int64_t product = 1;
+    for (size_t i = 0; i < s->n; i++)
+        product = moves[i] ? product % by * (sizes[i] % by) % by : product;
+    return product;
+}
+
+/* It goes where the product of the sizes that differ has the remainder of the example's, as a view
+ * of so many columns does. The smallest number that tells all samples apart. */
+static cfx__finding explain_product(const search *s) {
+    enum { SAMPLES = 160 };
+    cfx__finding found = {.kind = CFX__FOUND_NOTHING};
+    bool *moves = cfx__alloc0((s->n + 1) * sizeof *moves);
+    bool fits[WINDOW + 1];
+    memset(fits, true, sizeof fits);
+    for (size_t i = 0; i < s->n; i++)
+        moves[i] = s->bad[i] != s->hints[i];
+    for (int k = 0; k < SAMPLES && cfx_ok(); k++) {
+        for (size_t i = 0; i < s->n; i++)
+            s->where[i] = k && moves[i] ? cfx__probe_near(s->p, i, true) : s->bad[i];
+        const verdict v = verdict_of(s, s->where);
+        for (int64_t by = 2; by <= WINDOW && v != CANNOT_BE; by++)
+            fits[by] &= (product_of(s, moves, s->where, by) ==
+                         product_of(s, moves, s->hints, by)) == (v == GOES);
+    }
+    for (int64_t by = 2; by <= WINDOW && found.kind == CFX__FOUND_NOTHING; by++) {
+        cfx_value all = cfx_int(1);
+        if (!fits[by])
+            continue;
+        for (size_t i = 0; i < s->n; i++)
+            all = moves[i] ? cfx__sym_binary(CFX__SYM_MUL, all, name_of(s, i)) : all;
+        found = (cfx__finding){.kind = CFX__FOUND_CONDITION,
+                               .i = SIZE_MAX,
+                               .rel = CFX__EQ,
+                               .a = cfx__sym_binary(CFX__SYM_MOD, all, cfx_int(by)),
+                               .b = cfx_int(product_of(s, moves, s->hints, by))};
+    }
+    cfx__free(moves);
+    return found;
+}
+
 /* ---- which sizes ----------------------------------------------------------------------------- */
 
 static bool holds(const search *s, const cfx__finding *f) {
@@ -498,6 +541,8 @@ cfx__finding cfx__probe_explain(cfx__probe *p, const int64_t *sizes) {
     } else if (others == 1) {
         found = explain_two(&s, first, second);
     }
+    if (others && found.kind == CFX__FOUND_NOTHING)
+        found = explain_product(&s);
     cfx__free(s.hints);
     return found;
 }

@@ -104,19 +104,22 @@ static int64_t largest(const cfx__probe *p, const cfx__symbol *s) {
     return far < p->largest ? far : p->largest;
 }
 
-/* Of all orders of magnitude alike, or not much larger than the example. */
-int64_t cfx__probe_any(cfx__probe *p, size_t i) {
+int64_t cfx__probe_near(cfx__probe *p, size_t i, bool near) {
     const cfx__symbol *s = symbol(p, i);
-    int64_t least = cfx__symbol_smallest(s), most = largest(p, s), near = 2 * s->size.at[0] + 8;
+    int64_t least = cfx__symbol_smallest(s), most = largest(p, s), close = 2 * s->size.at[0] + 8;
     uint64_t chosen = next_random(p);
-    if (chosen & 1 && near < most && near > least)
-        most = near;
+    if (near && close < most && close > least)
+        most = close;
     if (most <= least)
         return s->size.at[0];
     uint64_t span = (uint64_t)(most - least), bits = 64 - (uint64_t)__builtin_clzll(span);
-    if (!(chosen & 1) && (uint64_t)1 << (chosen >> 8) % bits < span)
+    if (!near && (uint64_t)1 << (chosen >> 8) % bits < span)
         span = (uint64_t)1 << (chosen >> 8) % bits;
     return least + (int64_t)((chosen >> 16) % (span + 1));
+}
+
+int64_t cfx__probe_any(cfx__probe *p, size_t i) {
+    return cfx__probe_near(p, i, next_random(p) & 1);
 }
 
 static void add(cfx__probe *p, size_t i, cfx__sizes *out, int64_t size) {
@@ -172,8 +175,9 @@ static bool differs(cfx__probe *p, const int64_t *sizes) {
     return cfx__probe_may(p, sizes) && !cfx__probe_at(p, sizes);
 }
 
-/* All sizes at once: by turns equal to another one, next to it, or any. */
-static void join(cfx__probe *p, int64_t *sizes) {
+/* All sizes at once: by turns equal to another one, next to it, or any. near: all not much larger
+ * than in the example, since tensors of many large ones would be too large. */
+static void join(cfx__probe *p, int64_t *sizes, bool near) {
     size_t n = cfx__probe_count(p);
     for (size_t i = 0; i < n; i++) {
         uint64_t how = i ? next_random(p) % 8 : 7;
@@ -182,7 +186,7 @@ static void join(cfx__probe *p, int64_t *sizes) {
                    : how == 1 ? sizes[other] + 1
                    : how == 2 ? sizes[other] - 1
                    : how == 3 ? symbol(p, i)->size.at[0]
-                              : cfx__probe_any(p, i);
+                              : cfx__probe_near(p, i, near || next_random(p) & 1);
     }
 }
 
@@ -234,8 +238,8 @@ static bool look(cfx__probe *p, cfx__sizes *lists, cfx__sizes *tried, int64_t *s
             if (is_enough(p))
                 return false;
         }
-        for (int joint = 0; n > 1 && joint < 2 && t < JOINT; joint++) {
-            join(p, sizes);
+        for (int joint = 0; n > 1 && joint < 3 && t < JOINT; joint++) {
+            join(p, sizes, joint == 2);
             if (differs(p, sizes))
                 return true;
         }

@@ -52,7 +52,10 @@ bool cfx__probe_may(const cfx__probe *p, const int64_t *sizes);
 bool cfx__probe_at(cfx__probe *p, const int64_t *sizes);
 /* The sizes of the example. */
 void cfx__probe_hints(const cfx__probe *p, int64_t *sizes);
-/* A random size for symbol i: often a small one. */
+/* A random size for symbol i: not much larger than the example (near), or of all orders of
+ * magnitude alike. */
+int64_t cfx__probe_near(cfx__probe *p, size_t i, bool near);
+/* By turns one and the other. */
 int64_t cfx__probe_any(cfx__probe *p, size_t i);
 /* All sizes that are tried of symbol i alone, the most telling first; the caller frees them. */
 typedef VEC(int64_t) cfx__sizes;

@@ -52,6 +52,7 @@ static bool even_beyond_2(int64_t n, int64_t m) { return (void)m, n % 2 == 0 && 
 static bool first_larger(int64_t n, int64_t m) { return n > m; }
 static bool product_1000(int64_t n, int64_t m) { return n * m > 1000; }
 static bool sum_300(int64_t n, int64_t m) { return n + m >= 300; }
+static bool product_odd(int64_t n, int64_t m) { return n % 2 && m % 2; }
 static bool equal(int64_t n, int64_t m) { return n == m; }
 static bool divides(int64_t n, int64_t m) { return n % m == 0; }
 static bool second_above_50(int64_t n, int64_t m) { return (void)n, m > 50; }
@@ -144,6 +145,8 @@ static const struct {
      "{'s77': (2, None), 's17': (2, None)}", "[\"" X "*" Y " >= 1001\"]"},
     {"n + m >= 300", sum_300, 7, 5, "B", "C", "{'s77': (0, None), 's17': (0, None)}",
      "[\"" X " + " Y " <= 299\"]"},
+    {"n * m % 2 == 0", product_odd, 4, 6, "B", "C", "{'s77': (0, None), 's17': (0, None)}",
+     "[\"((" X "*" Y ") % 2) == 0\"]"},
     {"n == m, not", equal, 7, 5, "B", "C", "{'s77': (0, None), 's17': (0, None)}",
      "[\"" X " != " Y "\"]"},
     {"n % m == 0", divides, 15, 5, "B", "C", "{'s77': (0, None), 's17': (0, None)}",
