@@ -165,8 +165,10 @@ static void check_apart(subject *s, cfx_program *p) {
     cfx_error_clear();
 }
 
+enum { BRIEFLY = 10, AT_LENGTH = 20000 }; /* milliseconds in which sizes are tried */
+
 /* The program for all sizes of its inputs; NULL where none is found. */
-static cfx_program *export_for_sizes(subject *s, cfx_module *gm) {
+static cfx_program *export_for_sizes(subject *s, cfx_module *gm, int64_t probe_ms) {
     cfx_value sizes = cfx_list_value(0, NULL);
     if (s->drawn->sized)
         return NULL;
@@ -177,7 +179,7 @@ static cfx_program *export_for_sizes(subject *s, cfx_module *gm) {
         cfx_list_append(cfx_as_list(sizes), each);
     }
     cfx_value example = agree_tuple(eager_copies(s->drawn->inputs));
-    cfx_program *p = cfx_export(gm, example, CFX_NONE, sizes, .probe_ms = 10);
+    cfx_program *p = cfx_export(gm, example, CFX_NONE, sizes, .probe_ms = probe_ms);
     if (cfx_ok() && !cfx_failed(p))
         return p;
     s->counts->fixed++; /* equal sizes that only a branch asks for, say, are not found */
@@ -185,10 +187,24 @@ static cfx_program *export_for_sizes(subject *s, cfx_module *gm) {
     return NULL;
 }
 
+/* Out of a file. Where it is not written, since the program fails at some sizes in its ranges, they
+ * were tried too briefly: else it has guards, or there is no program. */
+static void check_saved(subject *t, subject *s, cfx_program *p, cfx_module *gm) {
+    cfx_program *again = reopened(p, ".pt2");
+    if (!cfx_ok() && strstr(cfx_error_last()->message, "with s")) {
+        cfx_error_clear();
+        cfx_program *tried = export_for_sizes(s, gm, AT_LENGTH);
+        again = tried ? reopened(tried, ".pt2") : NULL;
+        if (!tried)
+            return;
+    }
+    agree_changed(t, again, "at other sizes, saved and opened");
+}
+
 /* One program for all sizes: at others it does what eager does there, or says of its inputs that it
  * does not take them. */
 static void check_sizes(subject *s, cfx_module *gm) {
-    cfx_program *p = export_for_sizes(s, gm);
+    cfx_program *p = export_for_sizes(s, gm, BRIEFLY);
     const cfx_dict *held = p ? agree_held(p, s->drawn) : NULL;
     if (held)
         agree_changed(s, p, "with sizes that vary");
@@ -207,7 +223,7 @@ static void check_sizes(subject *s, cfx_module *gm) {
         if (t.found.any || agree_may_run(&t.first))
             ;
         else if (chance(2))
-            agree_changed(&t, reopened(p, ".pt2"), "at other sizes, saved and opened");
+            check_saved(&t, s, p, gm);
         else if (!agree_may_run_decomposed(&t.first))
             check_apart(&t, p);
         s->found = t.found;
@@ -282,7 +298,7 @@ static void check_changes(subject *s, cfx_program *p, cfx_module *gm, const cfx_
 static void check_compiled(subject *s, cfx_program *p, cfx_module *gm, const cfx_dict *held) {
     agree_restore(p, held);
     compiled_check(s, p, "as C");
-    cfx_program *varies = s->found.any ? NULL : export_for_sizes(s, gm);
+    cfx_program *varies = s->found.any ? NULL : export_for_sizes(s, gm, BRIEFLY);
     if (varies)
         compiled_check(s, varies, "as C with sizes that vary");
     if (varies && !s->found.any) {
