@@ -186,7 +186,7 @@ static bool grow(group *g) {
         cfx__cuda_work tried = {0};
         for (int i = 0; i <= g->n; i++)
             parts[i] = g->of[i].is;
-        if (cfx__cuda_skinny(&g->of[0].x, g->n + 1, parts, cfx__cuda_precise(), &tried)) {
+        if (cfx__cuda_skinny(&g->of[0].x, NULL, g->n + 1, parts, cfx__cuda_precise(), &tried)) {
             g->p.work = tried;
             g->n++;
             return true;
@@ -197,14 +197,93 @@ static bool grow(group *g) {
     return false;
 }
 
+/* ---- what makes their rows ------------------------------------------------------------------- */
+
+typedef struct {
+    const cfx__plan *plan;
+    const group *g;
+    int from, now;
+    bool only;
+} readers;
+
+static void note_reader(void *user, int slot) {
+    readers *r = user;
+    bool within = r->plan->kernels[r->now].kind == CFX__PLAN_VIEW;
+    for (int i = 0; i < r->g->n; i++)
+        within |= r->g->of[i].slot == r->now;
+    if (cfx__plan_root(r->plan, slot) == r->from && !within)
+        r->only = false;
+}
+
+/* Whether nothing else than the products reads what a slot makes. */
+static bool is_theirs(const group *g, int from) {
+    readers r = {.plan = g->p.m->unit.plan, .g = g, .from = from, .only = true};
+    for (r.now = from + 1; r.now < r.plan->n && r.only; r.now++)
+        cfx__plan_each_kernel_read(&r.plan->kernels[r.now], note_reader, &r);
+    for (int i = 0; i < g->n; i++) /* as x alone */
+        r.only &= are_apart(g->of[i].k.add, g->of[0].k.x);
+    return r.only;
+}
+
+/* The loop that makes x, where it is the last step so far and small, is made by each block of the
+ * products instead: a norm, a gate. False, and nothing has changed, where it is not so. */
+static bool take_loop(group *g) {
+    cfx__cuda_making *m = g->p.m;
+    const cfx__plan *plan = m->unit.plan;
+    const cfx__c_ref *x = g->of[0].k.x;
+    const cfx__cuda_step *last =
+        m->p->steps.len ? &m->p->steps.data[m->p->steps.len - 1] : NULL;
+    const int from = cfx__plan_root(plan, plan->kernels[g->of[0].slot].x);
+    const int operands = g->p.n;
+    cfx__cuda_within w;
+    if (m->apart || !last || last->kind != CFX__CUDA_KERNEL || last->nwords < 0 ||
+        last->slot != from || plan->kernels[from].kind != CFX__PLAN_LOOP ||
+        plan->kernels[from].nwrites != 1 || plan->kernels[from].writes[0] != from ||
+        (m->p->steps.len > 1 && last[-1].slot == from) || !is_theirs(g, from) ||
+        !cfx__cuda_render_within(&m->text, &m->unit, from, 256, &w))
+        return false;
+    cfx__cuda_before before = {.text = w.text,
+                               .function = cfx__text_format("%s_one", w.is.function),
+                               .n = w.is.n, .out = -1, .apart = w.is.elements != 0,
+                               .count = w.is.elements ? w.is.elements : w.is.grid};
+    bool fine = w.is.n <= CFX__CUDA_BEFORE + 1 && w.is.n + operands <= CFX__CUDA_OPERANDS;
+    for (int i = 0; i < w.is.n && fine; i++) {
+        const cfx__c_ref *r = &w.is.refs[i];
+        cfx__c_ref *own = cfx__c_ref_like(&m->c, r, r->ndim, r->shape, r->stride);
+        before.arrays[i] = cfx__cuda_array_of(&g->p, own);
+        if (w.is.writes[i]) {
+            fine = before.out < 0 && r->where == CFX__C_ARENA && r->dtype == x->dtype &&
+                   cfx__cuda_offset(r) == cfx__cuda_offset(x);
+            before.out = i;
+            before.bytes = cfx__cuda_bytes(r);
+        }
+        for (int k = 0; k < g->n && !w.is.writes[i]; k++) /* others may still be reading */
+            fine = fine && r->where != CFX__C_STATE && cfx__cuda_are_apart(r, g->of[k].k.out);
+    }
+    cfx__cuda_skinny_part parts[CFX__CUDA_SKINNY_PARTS];
+    cfx__cuda_work work = {0};
+    for (int i = 0; i < g->n; i++)
+        parts[i] = g->of[i].is;
+    if (!fine || before.out < 0 || before.bytes > CFX__CUDA_OWN ||
+        !cfx__cuda_skinny(&g->of[0].x, &before, g->n, parts, cfx__cuda_precise(), &work)) {
+        g->p.n = operands;
+        return false;
+    }
+    g->p.work = work;
+    m->p->steps.len--;
+    return true;
+}
+
 /* Products of few rows from a slot on, which is read already. */
 static bool few_rows(group *g) {
     cfx__cuda_making *m = g->p.m;
-    if (!cfx__cuda_skinny(&g->of[0].x, 1, &g->of[0].is, cfx__cuda_precise(), &g->p.work))
+    if (!cfx__cuda_skinny(&g->of[0].x, NULL, 1, &g->of[0].is, cfx__cuda_precise(), &g->p.work))
         return false;
     m->few = g->of[0].is.constant && g->of[0].os[0] <= CFX__CUDA_FEW;
     while (m->few && grow(g))
         ;
+    if (m->few)
+        take_loop(g);
     const int last = g->of[g->n - 1].slot;
     if (!cfx__cuda_add_work(m, last, &g->p.work, g->p.n, g->p.refs))
         return false;
@@ -247,7 +326,7 @@ bool cfx__cuda_points(cfx__cuda_making *m, int slot, cfx__c_work *k, const cfx__
         .constant = k->w && k->w->where == CFX__C_WEIGHT};
     const int done = cfx__cuda_after_of(&p, k, &part.after);
     part.after.add.ndim = 2;
-    return k->w && cfx__cuda_skinny(&in, 1, &part, cfx__cuda_precise(), &p.work) &&
+    return k->w && cfx__cuda_skinny(&in, NULL, 1, &part, cfx__cuda_precise(), &p.work) &&
            cfx__cuda_finish(&p, slot, k, done);
 }
 

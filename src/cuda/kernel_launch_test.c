@@ -47,7 +47,7 @@ TEST(cuda_launches_fit) {
             CHECK(work.scratch <= (int64_t)l->grid[2] * tiles * 128 * 128 * 4);
             const cfx__cuda_skinny_part part = {.w.w = w, .after = nothing, .out = out};
             work = (cfx__cuda_work){0};
-            CHECK(cfx__cuda_skinny(&x, 1, &part, CFX__CUDA_EXACT, &work) == (m <= 16));
+            CHECK(cfx__cuda_skinny(&x, NULL, 1, &part, CFX__CUDA_EXACT, &work) == (m <= 16));
             CHECK(fits(&work) && work.n == (m > 16 ? 0 : m > 8 ? 2 : 1));
         }
 }
@@ -86,9 +86,9 @@ TEST(cuda_launches_refuse) {
         .w = {.w = array(&h[1], 1, CFX_U8, 2, 5, 4, 0, 0), .bits = 4, .group = 3},
         .after = nothing, .out = out};
     /* groups that do not share evenly */
-    CHECK(!cfx__cuda_skinny(&x, 1, &four, CFX__CUDA_EXACT, &work));
+    CHECK(!cfx__cuda_skinny(&x, NULL, 1, &four, CFX__CUDA_EXACT, &work));
     four.w.group = 4, four.w.bits = 2;
-    CHECK(!cfx__cuda_skinny(&x, 1, &four, CFX__CUDA_EXACT, &work)); /* no such integers */
+    CHECK(!cfx__cuda_skinny(&x, NULL, 1, &four, CFX__CUDA_EXACT, &work)); /* no such integers */
     const cfx__cuda_array image = array(&h[0], 0, CFX_F32, 4, 1, 8, 5, 5);
     const cfx__cuda_array taps = array(&h[1], 1, CFX_F32, 4, 8, 8, 1, 1);
     const cfx__cuda_window window = {{1, 1}, {0, 0}, {1, 1}, 1};
@@ -103,6 +103,6 @@ TEST(cuda_launches_refuse) {
     x = array(&h[0], 0, CFX_F32, 2, 9, 8, 0, 0), w = array(&h[1], 1, CFX_F32, 2, 5, 8, 0, 0);
     out = array(&h[2], 2, CFX_F32, 2, 9, 5, 0, 0);
     const cfx__cuda_skinny_part plain = {.w.w = w, .after = nothing, .out = out};
-    CHECK(!cfx__cuda_skinny(&x, 1, &plain, CFX__CUDA_EXACT, &work));
+    CHECK(!cfx__cuda_skinny(&x, NULL, 1, &plain, CFX__CUDA_EXACT, &work));
     CHECK_INT(work.n, CFX__CUDA_LAUNCHES - 1);
 }

@@ -1,4 +1,5 @@
 /* Skinny products, of a few rows: how many warps share what. */
+#include "../compile/compile.h"
 #include "kernel.h"
 
 /* Elements in 16 bytes of the weight. */
@@ -25,7 +26,7 @@ static bool row_lies(const cfx__cuda_array *a) {
 typedef struct skinny {
     int64_t m, k, ldx, group, rows; /* rows of all weights */
     int kind, wide;
-    bool vector, ahead;
+    bool vector, ahead, made; /* made: x is */
 } skinny;
 
 /* What one product of the launch is given for rows of x from `from` on. */
@@ -55,8 +56,26 @@ static const char *posts_of(int n, const cfx__cuda_skinny_part *parts) {
     return t.len ? cfx__text_take(&t) : "";
 }
 
+/* "BEFORE": how x is made. */
+static const char *before_of(const cfx__cuda_before *b) {
+    cfx__text t = {0};
+    if (!b)
+        return "";
+    cfx__text_printf(&t, "#define BEFORE(to, i) %s(", b->function);
+    for (int i = 0, p = 0; i < b->n; i++)
+        if (i == b->out)
+            cfx__text_puts(&t, "to, ");
+        else
+            cfx__text_printf(&t, "(%s *)p%d, ", cfx__c_type(b->arrays[i].dtype), p++);
+    cfx__text_printf(&t,
+                     "i)\n#define BEFORE_FIRST %s\n#define BEFORE_COUNT %lld\n"
+                     "#define BEFORE_STEP %d\n",
+                     b->apart ? "threadIdx.x" : "0", (long long)b->count, b->apart ? 256 : 1);
+    return cfx__text_take(&t);
+}
+
 /* Rows from `from` on, 8 at most. */
-static bool launch(const skinny *f, const cfx__cuda_array *x, int n,
+static bool launch(const skinny *f, const cfx__cuda_array *x, const cfx__cuda_before *before, int n,
                    const cfx__cuda_skinny_part *parts, int64_t from,
                    cfx__cuda_precision precision, cfx__cuda_work *work) {
     const int64_t rows = f->m - from < 8 ? f->m - from : 8, piece = piece_of(&parts->w);
@@ -67,11 +86,13 @@ static bool launch(const skinny *f, const cfx__cuda_array *x, int n,
     cfx__cuda_launch *l = cfx__cuda_launch_add(work, cfx__cuda_text("skinny"), "skinny");
     if (!l)
         return false;
+    l->before = before ? before->text : NULL;
+    l->shared = before ? (unsigned)before->bytes : 0;
     l->defines = cfx__text_format(
-        "%s#define PARTS %d\n#define M %d\n#define NR %d\n#define KW %d\n#define WEIGHT %d\n"
+        "%s%s#define PARTS %d\n#define M %d\n#define NR %d\n#define KW %d\n#define WEIGHT %d\n"
         "#define VECTOR %d\n#define AHEAD %d\n#define POST(v) %s\n",
-        cfx__cuda_element(x->dtype, precision), n, (int)rows, (int)nr, (int)kw, f->kind, f->vector,
-        f->ahead, posts_of(n, parts));
+        cfx__cuda_element(x->dtype, precision), before_of(before), n, (int)rows, (int)nr,
+        (int)kw, f->kind, f->vector, f->ahead, posts_of(n, parts));
     for (int i = 0; i < CFX__CUDA_SKINNY_PARTS; i++) {
         begins[i] = blocks;
         blocks += i < n ? cfx__cuda_up(parts[i].out.shape[1], nr * (8 / kw)) : 0;
@@ -90,6 +111,11 @@ static bool launch(const skinny *f, const cfx__cuda_array *x, int n,
         else
             for (int word = 0; word < 8; word++)
                 cfx__cuda_pass_integer(l, 0);
+    for (int i = 0; before && i < before->n; i++)
+        if (i != before->out)
+            cfx__cuda_pass_array(l, &before->arrays[i]);
+    for (int i = before ? before->n - 1 : 0; i < CFX__CUDA_BEFORE; i++)
+        cfx__cuda_pass_integer(l, 0);
     return true;
 }
 
@@ -107,30 +133,32 @@ static bool takes(skinny *f, const cfx__cuda_array *x, const cfx__cuda_skinny_pa
     if (p->after.add.operand >= 0 &&
         (!row_lies(&p->after.add) || p->after.add.dtype != x->dtype))
         return false;
-    f->vector &= f->k % piece == 0 && x->at % 16 == 0 && w->w.at % 16 == 0 &&
-                 f->ldx * f->wide % 16 == 0 && w->group % piece == 0;
+    f->vector &= f->k % piece == 0 && (f->made || x->at % 16 == 0) &&
+                 w->w.at % 16 == 0 && f->ldx * f->wide % 16 == 0 && w->group % piece == 0;
     f->ahead &= p->constant;
     f->rows += n;
     return true;
 }
 
-bool cfx__cuda_skinny(const cfx__cuda_array *x, int nparts, const cfx__cuda_skinny_part *parts,
-                      cfx__cuda_precision precision, cfx__cuda_work *work) {
+bool cfx__cuda_skinny(const cfx__cuda_array *x, const cfx__cuda_before *before, int nparts,
+                      const cfx__cuda_skinny_part *parts, cfx__cuda_precision precision,
+                      cfx__cuda_work *work) {
     if (nparts < 1 || nparts > CFX__CUDA_SKINNY_PARTS || !row_lies(x) ||
         kind_of(x, &parts->w) < 0 || !cfx__cuda_element(x->dtype, CFX__CUDA_EXACT))
         return false;
     skinny f = {.m = x->shape[0], .k = x->shape[1], .kind = kind_of(x, &parts->w),
                 .group = parts->w.group, .wide = (int)cfx_dtype_size(x->dtype),
-                .vector = true, .ahead = true};
+                .vector = true, .ahead = true, .made = before != NULL};
     f.ldx = f.m > 1 ? x->stride[0] : 0;
-    if (f.m < 1 || f.m > 16 || f.k < 1)
+    if (f.m < 1 || f.m > (before ? 8 : 16) || f.k < 1 ||
+        (before && (before->n > CFX__CUDA_BEFORE + 1 || before->bytes > 48 << 10)))
         return false;
     for (int i = 0; i < nparts; i++)
         if (!takes(&f, x, &parts[i]))
             return false;
     const int n = work->n;
     for (int64_t from = 0; from < f.m; from += 8)
-        if (!launch(&f, x, nparts, parts, from, precision, work)) {
+        if (!launch(&f, x, before, nparts, parts, from, precision, work)) {
             work->n = n;
             return false;
         }

@@ -52,7 +52,7 @@ static bool multiplies_as(cfx__cuda_precision precision, cfx_dtype dtype, cfx_dt
             .out = ao, .constant = n % 2 != 0};
         cfx__cuda_work work = {0};
         void *to = player_copy(out);
-        held = CHECK_OK() && CHECK(cfx__cuda_skinny(&ax, 1, &part, precision, &work)) &&
+        held = CHECK_OK() && CHECK(cfx__cuda_skinny(&ax, NULL, 1, &part, precision, &work)) &&
                PLAY(&work, player_copy(x), player_copy(w), player_copy(scales), player_copy(bias),
                     player_copy(add), to) &&
                PLAYED(to, out, want, dtype == CFX_F32 ? 5e-6 : 1e-2);
@@ -105,7 +105,7 @@ static bool multiplies_together(cfx_dtype dtype, int64_t m, int64_t k) {
         parts[1].after.add = player_array(7, add);
         const cfx__cuda_array ax = player_array(0, x);
         cfx__cuda_work work = {0};
-        held = CHECK(cfx__cuda_skinny(&ax, 3, parts, CFX__CUDA_EXACT, &work)) &&
+        held = CHECK(cfx__cuda_skinny(&ax, NULL, 3, parts, CFX__CUDA_EXACT, &work)) &&
                PLAY(&work, player_copy(x), player_copy(w[0]), player_copy(w[1]),
                     player_copy(w[2]), to[0], to[1], to[2], player_copy(add));
         for (int i = 0; i < 3 && held; i++) {

@@ -52,12 +52,22 @@ typedef struct cfx__cuda_skinny_part {
     cfx__cuda_array out;
     bool constant;
 } cfx__cuda_skinny_part;
-enum { CFX__CUDA_SKINNY_PARTS = 4 };
+enum { CFX__CUDA_SKINNY_PARTS = 4, CFX__CUDA_BEFORE = 6 };
+/* How every block makes x for itself: a function, which is given arrays, and is called for numbers
+ * below `count` by all threads, or by the one thread that a number is for (apart). */
+typedef struct cfx__cuda_before {
+    const char *text, *function;
+    int n, out; /* arrays; which of them is x */
+    cfx__cuda_array arrays[CFX__CUDA_BEFORE + 1];
+    int64_t count, bytes; /* of x */
+    bool apart;
+} cfx__cuda_before;
 /* The same product for up to 16 rows of x [m, k], bound by reading the weight once: for 8 rows at a
  * time, with up to 4 weights of one kind in one launch. Where x is float32 the weights may be
- * bfloat16 or float16 too. */
-bool cfx__cuda_skinny(const cfx__cuda_array *x, int nparts, const cfx__cuda_skinny_part *parts,
-                      cfx__cuda_precision precision, cfx__cuda_work *work);
+ * bfloat16 or float16 too. before: NULL, or what makes x, for up to 8 rows. */
+bool cfx__cuda_skinny(const cfx__cuda_array *x, const cfx__cuda_before *before, int nparts,
+                      const cfx__cuda_skinny_part *parts, cfx__cuda_precision precision,
+                      cfx__cuda_work *work);
 
 /* A convolution in two dimensions: x [batch, c, h, w] and out lie in channels-last by their
  * strides, w [o, c / groups, h, w] too. */

@@ -35,6 +35,7 @@ typedef struct cfx__cuda_arg {
 
 typedef struct cfx__cuda_launch {
     const char *text;     /* of kernels/NAME.cu, or a rendered one */
+    const char *before;   /* rendered functions that it calls; NULL: none */
     const char *defines;  /* lines before it; "" */
     const char *function; /* the kernel's name */
     unsigned grid[3], block[3];

@@ -189,6 +189,12 @@ static void reach_of(const cfx__c_ref *r, int64_t *from, int64_t *to) {
         *(r->stride[i] < 0 ? from : to) += (r->shape[i] - 1) * r->stride[i] * size;
 }
 
+int64_t cfx__cuda_bytes(const cfx__c_ref *r) {
+    int64_t from, to;
+    reach_of(r, &from, &to);
+    return to - from;
+}
+
 /* The same of each piece of memory that begins at a multiple of `every` bytes, where the ref lies
  * in all of them in one way; false where it does not. */
 static bool reach_within(const cfx__c_ref *r, int64_t every, int64_t *from, int64_t *to) {
@@ -267,8 +273,8 @@ bool cfx__cuda_add_work(cfx__cuda_making *m, int slot, const cfx__cuda_work *w, 
         const cfx__cuda_launch *l = &w->launch[i];
         cfx__cuda_called *c = cfx__arena_alloc(&m->c.memory, sizeof *c);
         c->launch = *l;
-        const char *source =
-            cfx__text_format("%s%s%s%s", names, l->defines, cfx__cuda_text("base"), l->text);
+        const char *source = cfx__text_format("%s%s%s%s", l->before ? l->before : names,
+                                              l->defines, cfx__cuda_text("base"), l->text);
         c->code = cfx__cuda_codes_ask(&m->codes, m->p->device, source);
         if (c->code < 0)
             return false;

@@ -167,7 +167,8 @@ cfx__cuda_mark cfx__cuda_mark_of(const cfx__cuda_making *m);
 void cfx__cuda_go_back(cfx__cuda_making *m, cfx__cuda_mark to);
 /* Bytes from where the memory of a ref begins, which is a multiple of 256. */
 int64_t cfx__cuda_offset(const cfx__c_ref *r);
-/* Whether two refs have no byte in common. */
+/* Bytes from the first to the last that a ref reaches; whether two have none in common. */
+int64_t cfx__cuda_bytes(const cfx__c_ref *r);
 bool cfx__cuda_are_apart(const cfx__c_ref *a, const cfx__c_ref *b);
 /* A text of the plan's own. */
 const char *cfx__cuda_own_text(cfx__cuda_making *m, const char *text);

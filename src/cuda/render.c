@@ -86,6 +86,20 @@ static const char prelude[] =
     "            v = f(v, __shfl_xor_sync(0xffffffffu, v, m));\n"
     "        return v;\n"
     "    }\n"
+    "    if (STEP == 1 && LANES > 32) {\n"
+    "        __shared__ V of[THREADS / 32 + 1];\n"
+    "        const int first = (threadIdx.x - lane) / 32;\n"
+    "        for (int m = 16; m > 0; m /= 2)\n"
+    "            v = f(v, __shfl_xor_sync(0xffffffffu, v, m));\n"
+    "        if (threadIdx.x % 32 == 0)\n"
+    "            of[threadIdx.x / 32] = v;\n"
+    "        __syncthreads();\n"
+    "        v = of[first];\n"
+    "        for (int i = 1; i < LANES / 32; i++)\n"
+    "            v = f(v, of[first + i]);\n"
+    "        __syncthreads();\n"
+    "        return v;\n"
+    "    }\n"
     "    __shared__ V part[THREADS];\n"
     "    const int at = threadIdx.x;\n"
     "    part[at] = v;\n"
@@ -209,7 +223,11 @@ static void open_rows(cfx__c *c, const cfx__c_walk *rows, const cfx__c_walk *row
     t->walks = false;
     t->wide |= n > NARROW_MOST || length > NARROW_MOST;
     t->along = along;
-    if (along) {
+    if (t->within) { /* a block's own, one row after the other */
+        t->along = along = true;
+        t->lanes = t->within;
+        t->rows = 1;
+    } else if (along) {
         t->lanes = power_above((length + 3) / 4, 32, 1024);
         t->rows = t->lanes < 128 ? 128 / t->lanes : 1;
     } else {
@@ -220,8 +238,8 @@ static void open_rows(cfx__c *c, const cfx__c_walk *rows, const cfx__c_walk *row
     t->threads = (n + t->rows - 1) / t->rows * t->block;
     cfx__c_line(c, "const int lane_ = threadIdx.x %c %d;", along ? '%' : '/',
                 along ? t->lanes : t->rows);
-    cfx__c_line(c, "const %s row_ = (%s)blockIdx.x * %d + threadIdx.x %c %d;", index_type(t),
-                index_type(t), t->rows, along ? '/' : '%', along ? t->lanes : t->rows);
+    cfx__c_line(c, "const %s row_ = at_block_ * %d + threadIdx.x %c %d;", index_type(t), t->rows,
+                along ? '/' : '%', along ? t->lanes : t->rows);
     cfx__c_line(c, "const bool live_ = row_ < %lld;", (long long)n);
     cfx__c_line(c, "const %s at_ = live_ ? row_ : 0;", index_type(t));
     put_indices(c, rows, "at_");
@@ -246,8 +264,8 @@ static void put_fold(cfx__c *c, cfx__loop_fold how, const char *name) {
 
 static void open_once(cfx__c *c) { cfx__c_open(c, "if (live_ && lane_ == 0)"); }
 
-/* The number of the function that does this; a new one the first time. one: for an element, NULL
- * where threads share rows. */
+/* The number of the function that does this; a new one the first time. one: for an element or the
+ * rows of a block; NULL where that is other functions' work. */
 static int function_of(cfx__cuda_pen *t, const char *one, const char *kernel) {
     for (size_t i = 0; i < t->functions.len; i++) {
         const cfx__cuda_function_text *f = &t->functions.data[i];
@@ -303,16 +321,13 @@ static void close_kernel(cfx__c *c) {
     k.writes = writes;
     const char *given = parameters.len ? cfx__text_take(&parameters) : "";
     const char *passed = arguments.len ? cfx__text_take(&arguments) : "";
-    const char *type = index_type(t);
+    const char *type = index_type(t), *number = t->walks ? "at_" : "at_block_";
+    const char *of = "blockIdx.x";
     if (t->walks)
-        k.text = function_of(
-            t, cfx__text_format("(%s%s%s at_) {\n%s}\n", given, *given ? ", " : "", type, body),
-            cfx__text_format("(%s) {\n    cfx_previous();\n    @_one(%s(%s)blockIdx.x * %d + "
-                             "threadIdx.x);\n}\n",
-                             given, passed, type, t->block));
-    else
-        k.text = function_of(
-            t, NULL, cfx__text_format("(%s) {\n    cfx_previous();\n%s}\n", given, body));
+        of = cfx__text_format("(%s)blockIdx.x * %d + threadIdx.x", type, t->block);
+    k.text = function_of(
+        t, cfx__text_format("(%s%s%s %s) {\n%s}\n", given, *given ? ", " : "", type, number, body),
+        cfx__text_format("(%s) {\n    cfx_previous();\n    @_one(%s%s);\n}\n", given, passed, of));
     k.function = t->functions.data[k.text].name;
     VEC_PUSH(t->made, k);
 }
@@ -441,6 +456,23 @@ bool cfx__cuda_render(cfx__cuda_pen *t, cfx__c_unit *u, int slot) {
     t->card.loose |= u->c->scratch != 0;
     u->c->scratch = scratch;
     return finish(t, u->c, before, problems);
+}
+
+bool cfx__cuda_render_within(cfx__cuda_pen *t, cfx__c_unit *u, int slot, int threads,
+                             cfx__cuda_within *to) {
+    const size_t before = t->made.len;
+    t->within = threads;
+    const bool fine = cfx__cuda_render(t, u, slot) && t->made.len == before + 1;
+    t->within = 0;
+    if (fine)
+        to->is = t->made.data[before];
+    t->made.len = before;
+    if (!fine || to->is.flags)
+        return false;
+    const cfx__cuda_function_text *f = &t->functions.data[to->is.text];
+    to->text = cfx__text_format("%s%s__device__ inline void %s_one%s\n", prelude,
+                                u->c->helpers.len ? u->c->helpers.data : "", f->name, f->one);
+    return true;
 }
 
 bool cfx__cuda_render_copy(cfx__cuda_pen *t, cfx__c *c, const cfx__c_ref *to,

@@ -23,8 +23,8 @@ typedef struct cfx__cuda_rendered {
     int64_t elements;       /* that have a thread each; 0: rows have several */
 } cfx__cuda_rendered;
 
-/* The text of a function: what is done for one element, and the kernel, which are written out where
- * something needs them. */
+/* The text of a function: what is done for one element or for the rows of one block, and the
+ * kernel, which are written out where something needs them. */
 typedef struct cfx__cuda_function_text {
     const char *name, *one, *kernel;
     bool is_called, is_launched;
@@ -49,6 +49,7 @@ typedef struct cfx__cuda_pen {
     int lanes; /* threads of a row; and rows of a block */
     int rows;
     bool along; /* threads of a row are neighbours */
+    int within; /* threads of the block whose own work is written; 0: it is a kernel */
 } cfx__cuda_pen;
 
 /* Makes c write to t; and ends t. */
@@ -57,6 +58,15 @@ void cfx__cuda_pen_end(cfx__cuda_pen *t);
 /* Writes the kernels of a slot's work behind t->made; false where it has no form on a card, nothing
  * is added then. */
 bool cfx__cuda_render(cfx__cuda_pen *t, cfx__c_unit *u, int slot);
+/* The work of a slot as a function that all threads of a block call, element after element or row
+ * after row: NAME_one(refs, number). Nothing is added to t->made; false where it is not one
+ * function, or says that an index is out of range. */
+typedef struct cfx__cuda_within {
+    const char *text; /* with all that it stands on; scope */
+    cfx__cuda_rendered is;
+} cfx__cuda_within;
+bool cfx__cuda_render_within(cfx__cuda_pen *t, cfx__c_unit *u, int slot, int threads,
+                             cfx__cuda_within *to);
 /* Writes a call that is another under another name; false where it is none (calls.c). */
 bool cfx__cuda_put_call(cfx__c_unit *u, int slot);
 /* The same of a copy. */

@@ -3,6 +3,8 @@
  *
  * PARTS: products in this launch; POST(v) sees the number of its own as `part`. AHEAD: nobody writes
  * to the weights, so that they are read before the kernel before this one has ended.
+ * BEFORE(to, i): makes row or element i of x, for i from BEFORE_FIRST to BEFORE_COUNT in steps of
+ * BEFORE_STEP, of p0..5; not defined: x is there.
  * M: rows of x. NR: rows of w that a warp has at a time; KW: warps that share a row's elements.
  * WEIGHT: 0 elements as T, 1 bf16 or 2 f16 where T is float, 8 and 4 integers of so many bits with
  * a scale for each `group` of them (0: one for all). VECTOR: rows are whole 16 bytes, aligned.
@@ -177,6 +179,18 @@ INLINE void add_elements(const share &s, const T *x, i64 k, i64 ldx, i64 group, 
 
 #define ROWS (WARPS / KW * NR) /* of a block */
 
+/* Every block makes x itself, in shared memory, by what stands before this text. */
+#ifdef BEFORE
+#define MAKE_X                                                                                     \
+    DYNAMIC(T, near);                                                                              \
+    for (int i = BEFORE_FIRST; i < BEFORE_COUNT; i += BEFORE_STEP)                                 \
+        BEFORE(near, i);                                                                           \
+    __syncthreads();                                                                               \
+    x = near;
+#else
+#define MAKE_X
+#endif
+
 /* Up to 4 products of x at once, each with a weight of its own, in blocks one after the other: those
  * of part j begin at from_j. */
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
@@ -186,7 +200,7 @@ skinny(const T *x, i64 k, i64 ldx, i64 group, i64 from1, i64 from2, i64 from3, c
        i64 n1, i64 ldadd1, i64 ldout1, const void *w2, const float *scales2, const T *bias2,
        const T *add2, T *out2, i64 n2, i64 ldadd2, i64 ldout2, const void *w3,
        const float *scales3, const T *bias3, const T *add3, T *out3, i64 n3, i64 ldadd3,
-       i64 ldout3) {
+       i64 ldout3, void *p0, void *p1, void *p2, void *p3, void *p4, void *p5) {
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, turn = warp % KW;
     const i64 block = blockIdx.x;
     int part = 0;
@@ -215,6 +229,7 @@ skinny(const T *x, i64 k, i64 ldx, i64 group, i64 from1, i64 from2, i64 from3, c
     wait_for_previous();
     fetch(s, k, c, held);
 #endif
+    MAKE_X
     for (;;) {
         add_pieces(s, x, k, ldx, group, c, held, sum);
         c += STEP * UNROLL;
@@ -224,6 +239,7 @@ skinny(const T *x, i64 k, i64 ldx, i64 group, i64 from1, i64 from2, i64 from3, c
     }
 #else
     wait_for_previous();
+    MAKE_X
     add_elements(s, x, k, ldx, group, turn * 32 + lane, sum);
 #endif
 #pragma unroll
