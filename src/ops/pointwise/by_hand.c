@@ -60,10 +60,9 @@ INLINE __m512 log16(__m512 x) {
     p = fma16(p, f, 2.0000714765e-1f);
     p = fma16(p, f, -2.4999993993e-1f);
     p = fma16(p, f, 3.3333331174e-1f);
-    p = _mm512_mul_ps(_mm512_mul_ps(p, f), z);
+    p = _mm512_fmadd_ps(fma16(p, f, -0.5f), z, f);
     p = _mm512_fnmadd_ps(n, all(2.12194440e-4f), p);
-    p = _mm512_fnmadd_ps(all(0.5f), z, p);
-    const __m512 y = _mm512_fmadd_ps(n, all(0.693359375f), _mm512_add_ps(f, p));
+    const __m512 y = _mm512_fmadd_ps(n, all(0.693359375f), p);
     return _mm512_fixupimm_ps(y, x, _mm512_set1_epi32(table), 0);
 }
 
@@ -75,19 +74,23 @@ INLINE __m512 sigmoid16(__m512 x) {
 
 INLINE __m512 silu16(__m512 x) { return _mm512_mul_ps(x, sigmoid16(x)); }
 
-/* Near 0 a polynomial; else 1 - 2 / (e^2x + 1), by e^-2x. */
+/* (e^2x - 1) / (e^2x + 1), by e^2x - 1 = (e^2r - 1) 2^n + (2^n - 1) with x = n ln 2 / 2 + r, so
+ * that nothing is lost near 0. The quotient e / (e + 2) is an estimate and what it leaves of e. */
 INLINE __m512 tanh16(__m512 x) {
-    const __m512 t = size_of(x), s = _mm512_mul_ps(x, x);
-    const __m512 e = exp16(_mm512_mul_ps(t, all(-2.f)));
-    const __m512 far = _mm512_fnmadd_ps(_mm512_add_ps(e, e), inverse(_mm512_add_ps(all(1), e)),
-                                        all(1));
-    __m512 p = fma16(all(-0.006045165097f), s, 0.02096132911f);
-    p = fma16(p, s, -0.05384326318f);
-    p = fma16(p, s, 0.1333271885f);
-    p = fma16(p, s, -0.3333332843f);
-    const __m512 near = _mm512_fmadd_ps(_mm512_mul_ps(t, s), p, t);
-    const __mmask16 small = _mm512_cmp_ps_mask(t, all(0.625f), _CMP_LT_OQ);
-    return with_sign_of(_mm512_mask_mov_ps(far, small, near), x);
+    const __m512 t = _mm512_min_ps(all(10.f), size_of(x)), rounds = all(0x1.8p23f);
+    const __m512 n = _mm512_sub_ps(_mm512_fmadd_ps(t, all(0x1.715476p+1f), rounds), rounds);
+    __m512 r = _mm512_fnmadd_ps(n, all(0x1.62e400p-2f), t);
+    r = _mm512_fnmadd_ps(n, all(0x1.7f7d1cp-21f), r);
+    __m512 p = fma16(all(0.088888560f), r, 0.26781065f);
+    p = fma16(p, r, 0.66667419f);
+    p = fma16(p, r, 1.3333205f);
+    p = fma16(p, r, 2.f);
+    p = _mm512_fmadd_ps(p, _mm512_mul_ps(r, r), _mm512_add_ps(r, r));
+    const __m512 power = _mm512_scalef_ps(all(1), n);
+    const __m512 e = _mm512_fmadd_ps(p, power, _mm512_sub_ps(power, all(1)));
+    const __m512 guess = _mm512_rcp14_ps(_mm512_add_ps(e, all(2))), y = _mm512_mul_ps(e, guess);
+    const __m512 left = _mm512_fnmadd_ps(y, e, _mm512_fnmadd_ps(y, all(2), e));
+    return with_sign_of(_mm512_fmadd_ps(left, guess, y), x);
 }
 
 /* x P(x^2) / Q(x^2); 1 where that is nearest. */

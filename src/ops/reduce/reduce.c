@@ -9,6 +9,7 @@ enum {
     MAX_RESULTS = 512,  /* of a tile: their accumulators stay in the first-level cache */
     BLOCK = 2048,       /* elements converted at a time */
     MAX_PARTS = 32,     /* that one input is shared out into */
+    MANY_ROWS = 256,    /* enough for parts of some */
     WIDE = 256          /* narrow columns are taken several rows at a time, up to this width */
 };
 
@@ -275,10 +276,11 @@ void reduce_run(const reduction *r) {
     int64_t inner = p.keep.size[0], numel = p.outs * (p.count ? p.count : 1);
     int64_t most = MAX_RESULTS * 32 / r->loops->size;
     p.width = most < MAX_RESULTS ? most : MAX_RESULTS;
-    /* enough tiles for all threads; columns no narrower than a few vectors */
-    bool rows = p.gone.in[0] == p.elem;
+    /* enough tiles for all threads; columns no narrower than a few vectors, and as wide as can be
+     * where there are many rows, of which threads get parts */
+    const bool rows = p.gone.in[0] == p.elem, many = !rows && p.count >= MANY_ROWS;
     if (numel > CFX__THREAD_WORTH && p.outs / inner < 16 && inner >= (rows ? 16 : 1024) &&
-        inner / 16 < p.width)
+        inner / 16 < p.width && !many)
         p.width = inner / 16;
     if (p.width > inner)
         p.width = inner;
@@ -287,7 +289,7 @@ void reduce_run(const reduction *r) {
     p.nparts = numel / CFX__THREAD_WORTH < MAX_PARTS ? numel / CFX__THREAD_WORTH : MAX_PARTS;
     if (p.nparts > top)
         p.nparts = top;
-    if (units < 8 && p.nparts > units && run_shared(&p, units))
+    if (units < (many ? 16 : 8) && p.nparts > units && run_shared(&p, units))
         return;
     int64_t each = numel / units;
     cfx__parallel(units, CFX__THREAD_WORTH / (each ? each : 1) + 1, run_units, &p);

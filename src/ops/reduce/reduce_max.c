@@ -10,18 +10,25 @@ CFX_FAMILY(REDUCE);
 /* A NaN wins over everything. */
 #define LARGER(a, x) ((((x) > (a)) | ((x) != (x))) ? (x) : (a))
 #define SMALLER(a, x) ((((x) < (a)) | ((x) != (x))) ? (x) : (a))
+/* One instruction of a vector each. */
+#define LARGER_NUMBER(a, x) ((x) > (a) ? (x) : (a))
+#define SMALLER_NUMBER(a, x) ((x) < (a) ? (x) : (a))
 
-#define FOLD max_f32, float, float, float, float, -INFINITY, LARGER, LARGER
+#define FOLD_NAN int32_t
+#define FOLD max_f32, float, float, float, float, -INFINITY, LARGER_NUMBER, LARGER
 #include "reduce_fold.inc"
-#define FOLD max_f64, double, double, double, double, -INFINITY, LARGER, LARGER
+#define FOLD_NAN int64_t
+#define FOLD max_f64, double, double, double, double, -INFINITY, LARGER_NUMBER, LARGER
 #include "reduce_fold.inc"
 #define FOLD max_i64, int64_t, int64_t, int64_t, int64_t, INT64_MIN, LARGER, LARGER
 #include "reduce_fold.inc"
 #define FOLD max_b8, uint8_t, uint8_t, uint8_t, uint8_t, 0, LARGER, LARGER
 #include "reduce_fold.inc"
-#define FOLD min_f32, float, float, float, float, INFINITY, SMALLER, SMALLER
+#define FOLD_NAN int32_t
+#define FOLD min_f32, float, float, float, float, INFINITY, SMALLER_NUMBER, SMALLER
 #include "reduce_fold.inc"
-#define FOLD min_f64, double, double, double, double, INFINITY, SMALLER, SMALLER
+#define FOLD_NAN int64_t
+#define FOLD min_f64, double, double, double, double, INFINITY, SMALLER_NUMBER, SMALLER
 #include "reduce_fold.inc"
 #define FOLD min_i64, int64_t, int64_t, int64_t, int64_t, INT64_MAX, SMALLER, SMALLER
 #include "reduce_fold.inc"

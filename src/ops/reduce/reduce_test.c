@@ -87,6 +87,7 @@ TEST(reductions_fold_any_layout) {
 
 TEST(reductions_of_narrow_and_of_long_inputs) {
     check_against_plain(NOISE(1, 3000, 3), 1e-5);
+    check_against_plain(NOISE(1, 400, 1100), 1e-5);
     check_against_plain(NOISE(2, 3, 30000), 1e-5);
     check_against_plain(cfx_permute(NOISE(3, 30000, 1), cfx_list(1, 0, 2)), 1e-5);
 }
@@ -191,6 +192,27 @@ TEST(nan_wins_and_the_first_of_equals_is_the_place) {
 }
 
 /* ---- norms, softmax, scans ------------------------------------------------------------------- */
+
+/* Wherever it stands: in whole vectors, behind them, in rows, columns and neither. */
+TEST(nan_wins_in_every_place_of_a_row_and_of_a_column) {
+    enum { N = 101 };
+    for (int d = 0; d < 2; d++) {
+        for (int at = 0; at < N; at++) {
+            CFX_SCOPE {
+                cfx_tensor *x = cfx_to(cfx_zeros(cfx_list(3, N)), d ? cfx_f64 : cfx_f32);
+                cfx_fill_(cfx_select(cfx_select(x, 0, 1), 0, at), NAN);
+                cfx_tensor *turned = cfx_contiguous(cfx_t(x));
+                cfx_tensor *apart = cfx_select(cfx_stack(cfx_list(x, x), 2), 2, 0);
+                cfx_tensor *most[] = {cfx_amax(x, cfx_list(1)), cfx_amin(x, cfx_list(1)),
+                                      cfx_amax(turned, cfx_list(0)), cfx_amin(turned, cfx_list(0)),
+                                      cfx_amax(apart, cfx_list(1))};
+                for (int i = 0; i < 5; i++)
+                    for (int row = 0; row < 3; row++)
+                        CHECK((row == 1) == (isnan(cfx_tensor_get(most[i], row)) != 0));
+            }
+        }
+    }
+}
 
 TEST(norms_of_every_order) {
     cfx_tensor *x = NUMBERS(3.0, -4.0, 0.0);
