@@ -1,7 +1,12 @@
 /* The kernel of attention. Start at flash_run. */
 #include "../dense.h"
 #include "attention.h"
+#include "widths.h"
 #include "../vecmath.h"
+
+#if defined(__x86_64__)
+#include "../vec16.h"
+#endif
 
 enum {
     ROWS = 32,       /* of q in a block, at most */
@@ -193,6 +198,22 @@ CFX__SIMD_WIDE static float exponentials(float *s, int64_t n, float most) {
     return sum;
 }
 
+#if defined(__x86_64__)
+__attribute__((target("avx512f,avx512dq"))) static float exponentials_16(float *s, int64_t n,
+                                                                         float most) {
+    __m512 sum = _mm512_setzero_ps();
+    for (int64_t j = 0; j < n; j += 16) {
+        const __mmask16 k = n - j < 16 ? (__mmask16)((1 << (n - j)) - 1) : 0xffff;
+        const __m512 y = exp16(_mm512_sub_ps(_mm512_maskz_loadu_ps(k, s + j), all(most)));
+        _mm512_mask_storeu_ps(s + j, k, y);
+        sum = _mm512_mask_add_ps(sum, k, sum, y);
+    }
+    return _mm512_reduce_add_ps(sum);
+}
+#else
+static float exponentials_16(float *s, int64_t n, float most) { return exponentials(s, n, most); }
+#endif
+
 CFX__SIMD_WIDE static void scaled(const float *from, int64_t n, float by, float *to) {
     for (int64_t i = 0; i < n; i++)
         to[i] = from[i] * by;
@@ -214,7 +235,7 @@ static void soften(float *s, int64_t keys, int64_t size, float *most, float *sum
         return;
     }
     float before = expf(*most - m);
-    *sum = *sum * before + exponentials(s, keys, m);
+    *sum = *sum * before + (vector_bytes() == 64 ? exponentials_16 : exponentials)(s, keys, m);
     *most = m;
     if (before != 1)
         scaled(o, size, before, o);

@@ -46,6 +46,7 @@ typedef struct {
     const int64_t *at;
     const void *panel;
     float *c;    /* [rows][BF16_WIDTH], aligned to 64 bytes; with tiles, whole tiles of rows */
+    bool add;    /* to what is in c; else it is set */
     const char *ahead; /* with tiles: what will be read next, of which `lines` lines of the cache
                           are asked for early at each step */
     int lines;

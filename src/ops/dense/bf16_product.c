@@ -6,6 +6,7 @@
 
 enum {
     NEAR = 1 << 19,       /* elements of A that stay in the second cache */
+    TOGETHER = 512,       /* rows that go through panels together at least, with tiles */
     ROUNDED = 1 << 15,    /* numbers to round that are worth a thread */
     GRAIN_DOTS = 1 << 18, /* multiplications that are worth a thread */
     GRAIN_TILES = 1 << 20
@@ -25,18 +26,27 @@ static void round_rows(void *arg, int64_t begin, int64_t end) {
         bf16_round(product_line(j->p, i), j->p->k, j->depth, j->a + i * j->row);
 }
 
-/* Rows [first, last) times panels [from, to). */
-static void block(const job *j, int64_t first, int64_t last, int64_t from, int64_t to) {
-    _Alignas(64) float sums[BF16_TALLEST * BF16_WIDTH];
+/* Rows [top, bottom) times panels [from, to), over elements [at, at + length). Sums lie in `sums`,
+ * tile by tile, until the last elements are added. */
+typedef struct {
+    product_piece in;
+    int64_t at, length;
+    float *sums; /* of one tile where a row is multiplied at once */
+} block;
+
+static void run_block(const job *j, const block *b) {
     const product *p = j->p;
-    const int64_t height = bf16_height(j->way), tiles = (last - first + height - 1) / height;
-    const int64_t rows = last - first;
-    for (int64_t panel = from; panel < to; panel++) {
+    const int64_t height = bf16_height(j->way), rows = b->in.bottom - b->in.top;
+    const int64_t tiles = (rows + height - 1) / height;
+    const bool whole = b->length == j->depth, last = b->at + b->length == j->depth;
+    for (int64_t panel = b->in.from; panel < b->in.to; panel++) {
         const int64_t col = panel * BF16_WIDTH;
+        const uint16_t *panels = p->panels;
         bf16_tile t = {.row = j->row,
-                       .depth = j->depth,
-                       .panel = (const uint16_t *)p->panels + col * j->depth,
-                       .c = sums};
+                       .depth = b->length,
+                       .panel = panels + col * j->depth + b->at * BF16_WIDTH,
+                       .c = b->sums,
+                       .add = b->at > 0};
         bf16_result r = {.cols = (int)(p->n - col < BF16_WIDTH ? p->n - col : BF16_WIDTH),
                          .bias = p->bias ? p->bias + col : NULL,
                          .epilogue = p->epilogue,
@@ -45,27 +55,58 @@ static void block(const job *j, int64_t first, int64_t last, int64_t from, int64
             bf16_look_ahead(&t, (const uint16_t *)t.panel + j->depth * BF16_WIDTH,
                             panel + 1 == j->cut.panels ? 0 : tiles, i);
             const bool even = j->way == BF16_DOTS; /* tiles are whole, or not worth less */
-            const int64_t begin = first + (even ? rows * i / tiles : i * height);
-            const int64_t end = first + (even ? rows * (i + 1) / tiles : (i + 1) * height);
-            r.rows = (int)((end < last ? end : last) - begin);
-            t.a = j->a + begin * j->row;
-            r.c = p->c + begin * p->c_row + col;
+            const int64_t begin = even ? rows * i / tiles : i * height;
+            const int64_t end = even ? rows * (i + 1) / tiles : (i + 1) * height;
+            r.rows = (int)((end < rows ? end : rows) - begin);
+            t.a = j->a + (b->in.top + begin) * j->row + b->at;
+            if (!whole)
+                t.c = b->sums + ((panel - b->in.from) * tiles + i) * BF16_TALLEST * BF16_WIDTH;
             bf16_tile_run(j->way, &t, r.rows);
-            bf16_store(sums, &r);
+            if (!last)
+                continue;
+            r.c = p->c + (b->in.top + begin) * p->c_row + col;
+            bf16_store(t.c, &r);
             tile_finish(p->epilogue, r.c, r.c_row, r.rows, r.cols);
         }
     }
 }
 
+/* Rows of a piece, [top, top + rows), that go through the panels together, so that these are read
+ * once: in parts of their length that stay in the second cache. */
+static void run_rows(const job *j, product_piece in) {
+    const int64_t height = bf16_height(j->way), rows = in.bottom - in.top;
+    const int64_t tiles = (rows + height - 1) / height, parts = (rows * j->row + NEAR - 1) / NEAR;
+    _Alignas(64) float one[BF16_TALLEST * BF16_WIDTH];
+    block b = {.in = in, .length = j->depth, .sums = one};
+    if (parts > 1)
+        b.length = bf16_depth((j->depth + parts - 1) / parts);
+    const size_t size = (size_t)((in.to - in.from) * tiles) * sizeof one;
+    if (b.length < j->depth && !(b.sums = cfx__block_alloc(size))) {
+        cfx__error_memory(size, false);
+        return;
+    }
+    for (const int64_t length = b.length; b.at < j->depth; b.at += length) {
+        b.length = j->depth - b.at < length ? j->depth - b.at : length;
+        run_block(j, &b);
+    }
+    if (b.sums != one)
+        cfx__block_free(b.sums, size);
+}
+
 static void run_pieces(void *arg, int64_t begin, int64_t end) {
     const job *j = arg;
-    const int64_t height = bf16_height(j->way), fit = NEAR / j->row / height * height;
-    const int64_t near = fit < height ? height : fit;
+    const int64_t height = bf16_height(j->way);
+    /* tiles wait for panels, dot products do not */
+    const int64_t least = j->way == BF16_TILES ? TOGETHER : height;
+    const int64_t fit = NEAR / j->row / height * height, near = fit < least ? least : fit;
     bf16_begin(j->way);
     for (int64_t i = begin; i < end; i++) {
         const product_piece b = product_piece_at(j->p, &j->cut, i);
-        for (int64_t at = b.top; at < b.bottom; at += near)
-            block(j, at, b.bottom - at < near ? b.bottom : at + near, b.from, b.to);
+        const int64_t rows = b.bottom - b.top, blocks = (rows + near - 1) / near;
+        const int64_t each = ((rows + blocks - 1) / blocks + height - 1) / height * height;
+        for (int64_t at = b.top; at < b.bottom; at += each)
+            run_rows(j, (product_piece){at, b.bottom - at < each ? b.bottom : at + each, b.from,
+                                        b.to});
     }
     bf16_end(j->way);
 }

@@ -54,6 +54,9 @@ TEST(a_product_of_halves_is_exact_at_every_size) {
         {29, 65, 33, 33, true, true},     {100, 40, 17, 20, false, false},
         {9, 70, 2100, 2100, true, false}, {20, 33, 1024, 1024, false, true},
         {197, 96, 300, 300, true, true},  {33, 130, 257, 257, true, false},
+        /* in two and three parts of their rows, and in two blocks of rows */
+        {500, 40, 1100, 1100, true, true}, {70, 35, 15010, 15010, true, false},
+        {530, 20, 1100, 1100, false, true},
     };
     for (bf16_way way = BF16_DOTS; bf16_has(way) && way < BF16_WAYS; way++)
         for (int threads = 1; threads <= 3; threads += 2)

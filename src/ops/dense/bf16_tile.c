@@ -178,7 +178,9 @@ INLINE DOTS void dots(const bf16_tile *t, const int rows) {
     for (int i = 0; i < rows; i += 3)
         base[i / 3] = t->a + i * t->row;
     UNROLL for (int i = 0; i < rows; i++)
-        sum[i][0] = sum[i][1] = _mm512_setzero_ps();
+        UNROLL for (int j = 0; j < 2; j++)
+            sum[i][j] = t->add ? _mm512_load_ps(t->c + i * BF16_WIDTH + 16 * j)
+                               : _mm512_setzero_ps();
     for (int64_t tap = 0; tap < tap_count(t); tap++) {
         const int64_t from = tap_at(t, tap);
         for (int64_t p = from; p < from + t->depth; p += 2, panel += 128) {
@@ -221,10 +223,17 @@ static const cfx__tile_config all_tiles = {.palette = 1,
 TILES static void tiles_two(const bf16_tile *t) {
     const int64_t a_bytes = t->row * 2, next = BF16_STEP / 2 * 2 * BF16_WIDTH * 2;
     const char *panel = t->panel, *ahead = t->ahead;
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    if (t->add) {
+        _tile_loadd(0, t->c, 128);
+        _tile_loadd(1, t->c + 16, 128);
+        _tile_loadd(2, t->c + TILE_ROWS * BF16_WIDTH, 128);
+        _tile_loadd(3, t->c + TILE_ROWS * BF16_WIDTH + 16, 128);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
     for (int64_t tap = 0; tap < tap_count(t); tap++) {
         const char *a = (const char *)(t->a + tap_at(t, tap)), *b = a + TILE_ROWS * a_bytes;
         for (int64_t p = 0; p < t->depth; p += BF16_STEP, a += 64, b += 64, panel += next) {
@@ -248,8 +257,13 @@ TILES static void tiles_two(const bf16_tile *t) {
 TILES static void tiles_one(const bf16_tile *t) {
     const int64_t a_bytes = t->row * 2, next = BF16_STEP / 2 * 2 * BF16_WIDTH * 2;
     const char *panel = t->panel, *ahead = t->ahead;
-    _tile_zero(0);
-    _tile_zero(1);
+    if (t->add) {
+        _tile_loadd(0, t->c, 128);
+        _tile_loadd(1, t->c + 16, 128);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+    }
     for (int64_t tap = 0; tap < tap_count(t); tap++) {
         const char *a = (const char *)(t->a + tap_at(t, tap));
         for (int64_t p = 0; p < t->depth; p += BF16_STEP, a += 64, panel += next) {

@@ -9,14 +9,13 @@
 #include "../vecmath.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include "../vec16.h"
 #endif
 
 #define UNROLL _Pragma("GCC unroll 16")
 #define HELD(x) ((x) < 0 ? 0 : (x) > 6 ? 6 : (x))
 
 enum { HALF = 3 }; /* kernels of half a panel, beside those by cfx_precision */
-
 
 typedef float four __attribute__((vector_size(16)));
 
