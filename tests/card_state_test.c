@@ -120,3 +120,47 @@ TEST(sessions_and_programs_on_a_card_keep_what_they_write_there) {
                                             alone[USERS], &alone[USERS]->inputs[1]))) < 1e-5);
     card_end();
 }
+
+/* A cache that the signature says a result becomes; more results may be the same value. */
+static cfx_program *becoming(bool twice) {
+    static const char *const names[] = {"cache"};
+    cfx_tensor *t[] = {cfx_zeros(40, 4)};
+    cfx_program *p = program_of(
+        twice ? HEAD "p_cache, at, x):\n"
+            CALL("now", "index_copy.default", "p_cache, 0, at, x")
+            CALL("y", "relu.default", "now") "        return (now, y, now)\n"
+              : HEAD "p_cache, at, x):\n"
+            CALL("now", "index_copy.default", "p_cache, 0, at, x")
+            CALL("y", "relu.default", "now") "        return (now, y)\n",
+        tensors_of(COUNT(names), names, t));
+    p->outputs[0].kind = CFX_OUT_PARAMETER_MUTATION;
+    p->outputs[0].target = "cache";
+    return p;
+}
+
+TEST(what_a_buffer_becomes_is_written_to_it_on_a_card) {
+    if (!card_begin())
+        return;
+    cfx_set_grad_mode(CFX_INFERENCE);
+    for (int twice = 0; twice < 2; twice++) {
+        cfx_program *there = becoming(twice), *here = becoming(twice);
+        CHECK(cfx_program_to(there, "cuda"));
+        long copies = 0;
+        for (int64_t i = 0; i < 4; i++) CFX_SCOPE {
+            cfx_tensor *x = cfx_randn(1, 4), *at = cfx_full(cfx_list(1), i);
+            cfx_value in[] = {cfx_tensor_value(at), cfx_tensor_value(x)};
+            const long kernels = card.kernels + card.graphs, before = card.copies;
+            const cfx_value have = cfx_program_run(there, at, x);
+            CHECK(card.kernels + card.graphs > kernels);
+            copies = card.copies - before;
+            const cfx_value want = cfx_program_run_with(CFX_HERE, here, &cfx_interpreter, NULL,
+                                                        (cfx_args){2, in, NULL});
+            CHECK_OK();
+            CHECK(apart(cfx_at(have, 0), cfx_at(want, 0)) < 1e-6);
+            CHECK(apart(cfx_tensor_value(cfx_program_tensor(there, &there->inputs[0])),
+                        cfx_tensor_value(cfx_program_tensor(here, &here->inputs[0]))) == 0);
+        }
+        CHECK(twice || copies == 4); /* two inputs, a result, whether an index is out of range */
+    }
+    card_end();
+}

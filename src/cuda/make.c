@@ -380,7 +380,7 @@ static void place_result(void *user, int slot) {
         return;
     const cfx_tensor *want = cfx_as_tensor(p->wanted[slot]);
     m->p->results[slot] = *r;
-    if (lies_like(r->refs, want) || !want->numel)
+    if (lies_like(r->refs, want) || !want->numel || r->refs->where == CFX__C_STATE)
         return;
     cfx__c_ref *to = cfx__arena_alloc(&m->p->memory, sizeof *to);
     *to = ref_like(m, want);
@@ -539,8 +539,9 @@ static cfx__cuda_plan *failed(cfx__cuda_device *d, cfx__plan *plan) {
     return p;
 }
 
-cfx__cuda_plan *cfx__cuda_plan_make(cfx__cuda_device *d, const cfx_execution *e) {
-    cfx__plan *plan = cfx__plan_make(&cfx__plan_cuda, e);
+static cfx__cuda_plan *make_for(const cfx__plan_target *target, cfx__cuda_device *d,
+                                const cfx_execution *e, bool *again) {
+    cfx__plan *plan = cfx__plan_make(target, e);
     cfx__cuda_plan *p = NULL;
     if (plan) {
         size_t mark = cfx_scope_open();
@@ -550,8 +551,15 @@ cfx__cuda_plan *cfx__cuda_plan_make(cfx__cuda_device *d, const cfx_execution *e)
         }
         if (!p && !cfx_ok())
             p = failed(d, plan);
+        *again = !p && plan->nbecomes;
         cfx_scope_close(mark);
     }
     cfx_drop(plan);
     return p;
+}
+
+cfx__cuda_plan *cfx__cuda_plan_make(cfx__cuda_device *d, const cfx_execution *e) {
+    bool again = false;
+    cfx__cuda_plan *p = make_for(&cfx__plan_cuda, d, e, &again);
+    return again ? make_for(&cfx__plan_cuda_apart, d, e, &again) : p;
 }

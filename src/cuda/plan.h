@@ -252,7 +252,9 @@ bool cfx__cuda_posts(cfx__cuda_making *m, int slot, const struct cfx__c_work *k,
 
 /* Bytes of results that no other shares its memory with: work on them may be put off. */
 enum { CFX__CUDA_OWN = 32 << 10 };
-extern const cfx__plan_target cfx__plan_cuda; /* target.c */
+/* The second leaves functional updates of inputs what they are: where one cannot be written to on
+ * the card, the result goes to it when the run is over (target.c). */
+extern const cfx__plan_target cfx__plan_cuda, cfx__plan_cuda_apart;
 /* Rows of a product that is bound by reading its weight, and up to which no library is tried. */
 enum { CFX__CUDA_SKINNY = 16, CFX__CUDA_FEW = 8 };
 

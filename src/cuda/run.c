@@ -392,6 +392,8 @@ static cfx_value result_of(frame *f, int slot) {
         return f->e->inputs.v[k->input];
     if (r->n != 1)
         return ordered(on_host(f, slot), f->plan->wanted[slot]);
+    if (r->refs->where == CFX__C_STATE) /* what that input becomes */
+        return f->e->inputs.v[f->p->states.data[r->refs->number].input];
     const cfx_tensor *like = cfx_as_tensor(f->plan->wanted[slot]);
     cfx_tensor *t = cfx__cuda_tensor(f->p->device, (cfx_dtype)like->dtype, like->ndim, like->shape,
                                      r->refs->stride);

@@ -110,6 +110,25 @@ static void note_kept(void *user, int slot) {
     m->kept |= r->n == 1 && r->refs->where == CFX__C_STATE;
 }
 
+/* Results that are what an input becomes are the input itself; other memory that is written to
+ * would leave the graph. */
+static void note_results(cfx__cuda_making *m, const cfx__plan_kernel *output) {
+    const cfx__plan *p = m->p->plan;
+    const cfx_value all = cfx_as_list(output->step->args)->items[0];
+    const cfx_list *items =
+        all.tag == CFX_TAG_TUPLE || all.tag == CFX_TAG_LIST ? cfx_as_list(all) : NULL;
+    for (int64_t i = 0; items && i < items->len; i++) {
+        const cfx_value v = items->items[i];
+        const cfx__c_refs *r = v.tag == CFX_TAG_NODE ? &m->unit.refs[v.spare] : NULL;
+        const int becomes = i < p->nbecomes ? p->becomes[i] : -1;
+        if (!r || becomes < 0 || r->n != 1 || r->refs->where != CFX__C_STATE ||
+            m->p->states.data[r->refs->number].input != becomes)
+            cfx__plan_each_slot(v, note_kept, m);
+    }
+    if (!items)
+        cfx__plan_each_slot(all, note_kept, m);
+}
+
 bool cfx__cuda_place_states(cfx__cuda_making *m) {
     const cfx__plan *p = m->p->plan;
     for (int k = 0; k < p->n; k++) {
@@ -120,7 +139,7 @@ bool cfx__cuda_place_states(cfx__cuda_making *m) {
         if (writes(kernel) && !place_update(m, k))
             return false;
         if (kernel->kind == CFX__PLAN_OUTPUT) /* the caller's own memory is the host's to give */
-            cfx__plan_each_kernel_read(kernel, note_kept, m);
+            note_results(m, kernel);
     }
     return !m->kept && cfx_ok();
 }

@@ -24,11 +24,9 @@ static bool schedule(cfx__loop *l) { return cfx__c_loop_known(l, true); }
 
 static bool places(const cfx__plan_kernel *k) { return k->op != NULL; }
 
-const cfx__plan_target cfx__plan_cuda = {.name = "cuda",
-                                         .images = CFX_CHANNELS_LAST,
-                                         .row_most = INT64_MAX,
-                                         .own_most = CFX__CUDA_OWN,
-                                         .takes = takes,
-                                         .schedule = schedule,
-                                         .in_place = in_place,
-                                         .places = places};
+#define FIELDS                                                                                     \
+    .name = "cuda", .images = CFX_CHANNELS_LAST, .row_most = INT64_MAX, .own_most = CFX__CUDA_OWN, \
+    .takes = takes, .schedule = schedule, .in_place = in_place, .places = places
+
+const cfx__plan_target cfx__plan_cuda = {FIELDS, .updates = true};
+const cfx__plan_target cfx__plan_cuda_apart = {FIELDS};
