@@ -217,6 +217,7 @@ bool cfx__cuda_try_convolution(cfx__cuda_making *m, int slot) {
         return false;
     convolution *c = cfx__obj_make(&convolution_type, sizeof *c);
     c->job.name = "convolution (cuDNN)";
+    c->job.uses = CFX__CUDA_USES_DNN;
     c->job.run = convolution_run;
     c->dnn = dnn;
     c->device = device;

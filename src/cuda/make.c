@@ -545,10 +545,12 @@ static cfx__cuda_plan *make_for(const cfx__plan_target *target, cfx__cuda_device
     cfx__cuda_plan *p = NULL;
     if (plan) {
         size_t mark = cfx_scope_open();
+        struct cfx__cuda_ahead *ahead = cfx__cuda_ahead_begin(d, plan);
         if (cfx__cuda_enter(d)) {
             p = ready(d, plan, e);
             cfx__cuda_leave(d);
         }
+        cfx__cuda_ahead_end(ahead, p);
         if (!p && !cfx_ok())
             p = failed(d, plan);
         *again = !p && plan->nbecomes;

@@ -17,10 +17,13 @@
 
 struct cfx__cuda_plan;
 
+enum { CFX__CUDA_USES_BLAS = 1, CFX__CUDA_USES_DNN = 2 };
+
 /* Something that a library computes: made once, then run on the stream of the card. */
 typedef struct cfx__cuda_job {
     cfx_obj head;
     const char *name;
+    int uses;        /* which library */
     int64_t scratch; /* bytes */
     int nreads;
     const cfx__c_ref *reads[4]; /* that may be weights */
@@ -252,6 +255,9 @@ bool cfx__cuda_posts(cfx__cuda_making *m, int slot, const struct cfx__c_work *k,
 
 /* Bytes of results that no other shares its memory with: work on them may be put off. */
 enum { CFX__CUDA_OWN = 32 << 10 };
+/* What is done while the driver makes a context; ends when the plan is made, or NULL (ahead.c). */
+struct cfx__cuda_ahead *cfx__cuda_ahead_begin(cfx__cuda_device *d, const cfx__plan *p);
+void cfx__cuda_ahead_end(struct cfx__cuda_ahead *a, const cfx__cuda_plan *made);
 /* The second leaves functional updates of inputs what they are: where one cannot be written to on
  * the card, the result goes to it when the run is over (target.c). */
 extern const cfx__plan_target cfx__plan_cuda, cfx__plan_cuda_apart;

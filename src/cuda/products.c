@@ -201,6 +201,7 @@ static product *make(cfx__cuda_device *d, problem q) {
         return NULL;
     product *p = cfx__obj_make(&product_type, sizeof *p);
     p->job.name = "product (cuBLASLt)";
+    p->job.uses = CFX__CUDA_USES_BLAS;
     p->job.run = product_run;
     p->blas = b;
     p->device = d;
