@@ -19,6 +19,13 @@
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* The parts of model.json that grow with its graph: they are read item by item. */
+typedef struct cfx__pt2_parts {
+    const char *text, *what;       /* the whole text, and what errors call it */
+    cfx__json_part nodes, tensors; /* without a text: in the tree */
+    cfx__storage file;             /* what the text is mapped from, if it is */
+} cfx__pt2_parts;
+
 /* What is shared while one program is read. */
 typedef struct cfx__pt2_reader {
     const char *path;
@@ -30,6 +37,7 @@ typedef struct cfx__pt2_reader {
     cfx__map exprs, traces, stacks;
     VEC(cfx_value) kept; /* counts of those */
     cfx__arena arena;
+    const cfx__pt2_parts *parts; /* of the graph that is read next; NULL: none */
 } cfx__pt2_reader;
 
 /* cfx_open for the bytes of an archive, which errors call `path`. */

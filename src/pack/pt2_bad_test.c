@@ -124,3 +124,23 @@ TEST(graphs_in_graphs_have_a_depth) {
     cfx__text_release(&deep);
     cfx__text_release(&model);
 }
+
+TEST(tables_that_are_written_otherwise_are_read_as_they_were) {
+    static const struct {
+        const char *from, *to;
+    } cases[] = {
+        {"{\"p_fc1_weight\": {\"dtype\"", "{\"p_\\u0066c1_weight\": {\"dtype\""},
+        {"\"tensor_values\": {", "\"tensor_values\" :\n\t{ "},
+        {"\"nodes\": [", "\"nodes\":[ \n"},
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        cfx_program *p = changed("seed_mlp", MODEL, cases[i].from, cases[i].to);
+        CHECK_OK();
+        CHECK(!cfx_failed(p) && cfx_node_result(cfx_graph_first(p->module->graph)).ndim == 2);
+    }
+    changed("seed_mlp", MODEL, "{\"p_fc1_weight\": {\"dtype\"",
+            "{\"zz\": {\"dtype\": 7,}, \"p_fc1_weight\": {\"dtype\"");
+    CHECK_ERROR("model.json in 'bad.pt2': line 1, column ");
+    changed("seed_mlp", MODEL, "\"nodes\": [", "\"nodes\": [tru, ");
+    CHECK_ERROR("model.json in 'bad.pt2': line 1, column ");
+}

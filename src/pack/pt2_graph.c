@@ -5,25 +5,18 @@
  *
  * Names are looked up in one table a graph. A node may use only what was made before it, so a cycle
  * is just a name that is not there yet. */
-#include "pt2.h"
+#include "../tensor/packed.h"
+#include "pt2_names.h"
 
 enum { MAX_GRAPHS = 40 }; /* of graphs in graphs */
-
-typedef enum value_kind { TENSOR, SYM, OBJECT } value_kind;
-
-/* A value of the graph: what the file says of it, and the node that makes it. */
-typedef struct named {
-    const cfx__json *meta;
-    value_kind kind;
-    cfx_node *node; /* NULL while it is not made */
-} named;
 
 typedef struct builder {
     cfx__pt2_reader *r;
     cfx_module *module;
     cfx_graph *g;
-    cfx__map names; /* to named */
-    cfx__arena arena;
+    cfx__pt2_names names;
+    const cfx__pt2_parts *parts; /* NULL: all of the graph is in the tree */
+    int64_t read;                /* nodes so far */
     const cfx__json *metadata; /* of the node being read */
     int depth;
 } builder;
@@ -32,50 +25,24 @@ static bool is_text(const cfx__json *j) { return cfx__json_is(j, CFX__JSON_TEXT)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static bool read_table(builder *b, const cfx__json *graph, const char *key, value_kind kind) {
-    const cfx__json *table = cfx__json_get(graph, key);
-    if (!table || table->kind == CFX__JSON_NULL)
-        return true; /* older files have fewer tables */
-    if (table->kind != CFX__JSON_OBJECT)
-        return cfx__pt2_bad(b->r, "\"%s\" is no object", key);
-    cfx__json_pairs(table, k, v) {
-        if (cfx__map_get(&b->names, k->text))
-            return cfx__pt2_bad(b->r, "the value '%.200s' is described twice", k->text);
-        named *x = cfx__arena_alloc(&b->arena, sizeof *x);
-        *x = (named){.meta = v, .kind = kind};
-        cfx__map_set(&b->names, k->text, x);
-    }
-    return true;
-}
-
 /* The node that makes a value; NULL, with an error. */
 static cfx_node *node_named(builder *b, const cfx__json *name) {
     if (!is_text(name)) {
         cfx__pt2_bad(b->r, "the name of a value is no string");
         return NULL;
     }
-    named *x = cfx__map_get(&b->names, name->text);
+    cfx__pt2_name *x = cfx__map_get(&b->names.all, name->text);
     if (x && x->node)
         return x->node;
     cfx__pt2_bad(b->r, "it uses '%.200s', which nothing before it makes", name->text);
     return NULL;
 }
 
-/* The metadata "val" of a value; scope. */
-static cfx_value val_of(builder *b, const named *x) {
-    switch (x->kind) {
-    case TENSOR: return cfx__pt2_tensor_val(b->r, x->meta);
-    case SYM: return cfx__pt2_sym(b->r, x->meta);
-    case OBJECT: return cfx__json_to_value(x->meta); /* name and class */
-    }
-    return cfx_none();
-}
-
 /* Node n makes the value called so: it takes just that name and its description. */
 static bool bind(builder *b, cfx_node *n, const cfx__json *name, cfx_value *val) {
     if (!is_text(name))
         return cfx__pt2_bad(b->r, "the name of a result is no string");
-    named *x = cfx__map_get(&b->names, name->text);
+    cfx__pt2_name *x = cfx__map_get(&b->names.all, name->text);
     if (!x)
         return cfx__pt2_bad(b->r, "the value '%.200s' is described nowhere", name->text);
     if (x->node)
@@ -83,7 +50,7 @@ static bool bind(builder *b, cfx_node *n, const cfx__json *name, cfx_value *val)
     if (strcmp(n->name, name->text) && !cfx_node_set_name(n, name->text))
         return false;
     x->node = n;
-    *val = val_of(b, x);
+    *val = cfx__pt2_name_val(&b->names, x);
     if (!cfx_is_bad(*val) && !cfx_is_none(*val))
         cfx_node_set_meta(n, "val", *val);
     return !cfx_is_bad(*val);
@@ -121,7 +88,7 @@ static cfx_value optional_arg(builder *b, const cfx__json *v) {
 
 static cfx_value object_arg(builder *b, const cfx__json *v) {
     const cfx__json *name = cfx__json_get(v, "name");
-    named *x = is_text(name) ? cfx__map_get(&b->names, name->text) : NULL;
+    cfx__pt2_name *x = is_text(name) ? cfx__map_get(&b->names.all, name->text) : NULL;
     if (x && x->node)
         return cfx_node_value(x->node);
     return is_text(name) ? cfx_string_value(name->text) : name_value(b, name);
@@ -300,8 +267,8 @@ static bool result(builder *b, cfx_node *from, int64_t i, const cfx__json *j, cf
     const cfx__json *name = result_name(j), *list = cfx__json_is(j, CFX__JSON_OBJECT) ? j + 2 : j;
     *val = cfx_none();
     if (is_text(name) && is_unused(name->text)) {
-        named *x = cfx__map_get(&b->names, name->text);
-        *val = x ? val_of(b, x) : cfx_none();
+        cfx__pt2_name *x = cfx__map_get(&b->names.all, name->text);
+        *val = x ? cfx__pt2_name_val(&b->names, x) : cfx_none();
         return !cfx_is_bad(*val);
     }
     if (name)
@@ -456,16 +423,44 @@ static bool read_output(builder *b, const cfx__json *graph, const cfx__json *out
     return cfx_graph_output(b->g, made)->graph != NULL;
 }
 
+static bool read_next_node(const cfx__json *key, const cfx__json *node, void *user) {
+    enum { OFTEN = 1 << 14 };
+    builder *b = user;
+    (void)key;
+    size_t mark = cfx_scope_open();
+    bool ok = read_node(b, node);
+    cfx_scope_close(mark);
+    if (b->parts && ++b->read % OFTEN == 0)
+        cfx__file_unload(&b->parts->file); /* the text so far is not looked at again */
+    return ok;
+}
+
+static bool note_node_hints(const cfx__json *key, const cfx__json *node, void *user) {
+    (void)key;
+    cfx__pt2_note_hints(((builder *)user)->r, node);
+    return true;
+}
+
+static bool read_nodes(builder *b, const cfx__json *nodes) {
+    if (b->parts && b->parts->nodes.text) {
+        const cfx__pt2_parts *p = b->parts;
+        const bool hints = cfx__pt2_has_hints(p->nodes.text, p->nodes.len);
+        cfx__file_unload(&p->file);
+        return (!hints || cfx__json_stream(p->text, p->nodes, p->what, note_node_hints, b)) &&
+               cfx__json_stream(p->text, p->nodes, p->what, read_next_node, b);
+    }
+    cfx__json_each(nodes, node)
+        if (!read_next_node(NULL, node, b))
+            return false;
+    return true;
+}
+
 static bool read_graph(builder *b, const cfx__json *graph, const cfx__json *specs) {
     const cfx__json *inputs = cfx__pt2_want(b->r, graph, "inputs", CFX__JSON_ARRAY);
     const cfx__json *nodes = inputs ? cfx__pt2_want(b->r, graph, "nodes", CFX__JSON_ARRAY) : NULL;
     const cfx__json *outputs =
         nodes ? cfx__pt2_want(b->r, graph, "outputs", CFX__JSON_ARRAY) : NULL;
-    if (!outputs || !read_table(b, graph, "tensor_values", TENSOR) ||
-        !read_table(b, graph, "sym_int_values", SYM) ||
-        !read_table(b, graph, "sym_bool_values", SYM) ||
-        !read_table(b, graph, "sym_float_values", SYM) ||
-        !read_table(b, graph, "custom_obj_values", OBJECT))
+    if (!outputs || !cfx__pt2_names_read(&b->names, graph))
         return false;
     const cfx__json *spec = specs && specs->len ? specs + 1 : NULL;
     const cfx__json *end = specs ? cfx__json_next(specs) : NULL;
@@ -477,11 +472,7 @@ static bool read_graph(builder *b, const cfx__json *graph, const cfx__json *spec
         cfx_scope_close(mark);
         spec = spec && cfx__json_next(spec) < end ? cfx__json_next(spec) : NULL;
     }
-    cfx__json_each(nodes, node) {
-        size_t mark = cfx_scope_open();
-        ok = ok && read_node(b, node);
-        cfx_scope_close(mark);
-    }
+    ok = ok && read_nodes(b, nodes);
     cfx__graph_settle(b->g);
     return ok && read_output(b, graph, outputs);
 }
@@ -493,10 +484,10 @@ cfx_module *cfx__pt2_graph(cfx__pt2_reader *r, const cfx__json *graph, const cfx
         return NULL;
     }
     size_t mark = cfx_scope_open();
-    builder b = {.r = r, .g = cfx_graph_new(), .depth = depth};
+    builder b = {.r = r, .g = cfx_graph_new(), .depth = depth, .parts = depth ? NULL : r->parts};
+    b.names = (cfx__pt2_names){.r = r, .parts = b.parts};
     b.module = cfx_graph_module(NULL, b.g, "GraphModule");
     bool ok = read_graph(&b, graph, specs);
-    cfx__map_release(&b.names);
-    cfx__arena_release(&b.arena);
+    cfx__pt2_names_release(&b.names);
     return cfx_scope_return(mark, ok ? b.module : NULL);
 }

@@ -6,6 +6,7 @@
  * folder: serialized_exported_program.json and torch.save files beside it. */
 #include <unistd.h>
 
+#include "../tensor/packed.h"
 #include "pickle.h"
 #include "pt2.h"
 
@@ -286,9 +287,29 @@ static cfx__zip_entry *find_model(archive *a) {
 }
 
 static bool read_model(archive *a, cfx__zip_entry *e) {
+    static const char *const path[] = {"graph_module", "graph"};
+    static const char *const names[] = {"nodes", "tensor_values"};
     cfx__json_tree tree = {0};
-    bool ok = read_json(a, e, &tree);
+    cfx__pack_bytes bytes;
+    cfx__json_part part[2];
+    if (!cfx__zip_read(a->zip, e, true, &bytes))
+        return false;
+    cfx__json_find_parts(bytes.data, bytes.size, path, 2, names, 2, part);
+    cfx__pt2_parts parts = {.text = bytes.data,
+                            .what = cfx__text_format("%s in '%s'", e->name, a->r->path),
+                            .nodes = part[0],
+                            .tensors = part[1]};
+    parts.file = (cfx__storage){
+        .data = bytes.data, .size = bytes.size, .owner = bytes.owner, .release = cfx_drop};
+    if (part[0].text > part[1].text) {
+        cfx__json_part first = part[1];
+        part[1] = part[0], part[0] = first;
+    }
+    bool ok = cfx__json_read_but(&tree, bytes.data, bytes.size, 2, part, parts.what);
+    cfx__file_unload(&parts.file);
+    a->r->parts = &parts;
     a->program = ok ? cfx__pt2_program(a->r, tree.items.data) : &cfx__program_bad;
+    a->r->parts = NULL;
     cfx__json_release(&tree);
     return !cfx_failed(a->program);
 }

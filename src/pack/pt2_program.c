@@ -296,7 +296,7 @@ cfx_program *cfx__pt2_program(cfx__pt2_reader *r, const cfx__json *root) {
     const cfx__json *specs = cfx__json_get(cfx__json_get(gm, "signature"), "input_specs");
     cfx_module *module = NULL;
     if (graph) {
-        cfx__pt2_note_hints(r, graph);
+        cfx__pt2_note_hints(r, graph); /* those in parts are noted where the parts are read */
         module = cfx__pt2_graph(r, graph,
                                 cfx__json_is(specs, CFX__JSON_ARRAY) ? specs : NULL, 0);
     }

@@ -9,8 +9,11 @@ typedef struct parser {
     cfx__json_tree *tree;
     size_t open[CFX__JSON_DEPTH]; /* items of the containers around the next one */
     int depth;
-    size_t len;          /* of the text */
+    size_t len;          /* of the text that the tree is of */
     const char *problem; /* what is wrong beyond the grammar; scope */
+    cfx__json_item_fn *fn; /* takes the items of the outermost container; NULL: the tree does */
+    void *user;
+    struct cfx__arena_chunk *chunk; /* of the texts of one item, used again for the next */
 } parser;
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -25,13 +28,35 @@ static bool has_room(parser *p) {
 }
 
 /* Adds an item; it counts in its container unless it is a key, whose value does. */
-static int add(parser *p, cfx__json item, bool key) {
+static int put(parser *p, cfx__json item, bool key) {
     if (p->depth && !key)
         p->tree->items.data[p->open[p->depth - 1]].len++;
     if (!has_room(p))
         return 0;
     VEC_PUSH(p->tree->items, item);
     return 1;
+}
+
+/* The item that is whole now goes to who takes items one by one. */
+static int hand_over(parser *p) {
+    if (!p->fn || p->depth != 1)
+        return 1;
+    cfx__json_tree *t = p->tree;
+    bool object = t->items.data->kind == CFX__JSON_OBJECT;
+    int ok = p->fn(object ? t->items.data + 1 : NULL, t->items.data + 1 + object, p->user);
+    t->items.len = 1;
+    if (!p->chunk || p->chunk == t->texts.chunk) {
+        p->chunk = t->texts.chunk;
+        t->texts.used = 0;
+    } else {
+        cfx__arena_release(&t->texts);
+        p->chunk = NULL;
+    }
+    return ok;
+}
+
+static int add(parser *p, cfx__json item, bool key) {
+    return put(p, item, key) && (key || hand_over(p));
 }
 
 static int on_null(void *ctx) { return add(ctx, (cfx__json){.kind = CFX__JSON_NULL}, false); }
@@ -84,7 +109,7 @@ static int enter(parser *p, cfx__json_kind kind) {
         p->problem = "it is nested too deeply";
         return 0;
     }
-    if (!add(p, (cfx__json){.kind = kind}, false))
+    if (!put(p, (cfx__json){.kind = kind}, false))
         return 0;
     p->open[p->depth++] = p->tree->items.len - 1;
     return 1;
@@ -93,11 +118,14 @@ static int enter(parser *p, cfx__json_kind kind) {
 static int on_object(void *ctx) { return enter(ctx, CFX__JSON_OBJECT); }
 static int on_array(void *ctx) { return enter(ctx, CFX__JSON_ARRAY); }
 
-static int on_end(void *ctx) {
-    parser *p = ctx;
+static void leave(parser *p) {
     size_t at = p->open[--p->depth];
     p->tree->items.data[at].size = p->tree->items.len - at;
-    return 1;
+}
+
+static int on_array_end(void *ctx) {
+    leave(ctx);
+    return hand_over(ctx);
 }
 
 static int by_key(const void *a, const void *b) {
@@ -128,7 +156,9 @@ static const cfx__json *find_twice(const cfx__json **keys, size_t n) {
  * could be one program here and another elsewhere. */
 static int on_object_end(void *ctx) {
     parser *p = ctx;
-    on_end(p);
+    leave(p);
+    if (p->fn && !p->depth)
+        return 1;
     const cfx__json *object = &p->tree->items.data[p->open[p->depth]], *few[FEW_KEYS];
     const cfx__json **keys =
         object->len <= FEW_KEYS ? few : cfx__alloc_try(object->len * sizeof *keys);
@@ -142,7 +172,7 @@ static int on_object_end(void *ctx) {
             cfx__text_format("the key \"%.200s\" stands twice in an object", twice->text);
     if (keys != few)
         cfx__free(keys);
-    return !twice;
+    return !twice && hand_over(p);
 }
 
 static const yajl_callbacks callbacks = {
@@ -154,7 +184,7 @@ static const yajl_callbacks callbacks = {
     .yajl_map_key = on_key,
     .yajl_end_map = on_object_end,
     .yajl_start_array = on_array,
-    .yajl_end_array = on_end,
+    .yajl_end_array = on_array_end,
 };
 
 /* ---- parsing --------------------------------------------------------------------------------- */
@@ -174,15 +204,14 @@ static void yajl_release(void *unused, void *p) {
     cfx__free(p);
 }
 
-static void report(yajl_handle y, const parser *p, const char *text, size_t len, const char *what) {
-    size_t at = yajl_get_bytes_consumed(y);
-    at = at < len ? at : len;
+/* `at`: where the error is in the text. */
+static void report(yajl_handle y, const parser *p, const char *text, size_t at, const char *what) {
     int64_t line = 1, column = 1;
     for (size_t i = 0; i < at; i++) {
         column = text[i] == '\n' ? 1 : column + 1;
         line += text[i] == '\n';
     }
-    unsigned char *words = yajl_get_error(y, 0, (const unsigned char *)text, len);
+    unsigned char *words = yajl_get_error(y, 0, NULL, 0);
     const char *why = p->problem ? p->problem : words ? (const char *)words : "it is cut off";
     const char *colon = strstr(why, "error: ");
     why = colon && !p->problem ? colon + strlen("error: ") : why;
@@ -192,17 +221,55 @@ static void report(yajl_handle y, const parser *p, const char *text, size_t len,
         yajl_free_error(y, words);
 }
 
-bool cfx__json_read(cfx__json_tree *tree, const char *text, size_t len, const char *what) {
-    parser p = {.tree = tree, .len = len};
-    bool before = cfx_ok();
+/* Parses the pieces of a text, one after the other. */
+static bool parse(parser *p, const char *text, int n, const cfx__json_part *pieces,
+                  const char *what) {
+    bool before = cfx_ok(), ok = true;
     yajl_alloc_funcs memory = {yajl_malloc, yajl_realloc, yajl_release, NULL};
-    yajl_handle y = yajl_alloc(&callbacks, &memory, &p);
-    bool ok = yajl_parse(y, (const unsigned char *)text, len) == yajl_status_ok &&
-              yajl_complete_parse(y) == yajl_status_ok && tree->items.len;
+    yajl_handle y = yajl_alloc(&callbacks, &memory, p);
+    size_t at = 0;
+    for (int i = 0; ok && i < n; i++) {
+        ok = yajl_parse(y, (const unsigned char *)pieces[i].text, pieces[i].len) == yajl_status_ok;
+        size_t done = yajl_get_bytes_consumed(y);
+        at = (size_t)(pieces[i].text - text) + (done < pieces[i].len ? done : pieces[i].len);
+    }
+    ok = ok && yajl_complete_parse(y) == yajl_status_ok && p->tree->items.len;
     ok = ok && cfx_ok() == before;
     if (!ok && what && cfx_ok())
-        report(y, &p, text, len, what);
+        report(y, p, text, at, what);
     yajl_free(y);
+    return ok;
+}
+
+bool cfx__json_read(cfx__json_tree *tree, const char *text, size_t len, const char *what) {
+    parser p = {.tree = tree, .len = len};
+    return parse(&p, text, 1, &(cfx__json_part){text, len}, what);
+}
+
+bool cfx__json_read_but(cfx__json_tree *tree, const char *text, size_t len, int nparts,
+                        const cfx__json_part *parts, const char *what) {
+    enum { MOST = 8 };
+    cfx__json_part pieces[MOST + 1];
+    parser p = {.tree = tree};
+    const char *from = text;
+    int n = 0;
+    for (int i = 0; i < nparts && n < MOST; i++)
+        if (parts[i].text) {
+            pieces[n++] = (cfx__json_part){from, (size_t)(parts[i].text + 1 - from)};
+            from = parts[i].text + parts[i].len - 1;
+        }
+    pieces[n++] = (cfx__json_part){from, len - (size_t)(from - text)};
+    for (int i = 0; i < n; i++)
+        p.len += pieces[i].len;
+    return parse(&p, text, n, pieces, what);
+}
+
+bool cfx__json_stream(const char *text, cfx__json_part part, const char *what,
+                      cfx__json_item_fn *fn, void *user) {
+    cfx__json_tree tree = {0};
+    parser p = {.tree = &tree, .fn = fn, .user = user};
+    bool ok = parse(&p, text, 1, &part, what);
+    cfx__json_release(&tree);
     return ok;
 }
 

@@ -49,6 +49,37 @@ typedef struct cfx__json_tree {
 bool cfx__json_read(cfx__json_tree *tree, const char *text, size_t len, const char *what);
 void cfx__json_release(cfx__json_tree *tree);
 
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+/* A list or an object in a text, its brackets included. A tree has some twenty times the items that
+ * a graph is worth, so that the large lists of a model are left out of the tree and read one item
+ * after the other. */
+typedef struct cfx__json_part {
+    const char *text; /* NULL: there is none */
+    size_t len;
+} cfx__json_part;
+
+/* The lists and objects called names[] in the object that the keys of path lead to. Nothing is
+ * checked but brackets and quotes: what cannot be followed is not found. */
+void cfx__json_find_parts(const char *text, size_t len, const char *const *path, int npath,
+                          const char *const *names, int nnames, cfx__json_part *parts);
+/* cfx__json_read, with each of the parts, in the order of the text, being empty in the tree. */
+bool cfx__json_read_but(cfx__json_tree *tree, const char *text, size_t len, int nparts,
+                        const cfx__json_part *parts, const char *what);
+/* Reads a part of the text. Each item is given to fn, those of an object with their keys (else
+ * NULL), and is gone after that; keys that stand twice are fn's to find. False, with an error, when
+ * it is no JSON, or fn gives false. */
+typedef bool cfx__json_item_fn(const cfx__json *key, const cfx__json *item, void *user);
+bool cfx__json_stream(const char *text, cfx__json_part part, const char *what,
+                      cfx__json_item_fn *fn, void *user);
+/* Gives the pairs of an object to fn as they are written: plain keys without their quotes, values
+ * unread. False where fn gives false, or a pair is not so plain: cfx__json_stream tells. */
+typedef bool cfx__json_pair_fn(const char *key, size_t klen, const char *value, size_t vlen,
+                               void *user);
+bool cfx__json_walk(cfx__json_part part, cfx__json_pair_fn *fn, void *user);
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
 /* The item behind j and all that is in it. */
 static inline const cfx__json *cfx__json_next(const cfx__json *j) {
     return j + (j->kind >= CFX__JSON_ARRAY ? j->size : 1);

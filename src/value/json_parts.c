@@ -1,0 +1,150 @@
+/* Parts of a JSON text, found by its brackets and quotes alone. What is found is read by a parser
+ * afterwards, which checks the rest. */
+#include "json.h"
+
+static const char *skip_space(const char *at, const char *end) {
+    while (at < end && (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r'))
+        at++;
+    return at;
+}
+
+/* Behind the string that begins at `at`; NULL where it does not end. */
+static const char *skip_string(const char *at, const char *end) {
+    for (at++; at < end && *at != '"'; at++)
+        at += *at == '\\';
+    return at < end ? at + 1 : NULL;
+}
+
+/* Behind the value that begins at `at`; NULL where it does not end. */
+static const char *skip_value(const char *at, const char *end) {
+    int64_t depth = 0;
+    while (at < end) {
+        switch (*at) {
+        case '"':
+            at = skip_string(at, end);
+            if (!at)
+                return NULL;
+            break;
+        case '{':
+        case '[': depth++, at++; break;
+        case '}':
+        case ']':
+            if (!depth)
+                return at; /* behind a number, say */
+            depth--, at++;
+            break;
+        case ',':
+        case ' ':
+        case '\n':
+        case '\t':
+        case '\r':
+            if (!depth)
+                return at;
+            at++;
+            continue;
+        default:
+            for (at++; !depth && at < end && !strchr(",]} \n\t\r", *at);)
+                at++;
+        }
+        if (!depth)
+            return at;
+    }
+    return NULL;
+}
+
+/* A pair of an object as it is written. */
+typedef struct pair {
+    const char *key, *key_end;
+    const char *value, *value_end; /* NULL: nobody looked for it */
+} pair;
+
+/* The key at *at and where its value begins, *at being there then. */
+static bool next_key(const char **at, const char *end, pair *p) {
+    *at = skip_space(*at, end);
+    if (*at >= end || **at != '"')
+        return false;
+    p->key = *at + 1;
+    *at = skip_string(*at, end);
+    if (!*at)
+        return false;
+    p->key_end = *at - 1;
+    *at = skip_space(*at, end);
+    if (*at >= end || **at != ':')
+        return false;
+    p->value = *at = skip_space(*at + 1, end);
+    return *at < end;
+}
+
+/* Over the value and the comma behind it; *last where the object ends there instead. */
+static bool end_pair(const char **at, const char *end, pair *p, bool *last) {
+    p->value_end = *at = skip_value(*at, end);
+    if (!*at || p->value_end == p->value)
+        return false;
+    *at = skip_space(*at, end);
+    if (*at >= end || (**at != ',' && **at != '}'))
+        return false;
+    *last = *(*at)++ == '}';
+    return true;
+}
+
+static bool is_key(const pair *p, const char *name) {
+    size_t n = strlen(name);
+    return (size_t)(p->key_end - p->key) == n && !memcmp(p->key, name, n);
+}
+
+static void find_here(const char *at, const char *end, const char *const *names, int n,
+                      cfx__json_part *parts) {
+    pair p;
+    bool last = false;
+    for (at++; !last && next_key(&at, end, &p) && end_pair(&at, end, &p, &last);)
+        for (int i = 0; i < n; i++)
+            if (is_key(&p, names[i]) && !parts[i].text && (*p.value == '[' || *p.value == '{'))
+                parts[i] = (cfx__json_part){p.value, (size_t)(p.value_end - p.value)};
+}
+
+void cfx__json_find_parts(const char *text, size_t len, const char *const *path, int npath,
+                          const char *const *names, int nnames, cfx__json_part *parts) {
+    const char *end = text + len, *at = skip_space(text, end);
+    for (int i = 0; i < nnames; i++)
+        parts[i] = (cfx__json_part){0};
+    for (int k = 0; k < npath; k++) {
+        pair p;
+        bool last = false, found = false;
+        if (at >= end || *at != '{')
+            return;
+        for (at++; !found && !last && next_key(&at, end, &p);) {
+            found = is_key(&p, path[k]);
+            if (!found && !end_pair(&at, end, &p, &last))
+                return;
+        }
+        if (!found)
+            return;
+    }
+    if (at < end && *at == '{')
+        find_here(at, end, names, nnames, parts);
+}
+
+/* Whether a key is the text that it stands for: no escapes, and nothing that has to be checked. */
+static bool is_plain(const char *key, const char *end) {
+    for (; key < end; key++)
+        if (*key < ' ' || *key == '\\' || *key > '~')
+            return false;
+    return true;
+}
+
+bool cfx__json_walk(cfx__json_part part, cfx__json_pair_fn *fn, void *user) {
+    const char *at = part.text + 1, *end = part.text + part.len;
+    bool last = false;
+    pair p;
+    if (*part.text != '{')
+        return false;
+    at = skip_space(at, end);
+    if (at < end && *at == '}')
+        return true;
+    while (!last)
+        if (!next_key(&at, end, &p) || !end_pair(&at, end, &p, &last) ||
+            !is_plain(p.key, p.key_end) ||
+            !fn(p.key, (size_t)(p.key_end - p.key), p.value, (size_t)(p.value_end - p.value), user))
+            return false;
+    return at == end;
+}
