@@ -212,6 +212,33 @@ static void bias_range(void *arg, int64_t begin, int64_t end) {
     }
 }
 
+/* Whether channels lie last in memory. */
+static bool is_last(const conv_operands *o) {
+    return !cfx__tensor_is_contiguous(o->dst) || !cfx__tensor_is_contiguous(o->src);
+}
+
+/* By one primitive. */
+static bool at_once(cfx_op_call *c, const conv *v, const conv_operands *o) {
+    const bool last = is_last(o);
+    conv_key k = {.family = "conv",
+                  .v = *v,
+                  .what = o->what,
+                  .bias = o->bias && o->what == CONV_DST,
+                  .last = last,
+                  .threads = cfx_get_num_threads()};
+    const onednn_before before = onednn_begin();
+    conv_plan *p = plan_for(&k);
+    bool ok = !p->failed && execute(c, p, o);
+    onednn_end(&before);
+    if (ok && o->bias && o->what == CONV_SRC) {
+        const int64_t points = v->in[0] * v->in[1] * v->in[2];
+        bias_work w = {v, last, (const float *)o->bias->data, (float *)o->src->data};
+        cfx__parallel(v->batch * (last ? points : v->ic),
+                      cfx__grain((double)(last ? v->ic : points)), bias_range, &w);
+    }
+    return ok;
+}
+
 /* Images of a batch, for threads to share. */
 typedef struct {
     cfx_op_call *c;
@@ -232,7 +259,7 @@ static void image_range(void *arg, int64_t begin, int64_t end) {
     dst.data += begin * v->oc * v->out[0] * v->out[1] * v->out[2] * (int64_t)sizeof(float);
     for (int64_t i = begin; i < end && !w->failed; i++) {
         size_t mark = cfx_scope_open();
-        if (!conv_onednn(w->c, &one, &p))
+        if (!at_once(w->c, &one, &p))
             w->failed = true;
         cfx_scope_close(mark);
         src.data += v->ic * v->in[0] * v->in[1] * v->in[2] * (int64_t)sizeof(float);
@@ -248,29 +275,85 @@ static bool each_image(cfx_op_call *c, const conv *v, const conv_operands *o) {
     return !w.failed;
 }
 
+/* The gradient of the weights is a sum over images: each of several parts of the batch has its own,
+ * and they are added in the order of the parts. */
+typedef struct {
+    cfx_op_call *c;
+    const conv *v;
+    const conv_operands *o;
+    int64_t parts, weights; /* elements of the weights */
+    float *sums;            /* those of the parts behind the first */
+    atomic_bool failed;
+} part_work;
+
+static void part_range(void *arg, int64_t begin, int64_t end) {
+    part_work *w = arg;
+    const conv *v = w->v;
+    const int64_t src_image = v->ic * v->in[0] * v->in[1] * v->in[2];
+    const int64_t dst_image = v->oc * v->out[0] * v->out[1] * v->out[2];
+    for (int64_t i = begin; i < end && !w->failed; i++) {
+        const int64_t first = v->batch * i / w->parts, last = v->batch * (i + 1) / w->parts;
+        cfx_tensor src = *w->o->src, dst = *w->o->dst, weights = *w->o->weights;
+        conv some = *v;
+        some.batch = last - first;
+        src.data += first * src_image * (int64_t)sizeof(float);
+        dst.data += first * dst_image * (int64_t)sizeof(float);
+        if (i)
+            weights.data = (char *)(w->sums + (i - 1) * w->weights);
+        size_t mark = cfx_scope_open();
+        conv_operands p = {.what = CONV_WEIGHTS, .src = &src, .dst = &dst, .weights = &weights};
+        if (!at_once(w->c, &some, &p))
+            w->failed = true;
+        cfx_scope_close(mark);
+    }
+}
+
+static void add_range(void *arg, int64_t begin, int64_t end) {
+    const part_work *w = arg;
+    float *to = (float *)w->o->weights->data;
+    for (int64_t part = 0; part + 1 < w->parts; part++) {
+        const float *from = w->sums + part * w->weights;
+        for (int64_t i = begin; i < end; i++)
+            to[i] += from[i];
+    }
+}
+
+static bool each_part(cfx_op_call *c, const conv *v, const conv_operands *o, int64_t parts) {
+    part_work w = {.c = c, .v = v, .o = o, .parts = parts, .weights = o->weights->numel};
+    const size_t size = (size_t)((parts - 1) * w.weights) * sizeof(float);
+    w.sums = cfx__block_alloc(size);
+    if (!w.sums) {
+        cfx__error_memory(size, false);
+        return false;
+    }
+    cfx__parallel(parts, 1, part_range, &w);
+    if (!w.failed)
+        cfx__parallel(w.weights, cfx__grain((double)parts), add_range, &w);
+    cfx__block_free(w.sums, size);
+    return !w.failed;
+}
+
+/* How many parts of the batch threads share for the gradient of the weights; 1: it is done at
+ * once. */
+static int64_t parts_of(const conv *v, const conv_operands *o) {
+    enum { LEAST = 1 << 22 }; /* multiplications that are worth sums of their own */
+    const int64_t threads = cfx_get_num_threads();
+    double work = (double)o->weights->numel * (double)v->batch;
+    for (int i = 0; i < 3; i++)
+        work *= (double)v->out[i];
+    const int64_t most = work / LEAST < (double)v->batch ? (int64_t)(work / LEAST) : v->batch;
+    return o->what != CONV_WEIGHTS || most < 2 || threads < 2 ? 1 : most < threads ? most : threads;
+}
+
 bool conv_onednn(cfx_op_call *c, const conv *v, const conv_operands *o) {
     enum { LARGE = 1 << 16 };
     if (!library_onednn())
         return false;
-    const bool last = !cfx__tensor_is_contiguous(o->dst) || !cfx__tensor_is_contiguous(o->src);
-    if (v->batch > 1 && !last && o->what != CONV_WEIGHTS &&
+    const int64_t parts = parts_of(v, o);
+    if (parts > 1)
+        return each_part(c, v, o, parts);
+    if (v->batch > 1 && !is_last(o) && o->what != CONV_WEIGHTS &&
         v->ic * v->in[0] * v->in[1] * v->in[2] + v->oc * v->out[0] * v->out[1] * v->out[2] > LARGE)
         return each_image(c, v, o);
-    conv_key k = {.family = "conv",
-                  .v = *v,
-                  .what = o->what,
-                  .bias = o->bias && o->what == CONV_DST,
-                  .last = last,
-                  .threads = cfx_get_num_threads()};
-    const onednn_before before = onednn_begin();
-    conv_plan *p = plan_for(&k);
-    bool ok = !p->failed && execute(c, p, o);
-    onednn_end(&before);
-    if (ok && o->bias && o->what == CONV_SRC) {
-        const int64_t points = v->in[0] * v->in[1] * v->in[2];
-        bias_work w = {v, last, (const float *)o->bias->data, (float *)o->src->data};
-        cfx__parallel(v->batch * (last ? points : v->ic),
-                      cfx__grain((double)(last ? v->ic : points)), bias_range, &w);
-    }
-    return ok;
+    return at_once(c, v, o);
 }

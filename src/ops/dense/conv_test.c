@@ -119,6 +119,32 @@ TEST(conv_transpose_is_the_adjoint) {
     CHECK_OK();
 }
 
+/* Parts of the batch are threads'; their sums are added in order. */
+TEST(the_gradient_of_weights_is_shared_out_by_images) {
+    for (int64_t groups = 1; groups <= 2; groups++) {
+        cfx_manual_seed(5);
+        cfx_tensor *x = cfx_randn(cfx_list(7, 16, 26, 26)), *g = cfx_randn(cfx_list(7, 64, 24, 24));
+        cfx_tensor *w = cfx_randn(cfx_list(64, 16 / groups, 3, 3)), *found[3];
+        const cfx_value one = cfx_list(1, 1), none = cfx_list(0, 0);
+        for (int i = 0; i < 3; i++) {
+            cfx_set_num_threads(i ? 3 : 1);
+            found[i] = cfx_tensor_at(cfx_convolution_backward(g, x, w, cfx_none(), one, none, one,
+                                                              cfx_bool(false), none, groups,
+                                                              cfx_list(0, 1, 0)), 1);
+        }
+        CHECK(close_to(found[0], found[1]));
+        CHECK(cfx_integer(cfx_equal(found[1], found[2])));
+        /* of one weight, by its definition */
+        double sum = 0;
+        for (int n = 0; n < 7; n++)
+            for (int p = 0; p < 24 * 24; p++)
+                sum += cfx_tensor_get(g, (n * 64 + 5) * 576 + p) *
+                       cfx_tensor_get(x, (n * 16 + 3) * 676 + (p / 24 + 2) * 26 + p % 24 + 1);
+        CHECK_NEAR(cfx_tensor_get(found[1], (5 * 16 / groups + 3) * 9 + 7), sum, 1e-3);
+    }
+    CHECK_OK();
+}
+
 TEST(conv_unbatched_same_and_empty) {
     cfx_tensor *x = test_numbers(CFX_F32, 2, (int64_t[]){3, 9});
     cfx_tensor *w = test_numbers(CFX_F32, 3, (int64_t[]){4, 3, 4});
