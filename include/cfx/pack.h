@@ -84,7 +84,7 @@ CFX_API bool cfx_program_merge_lora(cfx_program *p, const char *path, double alp
  * its tensors in a file beside it (.onnx.data) where it would have more than 2 GB. The file appears
  * whole or not at all. False, with an error that names the file and the node (for .onnx, each
  * node), when the program has problems (cfx_program_problems), or holds what a file has no form
- * for. */
+ * for, and where the path has another end than these ("model.xyz"); without one it is a .pt2. */
 CFX_API bool cfx_save(const cfx_program *p, const char *path);
 /* Writes n programs to one .pt2, as torch.export.pt2_archive's package_pt2 does, each under its
  * name; weights that they share are written once. False, with an error as above, or where a name is

@@ -7,6 +7,8 @@
 #include "prepared.h"
 #include "pt2.h"
 
+#include <ctype.h>
+
 typedef struct format {
     const char *suffix;
     cfx_program *(*open)(const char *path);
@@ -78,6 +80,19 @@ cfx_program *cfx_open(const char *path) {
     return p;
 }
 
+/* Whether programs may be written to files of this name: an end that is no format's may be one of
+ * another program, or a typing error. Without an end it is a .pt2. */
+static bool is_ours(const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+    if (!dot || dot == name || !isalpha((unsigned char)dot[1]) || *format_of(path)->suffix)
+        return true;
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+             "cannot write '%s': a file of a program ends in .pt2, .onnx or .fx, not in %s", path,
+             dot);
+    return false;
+}
+
 /* The program as a file has it, in ATen where that has no other operators; scope. NULL, with an
  * error, where it cannot be written: where `sound`, because something is wrong with it too. */
 static const cfx_program *writable(const cfx_program *p, const char *path, bool aten, bool sound) {
@@ -85,6 +100,8 @@ static const cfx_program *writable(const cfx_program *p, const char *path, bool 
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no path");
         return NULL;
     }
+    if (!is_ours(path))
+        return NULL;
     bool fine = cfx__program_whole((cfx_site){0}, p);
     if (fine && aten)
         p = cfx_to_aten(p);

@@ -179,6 +179,11 @@ TEST(what_files_have_no_form_for_is_refused) {
     cfx_node_set_meta(sum, "val", fake(4));
     CHECK(!cfx_save(p, test_path("missing/made.pt2")));
     CHECK_ERROR("missing/made.pt2");
+    CHECK(!cfx_save(p, test_path("made.xyz")));
+    CHECK_ERROR("a file of a program ends in .pt2, .onnx or .fx, not in .xyz");
+    CHECK(access(test_path("made.xyz"), F_OK) != 0);
+    CHECK(cfx_save(p, test_path("made")));
+    clean("made");
     cfx_node_set_target(sum, cfx_graph_target(p->module->graph, "torch.add"));
     CHECK(!cfx_save(p, test_path("made.pt2")));
     CHECK_ERROR("Operator 'torch.add' is not an allowed operator type: (<class "

@@ -264,7 +264,7 @@ class Program(_cfx.ProgramBase):
         return torch().export.ExportedProgram(self).module()
 
     def save(self, path):
-        """Writes a .pt2, which PyTorch loads too, a .fx, or an .onnx."""
+        """Writes a .pt2, which PyTorch loads too, a .fx, or an .onnx; ValueError for other ends."""
         self._save(os.fspath(path))
 
     def compile_c(self, path=None, *, name=None, weights="auto", test=False, main=False,

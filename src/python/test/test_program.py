@@ -83,6 +83,12 @@ class Programs(unittest.TestCase):
             self.assertEqual(self.p.draw(os.path.join(folder, "m.svg")), f"{folder}/m.svg")
             with self.assertRaises(OSError):
                 cfx.open(os.path.join(folder, "nothing.pt2"))
+            odd = os.path.join(folder, "m.xyz")
+            with self.assertRaisesRegex(ValueError, "ends in .pt2, .onnx or .fx, not in .xyz"):
+                self.p.save(odd)
+            self.assertFalse(os.path.exists(odd))
+            torch.export.save(torch.export.export(self.model, (self.x,)), odd)
+            self.same(cfx.open(odd)(self.x), self.model(self.x))
             with open(path, "wb") as f:
                 f.write(b"nonsense")
             with self.assertRaises(Exception):

@@ -70,6 +70,20 @@ def _gradients(outputs, tree, weights=None):
                                          else None) for t in leaves], spec)
 
 
+def _called(func, args, kwargs, numbers, has_aux, name):
+    """(what func gives, what it gives beside that, the arguments that are differentiated by)."""
+    args = list(args)
+    for n in numbers:
+        args[n] = _tracked(args[n])
+    out, aux = func(*args, **kwargs), None
+    if has_aux:
+        if not isinstance(out, tuple) or len(out) != 2:
+            raise RuntimeError(f"{name}(f)(*args): output of function f should be a tuple: "
+                               "(output, aux) if has_aux is True")
+        out, aux = out
+    return out, aux, [args[n] for n in numbers]
+
+
 def grad_and_value(func, argnums=0, has_aux=False):
     """A function that gives the gradient of func by some of its arguments, and its value."""
 
@@ -77,16 +91,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
     def wrapper(*args, **kwargs):
         numbers, many = _argnums(argnums, args)
         with _Level(args) as level:
-            args = list(args)
-            for n in numbers:
-                args[n] = _tracked(args[n])
-            out = func(*args, **kwargs)
-            aux = None
-            if has_aux:
-                if not isinstance(out, tuple) or len(out) != 2:
-                    raise RuntimeError("grad_and_value(f)(*args): output of function f should be a "
-                                       "tuple: (output, aux) if has_aux is True")
-                out, aux = out
+            out, aux, inputs = _called(func, args, kwargs, numbers, has_aux, "grad_and_value")
             if not isinstance(out, Tensor):
                 raise RuntimeError("grad_and_value(f)(*args): Expected f(*args) to return a "
                                    f"tensor, got type {type(out)}")
@@ -94,7 +99,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
                 raise RuntimeError("grad_and_value(f)(*args): Expected f(*args) to return a "
                                    f"scalar tensor, got tensor with {out.dim()} dims. Maybe you "
                                    "wanted to use the vjp or jacrev APIs instead?")
-            found = _gradients([out], [args[n] for n in numbers])
+            found = _gradients([out], inputs)
             result = tuple(found) if many else found[0]
             values = (out, aux) if has_aux else out
             return level.leave(result), level.leave(values)
@@ -165,17 +170,10 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
 
         numbers, many = _argnums(argnums, args)
         with _Level(args) as level:
-            args = list(args)
-            for n in numbers:
-                args[n] = _tracked(args[n])
-            out = func(*args, **kwargs)
-            aux = None
-            if has_aux:
-                out, aux = out
+            out, aux, inputs = _called(func, args, kwargs, numbers, has_aux, "jacrev")
 
             def of(o):
-                rows = [_gradients([e], [args[n] for n in numbers])
-                        for e in o.reshape(-1).unbind(0)]
+                rows = [_gradients([e], inputs) for e in o.reshape(-1).unbind(0)]
                 leaves, spec = zip(*(pytree.tree_flatten(r) for r in rows))
                 parts = [stack(list(p)).reshape(tuple(o.shape) + tuple(p[0].shape))
                          for p in zip(*leaves)]

@@ -25,10 +25,13 @@ def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
         program = program._copy()
         program._set_extra_files({k: v.encode() if isinstance(v, str) else v
                                   for k, v in extra_files.items()})
-    if isinstance(f, (str, os.PathLike)):
-        program.save(f)
-    else:
+    if not isinstance(f, (str, os.PathLike)):
         f.write(program.to_bytes())
+    elif os.fspath(f).endswith((".pt2", ".fx", ".onnx")):
+        program.save(f)
+    else:  # whatever it is called, as in PyTorch
+        with open(f, "wb") as file:
+            file.write(program.to_bytes())
 
 
 def load(f, *, extra_files=None, expected_opset_version=None):
