@@ -30,7 +30,7 @@ static bool check_version(const cfx__grad_node *n, const cfx__grad_kept *k) {
              "one of the variables needed for gradient computation has been modified by an inplace "
              "operation: [torch.%sTensor %s]%s is at version %u; expected version %u instead. "
              "Hint: enable anomaly detection to find the operation that failed to compute its "
-             "gradient, with torch.autograd.set_detect_anomaly(True).",
+             "gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False).",
              cfx__dtype_title((cfx_dtype)t->dtype), cfx__shape_text(t->ndim, t->shape),
              origin(n, k), t->storage->version, k->version);
     return false;

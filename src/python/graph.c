@@ -150,7 +150,7 @@ bool cfx__py_opcode(PyObject *o, cfx_opcode *out) {
             return true;
         }
     if (text)
-        PyErr_Format(PyExc_AssertionError, "op '%s' is not a valid node operation", text);
+        PyErr_Format(PyExc_AssertionError, "op '%s' is not in _legal_ops", text);
     return false;
 }
 

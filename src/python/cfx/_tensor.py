@@ -39,7 +39,11 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
             o = _print_options
             sci = {None: 0, True: 1, False: -1}[o["sci_mode"]]
             text = self._text(o["precision"], o["linewidth"], o["threshold"], o["edgeitems"], sci)
-        return text
+        name, own = type(self).__name__, type(self).__module__.partition(".")[0]
+        if own in ("cfx", "torch") or not text.startswith("tensor("):
+            return text
+        first, *rest = text[len("tensor"):].split("\n")  # one of the user's classes
+        return "\n".join([name + first, *(" " * (len(name) - len("tensor")) + r for r in rest)])
 
     def __format__(self, spec):
         if self.dim() == 0 and not self._is_fake and type(self) is Tensor:
@@ -146,13 +150,13 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
 
     def numpy(self, *, force=False):
         """The same memory as a numpy array."""
+        if self.requires_grad and not force:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use "
+                               "tensor.detach().numpy() instead.")
         import numpy
 
         if force:
             return numpy.asarray(self.detach().resolve_conj())
-        if self.requires_grad:
-            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use "
-                               "tensor.detach().numpy() instead.")
         if self.dtype in (_cfx.bfloat16,) or "float8" in repr(self.dtype):
             raise TypeError("Got unsupported ScalarType BFloat16")
         return numpy.asarray(memoryview(self))

@@ -28,7 +28,8 @@ class UserError(Unsupported):
         if not isinstance(error_type, UserErrorType):
             raise AssertionError(f"expected error_type to be UserErrorType, got {type(error_type)}")
         if case_name is not None:
-            msg += ("\nFor more information about this error, see: https://pytorch.org/docs/main/"
+            msg += " " if msg.endswith(".") else "\n"
+            msg += ("For more information about this error, see: https://pytorch.org/docs/main/"
                     "generated/exportdb/index.html#" + case_name.replace("_", "-"))
         super().__init__(msg)
         self.error_type = error_type

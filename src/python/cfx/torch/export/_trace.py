@@ -25,8 +25,18 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
     if not isinstance(mod, Module):
         raise ValueError("Expected `mod` to be an instance of `torch.nn.Module`, got "
                          f"{type(mod)}.")
-    return _export(mod, args, kwargs, dynamic_shapes, preserve_module_call_signature,
-                   draft=config.fake_tensor_propagate_real_tensors)
+    try:
+        return _export(mod, args, kwargs, dynamic_shapes, preserve_module_call_signature,
+                       draft=config.fake_tensor_propagate_real_tensors)
+    except (UserError, GuardOnDataDependentSymNode) as e:
+        e.args = (f"{e}\n\n{_TRY_DRAFT}",)
+        raise
+
+
+_TRY_DRAFT = ("The error above occurred when calling torch.export.export. If you would like to "
+              "view some more information about this error, and get a list of all other errors "
+              "that may occur in your export call, you can replace your `export()` call with "
+              "`draft_export()`.")
 
 
 export_for_training = export

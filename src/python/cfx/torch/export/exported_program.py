@@ -180,7 +180,13 @@ class ExportedProgram:
         inputs = [i.arg for i in s.input_specs if i.kind == sig.InputKind.USER_INPUT]
         outputs = [o.arg for o in s.output_specs if o.kind == sig.OutputKind.USER_OUTPUT]
         root = ModuleCallSignature(inputs, outputs, spec.in_spec, spec.out_spec)
-        return [ModuleCallEntry("", root)] + list(getattr(self, "_module_calls", ()))
+        return [ModuleCallEntry("", root), *map(ModuleCallEntry, self._called_modules())]
+
+    def _called_modules(self):
+        """The paths of the modules that were called, in the order in which they were."""
+        stacks = (n.meta.get("nn_module_stack") or {} for n in self.graph.nodes)
+        paths = (path for stack in stacks for path, _ in stack.values())
+        return [path for path in dict.fromkeys(paths) if path and "@" not in path]
 
     @property
     def example_inputs(self):

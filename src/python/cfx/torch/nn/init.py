@@ -54,12 +54,12 @@ def _kaiming_std(tensor, a, mode, nonlinearity):
 
 @_written
 def uniform_(tensor, a=0.0, b=1.0, generator=None):
-    tensor.uniform_(a, b)
+    tensor.uniform_(a, b, generator=generator)
 
 
 @_written
 def normal_(tensor, mean=0.0, std=1.0, generator=None):
-    tensor.normal_(mean, std)
+    tensor.normal_(mean, std, generator=generator)
 
 
 @_written
@@ -68,7 +68,7 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
         return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
 
     low, high = cdf((a - mean) / std), cdf((b - mean) / std)
-    tensor.uniform_(2 * low - 1, 2 * high - 1)
+    tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
     tensor.erfinv_()
     tensor.mul_(std * math.sqrt(2.0))
     tensor.add_(mean)
@@ -100,25 +100,27 @@ def eye_(tensor):
 @_written
 def xavier_uniform_(tensor, gain=1.0, generator=None):
     bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / sum(_fans(tensor)))
-    tensor.uniform_(-bound, bound)
+    tensor.uniform_(-bound, bound, generator=generator)
 
 
 @_written
 def xavier_normal_(tensor, gain=1.0, generator=None):
-    tensor.normal_(0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))))
+    std = gain * math.sqrt(2.0 / sum(_fans(tensor)))
+    tensor.normal_(0.0, std, generator=generator)
 
 
 @_written
 def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
     if 0 not in tensor.shape:
         bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
-        tensor.uniform_(-bound, bound)
+        tensor.uniform_(-bound, bound, generator=generator)
 
 
 @_written
 def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
     if 0 not in tensor.shape:
-        tensor.normal_(0, _kaiming_std(tensor, a, mode, nonlinearity))
+        std = _kaiming_std(tensor, a, mode, nonlinearity)
+        tensor.normal_(0, std, generator=generator)
 
 
 @_written
@@ -126,7 +128,7 @@ def orthogonal_(tensor, gain=1, generator=None):
     if tensor.dim() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     rows, cols = tensor.size(0), tensor.numel() // tensor.size(0)
-    flat = cfx.randn(rows, cols)
+    flat = cfx.randn(rows, cols, generator=generator)
     q, r = cfx.qr(flat.t() if rows < cols else flat)
     q = q * r.diagonal().sign()
     tensor.copy_((q.t() if rows < cols else q).reshape(tensor.shape)).mul_(gain)
@@ -135,6 +137,6 @@ def orthogonal_(tensor, gain=1, generator=None):
 @_written
 def sparse_(tensor, sparsity, std=0.01, generator=None):
     rows, cols = tensor.shape
-    tensor.normal_(0, std)
+    tensor.normal_(0, std, generator=generator)
     for c in range(cols):
         tensor[cfx.randperm(rows)[:math.ceil(sparsity * rows)], c] = 0

@@ -1,5 +1,5 @@
 """What several passes share: sizes, orders, groups of nodes that belong together."""
-import heapq
+import collections
 import operator
 import typing
 
@@ -95,21 +95,29 @@ class FxNetAccFusionsFinder:
         return result
 
 
+def _early():
+    """What is put before other nodes that can stand at its place."""
+    names = "add mul sub floordiv truediv mod le lt ge gt eq ne".split()
+    return {*(str(getattr(operator, name)) for name in names), "aten.sym_constrain_range.default",
+            "aten.sym_constrain_range_for_size.default", "aten._assert_async.msg",
+            "aten.scalar_tensor.default", "aten._assert_scalar.default"}
+
+
 @compatibility(is_backward_compatible=False)
 def legalize_graph(gm):
-    """Puts the nodes of a GraphModule in an order in which each comes behind those it uses, and
-    else keeps the order there is."""
-    place = {n: i for i, n in enumerate(gm.graph.nodes)}
-    nodes, wait = list(place), {n: len(n.all_input_nodes) for n in place}
-    ready = [i for i, n in enumerate(nodes) if not wait[n]]
+    """Puts the nodes of a GraphModule in an order in which each comes behind those it uses: as
+    soon as it can, in turn; computing with sizes and assertions comes first."""
+    wait = {n: len(n.all_input_nodes) for n in gm.graph.nodes}
+    ready = collections.deque(n for n in wait if not wait[n])
     order = []
     while ready:
-        n = nodes[heapq.heappop(ready)]
+        n = ready.popleft()
         order.append(n)
         for u in n.users:
             wait[u] -= 1
             if not wait[u]:
-                heapq.heappush(ready, place[u])
+                early = u.op == "call_function" and str(u.target) in _early()
+                ready.appendleft(u) if early else ready.append(u)
     if len(order) < len(gm.graph.nodes):
         raise RuntimeError("Input graph has cycles, unable to add "
                            f"{[n for n in wait if n not in order]}")

@@ -168,6 +168,10 @@ def _batch_norm(self, input):
         if self.momentum is None:
             factor = 1.0 / float(self.num_batches_tracked)
     batch = self.training or (self.running_mean is None and self.running_var is None)
+    if batch and isinstance(input, cfx.Tensor) and not input._is_fake \
+            and input.numel() == input.shape[1]:
+        raise ValueError("Expected more than 1 value per channel when training, got input size "
+                         f"{input.shape}")
     tracked = not self.training or self.track_running_stats
     return F.batch_norm(input, self.running_mean if tracked else None,
                         self.running_var if tracked else None, self.weight, self.bias, batch,
@@ -218,7 +222,13 @@ def _forward_of(name):
     return _recurrent if name in ("RNN", "LSTM", "GRU") else None
 
 
+def _causal_mask(sz, device=None, dtype=None):
+    """Minus infinity where a position would see one behind it."""
+    return cfx.triu(cfx.full((sz, sz), float("-inf"), dtype=dtype), diagonal=1)
+
+
 _EXTRAS = {
+    "Transformer": {"generate_square_subsequent_mask": staticmethod(_causal_mask)},
     "Conv": {"_conv_forward": _conv_forward,
              "_reversed_padding_repeated_twice": property(_padding_twice),
              "transposed": False},

@@ -86,9 +86,16 @@ class Sequential(Module):
         return self
 
     def insert(self, index, module):
-        items = list(self)
-        items.insert(index, module)
-        self._modules = OrderedDict((str(i), m) for i, m in enumerate(items))
+        """Puts a module before another; those behind it are called by the next number each."""
+        if not isinstance(module, Module):
+            raise AssertionError(f"module should be of type: {Module}")
+        n = len(self._modules)
+        if not -n <= index <= n:
+            raise IndexError(f"Index out of range: {index}")
+        index += n if index < 0 else 0
+        for i in range(n, index, -1):
+            self._modules[str(i)] = self._modules[str(i - 1)]
+        self._modules[str(index)] = module
         return self
 
     def pop(self, key):

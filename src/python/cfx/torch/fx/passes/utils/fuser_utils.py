@@ -6,7 +6,7 @@ from ..._compatibility import compatibility
 from ...graph import Graph
 from ...graph_module import GraphModule
 from ...node import Node
-from ..tools_common import legalize_graph
+from ..tools_common import stable_topological_sort
 from .common import lift_subgraph_as_module
 
 
@@ -124,7 +124,7 @@ def fuse_by_partitions(gm, partitions, prefix="fused_", always_return_tuple=Fals
                                                       always_return_tuple=always_return_tuple)
         insert_subgm(gm, sub_gm, inputs, outputs)
         erase_nodes(gm, ordered)
-    legalize_graph(gm)
+    stable_topological_sort(gm)
     gm.recompile()
     return gm
 
