@@ -69,3 +69,46 @@ TEST(products_on_a_card_read_rows_that_are_not_evenly_apart) {
     CHECK(found);
     card_end();
 }
+
+/* A cache stays float32 where activations are bfloat16: what is put there and what attention reads
+ * of it is converted on the way. */
+static void check_cache(int64_t tokens) {
+    static const char *const names[] = {"w", "cache"};
+    cfx_manual_seed(9);
+    cfx_tensor *t[] = {cfx_randn(96, 96), cfx_randn(1, 60, 96)};
+    const char *text = HEAD "p_w, p_cache, at, x):\n"
+        CALL("y", "linear.default", "x, p_w")
+        CALL("wrote", "index_copy_.default", "p_cache, 1, at, y")
+        CALL("q", "unsqueeze.default", "y, 1")
+        CALL("k", "unsqueeze.default", "wrote, 1")
+        CALL("z", "scaled_dot_product_attention.default", "q, k, k")
+        CALL("r", "relu.default", "z")
+        "        return (r,)\n";
+    cfx_program *here = program_of(text, tensors_of(COUNT(names), names, t));
+    cfx_tensor *own[] = {t[0], cfx_clone(t[1])};
+    cfx_program *there = program_of(text, tensors_of(COUNT(names), names, own));
+    CHECK(cfx_program_to(there, "cuda"));
+    for (int i = 0; i < 3; i++) CFX_SCOPE {
+        cfx_value in[] = {cfx_tensor_value(cfx_arange(i, i + tokens)),
+                          cfx_tensor_value(cfx_mul(cfx_randn(1, tokens, 96), 0.05))};
+        const cfx_args args = {2, in, NULL};
+        const cfx_value want = cfx_program_run_with(CFX_HERE, here, &cfx_interpreter, NULL, args);
+        cfx_set_precision(CFX_PRECISION_BF16);
+        const cfx_value have = cfx_program_run_with(CFX_HERE, there, NULL, NULL, args);
+        cfx_set_precision(CFX_PRECISION_F32);
+        CHECK_OK();
+        CHECK(apart(cfx_at(want, 0), cfx_at(have, 0)) < 0.05);
+        const cfx_value mine = cfx_tensor_value(cfx_program_tensor(here, &here->inputs[1]));
+        const cfx_value its = cfx_tensor_value(cfx_program_tensor(there, &there->inputs[1]));
+        CHECK(apart(mine, its) > 0 && apart(mine, its) < 0.02);
+    }
+}
+
+TEST(caches_of_floats_on_a_card_are_used_by_what_is_bfloat16) {
+    if (!card_begin())
+        return;
+    cfx_set_grad_mode(CFX_INFERENCE);
+    check_cache(1);
+    check_cache(50);
+    card_end();
+}

@@ -82,10 +82,9 @@ static bool attention(cfx__cuda_making *m, int slot) {
     if (k->op != &cfx_op_scaled_dot_product_attention || !q || !key || !v || !out || q->ndim < 3 ||
         (a[3].tag != CFX_TAG_NONE && !mask) || (cfx_is_number(a[4]) && cfx_number(a[4]) != 0) ||
         q->ndim != key->ndim || q->ndim != v->ndim ||
-        !(q = cfx__cuda_as(m, slot, q, out->dtype)) ||
-        !(key = cfx__cuda_as(m, slot, key, out->dtype)) ||
-        !(v = cfx__cuda_as(m, slot, v, out->dtype)))
+        !(q = cfx__cuda_as(m, slot, q, out->dtype)))
         return false;
+    const cfx__c_ref *const as_they_lie[] = {key, v};
     cfx__cuda_attention_call c = {.q = four(&p, q, NULL),
                                   .k = four(&p, key, NULL),
                                   .v = four(&p, v, NULL),
@@ -101,8 +100,17 @@ static bool attention(cfx__cuda_making *m, int slot) {
         c.mask = four(&p, mask, to);
     const double d = (double)q->shape[q->ndim - 1];
     c.scale = cfx_is_number(a[6]) ? cfx_number(a[6]) : d > 0 ? 1 / sqrt(d) : 1;
-    return (!mask || c.mask.operand >= 0) && cfx__cuda_attention(&c, &p.work) &&
-           cfx__cuda_finish(&p, slot, NULL, 0);
+    if (mask && c.mask.operand < 0)
+        return false;
+    if (!cfx__cuda_attention(&c, &p.work)) { /* in one dtype, then */
+        key = cfx__cuda_as(m, slot, key, out->dtype), v = cfx__cuda_as(m, slot, v, out->dtype);
+        if (!key || !v || (key == as_they_lie[0] && v == as_they_lie[1]))
+            return false;
+        c.k = four(&p, key, NULL), c.v = four(&p, v, NULL);
+        if (!cfx__cuda_attention(&c, &p.work))
+            return false;
+    }
+    return cfx__cuda_finish(&p, slot, NULL, 0);
 }
 
 /* ---- recurrent layers ------------------------------------------------------------------------ */

@@ -31,7 +31,9 @@ static bool is_small(const cfx__cuda_index_call *c) {
 static bool finish(job *j) {
     cfx__cuda_making *m = j->p.m;
     const bool writes = j->call.way != CFX__CUDA_TAKE;
-    if (!cfx__cuda_index_elements(&j->call, &j->p.work) ||
+    cfx__cuda_index_call like = j->call;
+    like.y.dtype = like.x.dtype; /* else it is small, and converted */
+    if (!cfx__cuda_index_elements(&like, &j->p.work) ||
         (writes && !cfx__c_is_there(j->out, j->x) &&
          !cfx__cuda_add_copy(m, j->slot, j->out, j->x)))
         return false;
@@ -41,7 +43,8 @@ static bool finish(job *j) {
     return (j->p.work.n && is_small(&j->call) &&
             cfx__cuda_add_index(m, j->slot, &j->call, j->p.refs[j->call.x.operand],
                                 j->p.refs[j->call.y.operand], by)) ||
-           cfx__cuda_add_work(m, j->slot, &j->p.work, j->p.n, j->p.refs);
+           (j->call.y.dtype == j->call.x.dtype &&
+            cfx__cuda_add_work(m, j->slot, &j->p.work, j->p.n, j->p.refs));
 }
 
 /* The two sides: `places` is indexed, `others` lies as the call counts. */
@@ -100,6 +103,12 @@ static bool along(job *j) {
         by->stride[d] = kind->whole              ? index->stride[d]
                         : d == dim && index->ndim ? index->stride[0]
                                                   : 0;
+    }
+    if (!is_small(&j->call) && others->dtype != places->dtype) { /* halved */
+        others = cfx__cuda_as(j->p.m, j->slot, others, places->dtype);
+        if (!others)
+            return false;
+        j->call.y = cfx__cuda_array_of(&j->p, others);
     }
     return finish(j);
 }

@@ -47,6 +47,13 @@ static bool is_product(const cfx_op *op) {
 /* Whether elements are copied as they are, whichever dtypes both sides have. */
 static bool moves(const cfx_op *op) { return cfx__plan_moves(op) || op == &cfx_op_cat; }
 
+/* Whether elements are put into a cache, which stays as it is. */
+static bool fills(const cfx__cuda_making *m, int slot) {
+    const cfx__c_refs *r = &m->unit.refs[slot];
+    return cfx__cuda_functional(m->p->plan->kernels[slot].op) == &cfx_op_index_copy && r->n == 1 &&
+           r->refs->where == CFX__C_STATE;
+}
+
 /* Whether what a kernel reads and gives may be halved. */
 static bool takes(const cfx__cuda_making *m, int slot) {
     const cfx__plan_kernel *k = &m->p->plan->kernels[slot];
@@ -60,7 +67,7 @@ static bool takes(const cfx__cuda_making *m, int slot) {
     case CFX__PLAN_LAYER:
         return is_layer(k->layer);
     case CFX__PLAN_CALL:
-        return moves(k->op) || is_pool(k->op) || k->op == &cfx_op_embedding ||
+        return moves(k->op) || is_pool(k->op) || k->op == &cfx_op_embedding || fills(m, slot) ||
                k->op == &cfx_op_scaled_dot_product_attention || is_product(k->op);
     default:
         return false;
@@ -119,7 +126,9 @@ static void begin(finding *f) {
     const cfx__plan *p = f->plan;
     for (int k = 0; k < p->n; k++) {
         const cfx__plan_kernel *kernel = &p->kernels[k];
-        if (!cfx_is_bad(p->constants[k]) || !takes(f->m, k) || kernel->kind == CFX__PLAN_OUTPUT)
+        if (!cfx_is_bad(p->constants[k]) || !takes(f->m, k) ||
+            kernel->kind == CFX__PLAN_OUTPUT ||
+            (f->refs[k].n == 1 && f->refs[k].refs->where == CFX__C_STATE))
             continue;
         f->half[k] = f->active[k] && f->refs[k].n == 1 && is_f32(p->given[k]);
         for (int i = 0; i < kernel->nwrites; i++)

@@ -6,7 +6,7 @@ typedef struct shares {
     int64_t wq, wk, keys, splits, d, shared;
 } shares;
 
-enum { SPLITS = 32 };
+enum { SPLITS = 32, FEW = 8, AT_ONCE = 4 };
 
 static int64_t shared_bytes(const shares *s, int64_t wide) {
     const int64_t pitch = s->d * wide + 16, rows = 16 * s->wq;
@@ -56,10 +56,19 @@ static int mask_kind(const cfx__cuda_attention_call *c) {
                                           : -1;
 }
 
+/* Whether the rows that share keys are few, and keys and values lie in whole 16 bytes; these may
+ * be float32 where q is not. */
+static bool are_few(const cfx__cuda_attention_call *c) {
+    return c->k.shape[1] > 0 && c->q.shape[1] / c->k.shape[1] * c->q.shape[2] <= FEW &&
+           c->lse.operand < 0 && c->q.shape[3] == c->v.shape[3] && rows_align(&c->k) &&
+           rows_align(&c->v);
+}
+
 static bool takes(const cfx__cuda_attention_call *c) {
     const cfx__cuda_array *q = &c->q, *k = &c->k, *v = &c->v, *out = &c->out;
-    const cfx_dtype dtype = q->dtype;
-    if (!rows_lie(q, dtype) || !rows_lie(k, dtype) || !rows_lie(v, dtype) || !rows_lie(out, dtype))
+    const cfx_dtype dtype = q->dtype, of = k->dtype;
+    if (!rows_lie(q, dtype) || !rows_lie(k, of) || !rows_lie(v, of) || !rows_lie(out, dtype) ||
+        (of != dtype && (of != CFX_F32 || !are_few(c))))
         return false;
     for (int i = 0; i < 4; i++)
         if (q->shape[i] == 0 || v->shape[i] == 0)
@@ -95,18 +104,9 @@ static void pass_call(cfx__cuda_launch *l, const cfx__cuda_attention_call *c, in
 
 /* ---- a few rows ------------------------------------------------------------------------------ */
 
-enum { FEW = 8, AT_ONCE = 4 };
-
-/* Whether the rows that share keys are few, and all lie in whole 16 bytes. */
-static bool are_few(const cfx__cuda_attention_call *c) {
-    return c->q.shape[1] / c->k.shape[1] * c->q.shape[2] <= FEW && c->lse.operand < 0 &&
-           c->q.shape[3] == c->v.shape[3] && rows_align(&c->q) && rows_align(&c->k) &&
-           rows_align(&c->v);
-}
-
 static bool attend_few(const cfx__cuda_attention_call *c, cfx__cuda_work *work) {
     const int64_t head = c->q.shape[3], rows = c->q.shape[1] / c->k.shape[1] * c->q.shape[2];
-    const int64_t wide = (int64_t)cfx_dtype_size(c->q.dtype), pieces = head * wide / 16;
+    const int64_t wide = (int64_t)cfx_dtype_size(c->k.dtype), pieces = head * wide / 16;
     const int64_t per = cfx__cuda_up(pieces, 32);
     const int64_t warps = rows * per * 16 / wide > 16 ? 8 : 16; /* what registers hold */
     const int64_t tiles = c->q.shape[0] * c->k.shape[1];
@@ -123,9 +123,9 @@ static bool attend_few(const cfx__cuda_attention_call *c, cfx__cuda_work *work) 
         return false;
     l->defines = cfx__text_format(
         "%s#define HEAD %d\n#define R %d\n#define LANES %d\n#define PER %d\n#define WARPS %d\n"
-        "#define MASK %d\n",
+        "#define MASK %d\n#define KV %s\n",
         cfx__cuda_element(c->q.dtype, c->precision), (int)head, (int)rows, (int)lanes, (int)per,
-        (int)warps, mask_kind(c));
+        (int)warps, mask_kind(c), c->k.dtype == CFX_F32 ? "float" : "T");
     l->grid[1] = (unsigned)tiles, l->grid[2] = (unsigned)splits;
     l->block[0] = (unsigned)warps * 32;
     l->shared = (unsigned)(warps * rows * (head + 2) * (int64_t)sizeof(float));

@@ -53,12 +53,14 @@ static cfx_tensor *wanted(const shape *s, cfx_tensor *q, cfx_tensor *k, cfx_tens
     return cfx_matmul(cfx_masked_fill(weight, cfx_isnan(weight), 0.0), v);
 }
 
-static bool attends(const shape *s, cfx_dtype dtype, cfx__cuda_precision precision) {
+/* of: the dtype of k and v. */
+static bool attends_to(const shape *s, cfx_dtype dtype, cfx_dtype of,
+                       cfx__cuda_precision precision) {
     bool held;
     CFX_SCOPE {
         cfx_tensor *q = drawn(dtype, s->batch, s->heads, s->rows, s->head, s->packed);
-        cfx_tensor *k = drawn(dtype, s->batch, s->groups, s->keys, s->head, s->packed);
-        cfx_tensor *v = drawn(dtype, s->batch, s->groups, s->keys, s->value, s->packed);
+        cfx_tensor *k = drawn(of, s->batch, s->groups, s->keys, s->head, s->packed);
+        cfx_tensor *v = drawn(of, s->batch, s->groups, s->keys, s->value, s->packed);
         cfx_tensor *out = drawn(dtype, s->batch, s->heads, s->rows, s->value, s->packed);
         cfx_tensor *added = NULL, *mask = s->mask ? mask_of(s, &added) : NULL;
         const double scale = 1 / sqrt((double)s->head);
@@ -88,6 +90,10 @@ static bool attends(const shape *s, cfx_dtype dtype, cfx__cuda_precision precisi
                       tol);
     }
     return held;
+}
+
+static bool attends(const shape *s, cfx_dtype dtype, cfx__cuda_precision precision) {
+    return attends_to(s, dtype, dtype, precision);
 }
 
 static const shape shapes[] = {
@@ -141,4 +147,5 @@ TEST(cuda_attention_few_rows) {
         CHECK(attends(&of[i], dtypes[i % 3], CFX__CUDA_EXACT));
     }
     CHECK(attends(&of[0], CFX_F32, CFX__CUDA_TF32));
+    CHECK(attends_to(&of[0], CFX_BF16, CFX_F32, CFX__CUDA_EXACT)); /* a cache of floats */
 }

@@ -529,10 +529,11 @@ bool cfx__cuda_render_index(cfx__cuda_pen *t, cfx__c *c, const cfx__cuda_index_c
         cfx__text_printf(&place, " + p%d * %lld", n, (long long)call->index[n].step);
     }
     const char *at = cfx__text_format("%s%s", cfx__c_at(&w, in_x), cfx__text_take(&place));
-    if (puts)
-        cfx__c_line(c, "x[%s] = y[%s];", at, cfx__c_at(&w, in_y));
-    else
-        cfx__c_line(c, "y[%s] = x[%s];", cfx__c_at(&w, in_y), at);
+    const cfx__c_ref *to = puts ? x : y, *of = puts ? y : x;
+    const char *other = cfx__c_at(&w, in_y);
+    const char *v = cfx__c_load(c, puts ? "y" : "x", puts ? other : at, of->dtype);
+    cfx__c_line(c, "%s[%s] = %s;", puts ? "x" : "y", puts ? at : other,
+                cfx__c_store(c, cfx__c_convert(c, v, of->dtype, to->dtype), to->dtype));
     cfx__c_walk_close(c, &w);
     return finish(t, c, before, problems);
 }

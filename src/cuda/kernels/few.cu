@@ -4,11 +4,13 @@
  * LANES threads beside each other have 16 bytes of a key each, PER times, and go through the keys
  * in steps, AT_ONCE at a time, for all R rows; what groups of threads saw is put together in their
  * order, and so is what blocks saw, where `splits` of them share the keys. WARPS: of a block. HEAD:
- * elements of a row, whole 16 bytes, aligned. MASK and what is given: as in attention.cu. */
+ * elements of a row. KV: elements of keys and values, T or float, whose rows are whole 16 bytes,
+ * aligned. MASK and what is given: as in attention.cu. */
 
 #define GROUPS (WARPS * 32 / LANES)
 #define AT_ONCE 4
-#define OWN (PER * CHUNK) /* elements of a row that a thread has */
+#define PIECE ((int)(16 / sizeof(KV)))
+#define OWN (PER * PIECE) /* elements of a row that a thread has */
 #define WIDE (HEAD + 2)   /* sums, the most, the sum of weights */
 #define LOG2E 1.4426950408889634f
 
@@ -27,12 +29,12 @@ INLINE float apply_mask(float score, const void *mask, i64 at) {
 #endif
 }
 
-/* What this thread has of a row, as floats. */
-INLINE void take_row(const T *row, bool there, uint4 *to) {
+/* What this thread has of a row, and that as floats. */
+INLINE void take_row(const KV *row, bool there, uint4 *to) {
     const int lane = threadIdx.x % LANES;
 #pragma unroll
     for (int i = 0; i < PER; i++) {
-        const int at = (i * LANES + lane) * CHUNK;
+        const int at = (i * LANES + lane) * PIECE;
         to[i].x = to[i].y = to[i].z = to[i].w = 0;
         if (there && at < HEAD)
             to[i] = *(const uint4 *)(row + at);
@@ -41,7 +43,7 @@ INLINE void take_row(const T *row, bool there, uint4 *to) {
 INLINE void spread_row(const uint4 *from, float *to) {
 #pragma unroll
     for (int i = 0; i < PER; i++)
-        spread(from[i], to + i * CHUNK, (const T *)0);
+        spread(from[i], to + i * PIECE, (const KV *)0);
 #pragma unroll
     for (int i = 0; i < OWN; i++)
         to[i] = round_float(to[i]);
@@ -53,7 +55,7 @@ INLINE float weight_of(float best, float top) {
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
-few(const T *q, const T *k, const T *v, const void *mask, T *out, float *lse, float *partial,
+few(const T *q, const KV *k, const KV *v, const void *mask, T *out, float *lse, float *partial,
     int *counter, double scale, i64 heads, i64 shared_by, i64 rows, i64 keys, i64 offset,
     i64 splits, i64 qb, i64 qh, i64 qr, i64 kb, i64 kh, i64 kr, i64 vb, i64 vh, i64 vr, i64 mb,
     i64 mh, i64 mr, i64 mk, i64 ob, i64 oh, i64 orow) {
@@ -71,9 +73,12 @@ few(const T *q, const T *k, const T *v, const void *mask, T *out, float *lse, fl
 #pragma unroll
     for (int r = 0; r < R; r++) {
         const int head = r / (int)rows, row = r - head * (int)rows;
-        uint4 held[PER];
-        take_row(q + b * qb + (h * shared_by + head) * qh + row * qr, true, held);
-        spread_row(held, mine[r]);
+        const T *from = q + b * qb + (h * shared_by + head) * qh + row * qr;
+#pragma unroll
+        for (int i = 0; i < OWN; i++) {
+            const int at = (i / PIECE * LANES + lane) * PIECE + i % PIECE;
+            mine[r][i] = at < HEAD ? round_float(load(from + at)) : 0;
+        }
         const i64 most = row + offset + 1;
         limit[r] = (int)(most < end ? most : end);
         masked[r] = b * mb + (h * shared_by + head) * mh + row * mr;
@@ -160,7 +165,7 @@ few(const T *q, const T *k, const T *v, const void *mask, T *out, float *lse, fl
         if ((threadIdx.x & 31) < LANES) {
 #pragma unroll
             for (int i = 0; i < OWN; i++) {
-                const int at = (i / CHUNK * LANES + lane) * CHUNK + i % CHUNK;
+                const int at = (i / PIECE * LANES + lane) * PIECE + i % PIECE;
                 if (at < HEAD)
                     to[at] = sum[r][i];
             }
