@@ -40,6 +40,8 @@ cfx__c_form cfx__c_call_arange, cfx__c_call_repeat, cfx__c_call_grouped, cfx__c_
 /* "model_row((int64_t)index[i], 16, c->bad)": an index that is checked; scope (call_index.c). */
 const char *cfx__c_checked(cfx__c *c, const char *pointer, const char *at, cfx_dtype d,
                            int64_t size);
+/* call_linalg.c */
+cfx__c_form cfx__c_call_lu, cfx__c_call_cholesky, cfx__c_call_triangular, cfx__c_call_qr;
 /* attention.c */
 cfx__c_form cfx__c_call_attention, cfx__c_call_recurrent;
 /* call_order.c */

@@ -29,6 +29,7 @@
 #include "kernels/top.c"
 #include "kernels/pick.c"
 #include "kernels/grid.c"
+#include "kernels/linalg.c"
 #include "kernels/fft.c"
 #include "kernels/winograd.c"
 #include "kernels/transposed.c"
