@@ -389,15 +389,15 @@ class Tracer(TracerBase):
         return self.graph
 
     def _collect_tensors(self, m, prefix=""):
-        for name, value in m.__dict__.items():
-            if type(value) in _plain_types:
-                continue
-            if isinstance(value, (cfx.Tensor, pytree.TreeSpec)):
-                self.tensor_attrs[value] = prefix + name
-            else:
-                _plain_types.add(type(value))
-        for name, child in m.named_children():
-            self._collect_tensors(child, f"{prefix}{name}.")
+        if not _plain_types.issuperset(map(type, m.__dict__.values())):
+            for name, value in m.__dict__.items():
+                if isinstance(value, (cfx.Tensor, pytree.TreeSpec)):
+                    self.tensor_attrs[value] = prefix + name
+                else:
+                    _plain_types.add(type(value))
+        if m._modules:
+            for name, child in m.named_children():
+                self._collect_tensors(child, f"{prefix}{name}.")
 
     def __deepcopy__(self, memo):
         other = Tracer.__new__(Tracer)

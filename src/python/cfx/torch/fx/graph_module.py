@@ -7,7 +7,7 @@ import traceback
 
 import cfx
 
-from ..nn.modules.module import Module, Parameter, _addindent
+from ..nn.modules.module import Module, Parameter, _addindent, global_hooks
 from ._codegen import _BoxedCodeGen, _PyTreeCodeGen
 from ._compatibility import compatibility
 from ._eval import LazyForward, _error_message, _forward_from_src, import_block
@@ -23,10 +23,20 @@ _USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
 
 def _put(module, name, value):
     """Sets an attribute; a tensor that is no parameter becomes a buffer."""
-    if isinstance(value, cfx.Tensor) and not isinstance(value, Parameter):
+    if _is_new_child(module, name, value):
+        module._modules[name] = value
+    elif isinstance(value, cfx.Tensor) and not isinstance(value, Parameter):
         module.register_buffer(name, value)
     else:
         setattr(module, name, value)
+
+
+def _is_new_child(module, name, value):
+    """Whether setting a module as an attribute would do nothing but add it to the children."""
+    d = module.__dict__
+    return isinstance(value, Module) and type(module).__setattr__ is Module.__setattr__ \
+        and not global_hooks.module_registration \
+        and not (name in d or name in d["_parameters"] or name in d["_buffers"])
 
 
 def _copy_attr(from_module, to_module, target):
@@ -40,7 +50,8 @@ def _copy_attr(from_module, to_module, target):
             t = Module()
             setattr(to_module, item, t)
         from_module, to_module = f, t
-    _put(to_module, field, getattr(from_module, field))
+    child = getattr(from_module, "_modules", {}).get(field)
+    _put(to_module, field, getattr(from_module, field) if child is None else child)
 
 
 def _assign_attr(from_obj, to_module, target):

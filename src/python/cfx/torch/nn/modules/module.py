@@ -1,7 +1,7 @@
 """Modules: numbers with names, children, hooks and a forward."""
 import contextlib
-import threading
 from collections import OrderedDict
+from threading import get_ident
 
 import cfx
 
@@ -24,7 +24,7 @@ _watchers = []  # (thread, call, read), innermost last
 def watched(call, read):
     """Meanwhile calls of modules on this thread go to call(module, forward, args, kwargs), and what
     is read of them by name to read(name, value)."""
-    entry = (threading.get_ident(), call, read)
+    entry = (get_ident(), call, read)
     _watchers.append(entry)
     try:
         yield
@@ -33,7 +33,7 @@ def watched(call, read):
 
 
 def _watcher():
-    me = threading.get_ident()
+    me = get_ident()
     for entry in reversed(_watchers):
         if entry[0] == me:
             return entry
