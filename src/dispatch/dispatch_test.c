@@ -49,7 +49,7 @@ TEST(an_item_of_a_tensor_is_its_row) {
     CHECK_STR(cfx_str(cfx_at(cfx_tensor_value(x), -1)), "tensor([3., 4.])");
     CHECK_OK();
     cfx_at(cfx_tensor_value(x), 2);
-    CHECK_ERROR("select(): index 2 out of range for tensor of size [2, 2] at dimension 0");
+    CHECK_ERROR("index 2 is out of bounds for dimension 0 with size 2");
 }
 
 TEST(in_place_forms_write_to_their_first_argument) {

@@ -543,8 +543,14 @@ static bool fill_nested(cfx_tensor *t, cfx_value v, int depth, int ndim, const i
         cfx__tensor_set(t, (*next)++, v);
         return true;
     }
-    if ((v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE) || cfx_as_list(v)->len != shape[depth])
+    if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
         return false;
+    if (cfx_as_list(v)->len != shape[depth]) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "expected sequence of length %lld at dim %d (got %lld)", (long long)shape[depth],
+                 depth, (long long)cfx_as_list(v)->len);
+        return false;
+    }
     for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
         if (!fill_nested(t, cfx_as_list(v)->items[i], depth + 1, ndim, shape, next))
             return false;
@@ -578,8 +584,12 @@ cfx_tensor *cfx_tensor_from_value(cfx_value data) {
     cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, d, false, ndim, shape, NULL);
     int64_t next = 0;
     if (t->data && !fill_nested(t, data, 0, ndim, shape, &next)) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-                 "expected nested sequences of numbers with equal lengths to make a tensor of");
+        if (cfx_ok() && !ndim)
+            cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "new(): invalid data type '%s'",
+                     cfx_value_type_name(data));
+        else if (cfx_ok())
+            cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                     "expected nested sequences of numbers with equal lengths to make a tensor of");
         return &cfx__tensor_bad;
     }
     return t;

@@ -46,9 +46,19 @@ static void take_slice(indexing *x, const cfx_slice *s) {
     x->dim++;
 }
 
+/* PyTorch's words for a number that is too large; those of select are others. */
+static void take_int(indexing *x, cfx_value v) {
+    int64_t i = cfx_integer(v), size = x->dim < x->t->ndim ? x->t->shape[x->dim] : 0;
+    if (cfx_ok() && x->dim < x->t->ndim && size >= 0 && (i >= size || i < -size))
+        op_fail_as(INDEX, x->call, "index %lld is out of bounds for dimension %d with size %lld",
+                   (long long)i, x->dim, (long long)size);
+    else
+        x->t = cfx_select(x->t, x->dim, v);
+}
+
 static void take(indexing *x, cfx_value v, int left) {
     switch (v.tag) {
-    case CFX_TAG_INT: x->t = cfx_select(x->t, x->dim, v); break;
+    case CFX_TAG_INT: take_int(x, v); break;
     case CFX_TAG_SLICE: take_slice(x, cfx_as_slice(v)); break;
     case CFX_TAG_NONE: x->t = cfx_unsqueeze(x->t, x->dim++); break;
     case CFX_TAG_ELLIPSIS: x->dim += left; break;
@@ -70,7 +80,7 @@ static void take(indexing *x, cfx_value v, int left) {
         }
         break;
     default:
-        op_fail_as(TYPE, x->call,
+        op_fail_as(INDEX, x->call,
                    "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables "
                    "are valid indices (got %s)",
                    cfx_value_type_name(v));

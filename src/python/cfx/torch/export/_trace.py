@@ -1,4 +1,5 @@
 """Exporting: a model of Python runs on tensors without numbers, and what it calls is recorded."""
+import contextlib
 import os
 import re
 import sys
@@ -116,6 +117,7 @@ def _as_user_error(e):
 
 
 _PACKAGE = os.path.dirname(os.path.abspath(cfx.__file__)) + os.sep
+_OURS = (_PACKAGE, contextlib.__file__, "<")
 _files = {}  # the names of files, as C has them; nodes may point to them for ever
 
 
@@ -125,7 +127,7 @@ def _here():
     frame = sys._getframe(1)
     while frame is not None and frame.f_code is not capture.__code__:
         name = frame.f_code.co_filename
-        if not name.startswith((_PACKAGE, "<")):
+        if not name.startswith(_OURS):
             return _files.setdefault(name, os.fsencode(name)), frame.f_lineno
         frame = frame.f_back
     return b"", 0
