@@ -25,17 +25,8 @@ static bool is_noted(cfx_value v, cfx_dtype d, int ndim) {
     return r.kind == CFX_RESULT_TENSOR && r.dtype == d && r.ndim <= ndim && r.ndim >= 2;
 }
 
-static bool is_attention(const cfx_op *op) {
-    return op == &cfx_op_scaled_dot_product_attention ||
-           op == &cfx_op__scaled_dot_product_flash_attention_for_cpu;
-}
-
-static bool is_recurrent(const cfx_op *op) {
-    return op == &cfx_op_lstm_input || op == &cfx_op_gru_input || op == &cfx_op_rnn_tanh_input ||
-           op == &cfx_op_rnn_relu_input;
-}
-
-static bool takes_attention(const cfx_node *n) {
+static bool takes_attention(const cfx_program *p, const cfx_node *n) {
+    (void)p;
     const bool flash = n->target.op != &cfx_op_scaled_dot_product_attention;
     const cfx_value mask = flash ? arg_of(n, 100, "attn_mask") : arg_of(n, 3, "attn_mask");
     for (int i = 0; i < 3; i++)
@@ -63,27 +54,49 @@ static bool takes_recurrent(const cfx_program *p, const cfx_node *n) {
     return fine;
 }
 
-/* Whether somebody reads result number 1 or above of a node. */
-static bool reads_more(const cfx_node *n) {
-    const cfx_value users = cfx_node_users(n);
-    bool more = false;
-    for (int64_t i = 0; i < cfx_len(users); i++) {
-        const cfx_node *user = cfx_as_node(cfx_at(users, i));
-        const cfx_value at = cfx_len(user->args) > 1 ? cfx_at(user->args, 1) : cfx_none();
-        more |= at.tag != CFX_TAG_INT || cfx_integer(at) > 0;
+/* Whether nobody reads result number 1 or above of a node: statistics are results of their own. */
+static bool takes_first(const cfx_program *p, const cfx_node *n) {
+    (void)p;
+    cfx_each_user(n, u) {
+        const cfx_value args = u->user->args;
+        const cfx_value at = cfx_len(args) > 1 ? cfx_at(args, 1) : cfx_none();
+        if (at.tag != CFX_TAG_INT || cfx_integer(at) > 0)
+            return false;
     }
-    return more;
+    return true;
 }
 
+/* Not all of these are loops. */
+static bool takes_none(const cfx_program *p, const cfx_node *n) {
+    (void)p, (void)n;
+    return false;
+}
+
+/* Operators whose form takes some calls only. */
+static const struct {
+    const cfx_op *op;
+    bool (*takes)(const cfx_program *p, const cfx_node *n);
+} conditions[] = {
+    {&cfx_op_scaled_dot_product_attention, takes_attention},
+    {&cfx_op__scaled_dot_product_flash_attention_for_cpu, takes_attention},
+    {&cfx_op_lstm_input, takes_recurrent},
+    {&cfx_op_gru_input, takes_recurrent},
+    {&cfx_op_rnn_tanh_input, takes_recurrent},
+    {&cfx_op_rnn_relu_input, takes_recurrent},
+    {&cfx_op__native_batch_norm_legit_no_stats, takes_first},
+    {&cfx_op_native_layer_norm, takes_first},
+    {&cfx_op_native_group_norm, takes_first},
+    {&cfx_op_masked_fill_Tensor, takes_none},
+    {&cfx_op_nansum, takes_none},
+    {&cfx_op_count_nonzero, takes_none},
+    {&cfx_op_count_nonzero_dim_IntList, takes_none},
+};
+
 bool cfx__c_takes(const cfx_program *p, const cfx_node *n) {
-    const cfx_op *op = n->target.op;
-    if (op == &cfx_op__native_batch_norm_legit_no_stats || op == &cfx_op_native_layer_norm ||
-        op == &cfx_op_native_group_norm) /* statistics are results of their own */
-        return !reads_more(n);
-    if (op == &cfx_op_masked_fill_Tensor || op == &cfx_op_nansum || op == &cfx_op_count_nonzero ||
-        op == &cfx_op_count_nonzero_dim_IntList) /* not all of which are loops */
-        return false;
-    return is_attention(op) ? takes_attention(n) : !is_recurrent(op) || takes_recurrent(p, n);
+    for (int i = 0; i < COUNT(conditions); i++)
+        if (conditions[i].op == n->target.op)
+            return conditions[i].takes(p, n);
+    return true;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
