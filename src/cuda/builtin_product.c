@@ -251,6 +251,8 @@ static bool take_loop(group *g) {
         const cfx__c_ref *r = &w.is.refs[i];
         cfx__c_ref *own = cfx__c_ref_like(&m->c, r, r->ndim, r->shape, r->stride);
         before.arrays[i] = cfx__cuda_array_of(&g->p, own);
+        if (r->where == CFX__C_WEIGHT && cfx__cuda_bytes(r) <= CFX__CUDA_OWN)
+            before.constant[i] = cfx__cuda_bytes(r);
         if (w.is.writes[i]) {
             fine = before.out < 0 && r->where == CFX__C_ARENA && r->dtype == x->dtype &&
                    cfx__cuda_offset(r) == cfx__cuda_offset(x);

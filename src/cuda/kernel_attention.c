@@ -122,11 +122,13 @@ static bool attend_few(const cfx__cuda_attention_call *c, cfx__cuda_work *work) 
     if (!l)
         return false;
     l->defines = cfx__text_format(
-        "%s#define HEAD %d\n#define R %d\n#define LANES %d\n#define PER %d\n#define WARPS %d\n"
-        "#define MASK %d\n#define KV %s\n",
-        cfx__cuda_element(c->q.dtype, c->precision), (int)head, (int)rows, (int)lanes, (int)per,
-        (int)warps, mask_kind(c), c->k.dtype == CFX_F32 ? "float" : "T");
-    l->grid[1] = (unsigned)tiles, l->grid[2] = (unsigned)splits;
+        "%s#define HEAD %d\n#define L %d\n#define R %d\n#define LANES %d\n#define PER %d\n"
+        "#define WARPS %d\n#define MASK %d\n#define KV %s\n#define SPLIT_KEYS %d\n",
+        cfx__cuda_element(c->q.dtype, c->precision), (int)head, (int)c->q.shape[2], (int)rows,
+        (int)lanes, (int)per, (int)warps, mask_kind(c), c->k.dtype == CFX_F32 ? "float" : "T",
+        splits > 1);
+    l->grid[0] = (unsigned)c->k.shape[1], l->grid[1] = (unsigned)c->q.shape[0];
+    l->grid[2] = (unsigned)splits;
     l->block[0] = (unsigned)warps * 32;
     l->shared = (unsigned)(warps * rows * (head + 2) * (int64_t)sizeof(float));
     pass_call(l, c, splits);

@@ -71,6 +71,15 @@ static const char *before_of(const cfx__cuda_before *b) {
                      "i)\n#define BEFORE_FIRST %s\n#define BEFORE_COUNT %lld\n"
                      "#define BEFORE_STEP %d\n",
                      b->apart ? "threadIdx.x" : "0", (long long)b->count, b->apart ? 256 : 1);
+    cfx__text_puts(&t, "#define BEFORE_AHEAD");
+    for (int i = 0, p = 0; i < b->n; i++) {
+        if (b->constant[i])
+            cfx__text_printf(&t,
+                             " if (threadIdx.x < %d) bring_near((char *)p%d + threadIdx.x * 128);",
+                             (int)cfx__cuda_up(b->constant[i], 128), p);
+        p += i != b->out;
+    }
+    cfx__text_puts(&t, "\n");
     return cfx__text_take(&t);
 }
 

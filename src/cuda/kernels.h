@@ -59,7 +59,8 @@ typedef struct cfx__cuda_before {
     const char *text, *function;
     int n, out; /* arrays; which of them is x */
     cfx__cuda_array arrays[CFX__CUDA_BEFORE + 1];
-    int64_t count, bytes; /* of x */
+    int64_t constant[CFX__CUDA_BEFORE + 1]; /* bytes of those that nobody writes; else 0 */
+    int64_t count, bytes;                   /* of x */
     bool apart;
 } cfx__cuda_before;
 /* The same product for up to 16 rows of x [m, k], bound by reading the weight once: for 8 rows at a

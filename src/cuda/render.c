@@ -247,6 +247,8 @@ static void open_rows(cfx__c *c, const cfx__c_walk *rows, const cfx__c_walk *row
 
 static void open_row(cfx__c *c, const cfx__c_walk *row) {
     const cfx__cuda_pen *t = text_of(c);
+    if (t->within)
+        cfx__c_line(c, "#pragma unroll 4");
     cfx__c_open(c, "for (%s e_ = lane_; e_ < (live_ ? %lld : 0); e_ += %d)", index_type(t),
                 (long long)cfx__c_walk_count(row), t->lanes);
     put_indices(c, row, "e_");
@@ -303,8 +305,8 @@ static void close_kernel(cfx__c *c) {
         const cfx__cuda_name *p = &t->names.data[i];
         if (!has_word(body, p->name))
             continue;
-        cfx__text_printf(&parameters, "%s%s *%s", k.n ? ", " : "", cfx__c_type(p->ref.dtype),
-                         p->name);
+        cfx__text_printf(&parameters, "%s%s *%s%s", k.n ? ", " : "", cfx__c_type(p->ref.dtype),
+                         t->within ? "__restrict__ " : "", p->name); /* written in shared memory */
         cfx__text_printf(&arguments, "%s, ", p->name);
         writes[k.n] = p->written;
         refs[k.n++] = p->ref;

@@ -239,12 +239,21 @@ bool cfx__cuda_start(cfx__cuda_plan *p, const cfx__cuda_step *s, bool overlaps) 
     return cfx__cuda_done(d, d->driver->launch(&l, s->code, arguments, NULL), "starting a kernel");
 }
 
-/* Kernels start while the one before them ends: each waits for what it reads itself. */
+/* Whether a kernel leaves room for another on every multiprocessor, all its blocks at once. */
+static bool is_light(const cfx__cuda_plan *p, const cfx__cuda_step *s) {
+    const uint64_t threads = (uint64_t)s->grid[0] * s->grid[1] * s->grid[2] * s->block[0];
+    return s->kind == CFX__CUDA_KERNEL && s->shared <= CFX__CUDA_OWN &&
+           threads <= (uint64_t)p->device->processors * 1024;
+}
+
+/* Light kernels start while the light one before them ends: each waits for what it reads itself.
+ * Blocks that wait would be in the way of heavy ones. */
 static bool launch_all(cfx__cuda_plan *p, int from, int to) {
     bool fine = true;
     for (int i = from; i < to && fine; i++)
         fine = cfx__cuda_start(p, &p->steps.data[i],
-                               i > from && p->steps.data[i - 1].kind == CFX__CUDA_KERNEL);
+                               i > from && is_light(p, &p->steps.data[i - 1]) &&
+                                   is_light(p, &p->steps.data[i]));
     return fine;
 }
 

@@ -3,7 +3,8 @@
  *
  * LANES threads beside each other have 16 bytes of a key each, PER times, and go through the keys
  * in steps, AT_ONCE at a time, for all R rows; what groups of threads saw is put together in their
- * order, and so is what blocks saw, where `splits` of them share the keys. WARPS: of a block. HEAD:
+ * order, and so is what blocks saw, where `splits` of them share the keys (SPLIT_KEYS). L: rows of one head, of
+ * which as many as share keys make R. WARPS: of a block. HEAD:
  * elements of a row. KV: elements of keys and values, T or float, whose rows are whole 16 bytes,
  * aligned. MASK and what is given: as in attention.cu. */
 
@@ -17,15 +18,16 @@
 /* A number that another block left. */
 INLINE float peek(const float *p) { return *(const volatile float *)p; }
 
-INLINE float apply_mask(float score, const void *mask, i64 at) {
+/* What is added to a score, by a power of 2. */
+INLINE float mask_at(const void *mask, i64 at) {
 #if MASK == 1
-    return ((const unsigned char *)mask)[at] ? score : -INFINITY_;
+    return ((const unsigned char *)mask)[at] ? 0 : -INFINITY_;
 #elif MASK == 2
-    return score + load((const T *)mask + at) * LOG2E;
+    return load((const T *)mask + at) * LOG2E;
 #elif MASK == 3
-    return score + ((const float *)mask)[at] * LOG2E;
+    return ((const float *)mask)[at] * LOG2E;
 #else
-    return score;
+    return 0;
 #endif
 }
 
@@ -54,6 +56,11 @@ INLINE float weight_of(float best, float top) {
     return best == -INFINITY_ ? 0 : power_of_2(best - top);
 }
 
+/* An element of the result; a row that sees nothing gives zeros. */
+INLINE void put(T *out, int r, int d, float value, float weight, i64 oh, i64 orow) {
+    store(out + r / L * oh + r % L * orow + d, weight == 0 ? 0 : value / weight);
+}
+
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
 few(const T *q, const KV *k, const KV *v, const void *mask, T *out, float *lse, float *partial,
     int *counter, double scale, i64 heads, i64 shared_by, i64 rows, i64 keys, i64 offset,
@@ -62,18 +69,18 @@ few(const T *q, const KV *k, const KV *v, const void *mask, T *out, float *lse, 
     wait_for_previous();
     DYNAMIC(float, left);
     const int warp = threadIdx.x >> 5, lane = threadIdx.x % LANES, group = threadIdx.x / LANES;
-    const i64 kv = heads / shared_by, b = blockIdx.y / kv, h = blockIdx.y % kv;
-    const int begin = (int)(keys * blockIdx.z / splits);
-    const int end = (int)(keys * (blockIdx.z + 1) / splits);
-    k += b * kb + h * kh, v += b * vb + h * vh;
+    const i64 b = blockIdx.y, h = blockIdx.x, first = h * (R / L); /* of q's heads */
+    const unsigned each = ((unsigned)keys + (unsigned)splits - 1) / (unsigned)splits;
+    const int begin = (int)(each * blockIdx.z), end = min((int)keys, (int)(begin + each));
+    k += b * kb + h * kh, v += b * vb + h * vh, out += b * ob + first * oh;
 
     float mine[R][OWN], sum[R][OWN] = {}, best[R], total[R];
     int limit[R]; /* keys from there on are not seen */
     i64 masked[R];
 #pragma unroll
     for (int r = 0; r < R; r++) {
-        const int head = r / (int)rows, row = r - head * (int)rows;
-        const T *from = q + b * qb + (h * shared_by + head) * qh + row * qr;
+        const int head = r / L, row = r % L;
+        const T *from = q + b * qb + (first + head) * qh + row * qr;
 #pragma unroll
         for (int i = 0; i < OWN; i++) {
             const int at = (i / PIECE * LANES + lane) * PIECE + i % PIECE;
@@ -81,7 +88,7 @@ few(const T *q, const KV *k, const KV *v, const void *mask, T *out, float *lse, 
         }
         const i64 most = row + offset + 1;
         limit[r] = (int)(most < end ? most : end);
-        masked[r] = b * mb + (h * shared_by + head) * mh + row * mr;
+        masked[r] = b * mb + (first + head) * mh + row * mr;
         best[r] = -INFINITY_, total[r] = 0;
     }
     const float by = (float)(scale * 1.4426950408889634);
@@ -89,11 +96,20 @@ few(const T *q, const KV *k, const KV *v, const void *mask, T *out, float *lse, 
         uint4 key_held[AT_ONCE][PER], value_held[AT_ONCE][PER];
 #pragma unroll
         for (int u = 0; u < AT_ONCE; u++) {
-            const i64 key = from + u * GROUPS + group;
+            const int key = from + u * GROUPS + group;
             take_row(k + key * kr, key < end, key_held[u]);
             take_row(v + key * vr, key < end, value_held[u]);
         }
-        float score[AT_ONCE][R];
+        float score[AT_ONCE][R], hidden[AT_ONCE][R]; /* all is asked for before it is needed */
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++)
+#pragma unroll
+            for (int r = 0; r < R; r++) {
+                const int key = from + u * GROUPS + group;
+                hidden[u][r] = -INFINITY_;
+                if (key < limit[r])
+                    hidden[u][r] = MASK ? mask_at(mask, masked[r] + key * mk) : 0;
+            }
 #pragma unroll
         for (int u = 0; u < AT_ONCE; u++) {
             float x[OWN];
@@ -116,11 +132,9 @@ few(const T *q, const KV *k, const KV *v, const void *mask, T *out, float *lse, 
             float top = best[r];
 #pragma unroll
             for (int u = 0; u < AT_ONCE; u++) {
-                const int key = from + u * GROUPS + group;
-                float s = score[u][r] * by;
-                if (MASK && key < limit[r])
-                    s = apply_mask(s, mask, masked[r] + key * mk);
-                score[u][r] = key < limit[r] ? s : -INFINITY_;
+                /* what is not seen counts for nothing, whatever it is */
+                score[u][r] =
+                    hidden[u][r] == -INFINITY_ ? -INFINITY_ : score[u][r] * by + hidden[u][r];
                 top = larger(top, score[u][r]);
             }
             const float base = top == -INFINITY_ ? 0 : top, keep = power_of_2(best[r] - base);
@@ -174,48 +188,54 @@ few(const T *q, const KV *k, const KV *v, const void *mask, T *out, float *lse, 
         }
     }
     __syncthreads();
-    const i64 tile = blockIdx.y;
-    int parts = WARPS;
-    if (splits > 1) {
-        float *to = partial + (tile * splits + blockIdx.z) * (R * WIDE);
+    const i64 tile = (i64)blockIdx.y * gridDim.x + blockIdx.x;
+    float *to = partial + (tile * splits + blockIdx.z) * (R * WIDE);
 #pragma unroll 1
-        for (int i = threadIdx.x; i < R * WIDE; i += WARPS * 32) {
-            const int r = i / WIDE, d = i - r * WIDE;
-            float top = -INFINITY_, value = 0;
-            for (int j = 0; j < WARPS; j++)
-                top = larger(top, left[(j * R + r) * WIDE + HEAD]);
-            for (int j = 0; j < WARPS; j++)
-                value += weight_of(left[(j * R + r) * WIDE + HEAD], top) *
-                         left[(j * R + r) * WIDE + d];
-            to[i] = d == HEAD ? top : value;
+    for (int i = threadIdx.x; i < R * WIDE; i += WARPS * 32) {
+        const int r = i / WIDE, d = i - r * WIDE;
+        const float *one = left + r * WIDE;
+        float had[WARPS], top = -INFINITY_, value = 0, weight = 0;
+#pragma unroll
+        for (int j = 0; j < WARPS; j++)
+            had[j] = one[j * R * WIDE + HEAD], top = larger(top, had[j]);
+#pragma unroll
+        for (int j = 0; j < WARPS; j++) {
+            const float w = weight_of(had[j], top);
+            value = fmaf(w, one[j * R * WIDE + d], value);
+            weight = fmaf(w, one[j * R * WIDE + HEAD + 1], weight);
         }
-        __threadfence();
-        __syncthreads();
-        int final = 0;
-        if (threadIdx.x == 0)
-            final = atomicAdd(counter + tile, 1) == (int)splits - 1;
-        if (!__syncthreads_or(final))
-            return;
-        __threadfence();
-        if (threadIdx.x == 0)
-            counter[tile] = 0;
-        left = partial + tile * splits * (R * WIDE);
-        parts = (int)splits;
+        if (SPLIT_KEYS)
+            to[i] = d == HEAD ? top : value;
+        else if (d < HEAD)
+            put(out, r, d, value, weight, oh, orow);
     }
+#if SPLIT_KEYS
+    __threadfence();
+    __syncthreads();
+    int final = 0;
+    if (threadIdx.x == 0)
+        final = atomicAdd(counter + tile, 1) == (int)splits - 1;
+    if (!__syncthreads_or(final))
+        return;
+    __threadfence();
+    if (threadIdx.x == 0)
+        counter[tile] = 0;
+    left = partial + tile * splits * (R * WIDE);
 #pragma unroll 1
     for (int i = threadIdx.x; i < R * HEAD; i += WARPS * 32) {
         const int r = i / HEAD, d = i - r * HEAD;
-        const int head = r / (int)rows, row = r - head * (int)rows;
         float top = -INFINITY_, value = 0, weight = 0;
-        for (int j = 0; j < parts; j++)
+#pragma unroll 1
+        for (int j = 0; j < (int)splits; j++)
             top = larger(top, peek(left + (j * R + r) * WIDE + HEAD));
-        for (int j = 0; j < parts; j++) {
+#pragma unroll 1
+        for (int j = 0; j < (int)splits; j++) {
             const float *one = left + (j * R + r) * WIDE;
             const float w = weight_of(peek(one + HEAD), top);
-            weight += w * peek(one + HEAD + 1);
+            weight = fmaf(w, peek(one + HEAD + 1), weight);
             value = fmaf(w, peek(one + d), value);
         }
-        store(out + b * ob + (h * shared_by + head) * oh + row * orow + d,
-              weight == 0 ? 0 : value / weight);
+        put(out, r, d, value, weight, oh, orow);
     }
+#endif
 }

@@ -4,7 +4,7 @@
  * PARTS: products in this launch; POST(v) sees the number of its own as `part`. AHEAD: nobody writes
  * to the weights, so that they are read before the kernel before this one has ended.
  * BEFORE(to, i): makes row or element i of x, for i from BEFORE_FIRST to BEFORE_COUNT in steps of
- * BEFORE_STEP, of p0..5; not defined: x is there.
+ * BEFORE_STEP, of p0..5; not defined: x is there. BEFORE_AHEAD brings what nobody writes near.
  * M: rows of x. NR: rows of w that a warp has at a time; KW: warps that share a row's elements.
  * WEIGHT: 0 elements as T, 1 bf16 or 2 f16 where T is float, 8 and 4 integers of so many bits with
  * a scale for each `group` of them (0: one for all). VECTOR: rows are whole 16 bytes, aligned.
@@ -177,18 +177,33 @@ INLINE void add_elements(const share &s, const T *x, i64 k, i64 ldx, i64 group, 
 }
 #endif
 
+/* What comes to the sum that this lane stores, asked for while weights are on their way: lane i
+ * has row i / M of the weight with row i % M of x. */
+INLINE float addend_of(const share &s) {
+    const int lane = threadIdx.x & 31;
+    const i64 n = s.n + lane / M;
+    float v = 0;
+    if (lane < NR * M && n < s.rows && s.bias)
+        v += load(s.bias + n);
+    if (lane < NR * M && n < s.rows && s.add)
+        v += load(s.add + lane % M * s.ldadd + n);
+    return v;
+}
+
 #define ROWS (WARPS / KW * NR) /* of a block */
 
 /* Every block makes x itself, in shared memory, by what stands before this text. */
 #ifdef BEFORE
 #define MAKE_X                                                                                     \
     DYNAMIC(T, near);                                                                              \
+    _Pragma("unroll 4")                                                                            \
     for (int i = BEFORE_FIRST; i < BEFORE_COUNT; i += BEFORE_STEP)                                 \
         BEFORE(near, i);                                                                           \
     __syncthreads();                                                                               \
     x = near;
 #else
 #define MAKE_X
+#define BEFORE_AHEAD
 #endif
 
 /* Up to 4 products of x at once, each with a weight of its own, in blocks one after the other: those
@@ -222,6 +237,7 @@ skinny(const T *x, i64 k, i64 ldx, i64 group, i64 from1, i64 from2, i64 from3, c
 #if VECTOR
     uint4 held[UNROLL][NR];
     i64 c = turn * 32 + lane;
+    BEFORE_AHEAD
 #if AHEAD /* the weight is nobody's to write */
     fetch(s, k, c, held);
     wait_for_previous();
@@ -230,6 +246,7 @@ skinny(const T *x, i64 k, i64 ldx, i64 group, i64 from1, i64 from2, i64 from3, c
     fetch(s, k, c, held);
 #endif
     MAKE_X
+    const float addend = addend_of(s);
     for (;;) {
         add_pieces(s, x, k, ldx, group, c, held, sum);
         c += STEP * UNROLL;
@@ -240,6 +257,7 @@ skinny(const T *x, i64 k, i64 ldx, i64 group, i64 from1, i64 from2, i64 from3, c
 #else
     wait_for_previous();
     MAKE_X
+    const float addend = addend_of(s);
     add_elements(s, x, k, ldx, group, turn * 32 + lane, sum);
 #endif
 #pragma unroll
@@ -265,13 +283,9 @@ skinny(const T *x, i64 k, i64 ldx, i64 group, i64 from1, i64 from2, i64 from3, c
 #pragma unroll
     for (int i = 0; i < NR * M; i++) {
         const i64 n = s.n + i / M, m = i % M;
-        if (lane != i % 32 || n >= s.rows)
+        if (lane != i || n >= s.rows)
             continue;
-        float v = sum[i / M][i % M];
-        if (s.bias)
-            v += load(s.bias + n);
-        if (s.add)
-            v += load(s.add + m * s.ldadd + n);
+        float v = sum[i / M][i % M] + addend;
         POST(v)
         store(s.out + m * s.ldout + n, v);
     }
