@@ -2,7 +2,7 @@
 #
 # A row starts with CFX_OP(name) at the start of a line and ends with the brace that closes it. Its
 # first string literal is the schema; the literal right after it, or after .torch_ =, lists the
-# Python spellings. Adjacent literals are one, as in C.
+# Python spellings; a row with .inplace = has an in-place form. Adjacent literals are one, as in C.
 
 function fail(text) {
     printf "%s: %s\n", row_at, text > "/dev/stderr"
@@ -63,12 +63,14 @@ function designated(i, field) {
 }
 
 # Takes one whole row: cname is the macro's argument.
-function take(cname,    i, schema, torch, at, ns, name, overload, ret, full, fn, rest) {
+function take(cname,    i, schema, torch, inplace, at, ns, name, overload, ret, full, fn, rest) {
     for (i = 1; i <= ntok; i++) {
         if (kind[i] != "s")
             continue
         if (designated(i, "torch_"))
             torch = value[i]
+        else if (designated(i, "inplace"))
+            inplace = value[i]
         else if (schema == "") {
             schema = value[i]
             at = i
@@ -118,8 +120,9 @@ function take(cname,    i, schema, torch, at, ns, name, overload, ret, full, fn,
         fn_c[full] = fn
         fn_name[fn] = fn == name ? name : ns "." name
         fn_n[fn] = 0
-        fn_derives[fn] = rest ~ /^[^(]*\(Tensor self[,)]/ && ret == "Tensor" && fn !~ /_$/
     }
+    if (inplace != "")
+        fn_inplace[fn] = 1
     fn_op[fn, ++fn_n[fn]] = cname
     fn_ops[fn] = fn_ops[fn] (fn_n[fn] > 1 ? ", " : "") "&cfx_op_" cname
     if (op_single[cname])
@@ -207,7 +210,7 @@ function write_header(    i, k, fn, c) {
                     define(spelled(fn) "_" op_overload[c], "cfx_op_do_from(CFX_HERE, &cfx_op_" c)
             }
         }
-        if (fn_derives[fn] && !((fn "_") in fn_n))
+        if (fn_inplace[fn] && !((fn "_") in fn_n))
             define(spelled(fn) "_", "cfx_fn_call_inplace_from(CFX_HERE, &cfx_fn_" fn)
         print "" > header
     }

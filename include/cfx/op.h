@@ -133,8 +133,9 @@ typedef struct cfx_op_layer {
     bool product;       /* of matrices; else a convolution */
 } cfx_op_layer;
 
-/* One operator. A column left out is derived: shape from decompose, kernel from decompose, in-place
- * and out= forms from the functional one. Operators are for all threads at once. */
+/* One operator. A column left out is derived: shape from decompose, kernel from decompose. In-place
+ * and out= forms work as the functional operator does; it has those that its columns name.
+ * Operators are for all threads at once. */
 struct cfx_op {
     const char *schema;   /* "aten::relu(Tensor self) -> Tensor": the operator's true name */
     const char *torch_;   /* how Python spells it, blank-separated: "torch.relu Tensor.relu" */
@@ -154,10 +155,11 @@ struct cfx_op {
     const void *row;      /* what a family's shared columns read */
     const char *updates;  /* the bool argument under which running_mean and running_var are written,
                              though the schema does not mark them; NULL: all writes are marked */
-    const char *inplace;  /* the overload of its in-place form, where that is called otherwise */
-    const char *out;      /* the same of its out= form, and the names of what that writes: "dim_max
-                             max max_values"; where they are not the overload's with _out, and those
-                             of the results; "": there is no such form */
+    const char *inplace;  /* the overload of its in-place form: "default", "Scalar"; NULL: it has
+                             none */
+    const char *out;      /* the same of its out= form, and the names of what that writes where they
+                             are not those of the results: "dim_max max max_values". Either may be
+                             the form's whole schema */
     cfx_autocast autocast; /* which precision autocast gives it */
     cfx_on_quantized quantized; /* what it does with quantized tensors */
     cfx_op_layer layer;   /* where its weight is, if it is a layer's */

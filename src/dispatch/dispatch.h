@@ -86,10 +86,16 @@ bool cfx__op_is_pure(cfx_op *op, const cfx_value *args);
 
 /* The function that an overload belongs to; NULL for operators that are in no table. */
 const cfx_fn *cfx__fn_of(cfx_op *op);
-/* The in-place form of a functional operator. NULL, with an error, when it can have none. */
+/* The in-place form of a functional operator. NULL, with an error, when it has none. */
 cfx_op *cfx__op_inplace(cfx_op *functional);
-/* Its out= form. NULL, without an error, when it can have none. */
+/* Its out= form. NULL, without an error, when it has none. */
 cfx_op *cfx__op_out(cfx_op *functional);
+/* What a plan runs to do an update to its first argument itself: the in-place form, and where there
+ * is none (slice_scatter) one derived alike that no name finds: it is in no graph, text or file.
+ * NULL, without an error, where results are no such tensor. */
+cfx_op *cfx__op_updating(cfx_op *functional);
+/* Whether one of the overloads has an in-place form. */
+bool cfx__fn_has_inplace(const cfx_fn *fn);
 
 /* The function that Python has under a name, NULL where none is known, and its own name there:
  * torch.split is torch.functional.split, torch.nn.functional.gelu torch._C._nn.gelu, and F.relu

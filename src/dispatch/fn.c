@@ -331,28 +331,11 @@ cfx_target cfx_target_named(const char *text) {
     return (cfx_target){.name = "<bad>"};
 }
 
-/* Whether one of the overloads has an in-place form. */
-static bool has_inplace(const cfx_fn *fn) {
-    for (int i = 0; i < fn->n; i++) {
-        const cfx__op_info *info = cfx__op_info_of(fn->ops[i]);
-        const char *overload = fn->ops[i]->inplace ? fn->ops[i]->inplace
-                               : info              ? info->schema->overload
-                                                   : "";
-        if (info && cfx_op_find(cfx__text_format("%s::%s_.%s", info->schema->ns,
-                                                 info->schema->name,
-                                                 *overload ? overload : "default")))
-            return true;
-    }
-    return false;
-}
-
 cfx_target cfx_target_find(const char *text) {
     const char *own;
     const cfx_fn *fn = text ? cfx__fn_named(text, &own) : NULL;
-    if (text && !fn) {
+    if (text && !fn)
         fn = cfx__fn_named_inplace(text, &own);
-        fn = fn && has_inplace(fn) ? fn : NULL;
-    }
     if (fn)
         return (cfx_target){.fn = fn, .op = fn->ops[0], .name = own};
     cfx_op *op = text ? cfx_op_find(strncmp(text, "torch.ops.", 10) ? text : text + 10) : NULL;

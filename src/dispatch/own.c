@@ -89,7 +89,7 @@ bool cfx_op_register(cfx_op *op) {
                  info->schema->name);
         return false;
     }
-    if (!names_of(info->schema, key, name))
+    if (!cfx__op_forms_fit(op) || !names_of(info->schema, key, name))
         return false;
     pthread_mutex_lock(&cfx__op_extra.lock);
     bool taken = cfx__op_written(key) || cfx__map_get(&cfx__op_extra.ops, key);

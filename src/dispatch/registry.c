@@ -158,26 +158,15 @@ cfx_op *cfx_op_at(int i) { return i >= 0 && i < COUNT(all_ops) ? all_ops[i] : NU
 
 /* ---- derived forms --------------------------------------------------------------------------- */
 
-static const char *inplace_overload(const cfx_op *op, const cfx__schema *s) {
-    return op->inplace ? op->inplace : s->overload;
-}
-
-/* The gradient of one input: its out= form is named after what it writes. */
-static bool gives_grad_input(const cfx__schema *s) {
-    static const char end[] = "_backward";
-    size_t n = strlen(s->name), k = sizeof end - 1;
-    return s->nrets == 1 && n > k && !strcmp(s->name + n - k, end);
-}
-
-/* "out", "Scalar_out", "grad_input", or what the row says first; written to text. */
-static const char *out_overload(const cfx_op *op, const cfx__schema *s, char *text, size_t size) {
-    if (op->out)
-        snprintf(text, size, "%.*s", (int)strcspn(op->out, " "), op->out);
-    else if (gives_grad_input(s))
-        snprintf(text, size, "grad_input");
-    else
-        snprintf(text, size, "%s%sout", s->overload, *s->overload ? "_" : "");
-    return text;
+/* The overload that a row names in its column for a form: "default", "dim_max max max_values", or
+ * in a whole schema; written to text. False: there is no such form. */
+static bool form_overload(const char *column, char *text) {
+    if (!column)
+        return false;
+    const char *open = strchr(column, '('), *dot = open ? strchr(column, '.') : NULL;
+    const char *word = dot && dot < open ? dot + 1 : open ? "default" : column;
+    snprintf(text, CFX__OP_NAME_MAX, "%.*s", (int)strcspn(word, " ("), word);
+    return true;
 }
 
 /* The name of what result i is written to: the row's, behind the overload; or the result's own. */
@@ -190,22 +179,26 @@ static void put_out_name(cfx__text *t, const cfx_op *op, const cfx__schema *s, i
     else if (s->rets[i].name)
         cfx__text_puts(t, s->rets[i].name);
     else if (s->nrets == 1)
-        cfx__text_puts(t, gives_grad_input(s) ? "grad_input" : "out");
+        cfx__text_puts(t, strcmp(op->out, "grad_input") ? "out" : "grad_input");
     else
         cfx__text_printf(t, "out%d", i);
 }
 
 /* "aten::relu(Tensor self) -> Tensor" becomes "aten::relu_(Tensor(a!) self) -> Tensor(a!)". What
- * ATen writes to is called self, also where it is the `input` of dropout. Lists give nothing. */
-static char *inplace_schema(const cfx__schema *s, const char *overload) {
+ * ATen writes to is called self, also where it is the `input` of dropout. Lists give nothing. A
+ * whole schema in the column of the row is taken as it is; what no column names is cfx's own. */
+static char *inplace_schema(const cfx_op *op, const cfx__schema *s, const char *overload) {
+    if (op->inplace && strchr(op->inplace, '('))
+        return cfx__text_copy(op->inplace, strlen(op->inplace));
+    const char *end = strcmp(overload, "default") ? overload : "";
     const char *first = strchr(s->text, '(') + 1, *arrow = strstr(s->text, ") -> ");
     bool list = s->args[0].list;
     const char *rest = strchr(first, ' ') + 1 + strlen(s->args[0].name);
     cfx__text t = {0};
-    cfx__text_printf(&t, "%s::%s_%s%s(Tensor(a!)%s %s%.*s) -> %s", s->ns, s->name,
-                     *overload ? "." : "", overload, list ? "[]" : "",
-                     strcmp(s->ns, "aten") ? s->args[0].name : "self", (int)(arrow - rest), rest,
-                     list ? "()" : "Tensor(a!)");
+    cfx__text_printf(&t, "%s::%s_%s%s(Tensor(a!)%s %s%.*s) -> %s",
+                     op->inplace ? s->ns : "cfx", s->name, *end ? "." : "", end,
+                     list ? "[]" : "", strcmp(s->ns, "aten") ? s->args[0].name : "self",
+                     (int)(arrow - rest), rest, list ? "()" : "Tensor(a!)");
     return t.data;
 }
 
@@ -222,6 +215,8 @@ static void put_given(cfx__text *t, const cfx__schema *s) {
 
 /* "... -> Tensor" becomes "...*, Tensor(a!) out) -> Tensor(a!)" under the overload `overload`. */
 static char *out_schema(const cfx_op *op, const cfx__schema *s, const char *overload) {
+    if (strchr(op->out, '('))
+        return cfx__text_copy(op->out, strlen(op->out));
     cfx__text t = {0}, names = {0};
     bool keywords = s->npositional < s->nargs;
     cfx__text_printf(&t, "%s::%s.%s", s->ns, s->name, overload);
@@ -262,31 +257,38 @@ static cfx_op *derived_new(cfx_op *functional, char *schema, cfx__op_form form) 
 }
 
 /* Whether results are new: an operator may write statistics beside them. */
-static bool gives_new(const cfx__schema *s) {
-    for (int i = 0; i < s->nrets; i++)
-        if (s->rets[i].writes)
+static bool gives_new(const cfx__op_info *f) {
+    for (int i = 0; i < f->schema->nrets; i++)
+        if (f->schema->rets[i].writes)
             return false;
-    return s->nargs >= 1;
-}
-
-static bool has_form(const cfx__op_info *f) {
-    return (f->nout >= 1 || cfx__op_gives_list(f->schema)) && gives_new(f->schema);
+    return f->schema->nargs >= 1 && (f->nout >= 1 || cfx__op_gives_list(f->schema));
 }
 
 /* What may be an argument, or a view of one, is written nowhere else: no contiguous.out. */
-static bool has_out(const cfx_op *op, const cfx__op_info *f) {
-    bool own = has_form(f) && !(op->out && !*op->out);
+static bool may_write_out(const cfx__op_info *f) {
+    bool own = gives_new(f);
     for (int i = 0; own && i < f->schema->nrets; i++)
         own = !f->schema->rets[i].alias;
     return own;
 }
 
 /* One tensor gives one, or, in the operators over lists, each of a list gives one. */
-static bool has_inplace(const cfx__op_info *f) {
+static bool may_write_first(const cfx__op_info *f) {
     const cfx__schema_arg *first = f->schema->args;
     bool each = cfx__op_gives_list(f->schema) && !strncmp(f->schema->name, "_foreach_", 9);
-    return has_form(f) && !f->writes && first->type == CFX__T_TENSOR &&
+    return gives_new(f) && !f->writes && first->type == CFX__T_TENSOR &&
            (first->list ? each : f->nout == 1);
+}
+
+bool cfx__op_forms_fit(cfx_op *op) {
+    const cfx__op_info *f = cfx__op_info_of(op);
+    bool first = !op->inplace || may_write_first(f), out = !op->out || may_write_out(f);
+    if (!first || !out)
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "operator %s can have no %s form: %s", f->name,
+                 first ? "out=" : "in-place",
+                 first ? "its results are not new tensors"
+                       : "it does not make one new tensor of its first argument, a tensor");
+    return first && out;
 }
 
 /* The form kept at *place, made at first use; schema is freed where it is not needed. */
@@ -302,53 +304,66 @@ static cfx_op *derived_once(cfx_op **place, cfx_op *functional, char *schema, cf
     return made;
 }
 
-/* Two overloads may have one name for a form of theirs: std.out belongs to std.dim, whose row says
- * so, and not to std.default. The one that has the form; rows that name it come first. */
+/* The overload whose form has this name: std.out is std.dim's. */
 static cfx_op *form_owner(const cfx_fn *fn, cfx__op_form form, const char *overload) {
     char text[CFX__OP_NAME_MAX];
-    for (int k = 0; fn && k < 2 * fn->n; k++) {
-        cfx_op *op = fn->ops[k % fn->n];
-        const cfx__op_info *f = cfx__op_info_of(op);
-        bool out = form == CFX__OUT, named = out ? op->out : op->inplace;
-        if (f && (k >= fn->n || named) && (out ? has_out(op, f) : has_inplace(f)) &&
-            !strcmp(out ? out_overload(op, f->schema, text, sizeof text)
-                        : inplace_overload(op, f->schema), overload))
-            return op;
+    for (int i = 0; fn && i < fn->n; i++) {
+        const cfx_op *op = fn->ops[i];
+        if (form_overload(form == CFX__OUT ? op->out : op->inplace, text) &&
+            !strcmp(text, overload))
+            return fn->ops[i];
     }
     return NULL;
 }
 
+/* The row that is written for the in-place form; NULL: it is derived. */
+static cfx_op *written_inplace(const cfx__schema *s, const char *overload) {
+    char base[CFX__OP_NAME_MAX], key[CFX__OP_NAME_MAX];
+    snprintf(base, sizeof base, "%s_", s->name);
+    return cfx__op_join(key, s->ns, base, overload) ? cfx__op_written(key) : NULL;
+}
+
+cfx_op *cfx__op_updating(cfx_op *functional) {
+    cfx__op_info *f = cfx__op_info_of(functional);
+    cfx_op *made = f ? __atomic_load_n(&f->inplace, __ATOMIC_ACQUIRE) : NULL;
+    if (made || !f || !may_write_first(f))
+        return made;
+    char overload[CFX__OP_NAME_MAX];
+    cfx_op *row = NULL;
+    if (form_overload(functional->inplace, overload))
+        row = written_inplace(f->schema, overload);
+    else
+        snprintf(overload, sizeof overload, "default");
+    return row ? row
+               : derived_once(&f->inplace, functional,
+                              inplace_schema(functional, f->schema, overload), CFX__INPLACE);
+}
+
 cfx_op *cfx__op_inplace(cfx_op *functional) {
     cfx__op_info *f = cfx__op_info_of(functional);
-    if (!f)
-        return NULL;
-    cfx_op *made = __atomic_load_n(&f->inplace, __ATOMIC_ACQUIRE);
-    if (made)
-        return made;
-    const char *overload = inplace_overload(functional, f->schema);
-    const cfx_fn *fn = cfx__fn_of(functional);
-    if (!has_inplace(f) || (fn && form_owner(fn, CFX__INPLACE, overload) != functional)) {
+    if (f && functional->inplace)
+        return cfx__op_updating(functional);
+    if (f)
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "%s has no in-place form", f->name);
-        return NULL;
-    }
-    return derived_once(&f->inplace, functional, inplace_schema(f->schema, overload),
-                        CFX__INPLACE);
+    return NULL;
 }
 
 cfx_op *cfx__op_out(cfx_op *functional) {
     cfx__op_info *f = cfx__op_info_of(functional);
-    if (!f || !has_out(functional, f))
+    char overload[CFX__OP_NAME_MAX];
+    if (!f || !form_overload(functional->out, overload))
         return NULL;
     cfx_op *made = __atomic_load_n(&f->out, __ATOMIC_ACQUIRE);
-    if (made)
-        return made;
-    char text[CFX__OP_NAME_MAX];
-    const char *overload = out_overload(functional, f->schema, text, sizeof text);
-    const cfx_fn *fn = cfx__fn_of(functional);
-    if (fn && form_owner(fn, CFX__OUT, overload) != functional)
-        return NULL;
-    return derived_once(&f->out, functional, out_schema(functional, f->schema, overload),
-                        CFX__OUT);
+    return made ? made
+                : derived_once(&f->out, functional, out_schema(functional, f->schema, overload),
+                               CFX__OUT);
+}
+
+bool cfx__fn_has_inplace(const cfx_fn *fn) {
+    for (int i = 0; i < fn->n; i++)
+        if (fn->ops[i]->inplace)
+            return true;
+    return false;
 }
 
 /* ---- find ------------------------------------------------------------------------------------ */
@@ -408,8 +423,7 @@ static cfx_op *find_inplace(full_name name) {
     size_t n = strlen(name.base) - 1;
     memcpy(base, name.base, n);
     base[n] = 0;
-    const char *overload = strcmp(name.overload, "default") ? name.overload : "";
-    cfx_op *owner = form_owner(find_fn(name.ns, base), CFX__INPLACE, overload);
+    cfx_op *owner = form_owner(find_fn(name.ns, base), CFX__INPLACE, name.overload);
     return owner ? cfx__op_inplace(owner) : NULL;
 }
 
@@ -553,6 +567,8 @@ const cfx_fn *cfx__fn_named_inplace(const char *name, const char **own) {
         fn = info ? operator_ : fn;
         *own = info ? info->spelling : *own;
     }
+    if (!fn || !cfx__fn_has_inplace(fn))
+        return NULL;
     *own = cfx__text_format("%s_", *own);
     return fn;
 }

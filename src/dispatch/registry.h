@@ -23,5 +23,7 @@ extern cfx__extra_ops cfx__op_extra;
 bool cfx__op_join(char *key, const char *ns, const char *base, const char *overload);
 /* The operator of such a name among those that are written down; NULL. */
 cfx_op *cfx__op_written(const char *key);
+/* Whether an operator can have the forms that its columns name; else with an error. */
+bool cfx__op_forms_fit(cfx_op *op);
 
 #endif

@@ -35,8 +35,8 @@ static bool update(cfx__lowering *l, int k, int input) {
     if (l->plan->kernels[slot].kind != CFX__PLAN_INPUT || l->plan->kernels[slot].input != input ||
         !may_become(l, slot, k))
         return false;
-    s->op = cfx__op_inplace(s->op);
-    return true;
+    s->op = cfx__op_updating(s->op);
+    return s->op != NULL;
 }
 
 bool cfx__plan_update_in_place(cfx__lowering *l) {

@@ -1,7 +1,5 @@
 /* reinplace and functionalize: results written over what is not needed any more, and the reverse,
  * no writes at all. */
-#include <string.h>
-
 #include "pass.h"
 
 /* How torch.export.load checks a program: "TRAINING" allows writes, "ATEN" does not. */
@@ -13,37 +11,10 @@ static void set_verifier(cfx_program *p, const char *name) {
 
 /* ---- writes ---------------------------------------------------------------------------------- */
 
-/* Operators that PyTorch has an in-place form of. */
-static const char *const writable[] = {
-    "abs",         "acos",       "acosh",      "add",         "addcdiv",     "addcmul",
-    "asin",        "asinh",      "atan",       "atanh",       "bitwise_and", "bitwise_not",
-    "bitwise_or",  "bitwise_xor", "ceil",      "celu",        "clamp",       "clamp_max",
-    "clamp_min",   "cos",        "cosh",       "div",         "elu",         "erf",
-    "erfc",        "exp",        "exp2",       "expm1",       "floor",       "fmod",
-    "frac",        "gelu",       "hardsigmoid", "hardswish",  "hardtanh",    "leaky_relu",
-    "lerp",        "log",        "log10",      "log1p",       "log2",        "logical_and",
-    "logical_not", "logical_or", "masked_fill", "mish",       "mul",         "nan_to_num",
-    "neg",         "pow",        "reciprocal", "relu",        "relu6",       "remainder",
-    "round",       "rsqrt",      "selu",       "sigmoid",     "sign",        "silu",
-    "sin",         "sinh",       "sqrt",       "square",      "sub",         "tan",
-    "tanh",        "threshold",  "trunc"};
-
-static int by_name(const void *a, const void *b) {
-    return strcmp(a, *(const char *const *)b);
-}
-
 /* The in-place form of what n calls; NULL where there is none. */
 static cfx_op *written_form(const cfx_node *n) {
     cfx_op *op = cfx__call_op(n);
-    const cfx__op_info *info = op ? cfx__op_info_of(op) : NULL;
-    if (!info || strcmp(info->schema->ns, "aten") || !(op->effects & CFX_POINTWISE) ||
-        !bsearch(info->schema->name, writable, COUNT(writable), sizeof *writable, by_name))
-        return NULL;
-    const char *dot = strrchr(cfx_op_name(op), '.');
-    size_t mark = cfx_scope_open();
-    cfx_op *found = cfx_op_find(cfx__text_format("aten.%s_%s", info->schema->name, dot));
-    cfx_scope_close(mark);
-    return found;
+    return op && op->effects & CFX_POINTWISE && op->inplace ? cfx__op_inplace(op) : NULL;
 }
 
 /* Whether what x computed may be overwritten by n: memory of its own that n alone reads, as large

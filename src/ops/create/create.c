@@ -64,48 +64,52 @@ CFX_OP(empty_memory_format) = {
     "torch.empty", MAKE(-1, 0, 1, 5, WITH_NOTHING), .out = "out"};
 CFX_OP(zeros) = {"aten::zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
                  "Device? device=None, bool? pin_memory=None) -> Tensor",
-                 "torch.zeros", MAKE(-1, 0, 1, -1, WITH_ZERO), .core = core_zeros};
+                 "torch.zeros", MAKE(-1, 0, 1, -1, WITH_ZERO), .core = core_zeros, .out = "out"};
 CFX_OP(ones) = {"aten::ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
                 "Device? device=None, bool? pin_memory=None) -> Tensor",
-                "torch.ones", MAKE(-1, 0, 1, -1, WITH_ONE), .core = core_ones};
+                "torch.ones", MAKE(-1, 0, 1, -1, WITH_ONE), .core = core_ones, .out = "out"};
 CFX_OP(full) = {"aten::full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? "
                 "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-                "torch.full", MAKE(-1, 0, 2, -1, 1)};
+                "torch.full", MAKE(-1, 0, 2, -1, 1), .out = "out"};
 
 CFX_OP(empty_like) = {
     "aten::empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    "torch.empty_like", MAKE(0, -1, 1, 5, WITH_NOTHING), NO_GRAD, .core = core_empty_like};
+    "torch.empty_like", MAKE(0, -1, 1, 5, WITH_NOTHING), NO_GRAD, .core = core_empty_like,
+    .out = "out"};
 CFX_OP(zeros_like) = {
     "aten::zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    "torch.zeros_like", MAKE(0, -1, 1, 5, WITH_ZERO), NO_GRAD, .core = core_zeros_like};
+    "torch.zeros_like", MAKE(0, -1, 1, 5, WITH_ZERO), NO_GRAD, .core = core_zeros_like,
+    .out = "out"};
 CFX_OP(ones_like) = {
     "aten::ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    "torch.ones_like", MAKE(0, -1, 1, 5, WITH_ONE), NO_GRAD, .core = core_ones_like};
+    "torch.ones_like", MAKE(0, -1, 1, 5, WITH_ONE), NO_GRAD, .core = core_ones_like, .out = "out"};
 CFX_OP(full_like) = {
     "aten::full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? "
     "layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> "
     "Tensor",
-    "torch.full_like", MAKE(0, -1, 2, 6, 1), NO_GRAD};
+    "torch.full_like", MAKE(0, -1, 2, 6, 1), NO_GRAD, .out = "out"};
 
 CFX_OP(new_empty) = {
     "aten::new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None) -> Tensor",
-    "Tensor.new_empty", MAKE(0, 1, 2, -1, WITH_NOTHING), NO_GRAD, .core = core_new_empty};
+    "Tensor.new_empty", MAKE(0, 1, 2, -1, WITH_NOTHING), NO_GRAD, .core = core_new_empty,
+    .out = "out"};
 CFX_OP(new_zeros) = {
     "aten::new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None) -> Tensor",
-    "Tensor.new_zeros", MAKE(0, 1, 2, -1, WITH_ZERO), NO_GRAD, .core = core_new_zeros};
+    "Tensor.new_zeros", MAKE(0, 1, 2, -1, WITH_ZERO), NO_GRAD, .core = core_new_zeros,
+    .out = "out"};
 CFX_OP(new_ones) = {
     "aten::new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None) -> Tensor",
-    "Tensor.new_ones", MAKE(0, 1, 2, -1, WITH_ONE), NO_GRAD, .core = core_new_ones};
+    "Tensor.new_ones", MAKE(0, 1, 2, -1, WITH_ONE), NO_GRAD, .core = core_new_ones, .out = "out"};
 CFX_OP(new_full) = {
     "aten::new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    "Tensor.new_full", MAKE(0, 1, 3, -1, 2), NO_GRAD, .core = core_new_full};
+    "Tensor.new_full", MAKE(0, 1, 3, -1, 2), NO_GRAD, .core = core_new_full, .out = "out"};
 
 /* ---- strides given --------------------------------------------------------------------------- */
 
@@ -171,17 +175,17 @@ CFX_OP(empty_strided) = {
     "aten::empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? "
     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
     "torch.empty_strided", .shape = shape_empty_strided, .kernel = kernel_unset,
-    .dtypes = CFX_IN_ANY};
+    .dtypes = CFX_IN_ANY, .out = "out"};
 CFX_OP(new_empty_strided) = {
     "aten::new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? "
     "dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
     "Tensor.new_empty_strided", .shape = shape_new_empty_strided, .kernel = kernel_unset,
-    .dtypes = CFX_IN_ANY, NO_GRAD};
+    .dtypes = CFX_IN_ANY, NO_GRAD, .out = "out"};
 CFX_OP(empty_permuted) = {
     "aten::empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? "
     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
     "torch.empty_permuted", .shape = shape_empty_permuted, .kernel = kernel_unset,
-    .dtypes = CFX_IN_ANY};
+    .dtypes = CFX_IN_ANY, .out = "out"};
 
 /* ---- from numbers ---------------------------------------------------------------------------- */
 
@@ -223,7 +227,7 @@ CFX_OP(scalar_tensor) = {
     "aten::scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None) -> Tensor",
     "torch.scalar_tensor", .shape = shape_scalar_tensor, .kernel = kernel_scalar_tensor,
-    .dtypes = CFX_IN_ANY};
+    .dtypes = CFX_IN_ANY, .out = "out"};
 CFX_OP(tensor) = {"aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool "
                   "requires_grad=False) -> Tensor",
                   "torch.tensor", .kernel = kernel_tensor, .dtypes = CFX_IN_ANY};

@@ -57,16 +57,17 @@ static void decompose_feature_alpha_dropout(cfx_op_call *c) { dropout(c, true, t
     CFX_COMPOSITE | CFX_RANDOM | CFX_SHARES
 
 CFX_OP(dropout) = {"aten::dropout(Tensor input, float p, bool train) -> Tensor",
-                   "torch.dropout", DROPS(dropout), .core = core_dropout, .core_early = true};
+                   "torch.dropout", DROPS(dropout), .core = core_dropout, .core_early = true,
+                   .inplace = "default"};
 CFX_OP(feature_dropout) = {"aten::feature_dropout(Tensor input, float p, bool train) -> Tensor",
-                           "torch.feature_dropout", DROPS(feature_dropout)};
+                           "torch.feature_dropout", DROPS(feature_dropout), .inplace = "default"};
 CFX_OP(alpha_dropout) = {"aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor",
                          "torch.alpha_dropout",
-                         DROPS(alpha_dropout)};
+                         DROPS(alpha_dropout), .inplace = "default"};
 CFX_OP(feature_alpha_dropout) = {
     "aten::feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor",
     "torch.feature_alpha_dropout",
-    DROPS(feature_alpha_dropout)};
+    DROPS(feature_alpha_dropout), .inplace = "default"};
 
 /* ---- with the mask as a second result -------------------------------------------------------- */
 
@@ -115,10 +116,10 @@ CFX_OP(native_dropout) = {"aten::native_dropout(Tensor input, float p, bool? tra
                           "Tensor)", "torch.native_dropout",
                           .shape = shape_native_dropout, .kernel = kernel_native_dropout,
                           .dtypes = CFX_IN_FLOAT8 | CFX_IN(F8E8M0FNU) | CFX_IN(C32),
-                          .effects = CFX_RANDOM, GRAD(native_dropout, RESULT(1))};
+                          .effects = CFX_RANDOM, GRAD(native_dropout, RESULT(1)), .out = "out"};
 CFX_OP(native_dropout_backward) = {
     "aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor", NULL,
-    POINTWISE(native_dropout_backward), GRAD(native_dropout_backward, READ(1)), .out = "out out"};
+    POINTWISE(native_dropout_backward), GRAD(native_dropout_backward, READ(1)), .out = "out"};
 
 /* ---- leaky rectifiers of random slope -------------------------------------------------------- */
 
@@ -218,7 +219,8 @@ CFX_FAMILY(ACTIVATION);
 CFX_OP(rrelu) = {"aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, "
                  "bool training=False, Generator? generator=None) -> Tensor",
                  "torch.rrelu",
-                 .decompose = decompose_rrelu, .effects = CFX_COMPOSITE | CFX_RANDOM};
+                 .decompose = decompose_rrelu, .effects = CFX_COMPOSITE | CFX_RANDOM,
+                 .inplace = "default"};
 CFX_OP(rrelu_with_noise_functional) = {
     "aten::rrelu_with_noise_functional(Tensor self, Tensor noise, Scalar lower=0.125, Scalar "
     "upper=0.33333333333333331, bool training=False, Generator? generator=None) -> (Tensor, "
@@ -228,7 +230,10 @@ CFX_OP(rrelu_with_noise_functional) = {
 CFX_OP(rrelu_with_noise) = {
     "aten::rrelu_with_noise(Tensor self, Tensor(b!) noise, Scalar lower=0.125, Scalar "
     "upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor",
-    NULL, .decompose = decompose_rrelu_with_noise, .effects = CFX_RANDOM};
+    NULL, .decompose = decompose_rrelu_with_noise, .effects = CFX_RANDOM,
+    .out = "aten::rrelu_with_noise.out(Tensor self, Tensor(b!) noise, Scalar lower=0.125, Scalar "
+    "upper=0.33333333333333331, bool training=False, Generator? generator=None, *, Tensor(a!) "
+    "out) -> Tensor(a!)"};
 CFX_OP(rrelu_with_noise_) = {
     "aten::rrelu_with_noise_(Tensor(a!) self, Tensor(b!) noise, Scalar lower=0.125, Scalar "
     "upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor(a!)",
@@ -236,4 +241,4 @@ CFX_OP(rrelu_with_noise_) = {
 CFX_OP(rrelu_with_noise_backward) = {
     "aten::rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar "
     "lower, Scalar upper, bool training, bool self_is_result) -> Tensor", NULL,
-    .decompose = decompose_rrelu_with_noise_backward, .out = "out out"};
+    .decompose = decompose_rrelu_with_noise_backward, .out = "out"};

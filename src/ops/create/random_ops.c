@@ -140,88 +140,88 @@ static void draw_coins(cfx_op_call *c, cfx_tensor *t) {
 
 CFX_OP(rand) = {"aten::rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? "
                 "device=None, bool? pin_memory=None) -> Tensor",
-                "torch.rand", RANDOM(unit, -1, 0, 1, -1)};
+                "torch.rand", RANDOM(unit, -1, 0, 1, -1), .out = "out"};
 CFX_OP(rand_generator) = {
     "aten::rand.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? "
     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    NULL, RANDOM(unit, -1, 0, 2, -1)};
+    NULL, RANDOM(unit, -1, 0, 2, -1), .out = "generator_out"};
 CFX_OP(randn) = {"aten::randn(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
                  "Device? device=None, bool? pin_memory=None) -> Tensor",
-                 "torch.randn", RANDOM(gauss, -1, 0, 1, -1)};
+                 "torch.randn", RANDOM(gauss, -1, 0, 1, -1), .out = "out"};
 CFX_OP(randn_generator) = {
     "aten::randn.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? "
     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    NULL, RANDOM(gauss, -1, 0, 2, -1)};
+    NULL, RANDOM(gauss, -1, 0, 2, -1), .out = "generator_out"};
 CFX_OP(randint) = {"aten::randint(SymInt high, SymInt[] size, *, ScalarType? dtype=4, Layout? "
                    "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-                   "torch.randint", RANDOM(below, -1, 1, 2, -1)};
+                   "torch.randint", RANDOM(below, -1, 1, 2, -1), .out = "out"};
 CFX_OP(randint_generator) = {
     "aten::randint.generator(SymInt high, SymInt[] size, *, Generator? generator, ScalarType? "
     "dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    NULL, RANDOM(below, -1, 1, 3, -1)};
+    NULL, RANDOM(below, -1, 1, 3, -1), .out = "generator_out"};
 CFX_OP(randint_low) = {
     "aten::randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=4, Layout? "
     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    NULL, RANDOM(between, -1, 2, 3, -1)};
+    NULL, RANDOM(between, -1, 2, 3, -1), .out = "low_out"};
 CFX_OP(randint_low_generator) = {
     "aten::randint.low_generator(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, "
     "ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
     "Tensor",
-    NULL, RANDOM(between, -1, 2, 4, -1)};
+    NULL, RANDOM(between, -1, 2, 4, -1), .out = "low_generator_out"};
 CFX_OP(normal_float_float) = {
     "aten::normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, "
     "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
     "Tensor",
-    "torch.normal", RANDOM(normal_first, -1, 2, 4, -1)};
+    "torch.normal", RANDOM(normal_first, -1, 2, 4, -1), .out = "float_float_out"};
 
 CFX_OP(rand_like) = {
     "aten::rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    "torch.rand_like", RANDOM(unit, 0, -1, 1, 5), NO_GRAD};
+    "torch.rand_like", RANDOM(unit, 0, -1, 1, 5), NO_GRAD, .out = "out"};
 CFX_OP(randn_like) = {
     "aten::randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    "torch.randn_like", RANDOM(gauss, 0, -1, 1, 5), NO_GRAD};
+    "torch.randn_like", RANDOM(gauss, 0, -1, 1, 5), NO_GRAD, .out = "out"};
 CFX_OP(randint_like) = {
     "aten::randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    "torch.randint_like", RANDOM(like_below, 0, -1, 2, 6), NO_GRAD};
+    "torch.randint_like", RANDOM(like_below, 0, -1, 2, 6), NO_GRAD, .out = "out"};
 CFX_OP(randint_like_low_dtype) = {
     "aten::randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? "
     "memory_format=None) -> Tensor",
-    NULL, RANDOM(like_between, 0, -1, 3, 7), NO_GRAD};
+    NULL, RANDOM(like_between, 0, -1, 3, 7), NO_GRAD, .out = "low_dtype_out"};
 CFX_OP(randint_like_Tensor) = {
     "aten::randint_like.Tensor(Tensor self, Tensor high, *, ScalarType? dtype=None, Layout? "
     "layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> "
     "Tensor",
-    NULL, RANDOM(like_below, 0, -1, 2, 6), NO_GRAD};
+    NULL, RANDOM(like_below, 0, -1, 2, 6), NO_GRAD, .out = "Tensor_out"};
 
 CFX_OP(rand_like_generator) = {
     "aten::rand_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? "
     "memory_format=None) -> Tensor",
-    NULL, RANDOM(unit, 0, -1, 2, 6), NO_GRAD};
+    NULL, RANDOM(unit, 0, -1, 2, 6), NO_GRAD, .out = "generator_out"};
 CFX_OP(randn_like_generator) = {
     "aten::randn_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? "
     "memory_format=None) -> Tensor",
-    NULL, RANDOM(gauss, 0, -1, 2, 6), NO_GRAD};
+    NULL, RANDOM(gauss, 0, -1, 2, 6), NO_GRAD, .out = "generator_out"};
 CFX_OP(randint_like_generator) = {
     "aten::randint_like.generator(Tensor self, SymInt high, *, Generator? generator, ScalarType? "
     "dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? "
     "memory_format=None) -> Tensor",
-    NULL, RANDOM(like_below, 0, -1, 3, 7), NO_GRAD};
+    NULL, RANDOM(like_below, 0, -1, 3, 7), NO_GRAD, .out = "generator_out"};
 CFX_OP(randint_like_low_generator_dtype) = {
     "aten::randint_like.low_generator_dtype(Tensor self, SymInt low, SymInt high, *, Generator? "
     "generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
     "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    NULL, RANDOM(like_between, 0, -1, 4, 8), NO_GRAD};
+    NULL, RANDOM(like_between, 0, -1, 4, 8), NO_GRAD, .out = "low_generator_dtype_out"};
 CFX_OP(randint_like_Tensor_generator) = {
     "aten::randint_like.Tensor_generator(Tensor self, Tensor high, *, Generator? generator, "
     "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
     "MemoryFormat? memory_format=None) -> Tensor",
-    NULL, RANDOM(like_below, 0, -1, 3, 7), NO_GRAD};
+    NULL, RANDOM(like_below, 0, -1, 3, 7), NO_GRAD, .out = "Tensor_generator_out"};
 
 /* ---- in place and their twins ---------------------------------------------------------------- */
 
@@ -238,7 +238,7 @@ CFX_OP(randint_like_Tensor_generator) = {
 
 CFX_OP(uniform) = {"aten::uniform(Tensor self, float from=0., float to=1., *, Generator? "
                    "generator=None) -> Tensor",
-                   NULL, DRAW(uniform), NO_GRAD};
+                   NULL, DRAW(uniform), NO_GRAD, .inplace = "default", .out = "out"};
 CFX_OP(uniform_) = {"aten::uniform_(Tensor(a!) self, float from=0., float to=1., *, Generator? "
                     "generator=None) -> Tensor(a!)",
                     "Tensor.uniform_", DRAW_(uniform)};
@@ -250,35 +250,35 @@ CFX_OP(normal_) = {"aten::normal_(Tensor(a!) self, float mean=0., float std=1., 
                    "Tensor.normal_", DRAW_(normal)};
 CFX_OP(log_normal) = {"aten::log_normal(Tensor self, float mean=1., float std=2., *, Generator? "
                       "generator=None) -> Tensor",
-                      NULL, DRAW(log_normal), NO_GRAD};
+                      NULL, DRAW(log_normal), NO_GRAD, .inplace = "default", .out = "out"};
 CFX_OP(log_normal_) = {"aten::log_normal_(Tensor(a!) self, float mean=1., float std=2., *, "
                        "Generator? generator=None) -> Tensor(a!)",
                        "Tensor.log_normal_", DRAW_(log_normal)};
 CFX_OP(cauchy) = {"aten::cauchy(Tensor self, float median=0., float sigma=1., *, Generator? "
                   "generator=None) -> Tensor",
-                  NULL, DRAW(cauchy), NO_GRAD};
+                  NULL, DRAW(cauchy), NO_GRAD, .inplace = "default", .out = "out"};
 CFX_OP(cauchy_) = {"aten::cauchy_(Tensor(a!) self, float median=0., float sigma=1., *, Generator? "
                    "generator=None) -> Tensor(a!)",
                    "Tensor.cauchy_", DRAW_(cauchy)};
 CFX_OP(exponential) = {
     "aten::exponential(Tensor self, float lambd=1., *, Generator? generator=None) -> Tensor", NULL,
-    DRAW(exponential), NO_GRAD};
+    DRAW(exponential), NO_GRAD, .inplace = "default", .out = "out"};
 CFX_OP(exponential_) = {"aten::exponential_(Tensor(a!) self, float lambd=1., *, Generator? "
                         "generator=None) -> Tensor(a!)",
                         "Tensor.exponential_", DRAW_(exponential)};
 CFX_OP(geometric) = {
     "aten::geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor", NULL,
-    DRAW(geometric), NO_GRAD};
+    DRAW(geometric), NO_GRAD, .inplace = "default", .out = "out"};
 CFX_OP(geometric_) = {
     "aten::geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)",
     "Tensor.geometric_", DRAW_(geometric)};
 CFX_OP(random) = {"aten::random(Tensor self, *, Generator? generator=None) -> Tensor", NULL,
-                  DRAW(integers), NO_GRAD};
+                  DRAW(integers), NO_GRAD, .inplace = "default", .out = "out"};
 CFX_OP(random_from) = {
     "aten::random.from(Tensor self, int from, int? to, *, Generator? generator=None) -> Tensor",
-    NULL, DRAW(like_between), NO_GRAD};
+    NULL, DRAW(like_between), NO_GRAD, .inplace = "from", .out = "from_out"};
 CFX_OP(random_to) = {"aten::random.to(Tensor self, int to, *, Generator? generator=None) -> Tensor",
-                     NULL, DRAW(like_below), NO_GRAD};
+                     NULL, DRAW(like_below), NO_GRAD, .inplace = "to", .out = "to_out"};
 CFX_OP(random_) = {"aten::random_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!)",
                    "Tensor.random_", DRAW_(integers)};
 CFX_OP(random__from) = {"aten::random_.from(Tensor(a!) self, int from, int? to, *, Generator? "
@@ -311,18 +311,20 @@ static void draw_coins_each(cfx_op_call *c, cfx_tensor *t) { toss_each(c, t, arg
 
 CFX_OP(bernoulli) = {"aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
                      "torch.bernoulli Tensor.bernoulli", .shape = shape_coins,
-                     .kernel = kernel_bernoulli, .effects = CFX_RANDOM, NO_GRAD};
+                     .kernel = kernel_bernoulli, .effects = CFX_RANDOM, NO_GRAD, .out = "out"};
 CFX_OP(bernoulli_p) = {
     "aten::bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor",
     NULL,
     .shape = shape_coins,
     .kernel = kernel_draw,
     .effects = CFX_RANDOM,
-    .row = &(const random_row){.draw = draw_coins}, NO_GRAD, .inplace = "float",
-    .out = "float_out"};
+    .row = &(const random_row){.draw = draw_coins}, NO_GRAD,
+    .inplace = "float",
+    .out = "aten::bernoulli.float_out(Tensor self, float p=0.5, *, Generator? generator=None, "
+    "Tensor(a!) out) -> Tensor(a!)"};
 CFX_OP(bernoulli_Tensor) = {
     "aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor", NULL,
-    DRAW(coins_each), NO_GRAD};
+    DRAW(coins_each), NO_GRAD, .inplace = "Tensor", .out = "Tensor_out"};
 CFX_OP(bernoulli__float) = {"aten::bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? "
                             "generator=None) -> Tensor(a!)",
                             "Tensor.bernoulli_", DRAW_(coins)};
@@ -369,13 +371,14 @@ static void decompose_normal_both(cfx_op_call *c) {
 
 CFX_OP(normal_Tensor_float) = {"aten::normal.Tensor_float(Tensor mean, float std=1., *, Generator? "
                                "generator=None) -> Tensor",
-                               NULL, .decompose = decompose_normal_mean, .effects = CFX_RANDOM};
+                               NULL, .decompose = decompose_normal_mean, .effects = CFX_RANDOM,
+                               .out = "Tensor_float_out"};
 CFX_OP(normal_float_Tensor) = {
     "aten::normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
-    NULL, .decompose = decompose_normal_std, .effects = CFX_RANDOM};
+    NULL, .decompose = decompose_normal_std, .effects = CFX_RANDOM, .out = "float_Tensor_out"};
 CFX_OP(normal_Tensor_Tensor) = {
     "aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
-    NULL, .decompose = decompose_normal_both, .effects = CFX_RANDOM};
+    NULL, .decompose = decompose_normal_both, .effects = CFX_RANDOM, .out = "Tensor_Tensor_out"};
 
 /* ---- permutations and samples ---------------------------------------------------------------- */
 
@@ -423,12 +426,13 @@ static void kernel_multinomial(cfx_op_call *c) {
 CFX_OP(randperm) = {"aten::randperm(SymInt n, *, ScalarType? dtype=4, Layout? layout=None, Device? "
                     "device=None, bool? pin_memory=None) -> Tensor",
                     "torch.randperm", .shape = shape_randperm, .kernel = kernel_randperm,
-                    .effects = CFX_RANDOM};
+                    .effects = CFX_RANDOM, .out = "out"};
 CFX_OP(randperm_generator) = {
     "aten::randperm.generator(SymInt n, *, Generator? generator, ScalarType? dtype=4, Layout? "
     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    NULL, .shape = shape_randperm_generator, .kernel = kernel_randperm, .effects = CFX_RANDOM};
+    NULL, .shape = shape_randperm_generator, .kernel = kernel_randperm, .effects = CFX_RANDOM,
+    .out = "generator_out"};
 CFX_OP(multinomial) = {"aten::multinomial(Tensor self, SymInt num_samples, bool replacement=False, "
                        "*, Generator? generator=None) -> Tensor",
                        "torch.multinomial Tensor.multinomial", .shape = shape_multinomial,
-                       .kernel = kernel_multinomial, .effects = CFX_RANDOM, NO_GRAD};
+                       .kernel = kernel_multinomial, .effects = CFX_RANDOM, NO_GRAD, .out = "out"};

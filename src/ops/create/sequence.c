@@ -122,7 +122,7 @@ CFX__SIMD static void kernel_arange(cfx_op_call *c) {
 
 CFX_OP(arange) = {"aten::arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, "
                   "Device? device=None, bool? pin_memory=None) -> Tensor",
-                  "torch.arange", ARANGE, .core = core_arange};
+                  "torch.arange", ARANGE, .core = core_arange, .out = "out"};
 CFX_OP(arange_start) = {
     "aten::arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None) -> Tensor",
@@ -278,38 +278,38 @@ static void kernel_line(cfx_op_call *c) {
 CFX_OP(linspace) = {
     "aten::linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    "torch.linspace", LINE(0), .core = core_linspace};
+    "torch.linspace", LINE(0), .core = core_linspace, .out = "out"};
 CFX_OP(linspace_Tensor_Tensor) = {
     "aten::linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    NULL, LINE(0)};
+    NULL, LINE(0), .out = "Tensor_Tensor_out"};
 CFX_OP(linspace_Tensor_Scalar) = {
     "aten::linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    NULL, LINE(0)};
+    NULL, LINE(0), .out = "Tensor_Scalar_out"};
 CFX_OP(linspace_Scalar_Tensor) = {
     "aten::linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    NULL, LINE(0)};
+    NULL, LINE(0), .out = "Scalar_Tensor_out"};
 CFX_OP(logspace) = {
     "aten::logspace(Scalar start, Scalar end, int steps, float base=10., *, ScalarType? "
     "dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    "torch.logspace", LINE(1), .core = core_logspace};
+    "torch.logspace", LINE(1), .core = core_logspace, .out = "out"};
 CFX_OP(logspace_Tensor_Tensor) = {
     "aten::logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10., *, "
     "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
     "Tensor",
-    NULL, LINE(1)};
+    NULL, LINE(1), .out = "Tensor_Tensor_out"};
 CFX_OP(logspace_Tensor_Scalar) = {
     "aten::logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10., *, "
     "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
     "Tensor",
-    NULL, LINE(1)};
+    NULL, LINE(1), .out = "Tensor_Scalar_out"};
 CFX_OP(logspace_Scalar_Tensor) = {
     "aten::logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10., *, "
     "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
     "Tensor",
-    NULL, LINE(1)};
+    NULL, LINE(1), .out = "Scalar_Tensor_out"};
 
 /* ---- identity matrices ----------------------------------------------------------------------- */
 
@@ -341,14 +341,14 @@ CFX_OP(eye) = {"aten::eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=No
                .shape = shape_eye,
                .kernel = kernel_eye,
                .dtypes = CFX_IN_AS_IS | CFX_IN_FLOAT8,
-               .core = core_eye};
+               .core = core_eye, .out = "out"};
 CFX_OP(eye_m) = {"aten::eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, "
                  "Device? device=None, bool? pin_memory=None) -> Tensor",
                  NULL,
                  .shape = shape_eye_m,
                  .kernel = kernel_eye,
                  .dtypes = CFX_IN_AS_IS | CFX_IN_FLOAT8,
-                 .core = core_eye_m};
+                 .core = core_eye_m, .out = "m_out"};
 
 /* ---- indices of triangles -------------------------------------------------------------------- */
 
@@ -418,9 +418,9 @@ CFX_OP(tril_indices) = {
     "aten::tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? "
     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
     "torch.tril_indices", .shape = shape_tril_indices, .kernel = kernel_tril_indices,
-    .dtypes = CFX_IN(I64)};
+    .dtypes = CFX_IN(I64), .out = "out"};
 CFX_OP(triu_indices) = {
     "aten::triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? "
     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
     "torch.triu_indices", .shape = shape_triu_indices, .kernel = kernel_triu_indices,
-    .dtypes = CFX_IN(I64)};
+    .dtypes = CFX_IN(I64), .out = "out"};

@@ -91,57 +91,57 @@ static void kernel_window(cfx_op_call *c) {
 CFX_OP(hann_window) = {
     "aten::hann_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device?"
     " device=None, bool? pin_memory=None) -> Tensor",
-    "torch.hann_window", WINDOW(hann)};
+    "torch.hann_window", WINDOW(hann), .out = "out"};
 CFX_OP(hann_window_periodic) = {
     "aten::hann_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    NULL, WINDOW(hann)};
+    NULL, WINDOW(hann), .out = "periodic_out"};
 CFX_OP(hamming_window) = {
     "aten::hamming_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None) -> Tensor",
-    "torch.hamming_window", WINDOW(hamming)};
+    "torch.hamming_window", WINDOW(hamming), .out = "out"};
 CFX_OP(hamming_window_periodic) = {
     "aten::hamming_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    NULL, WINDOW(hamming)};
+    NULL, WINDOW(hamming), .out = "periodic_out"};
 CFX_OP(hamming_window_periodic_alpha) = {
     "aten::hamming_window.periodic_alpha(int window_length, bool periodic, float alpha, *, "
     "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
     "Tensor",
-    NULL, WINDOW(hamming)};
+    NULL, WINDOW(hamming), .out = "periodic_alpha_out"};
 CFX_OP(hamming_window_periodic_alpha_beta) = {
     "aten::hamming_window.periodic_alpha_beta(int window_length, bool periodic, float alpha, "
     "float beta, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
     "pin_memory=None) -> Tensor",
-    NULL, WINDOW(hamming)};
+    NULL, WINDOW(hamming), .out = "periodic_alpha_beta_out"};
 CFX_OP(blackman_window) = {
     "aten::blackman_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None) -> Tensor",
-    "torch.blackman_window", WINDOW(blackman)};
+    "torch.blackman_window", WINDOW(blackman), .out = "out"};
 CFX_OP(blackman_window_periodic) = {
     "aten::blackman_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    NULL, WINDOW(blackman)};
+    NULL, WINDOW(blackman), .out = "periodic_out"};
 CFX_OP(bartlett_window) = {
     "aten::bartlett_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None) -> Tensor",
-    "torch.bartlett_window", WINDOW(bartlett)};
+    "torch.bartlett_window", WINDOW(bartlett), .out = "out"};
 CFX_OP(bartlett_window_periodic) = {
     "aten::bartlett_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    NULL, WINDOW(bartlett)};
+    NULL, WINDOW(bartlett), .out = "periodic_out"};
 CFX_OP(kaiser_window) = {
     "aten::kaiser_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None) -> Tensor",
-    "torch.kaiser_window", WINDOW(kaiser)};
+    "torch.kaiser_window", WINDOW(kaiser), .out = "out"};
 CFX_OP(kaiser_window_periodic) = {
     "aten::kaiser_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    NULL, WINDOW(kaiser)};
+    NULL, WINDOW(kaiser), .out = "periodic_out"};
 CFX_OP(kaiser_window_beta) = {
     "aten::kaiser_window.beta(int window_length, bool periodic, float beta, *, ScalarType? "
     "dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    NULL, WINDOW(kaiser)};
+    NULL, WINDOW(kaiser), .out = "beta_out"};
 
 /* ---- frequencies ----------------------------------------------------------------------------- */
 
@@ -178,9 +178,10 @@ static const bool is_half = true; /* what .row points to where only one half is 
 CFX_OP(fft_fftfreq) = {
     "aten::fft_fftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, Device?"
     " device=None, bool? pin_memory=None) -> Tensor",
-    "torch._C._fft.fft_fftfreq torch.fft.fftfreq", .shape = shape_freq, .kernel = kernel_freq};
+    "torch._C._fft.fft_fftfreq torch.fft.fftfreq", .shape = shape_freq, .kernel = kernel_freq,
+    .out = "out"};
 CFX_OP(fft_rfftfreq) = {
     "aten::fft_rfftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None) -> Tensor",
     "torch._C._fft.fft_rfftfreq torch.fft.rfftfreq", .shape = shape_freq, .kernel = kernel_freq,
-    .row = &is_half};
+    .row = &is_half, .out = "out"};

@@ -406,4 +406,4 @@ CFX_OP(convolution) = {
     .takes = takes_convolution, .make = make_convolution, .dtypes = GEMM_DTYPES,
     .flops = flops_convolution,
     GRAD(convolution, READ(0) | READ(1)),
-    .autocast = CFX_CAST_LOW};
+    .autocast = CFX_CAST_LOW, .out = "out"};

@@ -157,4 +157,5 @@ CFX_OP(convolution_backward) = {
     "output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
     "torch.ops.aten.convolution_backward", .shape = shape_convolution_backward,
     .kernel = kernel_convolution_backward, .dtypes = GEMM_DTYPES,
-    .flops = flops_convolution_backward, GRAD(convolution_backward, READ(0) | READ(1) | READ(2))};
+    .flops = flops_convolution_backward, GRAD(convolution_backward, READ(0) | READ(1) | READ(2)),
+    .out = "out"};

@@ -58,15 +58,18 @@ CFX_OP(_slow_conv2d_backward_output_mask) = {
     "aten::_slow_conv2d_backward.output_mask(Tensor grad_output, Tensor self, Tensor weight, "
     "SymInt[2] kernel_size, SymInt[2] stride, SymInt[2] padding, bool[3] output_mask) -> (Tensor "
     "grad_input, Tensor grad_weight, Tensor grad_bias)",
-    NULL, .decompose = decompose_slow_backward, .out = "output_mask_out out0 out1 out2"};
+    NULL, .decompose = decompose_slow_backward,
+    .out = "aten::_slow_conv2d_backward.output_mask_out(Tensor grad_output, Tensor self, Tensor "
+    "weight, SymInt[2] kernel_size, SymInt[2] stride, SymInt[2] padding, bool[3] output_mask, *, "
+    "Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))"};
 CFX_OP(thnn_conv2d) = {
     "aten::thnn_conv2d(Tensor self, Tensor weight, SymInt[2] kernel_size, Tensor? bias=None, "
     "SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0]) -> Tensor",
-    NULL, .decompose = decompose_slow, .effects = CFX_COMPOSITE};
+    NULL, .decompose = decompose_slow, .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(slow_conv3d) = {
     "aten::slow_conv3d(Tensor self, Tensor weight, SymInt[3] kernel_size, Tensor? bias=None, "
     "SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0]) -> Tensor",
-    NULL, .decompose = decompose_slow, .effects = CFX_COMPOSITE};
+    NULL, .decompose = decompose_slow, .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(slow_conv3d_forward) = {
     "aten::slow_conv3d_forward(Tensor self, Tensor weight, SymInt[3] kernel_size, Tensor? bias, "
     "SymInt[3] stride, SymInt[3] padding) -> Tensor",
@@ -75,21 +78,22 @@ CFX_OP(slow_conv_dilated2d) = {
     "aten::slow_conv_dilated2d(Tensor self, Tensor weight, SymInt[2] kernel_size, Tensor? "
     "bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1]) -> "
     "Tensor",
-    NULL, .decompose = decompose_slow};
+    NULL, .decompose = decompose_slow, .out = "out"};
 CFX_OP(slow_conv_dilated3d) = {
     "aten::slow_conv_dilated3d(Tensor self, Tensor weight, SymInt[3] kernel_size, Tensor? "
     "bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, "
     "1, 1]) -> Tensor",
-    NULL, .decompose = decompose_slow};
+    NULL, .decompose = decompose_slow, .out = "out"};
 CFX_OP(slow_conv_transpose2d) = {
     "aten::slow_conv_transpose2d(Tensor self, Tensor weight, SymInt[2] kernel_size, Tensor? "
     "bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, "
     "0], SymInt[2] dilation=[1, 1]) -> Tensor",
-    NULL, .decompose = decompose_transposed};
+    NULL, .decompose = decompose_transposed, .out = "out"};
 CFX_OP(slow_conv_transpose3d) = {
     "aten::slow_conv_transpose3d(Tensor self, Tensor weight, SymInt[3] kernel_size, Tensor? "
     "bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] "
     "output_padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1]) -> Tensor",
-    NULL, .decompose = decompose_transposed};
+    NULL, .decompose = decompose_transposed, .out = "out"};
 CFX_OP(conv_tbc) = {"aten::conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor",
-                    "torch.conv_tbc", .decompose = decompose_tbc, .autocast = CFX_CAST_LOW};
+                    "torch.conv_tbc", .decompose = decompose_tbc, .autocast = CFX_CAST_LOW,
+                    .out = "out"};

@@ -241,7 +241,7 @@ CFX_OP(_convolution) = {"aten::_convolution(Tensor input, Tensor weight, Tensor?
                         "groups, bool benchmark, bool "
                         "deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor",
                         "torch._convolution", .decompose = decompose_convolution_old,
-                        .flops = flops_convolution, .autocast = CFX_CAST_LOW};
+                        .flops = flops_convolution, .autocast = CFX_CAST_LOW, .out = "out"};
 CFX_OP(_convolution_deprecated) = {
     "aten::_convolution.deprecated(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, "
     "SymInt[] padding, SymInt[] dilation, bool transposed, int[] output_padding, SymInt groups, "

@@ -220,7 +220,7 @@ static void kernel_cdist_backward(cfx_op_call *c) {
 CFX_OP(_cdist_backward) = {
     "aten::_cdist_backward(Tensor grad, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor",
     "torch._cdist_backward", .shape = shape_cdist_backward, .kernel = kernel_cdist_backward,
-    .dtypes = CFX_IN_FLOAT, .out = "out out"};
+    .dtypes = CFX_IN_FLOAT, .out = "out"};
 
 static void grad_cdist(cfx_back *b) {
     cfx_tensor *g = b->gout[0], *d = b->out[0];
@@ -235,9 +235,10 @@ static void grad_cdist(cfx_back *b) {
 CFX_OP(_cdist_forward) = {
     "aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor",
     "torch._cdist_forward", .shape = shape_cdist_forward, .kernel = kernel_cdist_forward,
-    .dtypes = CFX_IN_FLOAT, GRAD(cdist, READ(0) | READ(1) | RESULT(0))};
+    .dtypes = CFX_IN_FLOAT, GRAD(cdist, READ(0) | READ(1) | RESULT(0)), .out = "out"};
 CFX_OP(_euclidean_dist) = {"aten::_euclidean_dist(Tensor x1, Tensor x2) -> Tensor",
-                           "torch._euclidean_dist", .decompose = decompose_euclidean_dist};
+                           "torch._euclidean_dist", .decompose = decompose_euclidean_dist,
+                           .out = "out"};
 CFX_OP(cdist) = {"aten::cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor",
                  "torch.cdist", .decompose = decompose_cdist,
                  .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
@@ -321,7 +322,7 @@ static void kernel_pdist_backward(cfx_op_call *c) {
 CFX_OP(_pdist_backward) = {
     "aten::_pdist_backward(Tensor grad, Tensor self, float p, Tensor pdist) -> Tensor",
     "torch._pdist_backward", .shape = shape_pdist_backward, .kernel = kernel_pdist_backward,
-    .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS, .out = "out out"};
+    .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS, .out = "out"};
 
 static void grad_pdist(cfx_back *b) {
     back_give(b, 0, cfx_aten__pdist_backward(b->gout[0], b->args[0], b->args[1], b->out[0]));
@@ -332,7 +333,8 @@ CFX_OP(_pdist_forward) = {"aten::_pdist_forward(Tensor self, float p=2.) -> Tens
                           .shape = shape_pdist_forward,
                           .kernel = kernel_pdist_forward,
                           .dtypes = CFX_IN_FLOAT,
-                          .effects = CFX_CONTIGUOUS_ARGS, GRAD(pdist, READ(0) | RESULT(0))};
+                          .effects = CFX_CONTIGUOUS_ARGS, GRAD(pdist, READ(0) | RESULT(0)),
+                          .out = "out"};
 CFX_OP(pdist) = {"aten::pdist(Tensor self, float p=2.) -> Tensor",
                  "torch.pdist torch.nn.functional.pdist", .decompose = decompose_pdist,
                  .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32_ON_GPU};

@@ -276,10 +276,10 @@ CFX_OP(matmul) = {"aten::matmul(Tensor self, Tensor other) -> Tensor",
                   .decompose = decompose_matmul,
                   .dtypes = GEMM_DTYPES | CFX_IN_FLOAT8,
                   .effects = CFX_COMPOSITE,
-                  .autocast = CFX_CAST_LOW};
+                  .autocast = CFX_CAST_LOW, .out = "out"};
 CFX_OP(linalg_matmul) = {"aten::linalg_matmul(Tensor self, Tensor other) -> Tensor",
                          "torch.linalg.matmul", .decompose = decompose_linalg_matmul,
-                         .effects = CFX_COMPOSITE};
+                         .effects = CFX_COMPOSITE, .out = "out"};
 
 /* ---- linear ---------------------------------------------------------------------------------- */
 
@@ -414,4 +414,4 @@ CFX_OP(linear) = {"aten::linear(Tensor input, Tensor weight, Tensor? bias=None) 
                   .decompose = decompose_linear,
                   .dtypes = GEMM_DTYPES | CFX_IN_FLOAT8,
                   .effects = CFX_COMPOSITE,
-                  .autocast = CFX_CAST_LOW};
+                  .autocast = CFX_CAST_LOW, .out = "out"};

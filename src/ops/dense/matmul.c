@@ -166,7 +166,7 @@ CFX_OP(mm) = {"aten::mm(Tensor self, Tensor mat2) -> Tensor",
               .dtypes = GEMM_DTYPES | CFX_IN_FLOAT8,
               .flops = flops_mm,
               GRAD(mm, READ(0) | READ(1)),
-              .autocast = CFX_CAST_LOW};
+              .autocast = CFX_CAST_LOW, .out = "out"};
 CFX_OP(addmm) = {
     "aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) "
     "-> Tensor",
@@ -179,7 +179,7 @@ CFX_OP(addmm) = {
     .dtypes = GEMM_DTYPES | CFX_IN_FLOAT8,
     .flops = flops_addmm,
     GRAD(addmm, READ(1) | READ(2)),
-    .autocast = CFX_CAST_LOW};
+    .autocast = CFX_CAST_LOW, .inplace = "default", .out = "out"};
 
 /* ---- bmm, baddbmm, addbmm -------------------------------------------------------------------- */
 
@@ -293,16 +293,18 @@ static void grad_addbmm(cfx_back *b) {
 
 CFX_OP(bmm) = {"aten::bmm(Tensor self, Tensor mat2) -> Tensor", "torch.bmm Tensor.bmm",
                .shape = shape_bmm, .kernel = kernel_mm, .dtypes = GEMM_DTYPES, .flops = flops_mm,
-               GRAD(bmm, READ(0) | READ(1)), .autocast = CFX_CAST_LOW};
+               GRAD(bmm, READ(0) | READ(1)), .autocast = CFX_CAST_LOW, .out = "out"};
 CFX_OP(baddbmm) = {"aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, "
                    "Scalar alpha=1) -> Tensor",
                    "torch.baddbmm Tensor.baddbmm", .shape = shape_baddbmm, .kernel = kernel_addmm,
                    .dtypes = GEMM_DTYPES, .flops = flops_addmm, GRAD(baddbmm, READ(1) | READ(2)),
-                   .core = core_baddbmm, .autocast = CFX_CAST_LOW};
+                   .core = core_baddbmm, .autocast = CFX_CAST_LOW, .inplace = "default",
+                   .out = "out"};
 CFX_OP(addbmm) = {"aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, "
                   "Scalar alpha=1) -> Tensor",
                   "torch.addbmm Tensor.addbmm", .shape = shape_addbmm, .kernel = kernel_addbmm,
-                  .dtypes = GEMM_DTYPES, GRAD(addbmm, READ(1) | READ(2)), .autocast = CFX_CAST_LOW};
+                  .dtypes = GEMM_DTYPES, GRAD(addbmm, READ(1) | READ(2)), .autocast = CFX_CAST_LOW,
+                  .inplace = "default", .out = "out"};
 
 /* Alone among in-place forms it gives self the size of the result. */
 static void decompose_addbmm_(cfx_op_call *c) {
@@ -427,19 +429,20 @@ CFX_OP(addmv) = {
     "aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) "
     "-> Tensor",
     "torch.addmv Tensor.addmv", .shape = shape_addmv, .kernel = kernel_addmv,
-    .dtypes = GEMM_DTYPES, GRAD(addmv, READ(1) | READ(2))};
+    .dtypes = GEMM_DTYPES, GRAD(addmv, READ(1) | READ(2)), .inplace = "default", .out = "out"};
 CFX_OP(mv) = {"aten::mv(Tensor self, Tensor vec) -> Tensor", "torch.mv Tensor.mv",
               .shape = shape_mv, .kernel = kernel_mv, .dtypes = GEMM_DTYPES,
-              GRAD(mv, READ(0) | READ(1)), .core = core_mv};
+              GRAD(mv, READ(0) | READ(1)), .core = core_mv, .out = "out"};
 CFX_OP(dot) = {"aten::dot(Tensor self, Tensor tensor) -> Tensor", "torch.dot Tensor.dot",
                .shape = shape_dot, .kernel = kernel_dot, .dtypes = GEMM_DTYPES,
-               GRAD(dot, READ(0) | READ(1)), .core = core_dot};
+               GRAD(dot, READ(0) | READ(1)), .core = core_dot, .out = "out"};
 CFX_OP(vdot) = {"aten::vdot(Tensor self, Tensor other) -> Tensor",
                 "torch.vdot Tensor.vdot",
                 .shape = shape_dot,
                 .kernel = kernel_dot,
                 .row = &conjugate,
-                .dtypes = GEMM_DTYPES, GRAD(vdot, READ(0) | READ(1)), .core = core_vdot};
+                .dtypes = GEMM_DTYPES, GRAD(vdot, READ(0) | READ(1)), .core = core_vdot,
+                .out = "out"};
 
 /* ---- outer products -------------------------------------------------------------------------- */
 
@@ -527,8 +530,8 @@ CFX_OP(addr) = {
     "aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) "
     "-> Tensor",
     "torch.addr Tensor.addr", .shape = shape_addr, .kernel = kernel_addr, .dtypes = GEMM_DTYPES,
-    GRAD(addr, READ(1) | READ(2)), .core = core_addr};
+    GRAD(addr, READ(1) | READ(2)), .core = core_addr, .inplace = "default", .out = "out"};
 CFX_OP(outer) = {"aten::outer(Tensor self, Tensor vec2) -> Tensor", "torch.outer Tensor.outer",
-                 .decompose = decompose_outer, .effects = CFX_COMPOSITE};
+                 .decompose = decompose_outer, .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(ger) = {"aten::ger(Tensor self, Tensor vec2) -> Tensor", "torch.ger Tensor.ger",
-               .decompose = decompose_ger, .effects = CFX_COMPOSITE};
+               .decompose = decompose_ger, .effects = CFX_COMPOSITE, .out = "out"};

@@ -152,7 +152,7 @@ static void decompose_trilinear(cfx_op_call *c) {
 CFX_OP(_trilinear) = {"aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] "
                       "expand2, int[] expand3, "
                       "int[] sumdim, int unroll_dim=1) -> Tensor",
-                      "torch._trilinear", .decompose = decompose_trilinear};
+                      "torch._trilinear", .decompose = decompose_trilinear, .out = "out"};
 
 static void decompose_bilinear(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1), *w = arg_tensor(c, 2);
@@ -326,11 +326,11 @@ static void decompose_kron(cfx_op_call *c) {
 
 CFX_OP(tensordot) = {
     "aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
-    "torch.tensordot", .decompose = decompose_tensordot, .effects = CFX_COMPOSITE};
+    "torch.tensordot", .decompose = decompose_tensordot, .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(inner) = {"aten::inner(Tensor self, Tensor other) -> Tensor", "torch.inner Tensor.inner",
-                 .decompose = decompose_inner, .effects = CFX_COMPOSITE};
+                 .decompose = decompose_inner, .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(kron) = {"aten::kron(Tensor self, Tensor other) -> Tensor", "torch.kron Tensor.kron",
-                .decompose = decompose_kron, .effects = CFX_COMPOSITE};
+                .decompose = decompose_kron, .effects = CFX_COMPOSITE, .out = "out"};
 
 /* ---- chains ---------------------------------------------------------------------------------- */
 
@@ -430,7 +430,9 @@ static void decompose_chain_matmul(cfx_op_call *c) {
 
 CFX_OP(linalg_multi_dot) = {"aten::linalg_multi_dot(Tensor[] tensors) -> Tensor",
                             "torch._C._linalg.linalg_multi_dot torch.linalg.multi_dot",
-                            .decompose = decompose_multi_dot, .effects = CFX_COMPOSITE};
+                            .decompose = decompose_multi_dot, .effects = CFX_COMPOSITE,
+                            .out = "out"};
 CFX_OP(chain_matmul) = {"aten::chain_matmul(Tensor[] matrices) -> Tensor",
                         "torch.functional.chain_matmul torch.chain_matmul",
-                        .decompose = decompose_chain_matmul, .effects = CFX_COMPOSITE};
+                        .decompose = decompose_chain_matmul, .effects = CFX_COMPOSITE,
+                        .out = "out"};

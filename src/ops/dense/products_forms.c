@@ -33,14 +33,15 @@ static void decompose_add_relu(cfx_op_call *c) {
 }
 
 CFX_OP(_int_mm) = {"aten::_int_mm(Tensor self, Tensor mat2) -> Tensor", "torch._int_mm",
-                   .decompose = decompose_int_mm};
+                   .decompose = decompose_int_mm, .out = "out"};
 CFX_OP(_addmm_activation) = {
     "aten::_addmm_activation(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar "
     "alpha=1, bool use_gelu=False) -> Tensor",
-    "torch._addmm_activation", .decompose = decompose_addmm_activation, .autocast = CFX_CAST_LOW};
+    "torch._addmm_activation", .decompose = decompose_addmm_activation, .autocast = CFX_CAST_LOW,
+    .out = "out"};
 CFX_OP(_add_relu_Tensor) = {
     "aten::_add_relu.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-    "torch._add_relu", .decompose = decompose_add_relu, .out = "out out"};
+    "torch._add_relu", .decompose = decompose_add_relu, .out = "out", .inplace = "Tensor"};
 CFX_OP(_add_relu_Scalar) = {
     "aten::_add_relu.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", NULL,
-    .decompose = decompose_add_relu};
+    .decompose = decompose_add_relu, .inplace = "Scalar", .out = "Scalar_out"};

@@ -186,7 +186,7 @@ CFX_OP(_pack_padded_sequence) = {
     .kernel = kernel_pack,
     .dtypes = CFX_IN_ANY,
     .effects = CFX_DATA_SHAPE,
-    GRAD(pack, RESULT(1))};
+    GRAD(pack, RESULT(1)), .out = "out"};
 CFX_OP(_pack_padded_sequence_backward) = {
     "aten::_pack_padded_sequence_backward(Tensor grad, SymInt[] input_size, Tensor batch_sizes, "
     "bool batch_first) -> Tensor",
@@ -234,7 +234,7 @@ static void decompose_pad_sequence(cfx_op_call *c) {
 
 CFX_OP(pad_sequence) = {
     "aten::pad_sequence(Tensor[] sequences, bool batch_first=False, float padding_value=0., str "
-    "padding_side='right') -> Tensor",
+    "padding_side=\"right\") -> Tensor",
     "torch.nn.utils.rnn.pad_sequence", .decompose = decompose_pad_sequence,
     .effects = CFX_COMPOSITE};
 

@@ -43,4 +43,4 @@ CFX_OP(_scaled_mm) = {
     "aten::_scaled_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, "
     "Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor",
     "torch._scaled_mm", .shape = shape_scaled_mm, .kernel = kernel_scaled_mm,
-    .dtypes = CFX_IN_AS_IS | CFX_IN_FLOAT8};
+    .dtypes = CFX_IN_AS_IS | CFX_IN_FLOAT8, .out = "out"};

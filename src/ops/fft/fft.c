@@ -156,7 +156,7 @@ static void grad_c2r(cfx_back *b) {
 
 CFX_OP(_fft_c2c) = {
     "aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor", NULL,
-    .shape = shape_c2c, .kernel = kernel_c2c, GRAD(c2c, 0)};
+    .shape = shape_c2c, .kernel = kernel_c2c, GRAD(c2c, 0), .out = "out"};
 
 /* ---- real to complex ------------------------------------------------------------------------- */
 
@@ -199,7 +199,7 @@ static void kernel_r2c(cfx_op_call *c) {
 
 CFX_OP(_fft_r2c) = {
     "aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor", NULL,
-    .shape = shape_r2c, .kernel = kernel_r2c, GRAD(r2c, 0)};
+    .shape = shape_r2c, .kernel = kernel_r2c, GRAD(r2c, 0), .out = "out"};
 
 /* ---- complex to real ------------------------------------------------------------------------- */
 
@@ -256,4 +256,4 @@ static void kernel_c2r(cfx_op_call *c) {
 
 CFX_OP(_fft_c2r) = {
     "aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor",
-    NULL, .shape = shape_c2r, .kernel = kernel_c2r, GRAD(c2r, 0)};
+    NULL, .shape = shape_c2r, .kernel = kernel_c2r, GRAD(c2r, 0), .out = "out"};

@@ -201,22 +201,24 @@ ONE_DIM(ihfft, FFT_R2C, false, true)
 
 CFX_OP(fft_fft) = {
     "aten::fft_fft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-    "torch._C._fft.fft_fft torch.fft.fft", FFT_ONE(fft), .autocast = CFX_CAST_F32};
+    "torch._C._fft.fft_fft torch.fft.fft", FFT_ONE(fft), .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(fft_ifft) = {
     "aten::fft_ifft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-    "torch._C._fft.fft_ifft torch.fft.ifft", FFT_ONE(ifft), .autocast = CFX_CAST_F32};
+    "torch._C._fft.fft_ifft torch.fft.ifft", FFT_ONE(ifft), .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(fft_rfft) = {
     "aten::fft_rfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-    "torch._C._fft.fft_rfft torch.fft.rfft", FFT_ONE(rfft), .autocast = CFX_CAST_F32};
+    "torch._C._fft.fft_rfft torch.fft.rfft", FFT_ONE(rfft), .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(fft_irfft) = {
     "aten::fft_irfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-    "torch._C._fft.fft_irfft torch.fft.irfft", FFT_ONE(irfft), .autocast = CFX_CAST_F32};
+    "torch._C._fft.fft_irfft torch.fft.irfft", FFT_ONE(irfft), .autocast = CFX_CAST_F32,
+    .out = "out"};
 CFX_OP(fft_hfft) = {
     "aten::fft_hfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-    "torch._C._fft.fft_hfft torch.fft.hfft", FFT_ONE(hfft), .autocast = CFX_CAST_F32};
+    "torch._C._fft.fft_hfft torch.fft.hfft", FFT_ONE(hfft), .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(fft_ihfft) = {
     "aten::fft_ihfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-    "torch._C._fft.fft_ihfft torch.fft.ihfft", FFT_ONE(ihfft), .autocast = CFX_CAST_F32};
+    "torch._C._fft.fft_ihfft torch.fft.ihfft", FFT_ONE(ihfft), .autocast = CFX_CAST_F32,
+    .out = "out"};
 
 /* ---- several dims ---------------------------------------------------------------------------- */
 
@@ -301,46 +303,54 @@ static void decompose_hfftn(cfx_op_call *c) {
 
 CFX_OP(fft_fftn) = {
     "aten::fft_fftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-    "torch._C._fft.fft_fftn torch.fft.fftn", FFT_SEVERAL(fftn), .autocast = CFX_CAST_F32};
+    "torch._C._fft.fft_fftn torch.fft.fftn", FFT_SEVERAL(fftn), .autocast = CFX_CAST_F32,
+    .out = "out"};
 CFX_OP(fft_ifftn) = {
     "aten::fft_ifftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-    "torch._C._fft.fft_ifftn torch.fft.ifftn", FFT_SEVERAL(ifftn), .autocast = CFX_CAST_F32};
+    "torch._C._fft.fft_ifftn torch.fft.ifftn", FFT_SEVERAL(ifftn), .autocast = CFX_CAST_F32,
+    .out = "out"};
 CFX_OP(fft_rfftn) = {
     "aten::fft_rfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-    "torch._C._fft.fft_rfftn torch.fft.rfftn", FFT_SEVERAL(rfftn), .autocast = CFX_CAST_F32};
+    "torch._C._fft.fft_rfftn torch.fft.rfftn", FFT_SEVERAL(rfftn), .autocast = CFX_CAST_F32,
+    .out = "out"};
 CFX_OP(fft_irfftn) = {
     "aten::fft_irfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-    "torch._C._fft.fft_irfftn torch.fft.irfftn", FFT_SEVERAL(irfftn), .autocast = CFX_CAST_F32};
+    "torch._C._fft.fft_irfftn torch.fft.irfftn", FFT_SEVERAL(irfftn), .autocast = CFX_CAST_F32,
+    .out = "out"};
 CFX_OP(fft_hfftn) = {
     "aten::fft_hfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-    "torch._C._fft.fft_hfftn torch.fft.hfftn", FFT_SEVERAL(hfftn)};
+    "torch._C._fft.fft_hfftn torch.fft.hfftn", FFT_SEVERAL(hfftn), .out = "out"};
 CFX_OP(fft_ihfftn) = {
     "aten::fft_ihfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-    "torch._C._fft.fft_ihfftn torch.fft.ihfftn", FFT_SEVERAL(ihfftn)};
+    "torch._C._fft.fft_ihfftn torch.fft.ihfftn", FFT_SEVERAL(ihfftn), .out = "out"};
 CFX_OP(fft_fft2) = {
     "aten::fft_fft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> "
     "Tensor",
-    "torch._C._fft.fft_fft2 torch.fft.fft2", FFT_SEVERAL(fftn), .autocast = CFX_CAST_F32};
+    "torch._C._fft.fft_fft2 torch.fft.fft2", FFT_SEVERAL(fftn), .autocast = CFX_CAST_F32,
+    .out = "out"};
 CFX_OP(fft_ifft2) = {
     "aten::fft_ifft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> "
     "Tensor",
-    "torch._C._fft.fft_ifft2 torch.fft.ifft2", FFT_SEVERAL(ifftn), .autocast = CFX_CAST_F32};
+    "torch._C._fft.fft_ifft2 torch.fft.ifft2", FFT_SEVERAL(ifftn), .autocast = CFX_CAST_F32,
+    .out = "out"};
 CFX_OP(fft_rfft2) = {
     "aten::fft_rfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> "
     "Tensor",
-    "torch._C._fft.fft_rfft2 torch.fft.rfft2", FFT_SEVERAL(rfftn), .autocast = CFX_CAST_F32};
+    "torch._C._fft.fft_rfft2 torch.fft.rfft2", FFT_SEVERAL(rfftn), .autocast = CFX_CAST_F32,
+    .out = "out"};
 CFX_OP(fft_irfft2) = {
     "aten::fft_irfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> "
     "Tensor",
-    "torch._C._fft.fft_irfft2 torch.fft.irfft2", FFT_SEVERAL(irfftn), .autocast = CFX_CAST_F32};
+    "torch._C._fft.fft_irfft2 torch.fft.irfft2", FFT_SEVERAL(irfftn), .autocast = CFX_CAST_F32,
+    .out = "out"};
 CFX_OP(fft_hfft2) = {
     "aten::fft_hfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> "
     "Tensor",
-    "torch._C._fft.fft_hfft2 torch.fft.hfft2", FFT_SEVERAL(hfftn)};
+    "torch._C._fft.fft_hfft2 torch.fft.hfft2", FFT_SEVERAL(hfftn), .out = "out"};
 CFX_OP(fft_ihfft2) = {
     "aten::fft_ihfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> "
     "Tensor",
-    "torch._C._fft.fft_ihfft2 torch.fft.ihfft2", FFT_SEVERAL(ihfftn)};
+    "torch._C._fft.fft_ihfft2 torch.fft.ihfft2", FFT_SEVERAL(ihfftn), .out = "out"};
 
 /* ---- shifts ---------------------------------------------------------------------------------- */
 

@@ -227,7 +227,7 @@ CFX_OP(unfold_backward) = {
     "Tensor",
     NULL, .shape = shape_unfold_backward, .kernel = kernel_unfold_backward,
     .dtypes = CFX_IN_NUMBER | CFX_IN(C64) | CFX_IN(C128), GRAD(unfold_backward, 0),
-    .core = core_unfold_backward, .out = "out out"};
+    .core = core_unfold_backward, .out = "out"};
 
 /* ---- istft ----------------------------------------------------------------------------------- */
 

@@ -71,7 +71,8 @@ CFX_OP(embedding) = {"aten::embedding(Tensor weight, Tensor indices, SymInt padd
                      "scale_grad_by_freq=False, bool sparse=False) -> Tensor",
                      "torch.embedding", .shape = shape_embedding, .kernel = kernel_embedding,
                      .dtypes = CFX_IN_ANY, .takes = cfx__ready_takes_rows, .make = cfx__ready_rows,
-                     .layer = {.input = 1}, GRAD(embedding, READ(1)), .effects = CFX_MOVES};
+                     .layer = {.input = 1}, GRAD(embedding, READ(1)), .effects = CFX_MOVES,
+                     .out = "out"};
 
 /* ---- backward ------------------------------------------------------------------------------- */
 
@@ -149,7 +150,7 @@ CFX_OP(embedding_dense_backward) = {
     .shape = shape_embedding_backward,
     .kernel = kernel_embedding_backward,
     .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(embedding_dense_backward, READ(1)), .out = "out out"};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(embedding_dense_backward, READ(1)), .out = "out"};
 
 static void decompose_embedding_backward(cfx_op_call *c) {
     if (arg_bool(c, 5))
@@ -229,4 +230,4 @@ CFX_OP(embedding_renorm) = {
     "aten::embedding_renorm(Tensor self, Tensor indices, float max_norm, float "
     "norm_type) -> Tensor",
     NULL, .shape = shape_embedding_renorm, .kernel = kernel_embedding_renorm,
-    .effects = CFX_UPDATE};
+    .effects = CFX_UPDATE, .inplace = "default", .out = "out"};

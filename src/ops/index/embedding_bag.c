@@ -284,13 +284,14 @@ CFX_OP(_embedding_bag) = {
     "bool "
     "include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
     NULL, .shape = shape_embedding_bag, .kernel = kernel_embedding_bag,
-    GRAD(embedding_bag, READ(0) | READ(1) | READ(2) | READ(6) | RESULT(2) | RESULT(3))};
+    GRAD(embedding_bag, READ(0) | READ(1) | READ(2) | READ(6) | RESULT(2) | RESULT(3)),
+    .out = "out"};
 CFX_OP(_embedding_bag_forward_only) = {
     "aten::_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool "
     "scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, "
     "bool "
     "include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
-    NULL, .shape = shape_forward_only, .kernel = kernel_embedding_bag};
+    NULL, .shape = shape_forward_only, .kernel = kernel_embedding_bag, .out = "out"};
 
 /* ---- the composite -------------------------------------------------------------------------- */
 

@@ -65,11 +65,11 @@ CFX_OP(_embedding_bag_dense_backward) = {
     "aten::_embedding_bag_dense_backward(Tensor grad, Tensor indices, Tensor offset2bag, Tensor "
     "bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, "
     "Tensor? per_sample_weights, int padding_idx=-1) -> Tensor",
-    NULL, .decompose = decompose_dense_backward, .out = "out out"};
+    NULL, .decompose = decompose_dense_backward, .out = "out"};
 CFX_OP(_embedding_bag_per_sample_weights_backward) = {
     "aten::_embedding_bag_per_sample_weights_backward(Tensor grad, Tensor weight, Tensor indices, "
     "Tensor offsets, Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor",
-    NULL, .decompose = decompose_scale_backward, .out = "out out"};
+    NULL, .decompose = decompose_scale_backward, .out = "out"};
 CFX_OP(_embedding_bag_backward) = {
     "aten::_embedding_bag_backward(Tensor grad, Tensor indices, Tensor offsets, Tensor offset2bag, "
     "Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int "

@@ -205,7 +205,7 @@ static void kernel_histc(cfx_op_call *c) {
 
 CFX_OP(histc) = {"aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
                  "torch.histc Tensor.histc", .shape = shape_histc, .kernel = kernel_histc,
-                 .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS};
+                 .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS, .out = "out"};
 
 /* ---- histogram ------------------------------------------------------------------------------- */
 
@@ -293,11 +293,12 @@ static void kernel_histogram(cfx_op_call *c) {
 CFX_OP(histogram_bins_tensor) = {"aten::histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? "
                                  "weight=None, bool density=False) -> (Tensor hist, Tensor "
                                  "bin_edges)",
-                                 "torch.histogram Tensor.histogram", HISTOGRAM};
+                                 "torch.histogram Tensor.histogram", HISTOGRAM,
+                                 .out = "bins_tensor_out"};
 CFX_OP(histogram_bin_ct) = {
     "aten::histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? "
     "weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
-    HISTOGRAM};
+    HISTOGRAM, .out = "bin_ct_out"};
 
 /* ---- histogramdd ----------------------------------------------------------------------------- */
 
@@ -357,7 +358,7 @@ static void decompose_bin_edges(cfx_op_call *c) {
 CFX_OP(_histogramdd_bin_edges) = {
     "aten::_histogramdd_bin_edges(Tensor self, int[] bins, *, float[]? range=None, Tensor? "
     "weight=None, bool density=False) -> Tensor[]",
-    "torch._histogramdd_bin_edges", .decompose = decompose_bin_edges};
+    "torch._histogramdd_bin_edges", .decompose = decompose_bin_edges, .out = "out"};
 
 static void shape_from_bin_cts(cfx_op_call *c) {
     int64_t bins[CFX_MAX_DIMS];
@@ -384,7 +385,7 @@ CFX_OP(_histogramdd_from_bin_cts) = {
     "aten::_histogramdd_from_bin_cts(Tensor self, int[] bins, *, float[]? range=None, Tensor? "
     "weight=None, bool density=False) -> Tensor",
     "torch._histogramdd_from_bin_cts", .shape = shape_from_bin_cts, .kernel = kernel_from_bin_cts,
-    .effects = CFX_CONTIGUOUS_ARGS};
+    .effects = CFX_CONTIGUOUS_ARGS, .out = "out"};
 
 static void shape_from_bin_tensors(cfx_op_call *c) {
     int64_t shape[CFX_MAX_DIMS];
@@ -417,7 +418,7 @@ CFX_OP(_histogramdd_from_bin_tensors) = {
     "aten::_histogramdd_from_bin_tensors(Tensor self, Tensor[] bins, *, Tensor? weight=None, bool "
     "density=False) -> Tensor",
     "torch._histogramdd_from_bin_tensors", .shape = shape_from_bin_tensors,
-    .kernel = kernel_from_bin_tensors, .effects = CFX_CONTIGUOUS_ARGS};
+    .kernel = kernel_from_bin_tensors, .effects = CFX_CONTIGUOUS_ARGS, .out = "out"};
 
 /* (hist, edges) of any kind of bins. */
 static void decompose_histogramdd(cfx_op_call *c) {

@@ -275,7 +275,8 @@ static void kernel_index(cfx_op_call *c) {
 
 CFX_OP(index_Tensor) = {"aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", NULL,
                         .shape = shape_index, .kernel = kernel_index,
-                        .dtypes = CFX_IN_ANY, GRAD(index, READ(1)), .effects = CFX_MOVES};
+                        .dtypes = CFX_IN_ANY, GRAD(index, READ(1)), .effects = CFX_MOVES,
+                        .out = "Tensor_out"};
 CFX_OP(_unsafe_index_Tensor) = {
     "aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", NULL,
     .shape = shape_index, .kernel = kernel_index, .dtypes = CFX_IN_ANY, GRAD(index, READ(1)),
@@ -382,7 +383,7 @@ CFX_OP(index_put) = {"aten::index_put(Tensor self, Tensor?[] indices, Tensor val
                      .kernel = kernel_index_put,
                      .dtypes = CFX_IN_AS_IS | CFX_IN_FLOAT8 | CFX_IN(C32),
                      .effects = CFX_UPDATE,
-                     GRAD(index_put, READ(1))};
+                     GRAD(index_put, READ(1)), .inplace = "default", .out = "out"};
 CFX_OP(_unsafe_index_put) = {"aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor "
                              "values, bool accumulate=False) -> Tensor",
                              NULL,
@@ -398,4 +399,4 @@ CFX_OP(_index_put_impl) = {"aten::_index_put_impl(Tensor self, Tensor?[] indices
                            .kernel = kernel_index_put,
                            .dtypes = CFX_IN_AS_IS | CFX_IN_FLOAT8 | CFX_IN(C32),
                            .effects = CFX_UPDATE,
-                           GRAD(index_put, READ(1))};
+                           GRAD(index_put, READ(1)), .inplace = "default", .out = "out"};

@@ -60,7 +60,8 @@ static void kernel_index_select(cfx_op_call *c) {
 CFX_OP(index_select) = {"aten::index_select(Tensor self, int dim, Tensor index) -> Tensor",
                         "torch.index_select Tensor.index_select", .shape = shape_index_select,
                         .kernel = kernel_index_select,
-                        .dtypes = CFX_IN_ANY, GRAD(index_select, READ(2)), .effects = CFX_MOVES};
+                        .dtypes = CFX_IN_ANY, GRAD(index_select, READ(2)), .effects = CFX_MOVES,
+                        .out = "out"};
 
 /* ---- index_add, index_reduce ---------------------------------------------------------------- */
 
@@ -144,7 +145,8 @@ CFX_OP(index_add) = {"aten::index_add(Tensor self, int dim, Tensor index, Tensor
                      .kernel = kernel_index_add,
                      .effects = CFX_UPDATE,
                      .dtypes = CFX_IN_NUMBER | CFX_IN(C64) | CFX_IN(C128),
-                     GRAD(index_add, READ(2)), .core = core_index_add};
+                     GRAD(index_add, READ(2)), .core = core_index_add, .inplace = "default",
+                     .out = "out"};
 
 static void shape_index_reduce(cfx_op_call *c) {
     const char *reduce = arg_text(c, 4);
@@ -245,7 +247,8 @@ CFX_OP(index_reduce) = {"aten::index_reduce(Tensor self, int dim, Tensor index, 
                         .kernel = kernel_index_reduce,
                         .effects = CFX_UPDATE,
                         .dtypes = CFX_IN_NUMBER,
-                        GRAD(reduce_to, READ(0) | READ(2) | READ(3) | RESULT(0))};
+                        GRAD(reduce_to, READ(0) | READ(2) | READ(3) | RESULT(0)),
+                        .inplace = "default", .out = "out"};
 
 /* ---- index_copy, index_fill ----------------------------------------------------------------- */
 
@@ -324,7 +327,7 @@ CFX_OP(index_copy) = {
     .effects = CFX_UPDATE,
     GRAD(index_copy, READ(2)),
     .core = core_index_copy,
-    .autocast = CFX_CAST_WIDEST};
+    .autocast = CFX_CAST_WIDEST, .inplace = "default", .out = "out"};
 
 static void shape_index_fill(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2), *value = arg_tensor(c, 3);
@@ -371,7 +374,7 @@ CFX_OP(index_fill_int_Scalar) = {
     .dtypes = CFX_IN_AS_IS | CFX_IN(C32),
     .effects = CFX_UPDATE,
     GRAD(index_fill, READ(2)),
-    .core = core_index_fill};
+    .core = core_index_fill, .inplace = "int_Scalar", .out = "int_Scalar_out"};
 CFX_OP(index_fill_int_Tensor) = {
     "aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
     NULL,
@@ -380,7 +383,7 @@ CFX_OP(index_fill_int_Tensor) = {
     .dtypes = CFX_IN_AS_IS | CFX_IN(C32),
     .effects = CFX_UPDATE,
     GRAD(index_fill, READ(2)),
-    .core = core_index_fill};
+    .core = core_index_fill, .inplace = "int_Tensor", .out = "int_Tensor_out"};
 
 /* ---- take, put ------------------------------------------------------------------------------ */
 
@@ -428,7 +431,7 @@ CFX_OP(take) = {"aten::take(Tensor self, Tensor index) -> Tensor",
                 .kernel = kernel_take,
                 .effects = CFX_CONTIGUOUS_ARGS | CFX_MOVES,
                 GRAD(take, READ(1)),
-                .core = core_take};
+                .core = core_take, .out = "out"};
 
 static void shape_put(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 1),
@@ -474,4 +477,4 @@ CFX_OP(put) = {
     .shape = shape_put,
     .kernel = kernel_put,
     .effects = CFX_UPDATE,
-    GRAD(put, READ(1))};
+    GRAD(put, READ(1)), .inplace = "default", .out = "out"};

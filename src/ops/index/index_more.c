@@ -105,7 +105,7 @@ static void decompose_take_along_dim(cfx_op_call *c) {
 CFX_OP(take_along_dim) = {
     "aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
     "torch.take_along_dim Tensor.take_along_dim", .decompose = decompose_take_along_dim,
-    .effects = CFX_COMPOSITE | CFX_MOVES};
+    .effects = CFX_COMPOSITE | CFX_MOVES, .out = "out"};
 
 /* ---- where not zero ----------------------------------------------------------------------------
  */

@@ -93,12 +93,13 @@ CFX_OP(masked_fill_Scalar) = {
     "aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
     "torch.masked_fill Tensor.masked_fill", .shape = shape_masked_fill,
     .kernel = kernel_masked_fill, .dtypes = CFX_IN_AS_IS | CFX_IN(C32),
-    .effects = CFX_POINTWISE | CFX_LOOPS, GRAD(masked_fill, READ(1)), .core = core_masked_fill};
+    .effects = CFX_POINTWISE | CFX_LOOPS, GRAD(masked_fill, READ(1)), .core = core_masked_fill,
+    .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(masked_fill_Tensor) = {
     "aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", NULL,
     .shape = shape_masked_fill, .kernel = kernel_masked_fill, .dtypes = CFX_IN_AS_IS | CFX_IN(C32),
     .effects = CFX_POINTWISE | CFX_LOOPS,
-    GRAD(masked_fill, READ(1)), .core = core_masked_fill};
+    GRAD(masked_fill, READ(1)), .core = core_masked_fill, .inplace = "Tensor", .out = "Tensor_out"};
 
 /* ---- masked_scatter, masked_select ---------------------------------------------------------- */
 
@@ -151,7 +152,7 @@ CFX_OP(masked_scatter) = {"aten::masked_scatter(Tensor self, Tensor mask, Tensor
                           .shape = shape_masked_scatter,
                           .kernel = kernel_masked_scatter,
                           .effects = CFX_UPDATE,
-                          GRAD(masked_scatter, READ(1))};
+                          GRAD(masked_scatter, READ(1)), .inplace = "default", .out = "out"};
 
 static void kernel_masked_select(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *mask = arg_tensor(c, 1);
@@ -194,7 +195,7 @@ CFX_OP(masked_select) = {"aten::masked_select(Tensor self, Tensor mask) -> Tenso
                          .kernel = kernel_masked_select,
                          .dtypes = CFX_IN_AS_IS | CFX_IN_FLOAT8 | CFX_IN(F8E8M0FNU) | CFX_IN(C32),
                          .effects = CFX_DATA_SHAPE,
-                         GRAD(masked_select, READ(1))};
+                         GRAD(masked_select, READ(1)), .out = "out"};
 
 /* ---- nonzero -------------------------------------------------------------------------------- */
 
@@ -209,7 +210,8 @@ static void shape_nonzero(cfx_op_call *c) {
 }
 
 CFX_OP(nonzero) = {"aten::nonzero(Tensor self) -> Tensor", "torch.nonzero Tensor.nonzero",
-                   .shape = shape_nonzero, .kernel = kernel_nonzero, .effects = CFX_DATA_SHAPE};
+                   .shape = shape_nonzero, .kernel = kernel_nonzero, .effects = CFX_DATA_SHAPE,
+                   .out = "out"};
 
 static void shape_nonzero_static(cfx_op_call *c) {
     int64_t size = arg_int(c, 1);
@@ -236,4 +238,4 @@ static void kernel_nonzero_static(cfx_op_call *c) {
 CFX_OP(nonzero_static) = {
     "aten::nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor",
     "torch.nonzero_static Tensor.nonzero_static", .shape = shape_nonzero_static,
-    .kernel = kernel_nonzero_static};
+    .kernel = kernel_nonzero_static, .out = "out"};

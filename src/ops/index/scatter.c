@@ -205,7 +205,7 @@ static void kernel_gather(cfx_op_call *c) {
 CFX_OP(gather) = {
     "aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
     "torch.gather Tensor.gather", .shape = shape_gather, .kernel = kernel_gather,
-    GRAD(gather, READ(2)), .effects = CFX_MOVES};
+    GRAD(gather, READ(2)), .effects = CFX_MOVES, .out = "out"};
 
 /* ---- scatter -------------------------------------------------------------------------------- */
 
@@ -316,35 +316,36 @@ CFX_OP(scatter_src) = {
     .shape = shape_scatter,
     .kernel = kernel_scatter,
     .effects = CFX_UPDATE,
-    GRAD(scatter, READ(2))};
+    GRAD(scatter, READ(2)), .inplace = "src", .out = "src_out"};
 CFX_OP(scatter_value) = {
     "aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
     NULL,
     .shape = shape_scatter,
     .kernel = kernel_scatter,
     .effects = CFX_UPDATE,
-    GRAD(scatter, READ(2))};
+    GRAD(scatter, READ(2)), .inplace = "value", .out = "value_out"};
 CFX_OP(scatter_reduce) = {"aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, "
                           "str reduce) -> Tensor",
                           NULL,
                           .shape = shape_scatter_old,
                           .kernel = kernel_scatter_old,
                           .effects = CFX_UPDATE,
-                          .dtypes = SUMS};
+                          .dtypes = SUMS, .inplace = "reduce", .out = "reduce_out"};
 CFX_OP(scatter_value_reduce) = {"aten::scatter.value_reduce(Tensor self, int dim, Tensor index, "
                                 "Scalar value, *, str reduce) -> Tensor",
                                 NULL,
                                 .shape = shape_scatter_old,
                                 .kernel = kernel_scatter_old,
                                 .effects = CFX_UPDATE,
-                                .dtypes = SUMS};
+                                .dtypes = SUMS, .inplace = "value_reduce",
+                                .out = "value_reduce_out"};
 CFX_OP(scatter_add) = {
     "aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
     "torch.scatter_add Tensor.scatter_add",
     .shape = shape_scatter,
     .kernel = kernel_scatter_add,
     .effects = CFX_UPDATE,
-    .dtypes = SUMS, GRAD(scatter_add, READ(2))};
+    .dtypes = SUMS, GRAD(scatter_add, READ(2)), .inplace = "default", .out = "out"};
 CFX_OP(scatter_reduce_two) = {"aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor "
                               "src, str reduce, *, bool include_self=True) -> Tensor",
                               "torch.scatter_reduce Tensor.scatter_reduce",
@@ -352,4 +353,5 @@ CFX_OP(scatter_reduce_two) = {"aten::scatter_reduce.two(Tensor self, int dim, Te
                               .kernel = kernel_scatter_reduce,
                               .effects = CFX_UPDATE,
                               .dtypes = SUMS,
-                              GRAD(reduce_to, READ(0) | READ(2) | READ(3) | RESULT(0))};
+                              GRAD(reduce_to, READ(0) | READ(2) | READ(3) | RESULT(0)),
+                              .inplace = "two", .out = "two_out"};

@@ -198,17 +198,17 @@ static void kernel_search(cfx_op_call *c) {
 CFX_OP(searchsorted_Tensor) = {
     "aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool "
     "right=False, str? side=None, Tensor? sorter=None) -> Tensor",
-    "torch.searchsorted", SEARCHSORTED};
+    "torch.searchsorted", SEARCHSORTED, .out = "Tensor_out"};
 CFX_OP(searchsorted_Scalar) = {
     "aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool "
     "right=False, str? side=None, Tensor? sorter=None) -> Tensor",
-    SEARCHSORTED};
+    SEARCHSORTED, .out = "Scalar_out"};
 CFX_OP(bucketize_Tensor) = {"aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool "
                             "out_int32=False, bool right=False) -> Tensor",
-                            "torch.bucketize", BUCKETIZE};
+                            "torch.bucketize", BUCKETIZE, .out = "Tensor_out"};
 CFX_OP(bucketize_Scalar) = {"aten::bucketize.Scalar(Scalar self, Tensor boundaries, *, bool "
                             "out_int32=False, bool right=False) -> Tensor",
-                            BUCKETIZE};
+                            BUCKETIZE, .out = "Scalar_out"};
 
 /* ---- isin ------------------------------------------------------------------------------------ */
 
@@ -282,10 +282,10 @@ static void kernel_isin(cfx_op_call *c) {
 CFX_FAMILY(COMPARE);
 CFX_OP(isin_Tensor_Tensor) = {"aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, "
                               "bool assume_unique=False, bool invert=False) -> Tensor",
-                              "torch.isin", ISIN};
+                              "torch.isin", ISIN, .out = "Tensor_Tensor_out"};
 CFX_OP(isin_Tensor_Scalar) = {"aten::isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, "
                               "bool assume_unique=False, bool invert=False) -> Tensor",
-                              ISIN};
+                              ISIN, .out = "Tensor_Scalar_out"};
 CFX_OP(isin_Scalar_Tensor) = {"aten::isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, "
                               "bool assume_unique=False, bool invert=False) -> Tensor",
-                              ISIN};
+                              ISIN, .out = "Scalar_Tensor_out"};

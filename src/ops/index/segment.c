@@ -73,7 +73,7 @@ static void shape_bincount(cfx_op_call *c) {
 CFX_OP(bincount) = {
     "aten::bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor",
     "torch.bincount Tensor.bincount", .kernel = kernel_bincount, .shape = shape_bincount,
-    .effects = CFX_DATA_SHAPE};
+    .effects = CFX_DATA_SHAPE, .out = "out"};
 
 /* ---- segment_reduce -------------------------------------------------------------------------- */
 
@@ -301,7 +301,7 @@ CFX_OP(segment_reduce) = {
     "Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor",
     "torch.segment_reduce", .shape = shape_segment_reduce, .kernel = kernel_segment_reduce,
     .dtypes = CFX_IN_FLOAT | CFX_IN(I64), .effects = CFX_CONTIGUOUS_ARGS,
-    GRAD(segment_reduce, READ(0) | READ(2) | READ(4) | RESULT(0))};
+    GRAD(segment_reduce, READ(0) | READ(2) | READ(4) | RESULT(0)), .out = "out"};
 
 static void decompose_segment_reduce_backward(cfx_op_call *c) {
     cfx_value *a = c->args;
@@ -319,4 +319,4 @@ static void decompose_segment_reduce_backward(cfx_op_call *c) {
 CFX_OP(_segment_reduce_backward) = {
     "aten::_segment_reduce_backward(Tensor grad, Tensor output, Tensor data, str reduce, *, "
     "Tensor? lengths=None, Tensor? offsets=None, int axis=0, Scalar? initial=None) -> Tensor",
-    NULL, .decompose = decompose_segment_reduce_backward, .out = "out out"};
+    NULL, .decompose = decompose_segment_reduce_backward, .out = "out"};

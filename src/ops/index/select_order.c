@@ -205,6 +205,7 @@ static void grad_median(cfx_back *b) {
 }
 
 CFX_OP(median) = {"aten::median(Tensor self) -> Tensor", "torch.median Tensor.median",
-                  MEDIAN(PICK_MEDIAN, "median"), GRAD(median, READ(0) | RESULT(0))};
+                  MEDIAN(PICK_MEDIAN, "median"), GRAD(median, READ(0) | RESULT(0)), .out = "out"};
 CFX_OP(nanmedian) = {"aten::nanmedian(Tensor self) -> Tensor", "torch.nanmedian Tensor.nanmedian",
-                     MEDIAN(PICK_NANMEDIAN, "nanmedian"), GRAD(median, READ(0) | RESULT(0))};
+                     MEDIAN(PICK_NANMEDIAN, "nanmedian"), GRAD(median, READ(0) | RESULT(0)),
+                     .out = "out"};

@@ -135,14 +135,14 @@ CFX_OP(argsort) = {"aten::argsort(Tensor self, int dim=-1, bool descending=False
                    "torch.argsort Tensor.argsort", ARGSORT(1, 2)};
 CFX_OP(argsort_stable) = {"aten::argsort.stable(Tensor self, *, bool stable, int dim=-1, bool "
                           "descending=False) -> Tensor",
-                          ARGSORT(2, 3)};
+                          ARGSORT(2, 3), .out = "stable_out"};
 
 static void decompose_msort(cfx_op_call *c) {
     c->out[0] = cfx_tensor_at(cfx_sort(arg_tensor(c, 0), 0), 0);
 }
 
 CFX_OP(msort) = {"aten::msort(Tensor self) -> Tensor", "torch.msort Tensor.msort",
-                 .decompose = decompose_msort, .effects = CFX_COMPOSITE};
+                 .decompose = decompose_msort, .effects = CFX_COMPOSITE, .out = "out"};
 
 /* ---- topk ------------------------------------------------------------------------------------ */
 

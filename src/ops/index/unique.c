@@ -114,14 +114,14 @@ CFX_OP(_unique2) = {"aten::_unique2(Tensor self, bool sorted=True, bool return_i
                     .shape = shape_unique,
                     .kernel = kernel_unique,
                     .dtypes = CFX_IN_AS_IS | CFX_IN_UINT,
-                    .effects = CFX_DATA_SHAPE};
+                    .effects = CFX_DATA_SHAPE, .out = "out"};
 CFX_OP(_unique) = {"aten::_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> "
                    "(Tensor, Tensor)",
                    "torch._unique",
                    .shape = shape_unique,
                    .kernel = kernel_unique,
                    .dtypes = CFX_IN_AS_IS | CFX_IN_UINT,
-                   .effects = CFX_DATA_SHAPE};
+                   .effects = CFX_DATA_SHAPE, .out = "out"};
 
 /* ---- slices ---------------------------------------------------------------------------------- */
 
@@ -248,7 +248,8 @@ static void kernel_unique_dim(cfx_op_call *c) {
 CFX_OP(unique_dim) = {"aten::unique_dim(Tensor self, int dim, bool sorted=True, bool "
                       "return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
                       "torch.unique_dim", .kernel = kernel_unique_dim,
-                      .dtypes = CFX_IN_AS_IS | CFX_IN_UINT, .effects = CFX_DATA_SHAPE};
+                      .dtypes = CFX_IN_AS_IS | CFX_IN_UINT, .effects = CFX_DATA_SHAPE,
+                      .out = "out"};
 
 /* ---- neighbours ------------------------------------------------------------------------------ */
 
@@ -285,7 +286,7 @@ CFX_OP(unique_consecutive) = {
     "aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, "
     "int? dim=None) -> (Tensor, Tensor, Tensor)",
     .shape = shape_unique_consecutive, .kernel = kernel_unique_consecutive,
-    .dtypes = CFX_IN_AS_IS | CFX_IN_UINT, .effects = CFX_DATA_SHAPE};
+    .dtypes = CFX_IN_AS_IS | CFX_IN_UINT, .effects = CFX_DATA_SHAPE, .out = "out"};
 
 static void kernel_unique_dim_consecutive(cfx_op_call *c) {
     int dim = arg_dim(c, 1, arg_tensor(c, 0)->ndim);
@@ -297,4 +298,4 @@ CFX_OP(unique_dim_consecutive) = {
     "aten::unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool "
     "return_counts=False) -> (Tensor, Tensor, Tensor)",
     .kernel = kernel_unique_dim_consecutive, .dtypes = CFX_IN_AS_IS | CFX_IN_UINT,
-    .effects = CFX_DATA_SHAPE};
+    .effects = CFX_DATA_SHAPE, .out = "out"};

@@ -121,7 +121,7 @@ static void kernel_matrix_exp(cfx_op_call *c) {
 CFX_OP(linalg_matrix_exp) = {
     "aten::linalg_matrix_exp(Tensor self) -> Tensor",
     "torch._C._linalg.linalg_matrix_exp torch.linalg.matrix_exp", .shape = shape_matrix_exp,
-    .kernel = kernel_matrix_exp, GRAD(matrix_exp, READ(0))};
+    .kernel = kernel_matrix_exp, GRAD(matrix_exp, READ(0)), .out = "out"};
 CFX_OP(matrix_exp) = {"aten::matrix_exp(Tensor self) -> Tensor",
                       "torch.matrix_exp Tensor.matrix_exp", ALIAS(linalg_matrix_exp)};
 
@@ -208,7 +208,7 @@ CFX_OP(linalg_cross) = {
     "aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
     "torch._C._linalg.linalg_cross torch.linalg.cross", .shape = shape_cross,
     .kernel = kernel_cross, .dtypes = CFX_IN_NUMBER | CFX_IN(C64) | CFX_IN(C128),
-    GRAD(cross, READ(0) | READ(1)), .core = core_linalg_cross};
+    GRAD(cross, READ(0) | READ(1)), .core = core_linalg_cross, .out = "out"};
 
 static void decompose_cross(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
@@ -223,4 +223,4 @@ static void decompose_cross(cfx_op_call *c) {
 
 CFX_OP(cross) = {"aten::cross(Tensor self, Tensor other, int? dim=None) -> Tensor",
                  "torch.cross Tensor.cross", .decompose = decompose_cross,
-                 .effects = CFX_COMPOSITE};
+                 .effects = CFX_COMPOSITE, .out = "out"};

@@ -77,7 +77,7 @@ CFX_OP(linalg_lu_factor_ex) = {
     "aten::linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor "
     "LU, Tensor pivots, Tensor info)",
     "torch._C._linalg.linalg_lu_factor_ex torch.linalg.lu_factor_ex", .shape = shape_lu_factor,
-    .kernel = kernel_lu_factor, GRAD(lu_factor, RESULT(0) | RESULT(1))};
+    .kernel = kernel_lu_factor, GRAD(lu_factor, RESULT(0) | RESULT(1)), .out = "out"};
 
 static void decompose_lu_factor(cfx_op_call *c) {
     cfx_value v = cfx_linalg_lu_factor_ex(c->args[0], CFX_KW(pivot, arg_bool(c, 1)));
@@ -103,7 +103,7 @@ CFX_OP(_lu_with_info) = {
 CFX_OP(linalg_lu_factor) = {
     "aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)",
     "torch._C._linalg.linalg_lu_factor torch.linalg.lu_factor", .decompose = decompose_lu_factor,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .out = "out"};
 
 /* ---- P, L, U --------------------------------------------------------------------------------- */
 
@@ -214,7 +214,7 @@ CFX_OP(lu_unpack) = {
     "aten::lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool "
     "unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)",
     "torch.lu_unpack", .shape = shape_lu_unpack, .kernel = kernel_lu_unpack,
-    GRAD(lu_unpack, 0), ASIDE(RESULT(0))};
+    GRAD(lu_unpack, 0), ASIDE(RESULT(0)), .out = "out"};
 
 static void shape_linalg_lu(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
@@ -244,7 +244,7 @@ CFX_OP(linalg_lu) = {
     "aten::linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)",
     "torch._C._linalg.linalg_lu torch.linalg.lu", .shape = shape_linalg_lu,
     .kernel = kernel_linalg_lu, GRAD(lu, RESULT(0) | RESULT(1) | RESULT(2)),
-    ASIDE(RESULT(0))};
+    ASIDE(RESULT(0)), .out = "out"};
 
 /* ---- linalg_lu_solve ------------------------------------------------------------------------- */
 
@@ -318,7 +318,7 @@ CFX_OP(linalg_lu_solve) = {
     "aten::linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool "
     "adjoint=False) -> Tensor",
     "torch._C._linalg.linalg_lu_solve torch.linalg.lu_solve", .shape = shape_lu_solve,
-    .kernel = kernel_lu_solve, GRAD(lu_solve, READ(0) | READ(1) | RESULT(0))};
+    .kernel = kernel_lu_solve, GRAD(lu_solve, READ(0) | READ(1) | RESULT(0)), .out = "out"};
 
 static void decompose_lu_solve(cfx_op_call *c) {
     c->out[0] = cfx_linalg_lu_solve(c->args[1], c->args[2], c->args[0]);
@@ -326,7 +326,7 @@ static void decompose_lu_solve(cfx_op_call *c) {
 
 CFX_OP(lu_solve) = {"aten::lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor",
                     "torch.lu_solve Tensor.lu_solve", .decompose = decompose_lu_solve,
-                    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
+                    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32, .out = "out"};
 
 /* ---- determinants ---------------------------------------------------------------------------- */
 
@@ -370,7 +370,7 @@ static void decompose_det(cfx_op_call *c) {
 CFX_OP(linalg_det) = {
     "aten::linalg_det(Tensor A) -> Tensor",
     "torch._C._linalg.linalg_det torch.linalg.det", .decompose = decompose_det,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(det) = {"aten::det(Tensor self) -> Tensor", "torch.det Tensor.det",
                .decompose = decompose_det, .effects = CFX_COMPOSITE};
 
@@ -409,7 +409,7 @@ static void decompose_slogdet(cfx_op_call *c) {
 CFX_OP(linalg_slogdet) = {
     "aten::linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)",
     "torch._C._linalg.linalg_slogdet torch.linalg.slogdet", .decompose = decompose_slogdet,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(slogdet) = {"aten::slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)",
                    "torch.slogdet Tensor.slogdet", .decompose = decompose_slogdet,
-                   .effects = CFX_COMPOSITE};
+                   .effects = CFX_COMPOSITE, .out = "out"};

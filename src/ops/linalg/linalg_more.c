@@ -44,10 +44,11 @@ static void decompose_matrix_power(cfx_op_call *c) {
 CFX_OP(linalg_matrix_power) = {
     "aten::linalg_matrix_power(Tensor self, int n) -> Tensor",
     "torch._C._linalg.linalg_matrix_power torch.linalg.matrix_power",
-    .decompose = decompose_matrix_power, .effects = CFX_COMPOSITE};
+    .decompose = decompose_matrix_power, .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(matrix_power) = {"aten::matrix_power(Tensor self, int n) -> Tensor",
                         "torch.matrix_power Tensor.matrix_power",
-                        .decompose = decompose_matrix_power, .effects = CFX_COMPOSITE};
+                        .decompose = decompose_matrix_power, .effects = CFX_COMPOSITE,
+                        .out = "out"};
 
 /* ---- log-determinant, the older SVD ---------------------------------------------------------- */
 
@@ -115,7 +116,7 @@ static void decompose_vecdot(cfx_op_call *c) {
 CFX_OP(linalg_vecdot) = {
     "aten::linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor",
     "torch._C._linalg.linalg_vecdot torch.linalg.vecdot", .decompose = decompose_vecdot,
-    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_LOW};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_LOW, .out = "out"};
 
 /* ---- tensors as matrices --------------------------------------------------------------------- */
 
@@ -145,7 +146,7 @@ static void decompose_tensorinv(cfx_op_call *c) {
 CFX_OP(linalg_tensorinv) = {
     "aten::linalg_tensorinv(Tensor self, int ind=2) -> Tensor",
     "torch._C._linalg.linalg_tensorinv torch.linalg.tensorinv", .decompose = decompose_tensorinv,
-    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32, .out = "out"};
 
 static void decompose_tensorsolve(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
@@ -174,7 +175,8 @@ static void decompose_tensorsolve(cfx_op_call *c) {
 CFX_OP(linalg_tensorsolve) = {
     "aten::linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor",
     "torch._C._linalg.linalg_tensorsolve torch.linalg.tensorsolve",
-    .decompose = decompose_tensorsolve, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
+    .decompose = decompose_tensorsolve, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32,
+    .out = "out"};
 
 /* ---- powers of numbers in rows --------------------------------------------------------------- */
 

@@ -120,11 +120,11 @@ CFX_OP(linalg_matrix_norm) = {
     "aten::linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2, -1], bool keepdim=False, *,"
     " ScalarType? dtype=None) -> Tensor",
     "torch._C._linalg.linalg_matrix_norm torch.linalg.matrix_norm",
-    .decompose = decompose_matrix_norm, .effects = CFX_COMPOSITE};
+    .decompose = decompose_matrix_norm, .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(linalg_matrix_norm_str_ord) = {
     "aten::linalg_matrix_norm.str_ord(Tensor self, str ord=\"fro\", int[] dim=[-2, -1], bool "
     "keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    NULL, .decompose = decompose_matrix_norm, .effects = CFX_COMPOSITE};
+    NULL, .decompose = decompose_matrix_norm, .effects = CFX_COMPOSITE, .out = "str_ord_out"};
 
 static void decompose_norm(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
@@ -153,11 +153,11 @@ CFX_OP(linalg_norm) = {
     "aten::linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, "
     "ScalarType? dtype=None) -> Tensor",
     "torch._C._linalg.linalg_norm torch.linalg.norm", .decompose = decompose_norm,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(linalg_norm_ord_str) = {
     "aten::linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, "
     "ScalarType? dtype=None) -> Tensor",
-    NULL, .decompose = decompose_norm, .effects = CFX_COMPOSITE};
+    NULL, .decompose = decompose_norm, .effects = CFX_COMPOSITE, .out = "ord_str_out"};
 
 /* ---- condition numbers ----------------------------------------------------------------------- */
 
@@ -206,10 +206,10 @@ CFX_FAMILY(LINEAR);
 CFX_OP(linalg_cond) = {
     "aten::linalg_cond(Tensor self, Scalar? p=None) -> Tensor",
     "torch._C._linalg.linalg_cond torch.linalg.cond", .decompose = decompose_cond,
-    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(linalg_cond_p_str) = {"aten::linalg_cond.p_str(Tensor self, str p) -> Tensor", NULL,
                              .decompose = decompose_cond, .effects = CFX_COMPOSITE,
-                             .autocast = CFX_CAST_F32};
+                             .autocast = CFX_CAST_F32, .out = "p_str_out"};
 
 /* ---- tolerances ------------------------------------------------------------------------------ */
 
@@ -314,7 +314,8 @@ static void decompose_pinv(cfx_op_call *c) {
 CFX_OP(linalg_pinv_atol_rtol_tensor) = {
     "aten::linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool "
     "hermitian=False) -> Tensor",
-    NULL, .decompose = decompose_pinv, GRAD(pinv, READ(0) | RESULT(0))};
+    NULL, .decompose = decompose_pinv, GRAD(pinv, READ(0) | RESULT(0)),
+    .out = "atol_rtol_tensor_out"};
 
 static void pinv_with(cfx_op_call *c, tolerances t, cfx_value hermitian) {
     if (op_failed())
@@ -341,11 +342,12 @@ static void decompose_pinv_rcond_tensor(cfx_op_call *c) {
 CFX_OP(linalg_pinv_atol_rtol_float) = {
     "aten::linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool "
     "hermitian=False) -> Tensor",
-    NULL, .decompose = decompose_pinv_float, .effects = CFX_COMPOSITE};
+    NULL, .decompose = decompose_pinv_float, .effects = CFX_COMPOSITE,
+    .out = "atol_rtol_float_out"};
 CFX_OP(linalg_pinv) = {
     "aten::linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor",
     "torch._C._linalg.linalg_pinv torch.linalg.pinv", .decompose = decompose_pinv_rcond,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(linalg_pinv_rcond_tensor) = {
     "aten::linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor",
     NULL, .decompose = decompose_pinv_rcond_tensor, .effects = CFX_COMPOSITE,
@@ -396,15 +398,17 @@ static void decompose_rank_tol(cfx_op_call *c) {
 CFX_OP(linalg_matrix_rank_atol_rtol_tensor) = {
     "aten::linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? "
     "rtol=None, bool hermitian=False) -> Tensor",
-    NULL, .decompose = decompose_rank_tensor, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
+    NULL, .decompose = decompose_rank_tensor, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32,
+    .out = "atol_rtol_tensor_out"};
 CFX_OP(linalg_matrix_rank_atol_rtol_float) = {
     "aten::linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, "
     "bool hermitian=False) -> Tensor",
-    NULL, .decompose = decompose_rank_float, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
+    NULL, .decompose = decompose_rank_float, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32,
+    .out = "atol_rtol_float_out"};
 CFX_OP(linalg_matrix_rank) = {
     "aten::linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor",
     "torch._C._linalg.linalg_matrix_rank torch.linalg.matrix_rank", .decompose = decompose_rank_tol,
-    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(linalg_matrix_rank_tol_tensor) = {
     "aten::linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor",
     NULL, .decompose = decompose_rank_tol, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32,

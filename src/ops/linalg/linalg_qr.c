@@ -104,7 +104,7 @@ static void kernel_qr(cfx_op_call *c) {
 CFX_OP(linalg_qr) = {
     "aten::linalg_qr(Tensor A, str mode=\"reduced\") -> (Tensor Q, Tensor R)",
     "torch._C._linalg.linalg_qr torch.linalg.qr", .shape = shape_qr, .kernel = kernel_qr,
-    GRAD(qr, RESULT(0) | RESULT(1)), .autocast = CFX_CAST_F32};
+    GRAD(qr, RESULT(0) | RESULT(1)), .autocast = CFX_CAST_F32, .out = "out"};
 
 static void decompose_qr(cfx_op_call *c) {
     cfx_value v = cfx_linalg_qr(c->args[0], arg_bool(c, 1) ? "reduced" : "complete");
@@ -168,14 +168,15 @@ CFX_OP(linalg_householder_product) = {
     "aten::linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
     "torch._C._linalg.linalg_householder_product torch.linalg.householder_product",
     .shape = shape_householder, .kernel = kernel_householder, GRAD(householder, READ(0) | READ(1)),
-    .autocast = CFX_CAST_F32};
+    .autocast = CFX_CAST_F32, .out = "out"};
 
 static void decompose_orgqr(cfx_op_call *c) {
     c->out[0] = cfx_linalg_householder_product(c->args[0], c->args[1]);
 }
 
 CFX_OP(orgqr) = {"aten::orgqr(Tensor self, Tensor input2) -> Tensor", "torch.orgqr Tensor.orgqr",
-                 .decompose = decompose_orgqr, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
+                 .decompose = decompose_orgqr, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32,
+                 .out = "out"};
 
 static void shape_ormqr(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0), *tau = arg_tensor(c, 1), *other = arg_tensor(c, 2);
@@ -242,7 +243,7 @@ CFX_OP(ormqr) = {
     "aten::ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) "
     "-> Tensor",
     "torch.ormqr Tensor.ormqr", .shape = shape_ormqr, .kernel = kernel_ormqr,
-    GRAD(ormqr, READ(0) | READ(1) | READ(2)), .autocast = CFX_CAST_F32};
+    GRAD(ormqr, READ(0) | READ(1) | READ(2)), .autocast = CFX_CAST_F32, .out = "out"};
 
 /* ---- LDL ------------------------------------------------------------------------------------- */
 
@@ -275,7 +276,7 @@ CFX_OP(linalg_ldl_factor_ex) = {
     "aten::linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) ->"
     " (Tensor LD, Tensor pivots, Tensor info)",
     "torch._C._linalg.linalg_ldl_factor_ex torch.linalg.ldl_factor_ex", .shape = shape_ldl_factor,
-    .kernel = kernel_ldl_factor};
+    .kernel = kernel_ldl_factor, .out = "out"};
 
 static void decompose_ldl_factor(cfx_op_call *c) {
     cfx_value v = cfx_linalg_ldl_factor_ex(c->args[0], CFX_KW(hermitian, arg_bool(c, 1)));
@@ -289,7 +290,7 @@ static void decompose_ldl_factor(cfx_op_call *c) {
 CFX_OP(linalg_ldl_factor) = {
     "aten::linalg_ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)",
     "torch._C._linalg.linalg_ldl_factor torch.linalg.ldl_factor", .decompose = decompose_ldl_factor,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .out = "out"};
 
 static void shape_ldl_solve(cfx_op_call *c) {
     const cfx_tensor *ld = arg_tensor(c, 0), *pivots = arg_tensor(c, 1), *b = arg_tensor(c, 2);
@@ -355,4 +356,4 @@ CFX_OP(linalg_ldl_solve) = {
     "aten::linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> "
     "Tensor",
     "torch._C._linalg.linalg_ldl_solve torch.linalg.ldl_solve", .shape = shape_ldl_solve,
-    .kernel = kernel_ldl_solve};
+    .kernel = kernel_ldl_solve, .out = "out"};

@@ -108,11 +108,11 @@ CFX_OP(linalg_solve_ex) = {
     "aten::linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> "
     "(Tensor result, Tensor info)",
     "torch._C._linalg.linalg_solve_ex torch.linalg.solve_ex", .decompose = decompose_solve_ex,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(linalg_solve) = {
     "aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
     "torch._C._linalg.linalg_solve torch.linalg.solve", .decompose = decompose_solve,
-    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32, .out = "out"};
 
 /* ---- inverses -------------------------------------------------------------------------------- */
 
@@ -155,9 +155,10 @@ static void decompose_inv(cfx_op_call *c) {
 CFX_OP(linalg_inv) = {
     "aten::linalg_inv(Tensor A) -> Tensor",
     "torch._C._linalg.linalg_inv torch.linalg.inv", .decompose = decompose_inv,
-    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(inverse) = {"aten::inverse(Tensor self) -> Tensor", "torch.inverse Tensor.inverse",
-                   .decompose = decompose_inv, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
+                   .decompose = decompose_inv, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32,
+                   .out = "out"};
 
 /* ---- triangular systems ---------------------------------------------------------------------- */
 
@@ -205,7 +206,7 @@ CFX_OP(linalg_solve_triangular) = {
     "unitriangular=False) -> Tensor",
     "torch._C._linalg.linalg_solve_triangular torch.linalg.solve_triangular",
     .shape = shape_solve_triangular, .kernel = kernel_solve_triangular,
-    GRAD(solve_triangular, READ(0) | RESULT(0))};
+    GRAD(solve_triangular, READ(0) | RESULT(0)), .out = "out"};
 
 static void shape_triangular_solve(cfx_op_call *c) {
     const cfx_tensor *b = arg_tensor(c, 0), *a = arg_tensor(c, 1);
@@ -288,7 +289,7 @@ static void decompose_cholesky(cfx_op_call *c) {
 CFX_OP(linalg_cholesky) = {
     "aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor",
     "torch._C._linalg.linalg_cholesky torch.linalg.cholesky", .decompose = decompose_cholesky,
-    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32, .out = "out"};
 
 static void shape_cholesky(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
@@ -312,7 +313,8 @@ static void kernel_cholesky(cfx_op_call *c) {
 
 CFX_OP(cholesky) = {"aten::cholesky(Tensor self, bool upper=False) -> Tensor",
                     "torch.cholesky Tensor.cholesky", .shape = shape_cholesky,
-                    .kernel = kernel_cholesky, GRAD(cholesky, RESULT(0)), .autocast = CFX_CAST_F32};
+                    .kernel = kernel_cholesky, GRAD(cholesky, RESULT(0)), .autocast = CFX_CAST_F32,
+                    .out = "out"};
 
 static void shape_cholesky_inverse(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
@@ -336,7 +338,8 @@ static void kernel_cholesky_inverse(cfx_op_call *c) {
 CFX_OP(cholesky_inverse) = {"aten::cholesky_inverse(Tensor self, bool upper=False) -> Tensor",
                             "torch.cholesky_inverse Tensor.cholesky_inverse",
                             .shape = shape_cholesky_inverse, .kernel = kernel_cholesky_inverse,
-                            GRAD(cholesky_inverse, READ(0) | RESULT(0)), .autocast = CFX_CAST_F32};
+                            GRAD(cholesky_inverse, READ(0) | RESULT(0)), .autocast = CFX_CAST_F32,
+                            .out = "out"};
 
 static void shape_cholesky_solve(cfx_op_call *c) {
     const cfx_tensor *b = arg_tensor(c, 0), *a = arg_tensor(c, 1);
@@ -373,7 +376,7 @@ CFX_OP(cholesky_solve) = {
     "aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
     "torch.cholesky_solve Tensor.cholesky_solve", .shape = shape_cholesky_solve,
     .kernel = kernel_cholesky_solve, GRAD(cholesky_solve, READ(1) | RESULT(0)),
-    .autocast = CFX_CAST_F32};
+    .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(_cholesky_solve_helper) = {
     "aten::_cholesky_solve_helper(Tensor self, Tensor A, bool upper) -> Tensor", NULL,
-    .shape = shape_cholesky_solve, .kernel = kernel_cholesky_solve};
+    .shape = shape_cholesky_solve, .kernel = kernel_cholesky_solve, .out = "out"};

@@ -91,7 +91,7 @@ CFX_OP(linalg_svdvals) = {
     "aten::linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor",
     "torch._C._linalg.linalg_svdvals torch.linalg.svdvals", .decompose = decompose_svdvals,
     .effects = CFX_COMPOSITE, .core = core_linalg_svdvals, .core_early = true,
-    .autocast = CFX_CAST_F32};
+    .autocast = CFX_CAST_F32, .out = "out"};
 
 /* ---- eigenvalues of symmetric matrices ------------------------------------------------------- */
 
@@ -153,7 +153,7 @@ CFX_OP(linalg_eigvalsh) = {
     "aten::linalg_eigvalsh(Tensor self, str UPLO=\"L\") -> Tensor",
     "torch._C._linalg.linalg_eigvalsh torch.linalg.eigvalsh", .decompose = decompose_eigvalsh,
     .effects = CFX_COMPOSITE, .core = core_linalg_eigvalsh, .core_early = true,
-    .autocast = CFX_CAST_F32};
+    .autocast = CFX_CAST_F32, .out = "out"};
 
 /* ---- eigenvalues of any matrix --------------------------------------------------------------- */
 
@@ -211,14 +211,14 @@ static void decompose_eigvals(cfx_op_call *c) { c->out[0] = cfx_aten__linalg_eig
 CFX_OP(linalg_eig) = {
     "aten::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
     "torch._C._linalg.linalg_eig torch.linalg.eig", .shape = shape_eig, .kernel = kernel_eig,
-    GRAD(eig, RESULT(0) | RESULT(1)), .autocast = CFX_CAST_F32};
+    GRAD(eig, RESULT(0) | RESULT(1)), .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(_linalg_eigvals) = {"aten::_linalg_eigvals(Tensor self) -> Tensor", NULL,
                            .shape = shape_eigvals, .kernel = kernel_eigvals,
                            GRAD(eigvals, READ(0))};
 CFX_OP(linalg_eigvals) = {
     "aten::linalg_eigvals(Tensor self) -> Tensor",
     "torch._C._linalg.linalg_eigvals torch.linalg.eigvals", .decompose = decompose_eigvals,
-    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32, .out = "out"};
 
 /* ---- least squares --------------------------------------------------------------------------- */
 
@@ -361,4 +361,4 @@ CFX_OP(linalg_lstsq) = {
     " solution, Tensor residuals, Tensor rank, Tensor singular_values)",
     "torch._C._linalg.linalg_lstsq torch.linalg.lstsq", .kernel = kernel_lstsq,
     .effects = CFX_DATA_SHAPE, GRAD(lstsq, READ(0) | READ(1) | RESULT(0)),
-    ASIDE(RESULT(3)), .autocast = CFX_CAST_F32};
+    ASIDE(RESULT(3)), .autocast = CFX_CAST_F32, .out = "out"};

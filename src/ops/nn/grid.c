@@ -146,7 +146,8 @@ CFX_OP(grid_sampler_2d) = {"aten::grid_sampler_2d(Tensor input, Tensor grid, int
                            .kernel = kernel_sample,
                            .row = (const void *)2,
                            .dtypes = CFX_IN_FLOAT,
-                           .effects = CFX_CONTIGUOUS_ARGS, GRAD(sample, READ(0) | READ(1))};
+                           .effects = CFX_CONTIGUOUS_ARGS, GRAD(sample, READ(0) | READ(1)),
+                           .out = "out"};
 CFX_OP(grid_sampler_3d) = {"aten::grid_sampler_3d(Tensor input, Tensor grid, int "
                            "interpolation_mode, int padding_mode, bool "
                            "align_corners) -> Tensor",
@@ -155,7 +156,8 @@ CFX_OP(grid_sampler_3d) = {"aten::grid_sampler_3d(Tensor input, Tensor grid, int
                            .kernel = kernel_sample,
                            .row = (const void *)3,
                            .dtypes = CFX_IN_FLOAT,
-                           .effects = CFX_CONTIGUOUS_ARGS, GRAD(sample, READ(0) | READ(1))};
+                           .effects = CFX_CONTIGUOUS_ARGS, GRAD(sample, READ(0) | READ(1)),
+                           .out = "out"};
 
 static void shape_sample_back(cfx_op_call *c) {
     const int dims = (int)(intptr_t)c->op->row;
@@ -205,13 +207,13 @@ CFX_OP(grid_sampler_2d_backward) = {
     "interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, "
     "Tensor)",
     NULL, .shape = shape_sample_back, .kernel = kernel_sample_back, .row = (const void *)2,
-    .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS};
+    .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS, .out = "out"};
 CFX_OP(grid_sampler_3d_backward) = {
     "aten::grid_sampler_3d_backward(Tensor grad_output, Tensor input, Tensor grid, int "
     "interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, "
     "Tensor)",
     NULL, .shape = shape_sample_back, .kernel = kernel_sample_back, .row = (const void *)3,
-    .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS};
+    .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS, .out = "out"};
 
 static void decompose_grid_sampler(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0);
@@ -293,7 +295,8 @@ CFX_OP(affine_grid_generator) = {
     .shape = shape_affine,
     .kernel = kernel_affine,
     .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(affine, 0), .core = core_affine_grid_generator};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(affine, 0), .core = core_affine_grid_generator,
+    .out = "out"};
 
 static void decompose_affine_backward(cfx_op_call *c) {
     cfx_tensor *grad = arg_tensor(c, 0);

@@ -162,22 +162,22 @@ static void grad_soft_margin_loss(cfx_back *b) {
 CFX_OP(mse_loss) = {"aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
                     "torch._C._nn.mse_loss", LOSS(mse, shape_loss),
                     GRAD(difference_loss, READ(0) | READ(1)), .core = core_mse_loss,
-                    .autocast = CFX_CAST_F32};
+                    .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(smooth_l1_loss) = {"aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, "
                           "float beta=1.) -> Tensor", "torch._C._nn.smooth_l1_loss",
                           LOSS(smooth_l1, shape_smooth_l1),
                           GRAD(difference_loss, READ(0) | READ(1)), .core = core_smooth_l1_loss,
-                          .autocast = CFX_CAST_F32};
+                          .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(huber_loss) = {"aten::huber_loss(Tensor self, Tensor target, int reduction=1, float "
                       "delta=1.) -> Tensor", "torch._C._nn.huber_loss",
                       LOSS(huber, shape_huber), GRAD(difference_loss, READ(0) | READ(1)),
-                      .core = core_huber_loss, .autocast = CFX_CAST_F32};
+                      .core = core_huber_loss, .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(soft_margin_loss) = {"aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) "
                             "-> Tensor", "torch._C._nn.soft_margin_loss",
                             .shape = shape_soft_margin, .kernel = kernel_soft_margin,
                             .row = &loss_soft_margin,
                             GRAD(soft_margin_loss, READ(0) | READ(1)),
-                            .core = core_soft_margin_loss, .autocast = CFX_CAST_F32};
+                            .core = core_soft_margin_loss, .autocast = CFX_CAST_F32, .out = "out"};
 
 /* ---- cross entropy of probabilities ---------------------------------------------------------- */
 
@@ -257,7 +257,7 @@ CFX_OP(binary_cross_entropy) = {
     "aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int "
     "reduction=1) -> Tensor", "torch._C._nn.binary_cross_entropy",
     .shape = shape_bce, .kernel = kernel_bce, GRAD(bce, READ(0) | READ(1) | READ(2)),
-    .core = core_binary_cross_entropy, .autocast = CFX_CAST_F32};
+    .core = core_binary_cross_entropy, .autocast = CFX_CAST_F32, .out = "out"};
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
@@ -345,18 +345,19 @@ static void decompose_bce_backward(cfx_op_call *c) {
     .decompose = decompose_##parts##_backward
 
 CFX_OP(mse_loss_backward) = {"aten::mse_loss_backward(Tensor grad_output, Tensor self, Tensor "
-                             "target, int reduction) -> Tensor", NULL, LOSS_BACKWARD(mse, mse)};
+                             "target, int reduction) -> Tensor", NULL, LOSS_BACKWARD(mse, mse),
+                             .out = "grad_input"};
 CFX_OP(smooth_l1_loss_backward) = {
     "aten::smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int "
-    "reduction, float beta) -> Tensor", NULL, LOSS_BACKWARD(smooth_l1, bent)};
+    "reduction, float beta) -> Tensor", NULL, LOSS_BACKWARD(smooth_l1, bent), .out = "grad_input"};
 CFX_OP(huber_loss_backward) = {
     "aten::huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, "
-    "float delta) -> Tensor", NULL, LOSS_BACKWARD(huber, bent), .out = "out"};
+    "float delta) -> Tensor", NULL, LOSS_BACKWARD(huber, bent), .out = "out grad_input"};
 CFX_OP(soft_margin_loss_backward) = {
     "aten::soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int "
-    "reduction) -> Tensor", NULL, LOSS_BACKWARD(soft_margin, soft_margin)};
+    "reduction) -> Tensor", NULL, LOSS_BACKWARD(soft_margin, soft_margin), .out = "grad_input"};
 CFX_OP(binary_cross_entropy_backward) = {
     "aten::binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? "
     "weight=None, int reduction=1) -> Tensor", NULL,
     .shape = shape_loss_backward, .kernel = kernel_bce_backward, .row = &loss_bce_backward,
-    .decompose = decompose_bce_backward};
+    .decompose = decompose_bce_backward, .out = "grad_input"};

@@ -113,7 +113,7 @@ CFX_OP(binary_cross_entropy_with_logits) = {
     "Tensor? pos_weight=None, int reduction=1) -> Tensor",
     "torch.binary_cross_entropy_with_logits",
     .decompose = decompose_bce_with_logits, .core = core_binary_cross_entropy_with_logits,
-    .autocast = CFX_CAST_F32};
+    .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(kl_div) = {"aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool "
                   "log_target=False) -> Tensor", "torch.kl_div",
                   COMPOSED(kl_div), .autocast = CFX_CAST_F32};

@@ -245,16 +245,17 @@ static void grad_ctc(cfx_back *b) {
 CFX_OP(_ctc_loss) = {"aten::_ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] "
                      "target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)",
                      "torch._ctc_loss", .shape = shape_ctc, .kernel = kernel_ctc,
-                     GRAD(ctc, CTC_READS)};
+                     GRAD(ctc, CTC_READS), .out = "out"};
 CFX_OP(_ctc_loss_Tensor) = {
     "aten::_ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor "
     "target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)",
-    NULL, .kernel = kernel_ctc_tensor, .effects = CFX_DATA_SHAPE, GRAD(ctc, CTC_READS)};
+    NULL, .kernel = kernel_ctc_tensor, .effects = CFX_DATA_SHAPE, GRAD(ctc, CTC_READS),
+    .out = "Tensor_out"};
 CFX_OP(_ctc_loss_backward) = {
     "aten::_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, int[] input_lengths, "
     "int[] target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool "
     "zero_infinity=False) -> Tensor",
-    NULL, .shape = shape_ctc_backward, .kernel = kernel_ctc_backward, .out = "out out"};
+    NULL, .shape = shape_ctc_backward, .kernel = kernel_ctc_backward, .out = "out"};
 CFX_OP(_ctc_loss_backward_Tensor) = {
     "aten::_ctc_loss_backward.Tensor(Tensor grad, Tensor log_probs, Tensor targets, Tensor "
     "input_lengths, Tensor target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, "

@@ -143,7 +143,8 @@ CFX_OP(multi_margin_loss) = {"aten::multi_margin_loss(Tensor self, Tensor target
                              "torch._C._nn.multi_margin_loss", .shape = shape_multi_margin,
                              .kernel = kernel_multi_margin, MARGIN,
                              GRAD(multi_margin_loss, READ(0) | READ(1) | READ(4)),
-                             .core = core_multi_margin_loss, .autocast = CFX_CAST_F32};
+                             .core = core_multi_margin_loss, .autocast = CFX_CAST_F32,
+                             .out = "out"};
 
 static void shape_multi_margin_backward(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 1);
@@ -158,7 +159,8 @@ static void kernel_multi_margin_backward(cfx_op_call *c) { run_multi_margin(c, 1
 CFX_OP(multi_margin_loss_backward) = {
     "aten::multi_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, Scalar p, "
     "Scalar margin, Tensor? weight=None, int reduction=1) -> Tensor",
-    .shape = shape_multi_margin_backward, .kernel = kernel_multi_margin_backward, MARGIN};
+    .shape = shape_multi_margin_backward, .kernel = kernel_multi_margin_backward, MARGIN,
+    .out = "grad_input"};
 
 /* ---- multilabel_margin_loss ------------------------------------------------------------------ */
 
@@ -206,7 +208,9 @@ CFX_OP(multilabel_margin_loss_forward) = {
     "output, Tensor is_target)",
     .shape = shape_multilabel, .kernel = kernel_multilabel, MARGIN,
     GRAD(multilabel_margin_loss, READ(0) | READ(1) | RESULT(1)),
-    .core = core_multilabel_margin_loss_forward, .out = "output"};
+    .core = core_multilabel_margin_loss_forward,
+    .out = "aten::multilabel_margin_loss_forward.output(Tensor self, Tensor target, int reduction, "
+    "*, Tensor(a!) output, Tensor(b!) is_target) -> (Tensor(a!), Tensor(b!))"};
 
 static void shape_multilabel_backward(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 1), *t = arg_tensor(c, 2), *is_target = arg_tensor(c, 4);
@@ -233,7 +237,8 @@ static void kernel_multilabel_backward(cfx_op_call *c) {
 CFX_OP(multilabel_margin_loss_backward) = {
     "aten::multilabel_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int "
     "reduction, Tensor is_target) -> Tensor",
-    .shape = shape_multilabel_backward, .kernel = kernel_multilabel_backward, MARGIN};
+    .shape = shape_multilabel_backward, .kernel = kernel_multilabel_backward, MARGIN,
+    .out = "grad_input"};
 
 static void decompose_multilabel(cfx_op_call *c) {
     c->out[0] =
@@ -243,4 +248,4 @@ static void decompose_multilabel(cfx_op_call *c) {
 CFX_OP(multilabel_margin_loss) = {
     "aten::multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
     "torch._C._nn.multilabel_margin_loss", .decompose = decompose_multilabel,
-    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32, .out = "out"};

@@ -133,12 +133,18 @@ CFX_OP(nll_loss_forward) = {
     "aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt "
     "ignore_index) -> (Tensor output, Tensor total_weight)",
     NLL(NULL), GRAD(nll_loss, READ(0) | READ(1) | READ(2) | RESULT(1)),
-    .core = core_nll_loss_forward, .out = "output"};
+    .core = core_nll_loss_forward,
+    .out = "aten::nll_loss_forward.output(Tensor self, Tensor target, Tensor? weight, int "
+    "reduction, SymInt ignore_index, *, Tensor(a!) output, Tensor(b!) total_weight) -> "
+    "(Tensor(a!), Tensor(b!))"};
 CFX_OP(nll_loss2d_forward) = {
     "aten::nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt "
     "ignore_index) -> (Tensor output, Tensor total_weight)",
     NLL("2d"), GRAD(nll_loss, READ(0) | READ(1) | READ(2) | RESULT(1)),
-    .core = core_nll_loss_forward, .out = "output"};
+    .core = core_nll_loss_forward,
+    .out = "aten::nll_loss2d_forward.output(Tensor self, Tensor target, Tensor? weight, int "
+    "reduction, SymInt ignore_index, *, Tensor(a!) output, Tensor(b!) total_weight) -> "
+    "(Tensor(a!), Tensor(b!))"};
 
 static void shape_nll_backward(cfx_op_call *c) {
     const cfx_tensor *g = arg_tensor(c, 0), *x = arg_tensor(c, 1), *t = arg_tensor(c, 2);
@@ -189,11 +195,11 @@ static void kernel_nll_backward(cfx_op_call *c) {
 CFX_OP(nll_loss_backward) = {
     "aten::nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int "
     "reduction, SymInt ignore_index, Tensor total_weight) -> Tensor",
-    NLL_BACKWARD(NULL), GRAD(nll_loss_backward, READ(2) | READ(3))};
+    NLL_BACKWARD(NULL), GRAD(nll_loss_backward, READ(2) | READ(3)), .out = "grad_input"};
 CFX_OP(nll_loss2d_backward) = {
     "aten::nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int "
     "reduction, SymInt ignore_index, Tensor total_weight) -> Tensor",
-    NLL_BACKWARD("2d"), GRAD(nll_loss_backward, READ(2) | READ(3))};
+    NLL_BACKWARD("2d"), GRAD(nll_loss_backward, READ(2) | READ(3)), .out = "grad_input"};
 
 /* ---- what users call ------------------------------------------------------------------------- */
 
@@ -207,11 +213,11 @@ static void decompose_nll_loss(cfx_op_call *c) {
 CFX_OP(nll_loss) = {"aten::nll_loss(Tensor self, Tensor target, Tensor? weight=None, int "
                     "reduction=1, SymInt ignore_index=-100) -> Tensor",
                     .decompose = decompose_nll_loss, .effects = CFX_COMPOSITE,
-                    .autocast = CFX_CAST_F32};
+                    .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(nll_loss2d) = {"aten::nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int "
                       "reduction=1, SymInt ignore_index=-100) -> Tensor",
                       .decompose = decompose_nll_loss, .effects = CFX_COMPOSITE, .row = "2d",
-                      .autocast = CFX_CAST_F32};
+                      .autocast = CFX_CAST_F32, .out = "out"};
 
 static void decompose_nll_loss_nd(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *t = arg_tensor(c, 1);

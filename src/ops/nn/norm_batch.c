@@ -282,7 +282,10 @@ CFX_OP(_native_batch_norm_legit) = {
     "running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, "
     "Tensor, Tensor)",
     NULL, .shape = shape_batch_norm, .kernel = normalize, .row = &native,
-    .out = "out out save_mean save_invstd", ASIDE(RESULT(1) | RESULT(2)),
+    .out = "aten::_native_batch_norm_legit.out(Tensor input, Tensor? weight, Tensor? bias, "
+    "Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps, *, "
+    "Tensor(d!) out, Tensor(e!) save_mean, Tensor(f!) save_invstd) -> (Tensor(d!), Tensor(e!), "
+    "Tensor(f!))", ASIDE(RESULT(1) | RESULT(2)),
     GRAD(batch_norm, READ(0) | READ(1) | READ(3) | READ(4) | RESULT(1) | RESULT(2))};
 CFX_OP(_native_batch_norm_legit_no_stats) = {
     "aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool "
@@ -295,7 +298,8 @@ CFX_OP(_native_batch_norm_legit_no_training) = {
     "running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
     NULL, .shape = shape_batch_norm, .kernel = normalize, .row = &no_training,
     ASIDE(RESULT(1) | RESULT(2)),
-    GRAD(batch_norm_no_training, READ(0) | READ(1) | READ(3) | READ(4) | RESULT(1) | RESULT(2))};
+    GRAD(batch_norm_no_training, READ(0) | READ(1) | READ(3) | READ(4) | RESULT(1) | RESULT(2)),
+    .out = "out"};
 CFX_OP(_native_batch_norm_legit_functional) = {
     "aten::_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor "
     "running_mean, Tensor running_var, bool training, float momentum, float eps) -> (Tensor, "
@@ -443,4 +447,4 @@ CFX_OP(native_batch_norm_backward) = {
     "aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? "
     "running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float "
     "eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-    NULL, .shape = shape_batch_back, .kernel = kernel_batch_back};
+    NULL, .shape = shape_batch_back, .kernel = kernel_batch_back, .out = "out"};

@@ -59,7 +59,11 @@ CFX_OP(_batch_norm_with_update) = {
     "aten::_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) "
     "running_mean, Tensor(b!) running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, "
     "Tensor)",
-    NULL, .decompose = decompose_with_update, .out = "out out save_mean save_invstd reserve"};
+    NULL, .decompose = decompose_with_update,
+    .out = "aten::_batch_norm_with_update.out(Tensor input, Tensor? weight, Tensor? bias, "
+    "Tensor(a!) running_mean, Tensor(b!) running_var, float momentum, float eps, *, Tensor(d!) "
+    "out, Tensor(e!) save_mean, Tensor(f!) save_invstd, Tensor(g!) reserve) -> (Tensor(d!), "
+    "Tensor(e!), Tensor(f!), Tensor(g!))"};
 CFX_OP(_batch_norm_with_update_functional) = {
     "aten::_batch_norm_with_update_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor "
     "running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, "
@@ -68,7 +72,7 @@ CFX_OP(_batch_norm_with_update_functional) = {
 CFX_OP(_batch_norm_no_update) = {
     "aten::_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, "
     "Tensor? running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
-    NULL, .decompose = decompose_no_update};
+    NULL, .decompose = decompose_no_update, .out = "out"};
 CFX_OP(batch_norm_backward) = {
     "aten::batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, "
     "Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] "

@@ -170,7 +170,8 @@ CFX_OP(native_group_norm) = {"aten::native_group_norm(Tensor input, Tensor? weig
                              .kernel = kernel_group_norm,
                              .dtypes = CFX_IN_FLOAT,
                              .effects = CFX_CONTIGUOUS_ARGS,
-                             GRAD(group_norm, READ(0) | READ(1) | RESULT(1) | RESULT(2))};
+                             GRAD(group_norm, READ(0) | READ(1) | RESULT(1) | RESULT(2)),
+                             .out = "out"};
 
 static void decompose_group_norm(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
@@ -281,4 +282,4 @@ CFX_OP(native_group_norm_backward) = {
     .shape = shape_group_back,
     .kernel = kernel_group_back,
     .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS};
+    .effects = CFX_CONTIGUOUS_ARGS, .out = "out"};

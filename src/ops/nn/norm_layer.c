@@ -165,7 +165,7 @@ CFX_OP(native_layer_norm) = {"aten::native_layer_norm(Tensor input, SymInt[] nor
                              .dtypes = CFX_IN_FLOAT,
                              .effects = CFX_CONTIGUOUS_ARGS,
                              GRAD(layer_norm, READ(0) | READ(2) | READ(3) | RESULT(1) | RESULT(2)),
-                             .autocast = CFX_CAST_F32_ON_GPU};
+                             .autocast = CFX_CAST_F32_ON_GPU, .out = "out"};
 
 static void decompose_layer_norm(cfx_op_call *c) {
     cfx_value r = cfx_native_layer_norm(c->args[0], c->args[1], c->args[2], c->args[3], c->args[4]);
@@ -262,7 +262,7 @@ CFX_OP(native_layer_norm_backward) = {
     .shape = shape_layer_norm_back,
     .kernel = kernel_layer_norm_back,
     .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS};
+    .effects = CFX_CONTIGUOUS_ARGS, .out = "out"};
 
 /* ---- rms_norm ------------------------------------------------------------------------------- */
 

@@ -109,7 +109,7 @@ CFX_OP(_weight_norm_interface) = {
     .kernel = kernel_interface,
     .dtypes = CFX_IN_FLOAT,
     .effects = CFX_CONTIGUOUS_ARGS, GRAD(weight_norm, READ(0) | READ(1) | RESULT(1)),
-    .core = core__weight_norm_interface};
+    .core = core__weight_norm_interface, .out = "out"};
 
 static void decompose_interface_backward(cfx_op_call *c) {
     cfx_value args[] = {c->args[1], c->args[2], c->args[4]}, gin[COUNT(args)];
@@ -123,7 +123,7 @@ static void decompose_interface_backward(cfx_op_call *c) {
 CFX_OP(_weight_norm_interface_backward) = {
     "aten::_weight_norm_interface_backward(Tensor grad_w, Tensor saved_v, Tensor saved_g, Tensor "
     "saved_norms, int dim) -> (Tensor, Tensor)",
-    NULL, .decompose = decompose_interface_backward};
+    NULL, .decompose = decompose_interface_backward, .out = "out"};
 CFX_OP(_weight_norm_differentiable_backward) = {
     "aten::_weight_norm_differentiable_backward(Tensor grad_w, Tensor saved_v, Tensor saved_g, "
     "Tensor saved_norms, int dim) -> (Tensor, Tensor)",

@@ -441,13 +441,13 @@ CFX_OP(max_pool2d_with_indices_backward) = {
     "int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
     NULL,
     POOL(shape_max_back, kernel_max_back, &max2_back, CFX_IN_NUMBER),
-    GRAD(max_pool_backward, READ(7))};
+    GRAD(max_pool_backward, READ(7)), .out = "grad_input"};
 CFX_OP(max_pool3d_with_indices_backward) = {
     "aten::max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, "
     "int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor",
     NULL,
     POOL(shape_max_back, kernel_max_back, &max3_back, CFX_IN_NUMBER),
-    GRAD(max_pool_backward, READ(7))};
+    GRAD(max_pool_backward, READ(7)), .out = "grad_input"};
 
 /* ---- average -------------------------------------------------------------------------------- */
 
@@ -506,22 +506,23 @@ CFX_OP(avg_pool2d) = {
     "ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
     "torch._C._nn.avg_pool2d torch.nn.functional.avg_pool2d",
     POOL(shape_avg, kernel_avg, &avg2, CFX_IN_NUMBER), .takes = takes_pool, .make = make_pool,
-    .quantized = CFX_QUANTIZED_MEAN, GRAD(avg_pool, READ(0))};
+    .quantized = CFX_QUANTIZED_MEAN, GRAD(avg_pool, READ(0)), .out = "out"};
 CFX_OP(avg_pool3d) = {
     "aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool "
     "ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
     "torch._C._nn.avg_pool3d torch.nn.functional.avg_pool3d",
     POOL(shape_avg, kernel_avg, &avg3, CFX_IN_NUMBER),
-    .quantized = CFX_QUANTIZED_MEAN, GRAD(avg_pool, READ(0)), .autocast = CFX_CAST_F32};
+    .quantized = CFX_QUANTIZED_MEAN, GRAD(avg_pool, READ(0)), .autocast = CFX_CAST_F32,
+    .out = "out"};
 CFX_OP(avg_pool2d_backward) = {
     "aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, "
     "int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
     NULL,
     POOL(shape_avg_back, kernel_avg_back, &avg2_back, CFX_IN_NUMBER),
-    GRAD(avg_pool_backward, 0)};
+    GRAD(avg_pool_backward, 0), .out = "grad_input"};
 CFX_OP(avg_pool3d_backward) = {
     "aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, "
     "int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
     NULL,
     POOL(shape_avg_back, kernel_avg_back, &avg3_back, CFX_IN_NUMBER),
-    GRAD(avg_pool_backward, 0)};
+    GRAD(avg_pool_backward, 0), .out = "grad_input"};

@@ -128,11 +128,11 @@ static void kernel_adaptive(cfx_op_call *c) {
 CFX_OP(_adaptive_avg_pool2d) = {
     "aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", NULL, COLUMNS(avg2),
     .quantized = CFX_QUANTIZED_MEAN, .effects = CFX_CONTIGUOUS_ARGS,
-    GRAD(adaptive_avg_pool, READ(0))};
+    GRAD(adaptive_avg_pool, READ(0)), .out = "out"};
 CFX_OP(_adaptive_avg_pool3d) = {
     "aten::_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", NULL, COLUMNS(avg3),
     .quantized = CFX_QUANTIZED_MEAN, .effects = CFX_CONTIGUOUS_ARGS,
-    GRAD(adaptive_avg_pool, READ(0))};
+    GRAD(adaptive_avg_pool, READ(0)), .out = "out"};
 CFX_OP(adaptive_max_pool2d) = {
     "aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)",
     "torch._C._nn.adaptive_max_pool2d", COLUMNS(max2), .effects = CFX_CONTIGUOUS_ARGS,
@@ -184,13 +184,13 @@ CFX_OP(adaptive_avg_pool2d) = {
     "torch._C._nn.adaptive_avg_pool2d", COLUMNS(avg2),
     .takes = takes_adaptive, .make = make_adaptive, .quantized = CFX_QUANTIZED_MEAN,
     .decompose = decompose_avg,
-    .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS};
+    .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS, .out = "out"};
 CFX_OP(adaptive_avg_pool3d) = {
     "aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor",
     "torch._C._nn.adaptive_avg_pool3d", COLUMNS(avg3),
     .quantized = CFX_QUANTIZED_MEAN, .decompose = decompose_avg,
     .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS,
-    .autocast = CFX_CAST_F32};
+    .autocast = CFX_CAST_F32, .out = "out"};
 
 /* ---- backward ------------------------------------------------------------------------------- */
 
@@ -251,19 +251,19 @@ CFX_OP(_adaptive_avg_pool2d_backward) = {
     "aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor",
     NULL,
     POOL(shape_back, kernel_avg_back, &avg2, CFX_IN_FLOAT),
-    GRAD(adaptive_avg_pool_backward, 0), .out = "out out"};
+    GRAD(adaptive_avg_pool_backward, 0), .out = "out"};
 CFX_OP(_adaptive_avg_pool3d_backward) = {
     "aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor",
     NULL,
     POOL(shape_back, kernel_avg_back, &avg3, CFX_IN_FLOAT),
-    GRAD(adaptive_avg_pool_backward, 0), .out = "out out"};
+    GRAD(adaptive_avg_pool_backward, 0), .out = "out"};
 CFX_OP(adaptive_max_pool2d_backward) = {
     "aten::adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
     NULL,
     POOL(shape_back, kernel_max_back, &max2, CFX_IN_FLOAT),
-    GRAD(max_pool_backward, READ(2))};
+    GRAD(max_pool_backward, READ(2)), .out = "grad_input"};
 CFX_OP(adaptive_max_pool3d_backward) = {
     "aten::adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
     NULL,
     POOL(shape_back, kernel_max_back, &max3, CFX_IN_FLOAT),
-    GRAD(max_pool_backward, READ(2))};
+    GRAD(max_pool_backward, READ(2)), .out = "grad_input"};

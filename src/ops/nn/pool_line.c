@@ -112,12 +112,12 @@ CFX_OP(avg_pool1d) = {
     "aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool "
     "ceil_mode=False, bool count_include_pad=True) -> Tensor",
     "torch.avg_pool1d torch.nn.functional.avg_pool1d", .decompose = decompose_avg,
-    .quantized = CFX_QUANTIZED_MEAN, .effects = CFX_COMPOSITE};
+    .quantized = CFX_QUANTIZED_MEAN, .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(adaptive_avg_pool1d) = {
     "aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor",
     "torch.adaptive_avg_pool1d torch.nn.functional.adaptive_avg_pool1d",
     .quantized = CFX_QUANTIZED_MEAN, .decompose = decompose_adaptive_avg,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(adaptive_max_pool1d) = {
     "aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)",
     "torch.adaptive_max_pool1d torch.nn.functional.adaptive_max_pool1d_with_indices",

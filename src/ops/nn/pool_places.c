@@ -128,13 +128,13 @@ CFX_OP(max_unpool2d) = {
     "aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
     "torch._C._nn.max_unpool2d", .shape = shape_unpool, .kernel = kernel_unpool,
     .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_unpool, READ(1)), .core = core_max_unpool2d,
-    .autocast = CFX_CAST_F32};
+    .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(max_unpool3d) = {
     "aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] "
     "padding) -> Tensor",
     "torch._C._nn.max_unpool3d", .shape = shape_unpool, .kernel = kernel_unpool,
     .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_unpool, READ(1)), .core = core_max_unpool3d,
-    .autocast = CFX_CAST_F32};
+    .autocast = CFX_CAST_F32, .out = "out"};
 
 /* ---- fractional pooling --------------------------------------------------------------------- */
 
@@ -331,10 +331,10 @@ CFX_OP(fractional_max_pool2d_backward) = {
     "int[2] output_size, Tensor indices) -> Tensor",
     NULL,
     POOL(shape_fractional_back, kernel_fractional_back, (const void *)2, CFX_IN_FLOAT),
-    GRAD(max_pool_backward, READ(4))};
+    GRAD(max_pool_backward, READ(4)), .out = "grad_input"};
 CFX_OP(fractional_max_pool3d_backward) = {
     "aten::fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, "
     "int[3] output_size, Tensor indices) -> Tensor",
     NULL,
     POOL(shape_fractional_back, kernel_fractional_back, (const void *)3, CFX_IN_FLOAT),
-    GRAD(max_pool_backward, READ(4))};
+    GRAD(max_pool_backward, READ(4)), .out = "grad_input"};

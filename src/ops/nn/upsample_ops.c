@@ -267,7 +267,7 @@ RESAMPLES(bicubic2d_aa, 2, CUBIC_AA)
 CFX_OP(upsample_nearest1d) = {
     "aten::upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None) -> "
     "Tensor",
-    "torch._C._nn.upsample_nearest1d", BY(nearest1d_row), .core = core_nearest};
+    "torch._C._nn.upsample_nearest1d", BY(nearest1d_row), .core = core_nearest, .out = "out"};
 CFX_OP(upsample_nearest1d_vec) = {
     "aten::upsample_nearest1d.vec(Tensor input, SymInt[]? output_size, float[]? "
     "scale_factors) -> Tensor",
@@ -275,15 +275,15 @@ CFX_OP(upsample_nearest1d_vec) = {
 CFX_OP(upsample_nearest2d) = {
     "aten::upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, "
     "float? scales_w=None) -> Tensor",
-    "torch._C._nn.upsample_nearest2d", BY(nearest2d_row), .core = core_nearest};
+    "torch._C._nn.upsample_nearest2d", BY(nearest2d_row), .core = core_nearest, .out = "out"};
 CFX_OP(upsample_nearest2d_vec) = {
     "aten::upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? "
     "scale_factors) -> Tensor",
-    NULL, BY(nearest2d_vec)};
+    NULL, BY(nearest2d_vec), .out = "vec_out"};
 CFX_OP(upsample_nearest3d) = {
     "aten::upsample_nearest3d(Tensor self, SymInt[3] output_size, float? scales_d=None, "
     "float? scales_h=None, float? scales_w=None) -> Tensor",
-    "torch._C._nn.upsample_nearest3d", BY(nearest3d_row), .core = core_nearest};
+    "torch._C._nn.upsample_nearest3d", BY(nearest3d_row), .core = core_nearest, .out = "out"};
 CFX_OP(upsample_nearest3d_vec) = {
     "aten::upsample_nearest3d.vec(Tensor input, SymInt[]? output_size, float[]? "
     "scale_factors) -> Tensor",
@@ -291,7 +291,8 @@ CFX_OP(upsample_nearest3d_vec) = {
 CFX_OP(_upsample_nearest_exact1d) = {
     "aten::_upsample_nearest_exact1d(Tensor self, SymInt[1] output_size, float? scales=None) "
     "-> Tensor",
-    "torch._C._nn._upsample_nearest_exact1d", BY(exact1d_row), .core = core_nearest_exact};
+    "torch._C._nn._upsample_nearest_exact1d", BY(exact1d_row), .core = core_nearest_exact,
+    .out = "out"};
 CFX_OP(_upsample_nearest_exact1d_vec) = {
     "aten::_upsample_nearest_exact1d.vec(Tensor input, SymInt[]? output_size, float[]? "
     "scale_factors) -> Tensor",
@@ -299,7 +300,8 @@ CFX_OP(_upsample_nearest_exact1d_vec) = {
 CFX_OP(_upsample_nearest_exact2d) = {
     "aten::_upsample_nearest_exact2d(Tensor self, SymInt[2] output_size, float? "
     "scales_h=None, float? scales_w=None) -> Tensor",
-    "torch._C._nn._upsample_nearest_exact2d", BY(exact2d_row), .core = core_nearest_exact};
+    "torch._C._nn._upsample_nearest_exact2d", BY(exact2d_row), .core = core_nearest_exact,
+    .out = "out"};
 CFX_OP(_upsample_nearest_exact2d_vec) = {
     "aten::_upsample_nearest_exact2d.vec(Tensor input, SymInt[]? output_size, float[]? "
     "scale_factors) -> Tensor",
@@ -307,7 +309,8 @@ CFX_OP(_upsample_nearest_exact2d_vec) = {
 CFX_OP(_upsample_nearest_exact3d) = {
     "aten::_upsample_nearest_exact3d(Tensor self, SymInt[3] output_size, float? "
     "scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
-    "torch._C._nn._upsample_nearest_exact3d", BY(exact3d_row), .core = core_nearest_exact};
+    "torch._C._nn._upsample_nearest_exact3d", BY(exact3d_row), .core = core_nearest_exact,
+    .out = "out"};
 CFX_OP(_upsample_nearest_exact3d_vec) = {
     "aten::_upsample_nearest_exact3d.vec(Tensor input, SymInt[]? output_size, float[]? "
     "scale_factors) -> Tensor",
@@ -315,7 +318,7 @@ CFX_OP(_upsample_nearest_exact3d_vec) = {
 CFX_OP(upsample_linear1d) = {
     "aten::upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? "
     "scales=None) -> Tensor",
-    "torch._C._nn.upsample_linear1d", BY(linear1d_row), .core = core_linear_resample};
+    "torch._C._nn.upsample_linear1d", BY(linear1d_row), .core = core_linear_resample, .out = "out"};
 CFX_OP(upsample_linear1d_vec) = {
     "aten::upsample_linear1d.vec(Tensor input, SymInt[]? output_size, bool align_corners, "
     "float[]? scale_factors) -> Tensor",
@@ -323,15 +326,16 @@ CFX_OP(upsample_linear1d_vec) = {
 CFX_OP(upsample_bilinear2d) = {
     "aten::upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? "
     "scales_h=None, float? scales_w=None) -> Tensor",
-    "torch._C._nn.upsample_bilinear2d", BY(bilinear2d_row), .quantized = CFX_QUANTIZED_MEAN};
+    "torch._C._nn.upsample_bilinear2d", BY(bilinear2d_row), .quantized = CFX_QUANTIZED_MEAN,
+    .out = "out"};
 CFX_OP(upsample_bilinear2d_vec) = {
     "aten::upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, "
     "float[]? scale_factors) -> Tensor",
-    NULL, BY(bilinear2d_vec), .quantized = CFX_QUANTIZED_MEAN};
+    NULL, BY(bilinear2d_vec), .quantized = CFX_QUANTIZED_MEAN, .out = "vec_out"};
 CFX_OP(upsample_trilinear3d) = {
     "aten::upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, "
     "float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
-    "torch._C._nn.upsample_trilinear3d", BY(trilinear3d_row)};
+    "torch._C._nn.upsample_trilinear3d", BY(trilinear3d_row), .out = "out"};
 CFX_OP(upsample_trilinear3d_vec) = {
     "aten::upsample_trilinear3d.vec(Tensor input, SymInt[]? output_size, bool align_corners, "
     "float[]? scale_factors) -> Tensor",
@@ -339,7 +343,7 @@ CFX_OP(upsample_trilinear3d_vec) = {
 CFX_OP(upsample_bicubic2d) = {
     "aten::upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? "
     "scales_h=None, float? scales_w=None) -> Tensor",
-    "torch._C._nn.upsample_bicubic2d", BY(bicubic2d_row)};
+    "torch._C._nn.upsample_bicubic2d", BY(bicubic2d_row), .out = "out"};
 CFX_OP(upsample_bicubic2d_vec) = {
     "aten::upsample_bicubic2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, "
     "float[]? scale_factors) -> Tensor",
@@ -347,7 +351,7 @@ CFX_OP(upsample_bicubic2d_vec) = {
 CFX_OP(_upsample_bilinear2d_aa) = {
     "aten::_upsample_bilinear2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, "
     "float? scales_h=None, float? scales_w=None) -> Tensor",
-    "torch._C._nn._upsample_bilinear2d_aa", BY(bilinear2d_aa_row)};
+    "torch._C._nn._upsample_bilinear2d_aa", BY(bilinear2d_aa_row), .out = "out"};
 CFX_OP(_upsample_bilinear2d_aa_vec) = {
     "aten::_upsample_bilinear2d_aa.vec(Tensor input, SymInt[]? output_size, bool "
     "align_corners, float[]? scale_factors) -> Tensor",
@@ -355,7 +359,7 @@ CFX_OP(_upsample_bilinear2d_aa_vec) = {
 CFX_OP(_upsample_bicubic2d_aa) = {
     "aten::_upsample_bicubic2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, "
     "float? scales_h=None, float? scales_w=None) -> Tensor",
-    "torch._C._nn._upsample_bicubic2d_aa", BY(bicubic2d_aa_row)};
+    "torch._C._nn._upsample_bicubic2d_aa", BY(bicubic2d_aa_row), .out = "out"};
 CFX_OP(_upsample_bicubic2d_aa_vec) = {
     "aten::_upsample_bicubic2d_aa.vec(Tensor input, SymInt[]? output_size, bool "
     "align_corners, float[]? scale_factors) -> Tensor",
@@ -363,52 +367,52 @@ CFX_OP(_upsample_bicubic2d_aa_vec) = {
 CFX_OP(upsample_nearest1d_backward) = {
     "aten::upsample_nearest1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] "
     "input_size, float? scales=None) -> Tensor",
-    NULL, BY(nearest1d_back)};
+    NULL, BY(nearest1d_back), .out = "grad_input"};
 CFX_OP(upsample_nearest2d_backward) = {
     "aten::upsample_nearest2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] "
     "input_size, float? scales_h=None, float? scales_w=None) -> Tensor",
-    NULL, BY(nearest2d_back)};
+    NULL, BY(nearest2d_back), .out = "grad_input"};
 CFX_OP(upsample_nearest3d_backward) = {
     "aten::upsample_nearest3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] "
     "input_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
-    NULL, BY(nearest3d_back)};
+    NULL, BY(nearest3d_back), .out = "grad_input"};
 CFX_OP(_upsample_nearest_exact1d_backward) = {
     "aten::_upsample_nearest_exact1d_backward(Tensor grad_output, SymInt[1] output_size, "
     "SymInt[3] input_size, float? scales=None) -> Tensor",
-    NULL, BY(exact1d_back)};
+    NULL, BY(exact1d_back), .out = "grad_input"};
 CFX_OP(_upsample_nearest_exact2d_backward) = {
     "aten::_upsample_nearest_exact2d_backward(Tensor grad_output, SymInt[2] output_size, "
     "SymInt[4] input_size, float? scales_h=None, float? scales_w=None) -> Tensor",
-    NULL, BY(exact2d_back)};
+    NULL, BY(exact2d_back), .out = "grad_input"};
 CFX_OP(_upsample_nearest_exact3d_backward) = {
     "aten::_upsample_nearest_exact3d_backward(Tensor grad_output, SymInt[3] output_size, "
     "SymInt[5] input_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) "
     "-> Tensor",
-    NULL, BY(exact3d_back)};
+    NULL, BY(exact3d_back), .out = "grad_input"};
 CFX_OP(upsample_linear1d_backward) = {
     "aten::upsample_linear1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] "
     "input_size, bool align_corners, float? scales=None) -> Tensor",
-    NULL, BY(linear1d_back)};
+    NULL, BY(linear1d_back), .out = "grad_input"};
 CFX_OP(upsample_bilinear2d_backward) = {
     "aten::upsample_bilinear2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] "
     "input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
-    NULL, BY(bilinear2d_back)};
+    NULL, BY(bilinear2d_back), .out = "grad_input"};
 CFX_OP(upsample_trilinear3d_backward) = {
     "aten::upsample_trilinear3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] "
     "input_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? "
     "scales_w=None) -> Tensor",
-    NULL, BY(trilinear3d_back)};
+    NULL, BY(trilinear3d_back), .out = "grad_input"};
 CFX_OP(upsample_bicubic2d_backward) = {
     "aten::upsample_bicubic2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] "
     "input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
-    NULL, BY(bicubic2d_back)};
+    NULL, BY(bicubic2d_back), .out = "grad_input"};
 CFX_OP(_upsample_bilinear2d_aa_backward) = {
     "aten::_upsample_bilinear2d_aa_backward(Tensor grad_output, SymInt[2] output_size, "
     "SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> "
     "Tensor",
-    NULL, BY(bilinear2d_aa_back)};
+    NULL, BY(bilinear2d_aa_back), .out = "grad_input"};
 CFX_OP(_upsample_bicubic2d_aa_backward) = {
     "aten::_upsample_bicubic2d_aa_backward(Tensor grad_output, SymInt[2] output_size, "
     "SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> "
     "Tensor",
-    NULL, BY(bicubic2d_aa_back)};
+    NULL, BY(bicubic2d_aa_back), .out = "grad_input"};

@@ -65,10 +65,10 @@ static void decompose_prelu(cfx_op_call *c) {
 
 CFX_OP(relu) = {"aten::relu(Tensor self) -> Tensor",
                 "torch.relu Tensor.relu", POINTWISE_POST(relu, shape_relu, RELU),
-                GRAD(relu, RESULT(0))};
+                GRAD(relu, RESULT(0)), .inplace = "default", .out = "out"};
 CFX_OP(leaky_relu) = {"aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
                       "torch._C._nn.leaky_relu", POINTWISE_POST(leaky_relu, shape_pointwise, LEAKY),
-                      GRAD(leaky_relu, READ(0))};
+                      GRAD(leaky_relu, READ(0)), .inplace = "default", .out = "out"};
 CFX_OP(_prelu_kernel) = {"aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor", NULL,
                          POINTWISE_AS(prelu, shape_prelu_kernel), GRAD(prelu, READ(0) | READ(1)),
                          .core = core__prelu_kernel};
@@ -77,7 +77,7 @@ CFX_OP(prelu) = {"aten::prelu(Tensor self, Tensor weight) -> Tensor",
                  .decompose = decompose_prelu, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_LOW};
 CFX_OP(threshold) = {"aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
                      "torch.threshold", POINTWISE(threshold), GRAD(threshold, READ(0)),
-                     .core = core_threshold};
+                     .core = core_threshold, .inplace = "default", .out = "out"};
 
 /* ---- exponential units ----------------------------------------------------------------------- */
 
@@ -98,11 +98,12 @@ static void decompose_celu(cfx_op_call *c) {
 
 CFX_OP(elu) = {"aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> "
                "Tensor", "torch._C._nn.elu", POINTWISE(elu),
-               GRAD(elu, READ(0))};
+               GRAD(elu, READ(0)), .inplace = "default", .out = "out"};
 CFX_OP(selu) = {"aten::selu(Tensor self) -> Tensor", "torch.selu",
-                .decompose = decompose_selu, .effects = CFX_COMPOSITE};
+                .decompose = decompose_selu, .effects = CFX_COMPOSITE, .inplace = "default"};
 CFX_OP(celu) = {"aten::celu(Tensor self, Scalar alpha=1.) -> Tensor",
-                "torch.celu", .decompose = decompose_celu, .core = core_celu};
+                "torch.celu", .decompose = decompose_celu, .core = core_celu, .inplace = "default",
+                .out = "out"};
 
 /* ---- smooth ones ----------------------------------------------------------------------------- */
 
@@ -153,23 +154,26 @@ static void decompose_log_sigmoid(cfx_op_call *c) {
 CFX_OP(gelu) = {"aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor",
                 "torch._C._nn.gelu torch.nn.functional.gelu",
                 .shape = shape_gelu, .kernel = kernel_gelu, GRAD(gelu, READ(0)),
-                .effects = CFX_POINTWISE | CFX_LOOPS | IS_POST(GELU)};
+                .effects = CFX_POINTWISE | CFX_LOOPS | IS_POST(GELU), .inplace = "default",
+                .out = "out"};
 CFX_OP(silu) = {"aten::silu(Tensor self) -> Tensor", "torch._C._nn.silu",
                 POINTWISE_POST(silu, shape_pointwise, SILU), GRAD(silu, READ(0)),
-                .core = core_silu};
+                .core = core_silu, .inplace = "default", .out = "out"};
 CFX_OP(mish) = {"aten::mish(Tensor self) -> Tensor", "torch._C._nn.mish", POINTWISE(mish),
-                GRAD(mish, READ(0)), .core = core_mish};
+                GRAD(mish, READ(0)), .core = core_mish, .inplace = "default", .out = "out"};
 CFX_OP(softplus) = {"aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
                     "torch._C._nn.softplus torch.nn.functional.softplus", POINTWISE(softplus),
                     GRAD(softplus, READ(0)),
-                    .core = core_softplus, .autocast = CFX_CAST_F32_ON_GPU};
+                    .core = core_softplus, .autocast = CFX_CAST_F32_ON_GPU, .out = "out"};
 CFX_OP(log_sigmoid) = {"aten::log_sigmoid(Tensor self) -> Tensor",
                        "torch._C._nn.log_sigmoid torch.nn.functional.logsigmoid",
-                       .decompose = decompose_log_sigmoid, .effects = CFX_COMPOSITE};
+                       .decompose = decompose_log_sigmoid, .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(log_sigmoid_forward) = {
     "aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)", NULL,
     .shape = shape_log_sigmoid_forward, .kernel = kernel_log_sigmoid_forward,
-    GRAD(log_sigmoid, READ(0) | RESULT(1)), .core = core_log_sigmoid_forward, .out = "output",
+    GRAD(log_sigmoid, READ(0) | RESULT(1)), .core = core_log_sigmoid_forward,
+    .out = "aten::log_sigmoid_forward.output(Tensor self, *, Tensor(a!) output, Tensor(b!) buffer) "
+    "-> (Tensor(a!), Tensor(b!))",
     ASIDE(RESULT(1))};
 
 /* ---- broken lines ---------------------------------------------------------------------------- */
@@ -203,23 +207,26 @@ static void decompose_relu6(cfx_op_call *c) { c->out[0] = cfx_hardtanh(arg_tenso
 
 CFX_OP(hardtanh) = {"aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
                     "torch._C._nn.hardtanh", POINTWISE_POST(hardtanh, shape_hardtanh, BOUNDS),
-                    GRAD(hardtanh, READ(0))};
+                    GRAD(hardtanh, READ(0)), .inplace = "default", .out = "out"};
 CFX_OP(relu6) = {"aten::relu6(Tensor self) -> Tensor", "torch._C._nn.relu6",
-                 .decompose = decompose_relu6, .effects = CFX_COMPOSITE | IS_POST(RELU6)};
+                 .decompose = decompose_relu6, .effects = CFX_COMPOSITE | IS_POST(RELU6),
+                 .inplace = "default"};
 CFX_OP(hardsigmoid) = {"aten::hardsigmoid(Tensor self) -> Tensor",
                        "torch._C._nn.hardsigmoid", POINTWISE(hardsigmoid),
                        GRAD(hardsigmoid, READ(0)), .core = core_hardsigmoid,
-                       .quantized = CFX_QUANTIZED_UNIT};
+                       .quantized = CFX_QUANTIZED_UNIT, .inplace = "default", .out = "out"};
 CFX_OP(hardswish) = {"aten::hardswish(Tensor self) -> Tensor", "torch._C._nn.hardswish",
                      POINTWISE_POST(hardswish, shape_pointwise, HARDSWISH),
-                     GRAD(hardswish, READ(0)), .core = core_hardswish};
+                     GRAD(hardswish, READ(0)), .core = core_hardswish, .inplace = "default",
+                     .out = "out"};
 CFX_OP(hardshrink) = {"aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
                       "torch.hardshrink torch.nn.functional.hardshrink Tensor.hardshrink",
-                      POINTWISE(hardshrink), GRAD(hardshrink, READ(0)), .core = core_hardshrink};
+                      POINTWISE(hardshrink), GRAD(hardshrink, READ(0)), .core = core_hardshrink,
+                      .out = "out"};
 CFX_OP(softshrink) = {"aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
                       "torch._C._nn.softshrink torch.nn.functional.softshrink",
                       POINTWISE_AS(softshrink, shape_softshrink),
-                      GRAD(softshrink, READ(0)), .core = core_softshrink};
+                      GRAD(softshrink, READ(0)), .core = core_softshrink, .out = "out"};
 
 /* ---- gates ----------------------------------------------------------------------------------- */
 
@@ -275,4 +282,5 @@ static void kernel_glu(cfx_op_call *c) {
 }
 
 CFX_OP(glu) = {"aten::glu(Tensor self, int dim=-1) -> Tensor", "torch._C._nn.glu",
-               .shape = shape_glu, .kernel = kernel_glu, GRAD(glu, READ(0)), .core = core_glu};
+               .shape = shape_glu, .kernel = kernel_glu, GRAD(glu, READ(0)), .core = core_glu,
+               .out = "out"};

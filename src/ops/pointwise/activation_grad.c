@@ -29,27 +29,28 @@ static void shape_leaky_relu_backward(cfx_op_call *c) {
 
 CFX_OP(threshold_backward) = {"aten::threshold_backward(Tensor grad_output, Tensor self, Scalar "
                               "threshold) -> Tensor", NULL, POINTWISE(threshold_backward),
-                              GRAD(threshold_backward, READ(1))};
+                              GRAD(threshold_backward, READ(1)), .out = "grad_input"};
 CFX_OP(leaky_relu_backward) = {
     "aten::leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool "
     "self_is_result) -> Tensor", NULL,
     POINTWISE_AS(leaky_relu_backward, shape_leaky_relu_backward),
-    GRAD(leaky_relu_backward, READ(1))};
+    GRAD(leaky_relu_backward, READ(1)), .out = "grad_input"};
 CFX_OP(hardtanh_backward) = {"aten::hardtanh_backward(Tensor grad_output, Tensor self, Scalar "
                              "min_val, Scalar max_val) -> Tensor", NULL,
-                             POINTWISE(hardtanh_backward), GRAD(hardtanh_backward, READ(1))};
+                             POINTWISE(hardtanh_backward), GRAD(hardtanh_backward, READ(1)),
+                             .out = "grad_input"};
 CFX_OP(hardsigmoid_backward) = {
     "aten::hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor", NULL,
-    POINTWISE(hardsigmoid_backward), GRAD(hardsigmoid_backward, READ(1))};
+    POINTWISE(hardsigmoid_backward), GRAD(hardsigmoid_backward, READ(1)), .out = "grad_input"};
 CFX_OP(hardswish_backward) = {"aten::hardswish_backward(Tensor grad_output, Tensor self) -> "
                               "Tensor", NULL, POINTWISE(hardswish_backward),
-                              GRAD(hardswish_backward, READ(0) | READ(1)), .out = "out out"};
+                              GRAD(hardswish_backward, READ(0) | READ(1)), .out = "out"};
 CFX_OP(hardshrink_backward) = {
     "aten::hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor", NULL,
-    POINTWISE(shrink_backward), GRAD(hardshrink_backward, READ(1))};
+    POINTWISE(shrink_backward), GRAD(hardshrink_backward, READ(1)), .out = "grad_input"};
 CFX_OP(softshrink_backward) = {
     "aten::softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor", NULL,
-    POINTWISE(shrink_backward), GRAD(softshrink_backward, READ(1))};
+    POINTWISE(shrink_backward), GRAD(softshrink_backward, READ(1)), .out = "grad_input"};
 
 /* Two results: for the input, and for the weight at each element. */
 ONLY_FLOAT3(prelu_backward_input, 1, y > 0 ? x : z * x)
@@ -98,20 +99,23 @@ ONLY_FLOAT3(log_sigmoid_backward, 1, x *((y < 0 ? 1 : 0) - (y < 0 ? 1 : -1) * (z
 
 CFX_OP(sigmoid_backward) = {"aten::sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor",
                             NULL, POINTWISE(sigmoid_backward),
-                            GRAD(sigmoid_backward, READ(0) | READ(1))};
+                            GRAD(sigmoid_backward, READ(0) | READ(1)), .out = "grad_input"};
 CFX_OP(tanh_backward) = {"aten::tanh_backward(Tensor grad_output, Tensor output) -> Tensor", NULL,
-                         POINTWISE(tanh_backward), GRAD(tanh_backward, READ(0) | READ(1))};
+                         POINTWISE(tanh_backward), GRAD(tanh_backward, READ(0) | READ(1)),
+                         .out = "grad_input"};
 CFX_OP(silu_backward) = {"aten::silu_backward(Tensor grad_output, Tensor self) -> Tensor", NULL,
-                         POINTWISE(silu_backward), GRAD(silu_backward, READ(0) | READ(1))};
+                         POINTWISE(silu_backward), GRAD(silu_backward, READ(0) | READ(1)),
+                         .out = "grad_input"};
 CFX_OP(mish_backward) = {"aten::mish_backward(Tensor grad_output, Tensor self) -> Tensor", NULL,
                          POINTWISE(mish_backward), GRAD(mish_backward, READ(0) | READ(1))};
 CFX_OP(softplus_backward) = {"aten::softplus_backward(Tensor grad_output, Tensor self, Scalar "
                              "beta, Scalar threshold) -> Tensor", NULL,
                              POINTWISE(softplus_backward),
-                             GRAD(softplus_backward, READ(0) | READ(1))};
+                             GRAD(softplus_backward, READ(0) | READ(1)), .out = "grad_input"};
 CFX_OP(log_sigmoid_backward) = {
     "aten::log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor", NULL,
-    POINTWISE(log_sigmoid_backward), GRAD(log_sigmoid_backward, READ(0) | READ(1) | READ(2))};
+    POINTWISE(log_sigmoid_backward), GRAD(log_sigmoid_backward, READ(0) | READ(1) | READ(2)),
+    .out = "grad_input"};
 
 /* The slope of y Phi(y): Phi(y) + y phi(y), and the same of its approximation. */
 #define BETA ((T)(M_SQRT2 * M_2_SQRTPI * 0.5))
@@ -144,7 +148,8 @@ static void kernel_gelu_backward(cfx_op_call *c) {
 CFX_OP(gelu_backward) = {"aten::gelu_backward(Tensor grad_output, Tensor self, *, str "
                          "approximate=\"none\") -> Tensor", NULL,
                          .shape = shape_gelu_backward, .kernel = kernel_gelu_backward,
-                         .effects = CFX_POINTWISE, GRAD(gelu_backward, READ(0) | READ(1))};
+                         .effects = CFX_POINTWISE, GRAD(gelu_backward, READ(0) | READ(1)),
+                         .out = "grad_input"};
 
 /* Without an eps the slope is infinite at 0 and 1 and undefined beyond. */
 #define LOGIT_SLOPE(x, y) ((x) / ((y) * (1 - (y))))
@@ -162,7 +167,7 @@ CFX_OP(logit_backward) = {"aten::logit_backward(Tensor grad_output, Tensor self,
                           "eps=None) -> Tensor", NULL,
                           .shape = shape_pointwise, .kernel = kernel_logit_backward,
                           .row = &row_logit_backward, .effects = CFX_POINTWISE,
-                          GRAD(logit_backward, READ(0) | READ(1))};
+                          GRAD(logit_backward, READ(0) | READ(1)), .out = "grad_input"};
 
 /* ---- exponential units ----------------------------------------------------------------------- */
 
@@ -201,7 +206,7 @@ static void kernel_elu_backward(cfx_op_call *c) {
 CFX_OP(elu_backward) = {"aten::elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, "
                         "Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor",
                         NULL, .shape = shape_elu_backward, .kernel = kernel_elu_backward,
-                        GRAD(elu_backward, READ(0) | READ(5))};
+                        GRAD(elu_backward, READ(0) | READ(5)), .out = "grad_input"};
 
 /* ---- gates ----------------------------------------------------------------------------------- */
 
@@ -257,4 +262,4 @@ static void kernel_glu_backward(cfx_op_call *c) {
 
 CFX_OP(glu_backward) = {"aten::glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor",
                         NULL, .shape = shape_glu_backward, .kernel = kernel_glu_backward,
-                        GRAD(glu_backward, READ(0) | READ(1))};
+                        GRAD(glu_backward, READ(0) | READ(1)), .out = "grad_input"};

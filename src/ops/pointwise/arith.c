@@ -70,40 +70,44 @@ static void kernel_rsub(cfx_op_call *c) {
 CFX_OP(add_Tensor) = {"aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
                       "torch.add Tensor.add operator.add",
                       POINTWISE_IN(add, shape_add, CFX_IN(C32)) | CFX_NUMBERS | CFX_COMMUTES,
-                      GRAD(add, 0), .out = "out"};
+                      GRAD(add, 0), .out = "out", .inplace = "Tensor"};
 CFX_OP(add_Scalar) = {"aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", NULL,
-                      POINTWISE_IN(add, shape_add, CFX_IN(C32)) | CFX_COMMUTES, GRAD(add, 0)};
+                      POINTWISE_IN(add, shape_add, CFX_IN(C32)) | CFX_COMMUTES, GRAD(add, 0),
+                      .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(sub_Tensor) = {"aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
                       "torch.sub Tensor.sub operator.sub",
                       POINTWISE_IN(sub, shape_sub, CFX_IN(C32)) | CFX_NUMBERS, GRAD(sub, 0),
-                      .out = "out"};
+                      .out = "out", .inplace = "Tensor"};
 CFX_OP(sub_Scalar) = {"aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", NULL,
-                      POINTWISE_IN(sub, shape_sub, CFX_IN(C32)), GRAD(sub, 0)};
+                      POINTWISE_IN(sub, shape_sub, CFX_IN(C32)), GRAD(sub, 0), .inplace = "Scalar",
+                      .out = "Scalar_out"};
 CFX_OP(rsub_Tensor) = {"aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
                        "torch.rsub Tensor.__rsub__", REVERSED, GRAD(rsub, 0),
-                       .core = core_rsub_Tensor};
+                       .core = core_rsub_Tensor, .out = "Tensor_out"};
 CFX_OP(rsub_Scalar) = {"aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-                       NULL, REVERSED, GRAD(rsub, 0), .core = core_rsub_Scalar};
+                       NULL, REVERSED, GRAD(rsub, 0), .core = core_rsub_Scalar,
+                       .out = "Scalar_out"};
 CFX_OP(subtract_Tensor) = {"aten::subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) "
                            "-> Tensor", "torch.subtract Tensor.subtract",
-                           ALIAS(sub_Tensor) | CFX_NUMBERS, .out = "out"};
+                           ALIAS(sub_Tensor) | CFX_NUMBERS, .out = "out", .inplace = "Tensor"};
 CFX_OP(subtract_Scalar) = {"aten::subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> "
-                           "Tensor", NULL, ALIAS(sub_Scalar)};
+                           "Tensor", NULL, ALIAS(sub_Scalar), .inplace = "Scalar"};
 CFX_OP(mul_Tensor) = {
     "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor", "torch.mul Tensor.mul operator.mul",
     POINTWISE_IN(mul, shape_pointwise, CFX_IN_STORED) | CFX_NUMBERS | CFX_COMMUTES,
-    GRAD(mul, READ(0) | READ(1)), .out = "out"};
+    GRAD(mul, READ(0) | READ(1)), .out = "out", .inplace = "Tensor"};
 CFX_OP(mul_Scalar) = {"aten::mul.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
                       POINTWISE_IN(mul, shape_pointwise, CFX_IN_STORED) | CFX_COMMUTES,
-                      GRAD(mul, 0)};
+                      GRAD(mul, 0), .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(multiply_Tensor) = {"aten::multiply.Tensor(Tensor self, Tensor other) -> Tensor",
                            "torch.multiply Tensor.multiply", ALIAS(mul_Tensor) | CFX_NUMBERS,
-                           .out = "out"};
+                           .out = "out", .inplace = "Tensor"};
 CFX_OP(multiply_Scalar) = {"aten::multiply.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                           ALIAS(mul_Scalar)};
+                           ALIAS(mul_Scalar), .inplace = "Scalar"};
 CFX_OP(addcmul) = {"aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar "
                    "value=1) -> Tensor", "torch.addcmul Tensor.addcmul", POINTWISE(addcmul),
-                   GRAD(addcmul, READ(1) | READ(2)), .core = core_addcmul};
+                   GRAD(addcmul, READ(1) | READ(2)), .core = core_addcmul, .inplace = "default",
+                   .out = "out"};
 
 /* ---- quotients ------------------------------------------------------------------------------- */
 
@@ -231,52 +235,59 @@ static void shape_addcdiv(cfx_op_call *c) {
 
 CFX_OP(div_Tensor) = {"aten::div.Tensor(Tensor self, Tensor other) -> Tensor",
                       "torch.div Tensor.div operator.truediv", POINTWISE(div) | CFX_NUMBERS,
-                      GRAD(div, READ(0) | READ(1)), .out = "out"};
+                      GRAD(div, READ(0) | READ(1)), .out = "out", .inplace = "Tensor"};
 CFX_OP(div_Scalar) = {"aten::div.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                      POINTWISE(div), GRAD(div, 0)};
+                      POINTWISE(div), GRAD(div, 0), .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(div_Tensor_mode) = {"aten::div.Tensor_mode(Tensor self, Tensor other, *, str? "
                            "rounding_mode) -> Tensor", NULL, DIVIDES_BY_MODE | CFX_NUMBERS,
-                           GRAD(div_mode, READ(0) | READ(1)), .out = "out_mode"};
+                           GRAD(div_mode, READ(0) | READ(1)), .out = "out_mode",
+                           .inplace = "Tensor_mode"};
 CFX_OP(div_Scalar_mode) = {"aten::div.Scalar_mode(Tensor self, Scalar other, *, str? "
-                           "rounding_mode) -> Tensor", NULL, DIVIDES_BY_MODE, GRAD(div_mode, 0)};
+                           "rounding_mode) -> Tensor", NULL, DIVIDES_BY_MODE, GRAD(div_mode, 0),
+                           .inplace = "Scalar_mode", .out = "Scalar_mode_out"};
 CFX_OP(divide_Tensor) = {"aten::divide.Tensor(Tensor self, Tensor other) -> Tensor",
                          "torch.divide Tensor.divide", ALIAS(div_Tensor) | CFX_NUMBERS,
-                         .out = "out"};
+                         .out = "out", .inplace = "Tensor"};
 CFX_OP(divide_Scalar) = {"aten::divide.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                         ALIAS(div_Scalar)};
+                         ALIAS(div_Scalar), .inplace = "Scalar"};
 CFX_OP(divide_Tensor_mode) = {"aten::divide.Tensor_mode(Tensor self, Tensor other, *, str? "
                               "rounding_mode) -> Tensor", NULL,
-                              ALIAS(div_Tensor_mode) | CFX_NUMBERS, .out = "out_mode"};
+                              ALIAS(div_Tensor_mode) | CFX_NUMBERS, .out = "out_mode",
+                              .inplace = "Tensor_mode"};
 CFX_OP(divide_Scalar_mode) = {"aten::divide.Scalar_mode(Tensor self, Scalar other, *, str? "
-                              "rounding_mode) -> Tensor", NULL, ALIAS(div_Scalar_mode)};
+                              "rounding_mode) -> Tensor", NULL, ALIAS(div_Scalar_mode),
+                              .inplace = "Scalar_mode"};
 CFX_OP(true_divide_Tensor) = {"aten::true_divide.Tensor(Tensor self, Tensor other) -> Tensor",
                               "torch.true_divide Tensor.true_divide",
-                              ALIAS(div_Tensor) | CFX_NUMBERS, .out = "out"};
+                              ALIAS(div_Tensor) | CFX_NUMBERS, .out = "out", .inplace = "Tensor"};
 CFX_OP(true_divide_Scalar) = {"aten::true_divide.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                              ALIAS(div_Scalar)};
+                              ALIAS(div_Scalar), .inplace = "Scalar"};
 CFX_OP(floor_divide) = {"aten::floor_divide(Tensor self, Tensor other) -> Tensor",
                         "torch.floor_divide Tensor.floor_divide operator.floordiv",
                         DIVIDES(div_floor) | CFX_NUMBERS, NO_GRAD, .inplace = "Tensor",
-                        .core = core_floor_divide};
+                        .core = core_floor_divide, .out = "out"};
 CFX_OP(floor_divide_Scalar) = {
     "aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", NULL, DIVIDES(div_floor),
-    NO_GRAD, .core = core_floor_divide};
+    NO_GRAD, .core = core_floor_divide, .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(remainder_Tensor) = {"aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor",
                             "torch.remainder Tensor.remainder operator.mod", DIVIDES(remainder),
-                            GRAD(remainder, READ(0) | READ(1))};
+                            GRAD(remainder, READ(0) | READ(1)), .inplace = "Tensor",
+                            .out = "Tensor_out"};
 CFX_OP(remainder_Scalar) = {"aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                            DIVIDES(remainder), GRAD(remainder, 0)};
+                            DIVIDES(remainder), GRAD(remainder, 0), .inplace = "Scalar",
+                            .out = "Scalar_out"};
 CFX_OP(remainder_Scalar_Tensor) = {
     "aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", NULL, DIVIDES(remainder),
-    GRAD(remainder, READ(1))};
+    GRAD(remainder, READ(1)), .out = "Scalar_Tensor_out"};
 CFX_OP(fmod_Tensor) = {"aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor",
-                       "torch.fmod Tensor.fmod", DIVIDES(fmod), GRAD(fmod, READ(0) | READ(1))};
+                       "torch.fmod Tensor.fmod", DIVIDES(fmod), GRAD(fmod, READ(0) | READ(1)),
+                       .inplace = "Tensor", .out = "Tensor_out"};
 CFX_OP(fmod_Scalar) = {"aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                       DIVIDES(fmod), GRAD(fmod, 0)};
+                       DIVIDES(fmod), GRAD(fmod, 0), .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(addcdiv) = {"aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar "
                    "value=1) -> Tensor", "torch.addcdiv Tensor.addcdiv",
                    POINTWISE_AS(addcdiv, shape_addcdiv), GRAD(addcdiv, READ(1) | READ(2)),
-                   .core = core_addcdiv};
+                   .core = core_addcdiv, .inplace = "default", .out = "out"};
 
 /* ---- signs and size -------------------------------------------------------------------------- */
 
@@ -306,16 +317,19 @@ static void view_positive(cfx_op_call *c) {
 }
 
 CFX_OP(neg) = {"aten::neg(Tensor self) -> Tensor", "torch.neg Tensor.neg operator.neg",
-               POINTWISE_IN(neg, shape_neg, CFX_IN(C32)), GRAD(neg, 0)};
+               POINTWISE_IN(neg, shape_neg, CFX_IN(C32)), GRAD(neg, 0), .inplace = "default",
+               .out = "out"};
 CFX_OP(negative) = {"aten::negative(Tensor self) -> Tensor", "torch.negative Tensor.negative",
-                    ALIAS(neg)};
+                    ALIAS(neg), .inplace = "default", .out = "out"};
 CFX_OP(positive) = {"aten::positive(Tensor(a) self) -> Tensor(a)",
                     "torch.positive Tensor.positive operator.pos", .view = view_positive,
                     GRAD(same, 0), .core = core_positive, .core_early = true};
 CFX_OP(reciprocal) = {"aten::reciprocal(Tensor self) -> Tensor",
                       "torch.reciprocal Tensor.reciprocal", POINTWISE(reciprocal),
-                      GRAD(reciprocal, RESULT(0)), .autocast = CFX_CAST_F32_ON_GPU};
+                      GRAD(reciprocal, RESULT(0)), .autocast = CFX_CAST_F32_ON_GPU,
+                      .inplace = "default", .out = "out"};
 CFX_OP(abs) = {"aten::abs(Tensor self) -> Tensor", "torch.abs Tensor.abs operator.abs",
-               POINTWISE_IN(abs, shape_pointwise, CFX_IN_FLOAT8 | CFX_IN(C32)), GRAD(abs, READ(0))};
+               POINTWISE_IN(abs, shape_pointwise, CFX_IN_FLOAT8 | CFX_IN(C32)), GRAD(abs, READ(0)),
+               .inplace = "default", .out = "out"};
 CFX_OP(absolute) = {"aten::absolute(Tensor self) -> Tensor", "torch.absolute Tensor.absolute",
-                    ALIAS(abs)};
+                    ALIAS(abs), .inplace = "default", .out = "out"};

@@ -24,21 +24,26 @@ static void shape_heaviside(cfx_op_call *c) {
 }
 
 CFX_OP(atan2) = {"aten::atan2(Tensor self, Tensor other) -> Tensor", "torch.atan2 Tensor.atan2",
-                 POINTWISE(atan2), GRAD(atan2, READ(0) | READ(1))};
+                 POINTWISE(atan2), GRAD(atan2, READ(0) | READ(1)), .inplace = "default",
+                 .out = "out"};
 CFX_OP(arctan2) = {"aten::arctan2(Tensor self, Tensor other) -> Tensor",
-                   "torch.arctan2 Tensor.arctan2", ALIAS(atan2)};
+                   "torch.arctan2 Tensor.arctan2", ALIAS(atan2), .inplace = "default",
+                   .out = "out"};
 CFX_OP(hypot) = {"aten::hypot(Tensor self, Tensor other) -> Tensor", "torch.hypot Tensor.hypot",
-                 POINTWISE(hypot), GRAD(hypot, READ(0) | READ(1) | RESULT(0))};
+                 POINTWISE(hypot), GRAD(hypot, READ(0) | READ(1) | RESULT(0)),
+                 .inplace = "default", .out = "out"};
 CFX_OP(copysign_Tensor) = {"aten::copysign.Tensor(Tensor self, Tensor other) -> Tensor",
                            "torch.copysign Tensor.copysign", POINTWISE(copysign),
-                           GRAD(copysign, READ(0) | RESULT(0)), .out = "out"};
+                           GRAD(copysign, READ(0) | RESULT(0)), .out = "out", .inplace = "Tensor"};
 CFX_OP(copysign_Scalar) = {"aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                           POINTWISE(copysign), GRAD(copysign, READ(0) | RESULT(0))};
+                           POINTWISE(copysign), GRAD(copysign, READ(0) | RESULT(0)),
+                           .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(nextafter) = {"aten::nextafter(Tensor self, Tensor other) -> Tensor",
-                     "torch.nextafter Tensor.nextafter", POINTWISE(nextafter)};
+                     "torch.nextafter Tensor.nextafter", POINTWISE(nextafter),
+                     .inplace = "default", .out = "out"};
 CFX_OP(heaviside) = {"aten::heaviside(Tensor self, Tensor values) -> Tensor",
                      "torch.heaviside Tensor.heaviside", POINTWISE_AS(heaviside, shape_heaviside),
-                     NO_GRAD, .core = core_heaviside};
+                     NO_GRAD, .core = core_heaviside, .inplace = "default", .out = "out"};
 
 /* ---- divisors -------------------------------------------------------------------------------- */
 
@@ -50,9 +55,9 @@ ROW(gcd, RULE_SAME, 30, 2, "gcd_cpu", HAS_INTS(gcd), .no_bool = true)
 ROW(lcm, RULE_SAME, 30, 2, "lcm_cpu", HAS_INTS(lcm), .no_bool = true)
 
 CFX_OP(gcd) = {"aten::gcd(Tensor self, Tensor other) -> Tensor", "torch.gcd Tensor.gcd",
-               POINTWISE(gcd)};
+               POINTWISE(gcd), .inplace = "default", .out = "out"};
 CFX_OP(lcm) = {"aten::lcm(Tensor self, Tensor other) -> Tensor", "torch.lcm Tensor.lcm",
-               POINTWISE(lcm)};
+               POINTWISE(lcm), .inplace = "default", .out = "out"};
 
 /* ---- powers ---------------------------------------------------------------------------------- */
 
@@ -108,29 +113,31 @@ static void decompose_square(cfx_op_call *c) { c->out[0] = cfx_pow(arg_tensor(c,
 CFX_OP(pow_Tensor_Tensor) = {"aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
                              "torch.pow Tensor.pow operator.pow", POINTWISE(pow),
                              GRAD(pow, READ(0) | READ(1) | RESULT(0)), .inplace = "Tensor",
-                             .autocast = CFX_CAST_F32_ON_GPU};
+                             .autocast = CFX_CAST_F32_ON_GPU, .out = "Tensor_Tensor_out"};
 CFX_OP(pow_Tensor_Scalar) = {"aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
                              NULL, .shape = shape_pow_Scalar, .kernel = kernel_pow_Scalar,
                              .row = &row_pow, .effects = CFX_POINTWISE | CFX_LOOPS,
                              GRAD(pow, READ(0)),
-                             .inplace = "Scalar", .autocast = CFX_CAST_F32_ON_GPU};
+                             .inplace = "Scalar", .autocast = CFX_CAST_F32_ON_GPU,
+                             .out = "Tensor_Scalar_out"};
 CFX_OP(pow_Scalar) = {"aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor", NULL,
                       POINTWISE(pow), GRAD(pow, READ(1) | RESULT(0)),
-                      .autocast = CFX_CAST_F32_ON_GPU};
+                      .autocast = CFX_CAST_F32_ON_GPU, .out = "Scalar_out"};
 CFX_OP(float_power_Tensor_Tensor) = {
     "aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
     "torch.float_power Tensor.float_power", POINTWISE(float_power),
     GRAD(pow, READ(0) | READ(1) | RESULT(0)), .inplace = "Tensor",
-    .core = core_float_power_Tensor_Tensor};
+    .core = core_float_power_Tensor_Tensor, .out = "Tensor_Tensor_out"};
 CFX_OP(float_power_Tensor_Scalar) = {
     "aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", NULL,
     POINTWISE(float_power), GRAD(pow, READ(0)), .inplace = "Scalar",
-    .core = core_float_power_Tensor_Scalar};
+    .core = core_float_power_Tensor_Scalar, .out = "Tensor_Scalar_out"};
 CFX_OP(float_power_Scalar) = {"aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor",
                               NULL, POINTWISE(float_power), GRAD(pow, READ(1) | RESULT(0)),
-                              .core = core_float_power_Scalar};
+                              .core = core_float_power_Scalar, .out = "Scalar_out"};
 CFX_OP(square) = {"aten::square(Tensor self) -> Tensor", "torch.square Tensor.square",
-                  .decompose = decompose_square, .effects = CFX_COMPOSITE};
+                  .decompose = decompose_square, .effects = CFX_COMPOSITE, .inplace = "default",
+                  .out = "out"};
 
 static void decompose_ldexp(cfx_op_call *c) {
     c->out[0] = cfx_mul(arg_tensor(c, 0), cfx_pow(2.0, arg_tensor(c, 1)));
@@ -138,8 +145,8 @@ static void decompose_ldexp(cfx_op_call *c) {
 
 CFX_OP(ldexp_Tensor) = {"aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
                         "torch.ldexp Tensor.ldexp",
-                        .decompose = decompose_ldexp, .effects = CFX_COMPOSITE, .inplace = "",
-                        .out = "out"};
+                        .decompose = decompose_ldexp, .effects = CFX_COMPOSITE,
+                        .inplace = "default", .out = "out"};
 
 /* ---- logarithms ------------------------------------------------------------------------------ */
 
@@ -156,36 +163,39 @@ ONLY_FLOAT2(logaddexp2, 8,
 
 CFX_OP(xlogy_Tensor) = {"aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor",
                         "torch.xlogy Tensor.xlogy", POINTWISE(xlogy),
-                        GRAD(xlogy, READ(0) | READ(1)), .core = core_xlogy, .out = "OutTensor"};
+                        GRAD(xlogy, READ(0) | READ(1)), .core = core_xlogy, .out = "OutTensor",
+                        .inplace = "Tensor"};
 CFX_OP(xlogy_Scalar_Self) = {"aten::xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor", NULL,
                              POINTWISE(xlogy), GRAD(xlogy, READ(1)), .core = core_xlogy,
                              .out = "OutScalar_Self"};
 CFX_OP(xlogy_Scalar_Other) = {"aten::xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor", NULL,
                               POINTWISE(xlogy), GRAD(xlogy, READ(0)), .core = core_xlogy,
-                              .out = "OutScalar_Other"};
+                              .out = "OutScalar_Other", .inplace = "Scalar_Other"};
 CFX_OP(special_xlogy) = {"aten::special_xlogy(Tensor self, Tensor other) -> Tensor",
-                         "torch.special.xlogy", ALIAS(xlogy_Tensor)};
+                         "torch.special.xlogy", ALIAS(xlogy_Tensor), .out = "out"};
 CFX_OP(special_xlogy_self_scalar) = {
     "aten::special_xlogy.self_scalar(Scalar self, Tensor other) -> Tensor", NULL,
-    ALIAS(xlogy_Scalar_Self)};
+    ALIAS(xlogy_Scalar_Self), .out = "self_scalar_out"};
 CFX_OP(special_xlogy_other_scalar) = {
     "aten::special_xlogy.other_scalar(Tensor self, Scalar other) -> Tensor", NULL,
-    ALIAS(xlogy_Scalar_Other)};
+    ALIAS(xlogy_Scalar_Other), .out = "other_scalar_out"};
 CFX_OP(special_xlog1py) = {"aten::special_xlog1py(Tensor self, Tensor other) -> Tensor",
                            "torch.special.xlog1py", POINTWISE(special_xlog1py),
-                           GRAD(xlog1py, READ(0) | READ(1)), .core = core_xlog1py};
+                           GRAD(xlog1py, READ(0) | READ(1)), .core = core_xlog1py, .out = "out"};
 CFX_OP(special_xlog1py_self_scalar) = {
     "aten::special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor", NULL,
-    POINTWISE(special_xlog1py), GRAD(xlog1py, READ(1)), .core = core_xlog1py};
+    POINTWISE(special_xlog1py), GRAD(xlog1py, READ(1)), .core = core_xlog1py,
+    .out = "self_scalar_out"};
 CFX_OP(special_xlog1py_other_scalar) = {
     "aten::special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor", NULL,
-    POINTWISE(special_xlog1py), GRAD(xlog1py, READ(0)), .core = core_xlog1py};
+    POINTWISE(special_xlog1py), GRAD(xlog1py, READ(0)), .core = core_xlog1py,
+    .out = "other_scalar_out"};
 CFX_OP(logaddexp) = {"aten::logaddexp(Tensor self, Tensor other) -> Tensor",
                      "torch.logaddexp Tensor.logaddexp", POINTWISE(logaddexp),
-                     GRAD(logaddexp, READ(0) | READ(1)), .core = core_logaddexp};
+                     GRAD(logaddexp, READ(0) | READ(1)), .core = core_logaddexp, .out = "out"};
 CFX_OP(logaddexp2) = {"aten::logaddexp2(Tensor self, Tensor other) -> Tensor",
                       "torch.logaddexp2 Tensor.logaddexp2", POINTWISE(logaddexp2),
-                      GRAD(logaddexp2, READ(0) | READ(1)), .core = core_logaddexp2};
+                      GRAD(logaddexp2, READ(0) | READ(1)), .core = core_logaddexp2, .out = "out"};
 
 /* ---- blends ---------------------------------------------------------------------------------- */
 
@@ -212,7 +222,7 @@ static void shape_lerp(cfx_op_call *c) {
 
 CFX_OP(lerp_Scalar) = {"aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor",
                        "torch.lerp Tensor.lerp", POINTWISE_AS(lerp, shape_lerp), GRAD(lerp, 0),
-                       .core = core_lerp};
+                       .core = core_lerp, .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(lerp_Tensor) = {"aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", NULL,
                        POINTWISE_AS(lerp_by, shape_lerp), GRAD(lerp, READ(0) | READ(1) | READ(2)),
-                       .core = core_lerp};
+                       .core = core_lerp, .inplace = "Tensor", .out = "Tensor_out"};

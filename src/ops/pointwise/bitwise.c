@@ -25,69 +25,76 @@ ROW(rshift, RULE_SAME, 1, 2, "rshift_cpu", HAS_INTS(rshift), .no_bool = true)
 CFX_OP(bitwise_and_Tensor) = {"aten::bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor",
                               "torch.bitwise_and Tensor.bitwise_and operator.and_",
                               POINTWISE_IN(bitwise_and, shape_pointwise, CFX_IN_UINT) |
-                                  CFX_COMMUTES};
+                                  CFX_COMMUTES, .inplace = "Tensor", .out = "Tensor_out"};
 CFX_OP(bitwise_and_Scalar) = {"aten::bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
                               POINTWISE_IN(bitwise_and, shape_pointwise, CFX_IN_UINT) |
-                                  CFX_COMMUTES};
+                                  CFX_COMMUTES, .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(bitwise_and_Scalar_Tensor) = {
     "aten::bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", NULL,
-    POINTWISE_IN(bitwise_and, shape_pointwise, CFX_IN_UINT) | CFX_COMMUTES};
+    POINTWISE_IN(bitwise_and, shape_pointwise, CFX_IN_UINT) | CFX_COMMUTES,
+    .out = "Scalar_Tensor_out"};
 CFX_OP(__and___Tensor) = {"aten::__and__.Tensor(Tensor self, Tensor other) -> Tensor",
-                          "Tensor.__and__", ALIAS(bitwise_and_Tensor), .out = ""};
+                          "Tensor.__and__", ALIAS(bitwise_and_Tensor)};
 CFX_OP(__and___Scalar) = {"aten::__and__.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                          ALIAS(bitwise_and_Scalar), .out = ""};
+                          ALIAS(bitwise_and_Scalar)};
 CFX_OP(bitwise_or_Tensor) = {"aten::bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor",
                              "torch.bitwise_or Tensor.bitwise_or operator.or_",
-                             POINTWISE_IN(bitwise_or, shape_pointwise, CFX_IN_UINT) | CFX_COMMUTES};
+                             POINTWISE_IN(bitwise_or, shape_pointwise, CFX_IN_UINT) | CFX_COMMUTES,
+                             .inplace = "Tensor", .out = "Tensor_out"};
 CFX_OP(bitwise_or_Scalar) = {"aten::bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                             POINTWISE_IN(bitwise_or, shape_pointwise, CFX_IN_UINT) | CFX_COMMUTES};
+                             POINTWISE_IN(bitwise_or, shape_pointwise, CFX_IN_UINT) | CFX_COMMUTES,
+                             .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(bitwise_or_Scalar_Tensor) = {
     "aten::bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", NULL,
-    POINTWISE_IN(bitwise_or, shape_pointwise, CFX_IN_UINT) | CFX_COMMUTES};
+    POINTWISE_IN(bitwise_or, shape_pointwise, CFX_IN_UINT) | CFX_COMMUTES,
+    .out = "Scalar_Tensor_out"};
 CFX_OP(__or___Tensor) = {"aten::__or__.Tensor(Tensor self, Tensor other) -> Tensor",
-                         "Tensor.__or__", ALIAS(bitwise_or_Tensor), .out = ""};
+                         "Tensor.__or__", ALIAS(bitwise_or_Tensor)};
 CFX_OP(__or___Scalar) = {"aten::__or__.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                         ALIAS(bitwise_or_Scalar), .out = ""};
+                         ALIAS(bitwise_or_Scalar)};
 CFX_OP(bitwise_xor_Tensor) = {"aten::bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor",
                               "torch.bitwise_xor Tensor.bitwise_xor operator.xor",
                               POINTWISE_IN(bitwise_xor, shape_pointwise, CFX_IN_UINT) |
-                                  CFX_COMMUTES};
+                                  CFX_COMMUTES, .inplace = "Tensor", .out = "Tensor_out"};
 CFX_OP(bitwise_xor_Scalar) = {"aten::bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
                               POINTWISE_IN(bitwise_xor, shape_pointwise, CFX_IN_UINT) |
-                                  CFX_COMMUTES};
+                                  CFX_COMMUTES, .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(bitwise_xor_Scalar_Tensor) = {
     "aten::bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", NULL,
-    POINTWISE_IN(bitwise_xor, shape_pointwise, CFX_IN_UINT) | CFX_COMMUTES};
+    POINTWISE_IN(bitwise_xor, shape_pointwise, CFX_IN_UINT) | CFX_COMMUTES,
+    .out = "Scalar_Tensor_out"};
 CFX_OP(__xor___Tensor) = {"aten::__xor__.Tensor(Tensor self, Tensor other) -> Tensor",
-                          "Tensor.__xor__", ALIAS(bitwise_xor_Tensor), .out = ""};
+                          "Tensor.__xor__", ALIAS(bitwise_xor_Tensor)};
 CFX_OP(__xor___Scalar) = {"aten::__xor__.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                          ALIAS(bitwise_xor_Scalar), .out = ""};
+                          ALIAS(bitwise_xor_Scalar)};
 CFX_OP(bitwise_left_shift_Tensor) = {
     "aten::bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor",
-    "torch.bitwise_left_shift Tensor.bitwise_left_shift operator.lshift", POINTWISE(lshift)};
+    "torch.bitwise_left_shift Tensor.bitwise_left_shift operator.lshift", POINTWISE(lshift),
+    .inplace = "Tensor", .out = "Tensor_out"};
 CFX_OP(bitwise_left_shift_Tensor_Scalar) = {
     "aten::bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-    POINTWISE(lshift)};
+    POINTWISE(lshift), .inplace = "Tensor_Scalar", .out = "Tensor_Scalar_out"};
 CFX_OP(bitwise_left_shift_Scalar_Tensor) = {
     "aten::bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", NULL,
-    POINTWISE(lshift)};
+    POINTWISE(lshift), .out = "Scalar_Tensor_out"};
 CFX_OP(__lshift___Tensor) = {"aten::__lshift__.Tensor(Tensor self, Tensor other) -> Tensor",
-                             "Tensor.__lshift__", POINTWISE(lshift)};
+                             "Tensor.__lshift__", POINTWISE(lshift), .out = "Tensor_out"};
 CFX_OP(__lshift___Scalar) = {"aten::__lshift__.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                             POINTWISE(lshift)};
+                             POINTWISE(lshift), .out = "Scalar_out"};
 CFX_OP(bitwise_right_shift_Tensor) = {
     "aten::bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor",
-    "torch.bitwise_right_shift Tensor.bitwise_right_shift operator.rshift", POINTWISE(rshift)};
+    "torch.bitwise_right_shift Tensor.bitwise_right_shift operator.rshift", POINTWISE(rshift),
+    .inplace = "Tensor", .out = "Tensor_out"};
 CFX_OP(bitwise_right_shift_Tensor_Scalar) = {
     "aten::bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-    POINTWISE(rshift)};
+    POINTWISE(rshift), .inplace = "Tensor_Scalar", .out = "Tensor_Scalar_out"};
 CFX_OP(bitwise_right_shift_Scalar_Tensor) = {
     "aten::bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", NULL,
-    POINTWISE(rshift)};
+    POINTWISE(rshift), .out = "Scalar_Tensor_out"};
 CFX_OP(__rshift___Tensor) = {"aten::__rshift__.Tensor(Tensor self, Tensor other) -> Tensor",
-                             "Tensor.__rshift__", POINTWISE(rshift)};
+                             "Tensor.__rshift__", POINTWISE(rshift), .out = "Tensor_out"};
 CFX_OP(__rshift___Scalar) = {"aten::__rshift__.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                             POINTWISE(rshift)};
+                             POINTWISE(rshift), .out = "Scalar_out"};
 /* x &= y and the like: the in-place form of the row's operator. */
 static void decompose_written(cfx_op_call *c) {
     cfx_op *form = cfx__op_inplace((cfx_op *)c->op->row);
@@ -129,4 +136,4 @@ CFX_OP(__irshift___Scalar) = {
     WRITTEN(__rshift___Scalar)};
 CFX_OP(bitwise_not) = {"aten::bitwise_not(Tensor self) -> Tensor",
                        "torch.bitwise_not Tensor.bitwise_not operator.invert",
-                       POINTWISE(bitwise_not)};
+                       POINTWISE(bitwise_not), .inplace = "default", .out = "out"};

@@ -29,47 +29,65 @@ COMPARE2(ge, x >= y)
 
 CFX_OP(eq_Tensor) = {"aten::eq.Tensor(Tensor self, Tensor other) -> Tensor",
                      "torch.eq Tensor.eq operator.eq",
-                     POINTWISE_IN(eq, shape_pointwise, CFX_IN_STORED) | CFX_COMMUTES};
+                     POINTWISE_IN(eq, shape_pointwise, CFX_IN_STORED) | CFX_COMMUTES,
+                     .inplace = "Tensor", .out = "Tensor_out"};
 CFX_OP(eq_Scalar) = {"aten::eq.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                     POINTWISE_IN(eq, shape_pointwise, CFX_IN_STORED) | CFX_COMMUTES};
+                     POINTWISE_IN(eq, shape_pointwise, CFX_IN_STORED) | CFX_COMMUTES,
+                     .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(ne_Tensor) = {"aten::ne.Tensor(Tensor self, Tensor other) -> Tensor",
                      "torch.ne Tensor.ne operator.ne",
-                     POINTWISE_IN(ne, shape_pointwise, CFX_IN_STORED) | CFX_COMMUTES};
+                     POINTWISE_IN(ne, shape_pointwise, CFX_IN_STORED) | CFX_COMMUTES,
+                     .inplace = "Tensor", .out = "Tensor_out"};
 CFX_OP(ne_Scalar) = {"aten::ne.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                     POINTWISE_IN(ne, shape_pointwise, CFX_IN_STORED) | CFX_COMMUTES};
+                     POINTWISE_IN(ne, shape_pointwise, CFX_IN_STORED) | CFX_COMMUTES,
+                     .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(lt_Tensor) = {"aten::lt.Tensor(Tensor self, Tensor other) -> Tensor",
-                     "torch.lt Tensor.lt operator.lt", POINTWISE(lt)};
-CFX_OP(lt_Scalar) = {"aten::lt.Scalar(Tensor self, Scalar other) -> Tensor", NULL, POINTWISE(lt)};
+                     "torch.lt Tensor.lt operator.lt", POINTWISE(lt), .inplace = "Tensor",
+                     .out = "Tensor_out"};
+CFX_OP(lt_Scalar) = {"aten::lt.Scalar(Tensor self, Scalar other) -> Tensor", NULL, POINTWISE(lt),
+                     .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(le_Tensor) = {"aten::le.Tensor(Tensor self, Tensor other) -> Tensor",
-                     "torch.le Tensor.le operator.le", POINTWISE(le)};
-CFX_OP(le_Scalar) = {"aten::le.Scalar(Tensor self, Scalar other) -> Tensor", NULL, POINTWISE(le)};
+                     "torch.le Tensor.le operator.le", POINTWISE(le), .inplace = "Tensor",
+                     .out = "Tensor_out"};
+CFX_OP(le_Scalar) = {"aten::le.Scalar(Tensor self, Scalar other) -> Tensor", NULL, POINTWISE(le),
+                     .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(gt_Tensor) = {"aten::gt.Tensor(Tensor self, Tensor other) -> Tensor",
-                     "torch.gt Tensor.gt operator.gt", POINTWISE(gt)};
-CFX_OP(gt_Scalar) = {"aten::gt.Scalar(Tensor self, Scalar other) -> Tensor", NULL, POINTWISE(gt)};
+                     "torch.gt Tensor.gt operator.gt", POINTWISE(gt), .inplace = "Tensor",
+                     .out = "Tensor_out"};
+CFX_OP(gt_Scalar) = {"aten::gt.Scalar(Tensor self, Scalar other) -> Tensor", NULL, POINTWISE(gt),
+                     .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(ge_Tensor) = {"aten::ge.Tensor(Tensor self, Tensor other) -> Tensor",
-                     "torch.ge Tensor.ge operator.ge", POINTWISE(ge)};
-CFX_OP(ge_Scalar) = {"aten::ge.Scalar(Tensor self, Scalar other) -> Tensor", NULL, POINTWISE(ge)};
+                     "torch.ge Tensor.ge operator.ge", POINTWISE(ge), .inplace = "Tensor",
+                     .out = "Tensor_out"};
+CFX_OP(ge_Scalar) = {"aten::ge.Scalar(Tensor self, Scalar other) -> Tensor", NULL, POINTWISE(ge),
+                     .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(not_equal_Tensor) = {"aten::not_equal.Tensor(Tensor self, Tensor other) -> Tensor",
-                            "torch.not_equal Tensor.not_equal", ALIAS(ne_Tensor)};
+                            "torch.not_equal Tensor.not_equal", ALIAS(ne_Tensor),
+                            .inplace = "Tensor", .out = "Tensor_out"};
 CFX_OP(not_equal_Scalar) = {"aten::not_equal.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                            ALIAS(ne_Scalar)};
+                            ALIAS(ne_Scalar), .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(less_Tensor) = {"aten::less.Tensor(Tensor self, Tensor other) -> Tensor",
-                       "torch.less Tensor.less", ALIAS(lt_Tensor)};
+                       "torch.less Tensor.less", ALIAS(lt_Tensor), .inplace = "Tensor",
+                       .out = "Tensor_out"};
 CFX_OP(less_Scalar) = {"aten::less.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                       ALIAS(lt_Scalar)};
+                       ALIAS(lt_Scalar), .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(less_equal_Tensor) = {"aten::less_equal.Tensor(Tensor self, Tensor other) -> Tensor",
-                             "torch.less_equal Tensor.less_equal", ALIAS(le_Tensor)};
+                             "torch.less_equal Tensor.less_equal", ALIAS(le_Tensor),
+                             .inplace = "Tensor", .out = "Tensor_out"};
 CFX_OP(less_equal_Scalar) = {"aten::less_equal.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                             ALIAS(le_Scalar)};
+                             ALIAS(le_Scalar), .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(greater_Tensor) = {"aten::greater.Tensor(Tensor self, Tensor other) -> Tensor",
-                          "torch.greater Tensor.greater", ALIAS(gt_Tensor)};
+                          "torch.greater Tensor.greater", ALIAS(gt_Tensor), .inplace = "Tensor",
+                          .out = "Tensor_out"};
 CFX_OP(greater_Scalar) = {"aten::greater.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                          ALIAS(gt_Scalar)};
+                          ALIAS(gt_Scalar), .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(greater_equal_Tensor) = {
     "aten::greater_equal.Tensor(Tensor self, Tensor other) -> Tensor",
-    "torch.greater_equal Tensor.greater_equal", ALIAS(ge_Tensor)};
+    "torch.greater_equal Tensor.greater_equal", ALIAS(ge_Tensor), .inplace = "Tensor",
+    .out = "Tensor_out"};
 CFX_OP(greater_equal_Scalar) = {
-    "aten::greater_equal.Scalar(Tensor self, Scalar other) -> Tensor", NULL, ALIAS(ge_Scalar)};
+    "aten::greater_equal.Scalar(Tensor self, Scalar other) -> Tensor", NULL, ALIAS(ge_Scalar),
+    .inplace = "Scalar", .out = "Scalar_out"};
 
 /* ---- logic ----------------------------------------------------------------------------------- */
 
@@ -83,14 +101,16 @@ LOGIC(1, logical_not, !x)
 
 CFX_OP(logical_and) = {"aten::logical_and(Tensor self, Tensor other) -> Tensor",
                        "torch.logical_and Tensor.logical_and",
-                       POINTWISE(logical_and) | CFX_COMMUTES};
+                       POINTWISE(logical_and) | CFX_COMMUTES, .inplace = "default", .out = "out"};
 CFX_OP(logical_or) = {"aten::logical_or(Tensor self, Tensor other) -> Tensor",
-                      "torch.logical_or Tensor.logical_or", POINTWISE(logical_or) | CFX_COMMUTES};
+                      "torch.logical_or Tensor.logical_or", POINTWISE(logical_or) | CFX_COMMUTES,
+                      .inplace = "default", .out = "out"};
 CFX_OP(logical_xor) = {"aten::logical_xor(Tensor self, Tensor other) -> Tensor",
                        "torch.logical_xor Tensor.logical_xor",
-                       POINTWISE(logical_xor) | CFX_COMMUTES};
+                       POINTWISE(logical_xor) | CFX_COMMUTES, .inplace = "default", .out = "out"};
 CFX_OP(logical_not) = {"aten::logical_not(Tensor self) -> Tensor",
-                       "torch.logical_not Tensor.logical_not", POINTWISE(logical_not)};
+                       "torch.logical_not Tensor.logical_not", POINTWISE(logical_not),
+                       .inplace = "default", .out = "out"};
 
 /* ---- the larger and the smaller -------------------------------------------------------------- */
 
@@ -110,15 +130,17 @@ CFX_FAMILY(MATH);
 CFX_OP(maximum) = {"aten::maximum(Tensor self, Tensor other) -> Tensor",
                    "torch.maximum Tensor.maximum",
                    POINTWISE_AS(maximum, shape_extreme) | CFX_COMMUTES,
-                   GRAD(maximum, READ(0) | READ(1))};
+                   GRAD(maximum, READ(0) | READ(1)), .out = "out"};
 CFX_OP(minimum) = {"aten::minimum(Tensor self, Tensor other) -> Tensor",
                    "torch.minimum Tensor.minimum",
                    POINTWISE_AS(minimum, shape_extreme) | CFX_COMMUTES,
-                   GRAD(minimum, READ(0) | READ(1))};
+                   GRAD(minimum, READ(0) | READ(1)), .out = "out"};
 CFX_OP(fmax) = {"aten::fmax(Tensor self, Tensor other) -> Tensor", "torch.fmax Tensor.fmax",
-                POINTWISE_AS(fmax, shape_extreme) | CFX_COMMUTES, GRAD(fmax, READ(0) | READ(1))};
+                POINTWISE_AS(fmax, shape_extreme) | CFX_COMMUTES, GRAD(fmax, READ(0) | READ(1)),
+                .out = "out"};
 CFX_OP(fmin) = {"aten::fmin(Tensor self, Tensor other) -> Tensor", "torch.fmin Tensor.fmin",
-                POINTWISE_AS(fmin, shape_extreme) | CFX_COMMUTES, GRAD(fmin, READ(0) | READ(1))};
+                POINTWISE_AS(fmin, shape_extreme) | CFX_COMMUTES, GRAD(fmin, READ(0) | READ(1)),
+                .out = "out"};
 CFX_OP(max_other) = {"aten::max.other(Tensor self, Tensor other) -> Tensor", "torch.max Tensor.max",
                      ALIAS(maximum), .out = "out"};
 CFX_OP(min_other) = {"aten::min.other(Tensor self, Tensor other) -> Tensor", "torch.min Tensor.min",
@@ -239,26 +261,32 @@ static void kernel_clamp_Tensor(cfx_op_call *c) {
 
 CFX_OP(clamp) = {"aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
                  "torch.clamp Tensor.clamp", CLAMPS_POST(both_bounds, BOUNDS),
-                 GRAD(clamp, READ(0))};
+                 GRAD(clamp, READ(0)), .inplace = "default", .out = "out"};
 CFX_OP(clamp_Tensor) = {"aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> "
                         "Tensor", NULL, CLAMPS_BY_TENSORS(both_bounds),
-                        GRAD(clamp, READ(0) | READ(1) | READ(2))};
+                        GRAD(clamp, READ(0) | READ(1) | READ(2)), .inplace = "Tensor",
+                        .out = "Tensor_out"};
 CFX_OP(clamp_min) = {"aten::clamp_min(Tensor self, Scalar min) -> Tensor",
                      "torch.clamp_min Tensor.clamp_min", CLAMPS(low_bound),
-                     GRAD(clamp_min, READ(0)), .core = core_clamp_min};
+                     GRAD(clamp_min, READ(0)), .core = core_clamp_min, .inplace = "default",
+                     .out = "out"};
 CFX_OP(clamp_min_Tensor) = {"aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", NULL,
                             CLAMPS_BY_TENSORS(low_bound), GRAD(clamp_min, READ(0) | READ(1)),
-                            .core = core_clamp_min_Tensor};
+                            .core = core_clamp_min_Tensor, .inplace = "Tensor",
+                            .out = "Tensor_out"};
 CFX_OP(clamp_max) = {"aten::clamp_max(Tensor self, Scalar max) -> Tensor",
                      "torch.clamp_max Tensor.clamp_max", CLAMPS(high_bound),
-                     GRAD(clamp_max, READ(0)), .core = core_clamp_max};
+                     GRAD(clamp_max, READ(0)), .core = core_clamp_max, .inplace = "default",
+                     .out = "out"};
 CFX_OP(clamp_max_Tensor) = {"aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", NULL,
                             CLAMPS_BY_TENSORS(high_bound), GRAD(clamp_max, READ(0) | READ(1)),
-                            .core = core_clamp_max_Tensor};
+                            .core = core_clamp_max_Tensor, .inplace = "Tensor",
+                            .out = "Tensor_out"};
 CFX_OP(clip) = {"aten::clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
-                "torch.clip Tensor.clip", ALIAS(clamp)};
+                "torch.clip Tensor.clip", ALIAS(clamp), .inplace = "default", .out = "out"};
 CFX_OP(clip_Tensor) = {"aten::clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> "
-                       "Tensor", NULL, ALIAS(clamp_Tensor)};
+                       "Tensor", NULL, ALIAS(clamp_Tensor), .inplace = "Tensor",
+                       .out = "Tensor_out"};
 
 /* ---- where ----------------------------------------------------------------------------------- */
 
@@ -342,7 +370,7 @@ static void kernel_where(cfx_op_call *c) {
 
 CFX_FAMILY(INDEX);
 CFX_OP(where_self) = {"aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
-                      "torch.where Tensor.where", CHOOSES, GRAD(where, READ(0))};
+                      "torch.where Tensor.where", CHOOSES, GRAD(where, READ(0)), .out = "self_out"};
 CFX_OP(where_ScalarSelf) = {"aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) "
                             "-> Tensor", NULL, CHOOSES, GRAD(where, READ(0)), .core = core_where};
 CFX_OP(where_ScalarOther) = {"aten::where.ScalarOther(Tensor condition, Tensor self, Scalar "
@@ -382,5 +410,4 @@ static void shape_isclose(cfx_op_call *c) {
 CFX_FAMILY(COMPARE);
 CFX_OP(isclose) = {"aten::isclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, "
                    "float atol=1e-08, bool equal_nan=False) -> Tensor",
-                   "torch.isclose Tensor.isclose", POINTWISE_AS(isclose, shape_isclose),
-                   .out = ""};
+                   "torch.isclose Tensor.isclose", POINTWISE_AS(isclose, shape_isclose)};

@@ -151,10 +151,11 @@ CFX_OP(_conj) = {"aten::_conj(Tensor(a) self) -> Tensor(a)", "torch._conj Tensor
 CFX_OP(conj_physical) = {"aten::conj_physical(Tensor self) -> Tensor",
                          "torch.conj_physical Tensor.conj_physical",
                          .decompose = decompose_conj_physical, GRAD(conj, 0),
-                         .effects = CFX_COMPOSITE | CFX_SHARES};
+                         .effects = CFX_COMPOSITE | CFX_SHARES, .inplace = "default", .out = "out"};
 CFX_OP(_conj_physical) = {"aten::_conj_physical(Tensor self) -> Tensor",
                           "torch._conj_physical Tensor._conj_physical",
-                          POINTWISE_IN(conj, shape_pointwise, CFX_IN(C32)), GRAD(conj, 0)};
+                          POINTWISE_IN(conj, shape_pointwise, CFX_IN(C32)), GRAD(conj, 0),
+                          .out = "out"};
 CFX_OP(is_conj) = {"aten::is_conj(Tensor self) -> bool", "torch.is_conj Tensor.is_conj",
                    .kernel = kernel_false};
 CFX_OP(is_neg) = {"aten::is_neg(Tensor self) -> bool", "torch.is_neg Tensor.is_neg",
@@ -196,7 +197,7 @@ static void grad_angle(cfx_back *b) {
 }
 
 CFX_OP(angle) = {"aten::angle(Tensor self) -> Tensor", "torch.angle Tensor.angle",
-                 .shape = shape_angle, .kernel = kernel_angle, GRAD(angle, READ(0))};
+                 .shape = shape_angle, .kernel = kernel_angle, GRAD(angle, READ(0)), .out = "out"};
 
 /* ---- from two real tensors ------------------------------------------------------------------- */
 
@@ -253,7 +254,7 @@ static void grad_polar(cfx_back *b) {
 }
 
 CFX_OP(complex) = {"aten::complex(Tensor real, Tensor imag) -> Tensor", "torch.complex",
-                   .shape = shape_pair, .kernel = kernel_complex, GRAD(complex, 0)};
+                   .shape = shape_pair, .kernel = kernel_complex, GRAD(complex, 0), .out = "out"};
 CFX_OP(polar) = {"aten::polar(Tensor abs, Tensor angle) -> Tensor", "torch.polar",
                  .shape = shape_pair, .kernel = kernel_polar, GRAD(polar, READ(0) | READ(1)),
-                 .autocast = CFX_CAST_F32};
+                 .autocast = CFX_CAST_F32, .out = "out"};

@@ -38,21 +38,27 @@ static void shape_rounding(cfx_op_call *c) {
 }
 
 CFX_OP(ceil) = {"aten::ceil(Tensor self) -> Tensor", "torch.ceil Tensor.ceil",
-                POINTWISE_IN(ceil, shape_rounding, CFX_IN_UINT), GRAD(zero, 0)};
+                POINTWISE_IN(ceil, shape_rounding, CFX_IN_UINT), GRAD(zero, 0),
+                .inplace = "default", .out = "out"};
 CFX_OP(floor) = {"aten::floor(Tensor self) -> Tensor", "torch.floor Tensor.floor",
-                 POINTWISE_IN(floor, shape_rounding, CFX_IN_UINT), GRAD(zero, 0)};
+                 POINTWISE_IN(floor, shape_rounding, CFX_IN_UINT), GRAD(zero, 0),
+                 .inplace = "default", .out = "out"};
 CFX_OP(trunc) = {"aten::trunc(Tensor self) -> Tensor", "torch.trunc Tensor.trunc",
-                 POINTWISE_IN(trunc, shape_rounding, CFX_IN_UINT), GRAD(zero, 0)};
-CFX_OP(fix) = {"aten::fix(Tensor self) -> Tensor", "torch.fix Tensor.fix", ALIAS(trunc)};
+                 POINTWISE_IN(trunc, shape_rounding, CFX_IN_UINT), GRAD(zero, 0),
+                 .inplace = "default", .out = "out"};
+CFX_OP(fix) = {"aten::fix(Tensor self) -> Tensor", "torch.fix Tensor.fix", ALIAS(trunc),
+               .inplace = "default", .out = "out"};
 CFX_OP(round) = {"aten::round(Tensor self) -> Tensor", "torch.round Tensor.round",
-                 POINTWISE_IN(round, shape_pointwise, CFX_IN_UINT), GRAD(zero, 0)};
+                 POINTWISE_IN(round, shape_pointwise, CFX_IN_UINT), GRAD(zero, 0),
+                 .inplace = "default", .out = "out"};
 CFX_OP(round_decimals) = {"aten::round.decimals(Tensor self, *, int decimals) -> Tensor", NULL,
                           .shape = shape_round_decimals, .kernel = kernel_round_decimals,
-                          .effects = CFX_POINTWISE, GRAD(zero, 0)};
+                          .effects = CFX_POINTWISE, GRAD(zero, 0), .inplace = "decimals",
+                          .out = "decimals_out"};
 CFX_OP(special_round) = {"aten::special_round(Tensor self, *, int decimals=0) -> Tensor",
-                         "torch.special.round", ALIAS(round_decimals)};
+                         "torch.special.round", ALIAS(round_decimals), .out = "out"};
 CFX_OP(frac) = {"aten::frac(Tensor self) -> Tensor", "torch.frac Tensor.frac", POINTWISE(frac),
-                GRAD(same, 0), .core = core_frac};
+                GRAD(same, 0), .core = core_frac, .inplace = "default", .out = "out"};
 
 /* ---- signs ----------------------------------------------------------------------------------- */
 
@@ -76,12 +82,12 @@ static void shape_signbit(cfx_op_call *c) {
 }
 
 CFX_OP(sign) = {"aten::sign(Tensor self) -> Tensor", "torch.sign Tensor.sign",
-                POINTWISE_AS(sign, shape_sign), GRAD(zero, 0)};
+                POINTWISE_AS(sign, shape_sign), GRAD(zero, 0), .inplace = "default", .out = "out"};
 CFX_OP(sgn) = {"aten::sgn(Tensor self) -> Tensor", "torch.sgn Tensor.sgn",
                POINTWISE_IN(sgn, shape_pointwise, CFX_IN(C32)), GRAD(sgn, READ(0) | RESULT(0)),
-               .core = core_sgn};
+               .core = core_sgn, .inplace = "default", .out = "out"};
 CFX_OP(signbit) = {"aten::signbit(Tensor self) -> Tensor", "torch.signbit Tensor.signbit",
-                   POINTWISE_AS(signbit, shape_signbit)};
+                   POINTWISE_AS(signbit, shape_signbit), .out = "out"};
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
@@ -112,20 +118,20 @@ static void shape_real_question(cfx_op_call *c) {
 
 CFX_FAMILY(COMPARE);
 CFX_OP(isnan) = {"aten::isnan(Tensor self) -> Tensor", "torch.isnan Tensor.isnan",
-                 POINTWISE_IN(isnan, shape_pointwise, CFX_IN_STORED)};
+                 POINTWISE_IN(isnan, shape_pointwise, CFX_IN_STORED), .out = "out"};
 CFX_OP(isinf) = {"aten::isinf(Tensor self) -> Tensor", "torch.isinf Tensor.isinf",
-                 POINTWISE_IN(isinf, shape_pointwise, CFX_IN_UINT | CFX_IN(C32))};
+                 POINTWISE_IN(isinf, shape_pointwise, CFX_IN_UINT | CFX_IN(C32)), .out = "out"};
 CFX_OP(isfinite) = {"aten::isfinite(Tensor self) -> Tensor", "torch.isfinite Tensor.isfinite",
                     POINTWISE_IN(isfinite, shape_pointwise, CFX_IN_UINT | CFX_IN(C32)),
-                    .core = core_isfinite, .out = ""};
+                    .core = core_isfinite};
 CFX_OP(isreal) = {"aten::isreal(Tensor self) -> Tensor", "torch.isreal Tensor.isreal",
-                  POINTWISE_IN(isreal, shape_pointwise, CFX_IN_STORED), .out = ""};
+                  POINTWISE_IN(isreal, shape_pointwise, CFX_IN_STORED)};
 CFX_OP(isposinf) = {"aten::isposinf(Tensor self) -> Tensor", "torch.isposinf Tensor.isposinf",
                     POINTWISE_IN(isposinf, shape_real_question, CFX_IN_UINT),
-                    .core = core_isposinf};
+                    .core = core_isposinf, .out = "out"};
 CFX_OP(isneginf) = {"aten::isneginf(Tensor self) -> Tensor", "torch.isneginf Tensor.isneginf",
                     POINTWISE_IN(isneginf, shape_real_question, CFX_IN_UINT),
-                    .core = core_isneginf};
+                    .core = core_isneginf, .out = "out"};
 
 /* ---- what is not a number -------------------------------------------------------------------- */
 
@@ -163,7 +169,7 @@ CFX_OP(nan_to_num) = {"aten::nan_to_num(Tensor self, float? nan=None, float? pos
                       .dtypes = CFX_IN_AS_IS | CFX_IN_SELF | CFX_IN_UINT,
                       .effects = CFX_POINTWISE,
                       GRAD(nan_to_num, READ(0)),
-                      .core = core_nan_to_num};
+                      .core = core_nan_to_num, .inplace = "default", .out = "out"};
 
 /* ---- mantissa and exponent ------------------------------------------------------------------- */
 
@@ -200,4 +206,4 @@ static void kernel_frexp(cfx_op_call *c) {
 CFX_FAMILY(MATH);
 CFX_OP(frexp_Tensor) = {"aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)",
                         "torch.frexp Tensor.frexp", .shape = shape_frexp, .kernel = kernel_frexp,
-                        GRAD(frexp, RESULT(1))};
+                        GRAD(frexp, RESULT(1)), .out = "Tensor_out"};

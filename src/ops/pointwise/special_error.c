@@ -19,16 +19,16 @@ static void decompose_ndtr(cfx_op_call *c) {
 CFX_OP(special_erfcx) = {
     "aten::special_erfcx(Tensor self) -> Tensor",
     "torch._C._special.special_erfcx torch.special.erfcx", POINTWISE(erfcx),
-    GRAD(special_erfcx, READ(0) | RESULT(0))};
+    GRAD(special_erfcx, READ(0) | RESULT(0)), .out = "out"};
 CFX_OP(special_log_ndtr) = {
     "aten::special_log_ndtr(Tensor self) -> Tensor",
     "torch._C._special.special_log_ndtr torch.special.log_ndtr", POINTWISE(log_ndtr),
-    GRAD(special_log_ndtr, READ(0)), .core = core_special_log_ndtr};
+    GRAD(special_log_ndtr, READ(0)), .core = core_special_log_ndtr, .out = "out"};
 CFX_OP(special_ndtri) = {
     "aten::special_ndtri(Tensor self) -> Tensor",
     "torch._C._special.special_ndtri torch.special.ndtri", POINTWISE(ndtri),
-    GRAD(special_ndtri, RESULT(0))};
+    GRAD(special_ndtri, RESULT(0)), .out = "out"};
 CFX_OP(special_ndtr) = {
     "aten::special_ndtr(Tensor self) -> Tensor",
     "torch._C._special.special_ndtr torch.special.ndtr", .decompose = decompose_ndtr,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .out = "out"};

@@ -29,24 +29,27 @@ FLOAT2(igammac, 200, NAME_gamma_q(x, y))
 FLOAT2(zeta, 200, NAME_hurwitz(x, y))
 
 CFX_OP(lgamma) = {"aten::lgamma(Tensor self) -> Tensor",
-                  "torch.lgamma Tensor.lgamma", POINTWISE(lgamma), GRAD(lgamma, READ(0))};
+                  "torch.lgamma Tensor.lgamma", POINTWISE(lgamma), GRAD(lgamma, READ(0)),
+                  .inplace = "default", .out = "out"};
 CFX_OP(digamma) = {"aten::digamma(Tensor self) -> Tensor",
-                   "torch.digamma Tensor.digamma", POINTWISE(digamma), GRAD(digamma, READ(0))};
+                   "torch.digamma Tensor.digamma", POINTWISE(digamma), GRAD(digamma, READ(0)),
+                   .inplace = "default", .out = "out"};
 CFX_OP(igamma) = {"aten::igamma(Tensor self, Tensor other) -> Tensor",
-                  "torch.igamma Tensor.igamma", POINTWISE(igamma), GRAD(igamma, READ(0) | READ(1))};
+                  "torch.igamma Tensor.igamma", POINTWISE(igamma), GRAD(igamma, READ(0) | READ(1)),
+                  .inplace = "default", .out = "out"};
 CFX_OP(igammac) = {"aten::igammac(Tensor self, Tensor other) -> Tensor",
                    "torch.igammac Tensor.igammac", POINTWISE(igammac),
-                   GRAD(igammac, READ(0) | READ(1))};
+                   GRAD(igammac, READ(0) | READ(1)), .inplace = "default", .out = "out"};
 CFX_OP(special_zeta) = {
     "aten::special_zeta(Tensor self, Tensor other) -> Tensor",
     "torch._C._special.special_zeta torch.special.zeta", POINTWISE(zeta),
-    GRAD(special_zeta, READ(0) | READ(1))};
+    GRAD(special_zeta, READ(0) | READ(1)), .out = "out"};
 CFX_OP(special_zeta_other_scalar) = {
     "aten::special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor", NULL,
-    .decompose = decompose_wrapped, .row = &cfx_op_special_zeta};
+    .decompose = decompose_wrapped, .row = &cfx_op_special_zeta, .out = "other_scalar_out"};
 CFX_OP(special_zeta_self_scalar) = {
     "aten::special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor", NULL,
-    .decompose = decompose_wrapped, .row = &cfx_op_special_zeta};
+    .decompose = decompose_wrapped, .row = &cfx_op_special_zeta, .out = "self_scalar_out"};
 
 /* ---- polygamma: the order comes first -------------------------------------------------------- */
 
@@ -80,7 +83,7 @@ CFX_OP(polygamma) = {"aten::polygamma(int n, Tensor self) -> Tensor",
                      "torch.polygamma", .shape = shape_polygamma,
                      .kernel = kernel_polygamma, .row = &row_polygamma,
                      .effects = CFX_POINTWISE | CFX_LOOPS,
-                     GRAD(polygamma, READ(1))};
+                     GRAD(polygamma, READ(1)), .out = "out"};
 
 /* Its first argument is not the one that is written to, so this form has a row of its own. */
 static void decompose_polygamma_(cfx_op_call *c) {
@@ -125,31 +128,33 @@ static void shape_mvlgamma(cfx_op_call *c) {
 CFX_OP(mvlgamma) = {"aten::mvlgamma(Tensor self, int p) -> Tensor",
                     "torch.mvlgamma Tensor.mvlgamma",
                     .shape = shape_mvlgamma, .kernel = kernel_pointwise, .row = &row_mvlgamma,
-                    .effects = CFX_POINTWISE, GRAD(mvlgamma, READ(0)), .core = core_mvlgamma};
+                    .effects = CFX_POINTWISE, GRAD(mvlgamma, READ(0)), .core = core_mvlgamma,
+                    .inplace = "default", .out = "out"};
 
 /* ---- other names ----------------------------------------------------------------------------- */
 
 CFX_OP(special_gammaln) = {
     "aten::special_gammaln(Tensor self) -> Tensor",
-    "torch._C._special.special_gammaln torch.special.gammaln", ALIAS(lgamma)};
+    "torch._C._special.special_gammaln torch.special.gammaln", ALIAS(lgamma), .out = "out"};
 CFX_OP(special_digamma) = {
     "aten::special_digamma(Tensor self) -> Tensor",
-    "torch._C._special.special_digamma torch.special.digamma", ALIAS(digamma)};
+    "torch._C._special.special_digamma torch.special.digamma", ALIAS(digamma), .out = "out"};
 CFX_OP(special_psi) = {
     "aten::special_psi(Tensor self) -> Tensor",
-    "torch._C._special.special_psi torch.special.psi", ALIAS(digamma)};
+    "torch._C._special.special_psi torch.special.psi", ALIAS(digamma), .out = "out"};
 CFX_OP(special_gammainc) = {
     "aten::special_gammainc(Tensor self, Tensor other) -> Tensor",
-    "torch._C._special.special_gammainc torch.special.gammainc", ALIAS(igamma)};
+    "torch._C._special.special_gammainc torch.special.gammainc", ALIAS(igamma), .out = "out"};
 CFX_OP(special_gammaincc) = {
     "aten::special_gammaincc(Tensor self, Tensor other) -> Tensor",
-    "torch._C._special.special_gammaincc torch.special.gammaincc", ALIAS(igammac)};
+    "torch._C._special.special_gammaincc torch.special.gammaincc", ALIAS(igammac), .out = "out"};
 CFX_OP(special_polygamma) = {
     "aten::special_polygamma(int n, Tensor self) -> Tensor",
-    "torch._C._special.special_polygamma torch.special.polygamma", ALIAS(polygamma)};
+    "torch._C._special.special_polygamma torch.special.polygamma", ALIAS(polygamma), .out = "out"};
 CFX_OP(special_multigammaln) = {
     "aten::special_multigammaln(Tensor self, int p) -> Tensor",
-    "torch._C._special.special_multigammaln torch.special.multigammaln", ALIAS(mvlgamma)};
+    "torch._C._special.special_multigammaln torch.special.multigammaln", ALIAS(mvlgamma),
+    .out = "out"};
 
 /* ---- what scalar overloads share ------------------------------------------------------------- */
 

@@ -166,12 +166,12 @@ CFX_OP(cosine_similarity) = {
     "torch.cosine_similarity torch.nn.functional.cosine_similarity", COMPOSED(cosine_similarity),
     .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(pairwise_distance) = {
-    "aten::pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=1e-06, bool "
-    "keepdim=False) -> Tensor",
+    "aten::pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=9.9999999999999995e-07, "
+    "bool keepdim=False) -> Tensor",
     "torch.pairwise_distance torch.nn.functional.pairwise_distance", COMPOSED(pairwise_distance)};
 CFX_OP(triplet_margin_loss) = {
     "aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., "
-    "float p=2., float eps=1e-06, bool swap=False, int reduction=1) -> Tensor",
+    "float p=2., float eps=9.9999999999999995e-07, bool swap=False, int reduction=1) -> Tensor",
     "torch.triplet_margin_loss", COMPOSED(triplet_margin_loss), .autocast = CFX_CAST_F32};
 
 /* ---- rows ------------------------------------------------------------------------------------ */

@@ -183,7 +183,10 @@ CFX_OP(fake_quantize_per_tensor_affine_tensor_qparams) = {
 CFX_OP(fake_quantize_per_tensor_affine_cachemask) = {
     "aten::fake_quantize_per_tensor_affine_cachemask(Tensor self, float scale, int zero_point, int "
     "quant_min, int quant_max) -> (Tensor output, Tensor mask)",
-    NULL, .decompose = decompose_tensor, GRAD(fake_quantize, READ(0))};
+    NULL, .decompose = decompose_tensor, GRAD(fake_quantize, READ(0)),
+    .out = "aten::fake_quantize_per_tensor_affine_cachemask.out(Tensor self, float scale, int "
+    "zero_point, int quant_min, int quant_max, *, Tensor(a!) out0, Tensor(b!) out1) -> "
+    "(Tensor(a!), Tensor(b!))"};
 CFX_OP(fake_quantize_per_channel_affine) = {
     "aten::fake_quantize_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int "
     "axis, int quant_min, int quant_max) -> Tensor",
@@ -192,14 +195,17 @@ CFX_OP(fake_quantize_per_channel_affine) = {
 CFX_OP(fake_quantize_per_channel_affine_cachemask) = {
     "aten::fake_quantize_per_channel_affine_cachemask(Tensor self, Tensor scale, Tensor "
     "zero_point, int axis, int quant_min, int quant_max) -> (Tensor output, Tensor mask)",
-    NULL, .decompose = decompose_channels, GRAD(fake_quantize_channels, ALL_READ)};
+    NULL, .decompose = decompose_channels, GRAD(fake_quantize_channels, ALL_READ),
+    .out = "aten::fake_quantize_per_channel_affine_cachemask.out(Tensor self, Tensor scale, "
+    "Tensor zero_point, int axis, int quant_min, int quant_max, *, Tensor(a!) out0, Tensor(b!) "
+    "out1) -> (Tensor(a!), Tensor(b!))"};
 CFX_OP(_fake_quantize_learnable_per_tensor_affine) = {
     "aten::_fake_quantize_learnable_per_tensor_affine(Tensor self, Tensor scale, Tensor "
     "zero_point, int quant_min, int quant_max, float grad_factor=1.) -> Tensor",
     "torch._fake_quantize_learnable_per_tensor_affine", .decompose = decompose_tensor_learned,
-    GRAD(fake_quantize_learned, ALL_READ)};
+    GRAD(fake_quantize_learned, ALL_READ), .out = "out"};
 CFX_OP(_fake_quantize_learnable_per_channel_affine) = {
     "aten::_fake_quantize_learnable_per_channel_affine(Tensor self, Tensor scale, Tensor "
     "zero_point, int axis, int quant_min, int quant_max, float grad_factor=1.) -> Tensor",
     "torch._fake_quantize_learnable_per_channel_affine", .decompose = decompose_channels_learned,
-    GRAD(fake_quantize_channels_learned, ALL_READ)};
+    GRAD(fake_quantize_channels_learned, ALL_READ), .out = "out"};

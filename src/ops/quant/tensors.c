@@ -193,40 +193,41 @@ static void q_axis(cfx_op_call *c) {
 CFX_OP(quantize_per_tensor) = {
     "aten::quantize_per_tensor(Tensor self, float scale, int zero_point, ScalarType dtype) -> "
     "Tensor",
-    "torch.quantize_per_tensor", QUANTIZED(quantize_tensor)};
+    "torch.quantize_per_tensor", QUANTIZED(quantize_tensor), .out = "out"};
 CFX_OP(quantize_per_tensor_tensor_qparams) = {
     "aten::quantize_per_tensor.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, "
     "ScalarType dtype) -> Tensor",
-    NULL, QUANTIZED(quantize_tensor)};
+    NULL, QUANTIZED(quantize_tensor), .out = "tensor_qparams_out"};
 CFX_OP(quantize_per_tensor_dynamic) = {
     "aten::quantize_per_tensor_dynamic(Tensor self, ScalarType dtype, bool reduce_range) -> Tensor",
-    "torch.quantize_per_tensor_dynamic", QUANTIZED(quantize_dynamic)};
+    "torch.quantize_per_tensor_dynamic", QUANTIZED(quantize_dynamic), .out = "out"};
 CFX_OP(quantize_per_channel) = {
     "aten::quantize_per_channel(Tensor self, Tensor scales, Tensor zero_points, int axis, "
     "ScalarType dtype) -> Tensor",
-    "torch.quantize_per_channel", QUANTIZED(quantize_channel)};
+    "torch.quantize_per_channel", QUANTIZED(quantize_channel), .out = "out"};
 CFX_OP(_make_per_tensor_quantized_tensor) = {
     "aten::_make_per_tensor_quantized_tensor(Tensor self, float scale, int zero_point) -> Tensor",
-    "torch._make_per_tensor_quantized_tensor", QUANTIZED(make_tensor)};
+    "torch._make_per_tensor_quantized_tensor", QUANTIZED(make_tensor), .out = "out"};
 CFX_OP(_make_per_channel_quantized_tensor) = {
     "aten::_make_per_channel_quantized_tensor(Tensor self, Tensor scale, Tensor zero_point, int "
     "axis) -> Tensor",
-    "torch._make_per_channel_quantized_tensor", QUANTIZED(make_channel)};
+    "torch._make_per_channel_quantized_tensor", QUANTIZED(make_channel), .out = "out"};
 CFX_OP(dequantize_self) = {"aten::dequantize.self(Tensor self) -> Tensor",
                            "torch.dequantize Tensor.dequantize", QUANTIZED(dequantize),
-                           .effects = CFX_SHARES};
+                           .effects = CFX_SHARES, .out = "self_out"};
 CFX_OP(int_repr) = {"aten::int_repr(Tensor self) -> Tensor", "torch.int_repr Tensor.int_repr",
-                    QUANTIZED(int_repr)};
+                    QUANTIZED(int_repr), .out = "out"};
 CFX_OP(q_scale) = {"aten::q_scale(Tensor self) -> float", "torch.q_scale Tensor.q_scale",
                    QUANTIZED(q_scale)};
 CFX_OP(q_zero_point) = {"aten::q_zero_point(Tensor self) -> int",
                         "torch.q_zero_point Tensor.q_zero_point", QUANTIZED(q_zero_point)};
 CFX_OP(q_per_channel_scales) = {"aten::q_per_channel_scales(Tensor self) -> Tensor",
                                 "torch.q_per_channel_scales Tensor.q_per_channel_scales",
-                                QUANTIZED(q_scales)};
+                                QUANTIZED(q_scales), .out = "out"};
 CFX_OP(q_per_channel_zero_points) = {
     "aten::q_per_channel_zero_points(Tensor self) -> Tensor",
-    "torch.q_per_channel_zero_points Tensor.q_per_channel_zero_points", QUANTIZED(q_zero_points)};
+    "torch.q_per_channel_zero_points Tensor.q_per_channel_zero_points", QUANTIZED(q_zero_points),
+    .out = "out"};
 CFX_OP(q_per_channel_axis) = {"aten::q_per_channel_axis(Tensor self) -> int",
                               "torch.q_per_channel_axis Tensor.q_per_channel_axis",
                               QUANTIZED(q_axis)};

@@ -198,10 +198,10 @@ static void write_out(cfx_op_call *c) {
 
 CFX_OP(_c10d_functional_all_reduce) = {
     "_c10d_functional::all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor", NULL,
-    .shape = shape_same, COLLECTIVE(all_reduce)};
+    .shape = shape_same, COLLECTIVE(all_reduce), .inplace = "default"};
 CFX_OP(_c10d_functional_broadcast) = {
     "_c10d_functional::broadcast(Tensor input, int src, str group_name) -> Tensor", NULL,
-    .shape = shape_same, COLLECTIVE(broadcast)};
+    .shape = shape_same, COLLECTIVE(broadcast), .inplace = "default"};
 CFX_OP(_c10d_functional_all_gather_into_tensor) = {
     "_c10d_functional::all_gather_into_tensor(Tensor input, int group_size, str group_name) -> "
     "Tensor",

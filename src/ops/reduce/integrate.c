@@ -85,7 +85,7 @@ CFX_OP(trapezoid_dx) = {"aten::trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1
                         "torch.trapezoid", BY_TRAPEZOIDS};
 CFX_OP(trapz_x) = {"aten::trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", "torch.trapz",
                    BY_TRAPEZOIDS};
-CFX_OP(trapz_dx) = {"aten::trapz.dx(Tensor y, *, float dx=1, int dim=-1) -> Tensor", "torch.trapz",
+CFX_OP(trapz_dx) = {"aten::trapz.dx(Tensor y, *, float dx=1., int dim=-1) -> Tensor", "torch.trapz",
                     BY_TRAPEZOIDS};
 CFX_OP(cumulative_trapezoid_x) = {
     "aten::cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor",

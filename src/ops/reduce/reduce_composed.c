@@ -17,7 +17,8 @@ static void decompose_trace(cfx_op_call *c) {
 }
 
 CFX_OP(trace) = {"aten::trace(Tensor self) -> Tensor", "torch.trace Tensor.trace",
-                 .decompose = decompose_trace, .core = core_trace, .autocast = CFX_CAST_F32};
+                 .decompose = decompose_trace, .core = core_trace, .autocast = CFX_CAST_F32,
+                 .out = "out"};
 
 static void decompose_nanmean(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
@@ -34,7 +35,7 @@ static void decompose_nanmean(cfx_op_call *c) {
 CFX_OP(nanmean) = {"aten::nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, "
                    "ScalarType? dtype=None) -> Tensor",
                    "torch.nanmean Tensor.nanmean", .decompose = decompose_nanmean,
-                   .effects = CFX_COMPOSITE};
+                   .effects = CFX_COMPOSITE, .out = "out"};
 
 /* ---- questions with one answer --------------------------------------------------------------- */
 
@@ -164,7 +165,8 @@ CFX_OP(sum_to_size) = {"aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor"
                        .effects = CFX_COMPOSITE | CFX_SHARES};
 CFX_OP(diff) = {"aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? "
                 "append=None) -> Tensor",
-                "torch.diff Tensor.diff", .decompose = decompose_diff, .effects = CFX_COMPOSITE};
+                "torch.diff Tensor.diff", .decompose = decompose_diff, .effects = CFX_COMPOSITE,
+                .out = "out"};
 
 /* ---- quantile -------------------------------------------------------------------------------- */
 
@@ -283,14 +285,15 @@ static void decompose_quantile(cfx_op_call *c) {
 
 CFX_OP(quantile) = {"aten::quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, "
                     "str interpolation=\"linear\") -> Tensor",
-                    "torch.quantile Tensor.quantile", QUANTILE(NULL), .autocast = CFX_CAST_F32};
+                    "torch.quantile Tensor.quantile", QUANTILE(NULL), .autocast = CFX_CAST_F32,
+                    .out = "out"};
 CFX_OP(quantile_scalar) = {"aten::quantile.scalar(Tensor self, float q, int? dim=None, bool "
                            "keepdim=False, *, str interpolation=\"linear\") -> Tensor",
-                           QUANTILE(NULL), .autocast = CFX_CAST_F32};
+                           QUANTILE(NULL), .autocast = CFX_CAST_F32, .out = "scalar_out"};
 CFX_OP(nanquantile) = {"aten::nanquantile(Tensor self, Tensor q, int? dim=None, bool "
                        "keepdim=False, *, str interpolation=\"linear\") -> Tensor",
                        "torch.nanquantile Tensor.nanquantile", QUANTILE("nan"),
-                       .autocast = CFX_CAST_F32};
+                       .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(nanquantile_scalar) = {"aten::nanquantile.scalar(Tensor self, float q, int? dim=None, bool "
                               "keepdim=False, *, str interpolation=\"linear\") -> Tensor",
-                              QUANTILE("nan"), .autocast = CFX_CAST_F32};
+                              QUANTILE("nan"), .autocast = CFX_CAST_F32, .out = "scalar_out"};

@@ -114,9 +114,11 @@ static void kernel_amax(cfx_op_call *c) {
     .row = &(const max_row) { &id, text }
 
 CFX_OP(amax) = {"aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
-                "torch.amax Tensor.amax", AMAX(maxes, "amax"), GRAD(amax, READ(0) | RESULT(0))};
+                "torch.amax Tensor.amax", AMAX(maxes, "amax"), GRAD(amax, READ(0) | RESULT(0)),
+                .out = "out"};
 CFX_OP(amin) = {"aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
-                "torch.amin Tensor.amin", AMAX(mins, "amin"), GRAD(amax, READ(0) | RESULT(0))};
+                "torch.amin Tensor.amin", AMAX(mins, "amin"), GRAD(amax, READ(0) | RESULT(0)),
+                .out = "out"};
 CFX_OP(max) = {"aten::max(Tensor self) -> Tensor", "torch.max Tensor.max", AMAX(maxes, "max"),
                GRAD(max, READ(0) | RESULT(0)), .out = "unary_out"};
 CFX_OP(min) = {"aten::min(Tensor self) -> Tensor", "torch.min Tensor.min", AMAX(mins, "min"),
@@ -163,12 +165,12 @@ static void kernel_aminmax(cfx_op_call *c) {
 CFX_OP(aminmax) = {
     "aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
     "torch.aminmax Tensor.aminmax", .shape = shape_aminmax, .kernel = kernel_aminmax,
-    GRAD(aminmax, READ(0) | RESULT(0) | RESULT(1)), .core = core_aminmax};
+    GRAD(aminmax, READ(0) | RESULT(0) | RESULT(1)), .core = core_aminmax, .out = "out"};
 CFX_OP(_aminmax) = {"aten::_aminmax(Tensor self) -> (Tensor, Tensor)", .shape = shape_aminmax,
-                    .kernel = kernel_aminmax};
+                    .kernel = kernel_aminmax, .out = "out"};
 CFX_OP(_aminmax_dim) = {
     "aten::_aminmax.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)",
-    .shape = shape_aminmax, .kernel = kernel_aminmax};
+    .shape = shape_aminmax, .kernel = kernel_aminmax, .out = "dim_out"};
 
 /* ---- max.dim, min.dim: values and places ----------------------------------------------------- */
 
@@ -254,6 +256,6 @@ static void kernel_argmax(cfx_op_call *c) {
     .shape = shape_argmax, .kernel = kernel_argmax, .row = &(const max_row) { &id, text }
 
 CFX_OP(argmax) = {"aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
-                  "torch.argmax Tensor.argmax", ARGMAX(argmaxes, "argmax")};
+                  "torch.argmax Tensor.argmax", ARGMAX(argmaxes, "argmax"), .out = "out"};
 CFX_OP(argmin) = {"aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
-                  "torch.argmin Tensor.argmin", ARGMAX(argmins, "argmin")};
+                  "torch.argmin Tensor.argmin", ARGMAX(argmins, "argmin"), .out = "out"};

@@ -198,18 +198,20 @@ static void kernel_norm(cfx_op_call *c) {
 CFX_OP(linalg_vector_norm) = {
     "aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
     "ScalarType? dtype=None) -> Tensor",
-    "torch.linalg.vector_norm", NORM(1, 2, 3, 4, true), GRAD(norm_dim, READ(0) | RESULT(0))};
+    "torch.linalg.vector_norm", NORM(1, 2, 3, 4, true), GRAD(norm_dim, READ(0) | RESULT(0)),
+    .out = "out"};
 CFX_OP(norm_ScalarOpt_dim) = {
     "aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
     NULL, NORM(1, 2, 3, -1, false), GRAD(norm_dim, READ(0) | RESULT(0)),
     .out = "out", .core = core_norm_ScalarOpt_dim, .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(norm_Scalar) = {"aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor",
                        NORM(1, -1, -1, -1, false), GRAD(norm, READ(0) | RESULT(0)),
-                       .core = core_norm_Scalar, .autocast = CFX_CAST_F32_ON_GPU};
+                       .core = core_norm_Scalar, .autocast = CFX_CAST_F32_ON_GPU,
+                       .out = "Scalar_out"};
 CFX_OP(norm_ScalarOpt_dtype) = {
     "aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor",
     NORM(1, -1, -1, 2, false), GRAD(norm, READ(0) | RESULT(0)), .core = core_norm_ScalarOpt_dtype,
-    .autocast = CFX_CAST_F32_ON_GPU};
+    .autocast = CFX_CAST_F32_ON_GPU, .out = "ScalarOpt_dtype_out"};
 CFX_OP(norm_ScalarOpt_dim_dtype) = {
     "aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, "
     "ScalarType dtype) -> Tensor",
@@ -231,7 +233,7 @@ static void decompose_dist(cfx_op_call *c) {
 
 CFX_OP(dist) = {"aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor",
                 "torch.dist Tensor.dist", .decompose = decompose_dist,
-                .autocast = CFX_CAST_F32_ON_GPU};
+                .autocast = CFX_CAST_F32_ON_GPU, .out = "out"};
 
 /* ---- renorm ---------------------------------------------------------------------------------- */
 
@@ -288,4 +290,4 @@ CFX_OP(renorm) = {"aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) 
                   "torch.renorm Tensor.renorm", .shape = shape_renorm, .kernel = kernel_renorm,
                   .dtypes = CFX_IN_FLOAT | CFX_IN(C64) | CFX_IN(C128),
                   .effects = CFX_CONTIGUOUS_ARGS, GRAD(renorm, READ(0)), .core = core_renorm,
-                  .autocast = CFX_CAST_F32_ON_GPU};
+                  .autocast = CFX_CAST_F32_ON_GPU, .inplace = "default", .out = "out"};

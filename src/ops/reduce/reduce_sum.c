@@ -252,7 +252,7 @@ static void kernel_sum(cfx_op_call *c) {
 
 CFX_OP(sum) = {"aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
                "torch.sum Tensor.sum", SUM(sums, LIKE_SUM, -1, -1, 1), GRAD(sum, 0),
-               .core = core_sum, .autocast = CFX_CAST_F32_ON_GPU};
+               .core = core_sum, .autocast = CFX_CAST_F32_ON_GPU, .out = "out"};
 CFX_OP(sum_dim_IntList) = {"aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, "
                            "ScalarType? dtype=None) -> Tensor",
                            SUM(sums, LIKE_SUM, 1, 2, 3), GRAD(sum_dim, 0), .out = "IntList_out",
@@ -260,7 +260,7 @@ CFX_OP(sum_dim_IntList) = {"aten::sum.dim_IntList(Tensor self, int[1]? dim, bool
 CFX_OP(nansum) = {"aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, "
                   "ScalarType? dtype=None) -> Tensor",
                   "torch.nansum Tensor.nansum", SUM(nansums, LIKE_SUM, 1, 2, 3),
-                  GRAD(nansum, READ(0)), .core = core_nansum};
+                  GRAD(nansum, READ(0)), .core = core_nansum, .out = "out"};
 CFX_OP(mean) = {"aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
                 "torch.mean Tensor.mean", SUM(means, LIKE_MEAN, -1, -1, 1), GRAD(mean, 0),
                 .quantized = CFX_QUANTIZED_MEAN,
@@ -271,7 +271,7 @@ CFX_OP(mean_dim) = {"aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False
                     .quantized = CFX_QUANTIZED_MEAN};
 CFX_OP(prod) = {"aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor",
                 "torch.prod Tensor.prod", SUM(prods, LIKE_SUM, -1, -1, 1),
-                GRAD(prod, READ(0) | RESULT(0)), .autocast = CFX_CAST_F32};
+                GRAD(prod, READ(0) | RESULT(0)), .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(prod_dim_int) = {"aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, "
                         "ScalarType? dtype=None) -> Tensor",
                         SUM(prods, LIKE_SUM, 1, 2, 3), GRAD(prod_dim, READ(0) | RESULT(0)),
@@ -281,16 +281,18 @@ CFX_OP(all) = {"aten::all(Tensor self) -> Tensor", "torch.all Tensor.all",
 CFX_OP(all_dim) = {"aten::all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
                    SUM(alls, LIKE_ALL, 1, 2, -1), .out = "out", .core = core_all_dim};
 CFX_OP(all_dims) = {"aten::all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
-                    SUM(alls, LIKE_ALL_DIMS, 1, 2, -1), .core = core_all_dims};
+                    SUM(alls, LIKE_ALL_DIMS, 1, 2, -1), .core = core_all_dims, .out = "dims_out"};
 CFX_OP(any) = {"aten::any(Tensor self) -> Tensor", "torch.any Tensor.any",
                SUM(anys, LIKE_ALL, -1, -1, -1), .out = "all_out"};
 CFX_OP(any_dim) = {"aten::any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
                    SUM(anys, LIKE_ALL, 1, 2, -1), .out = "out"};
 CFX_OP(any_dims) = {"aten::any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
-                    SUM(anys, LIKE_ALL_DIMS, 1, 2, -1)};
+                    SUM(anys, LIKE_ALL_DIMS, 1, 2, -1), .out = "dims_out"};
 CFX_OP(count_nonzero) = {"aten::count_nonzero(Tensor self, int? dim=None) -> Tensor",
                          "torch.count_nonzero Tensor.count_nonzero",
-                         SUM(counts, LIKE_COUNT, 1, -1, -1), .core = core_count_nonzero};
+                         SUM(counts, LIKE_COUNT, 1, -1, -1), .core = core_count_nonzero,
+                         .out = "out"};
 CFX_OP(count_nonzero_dim_IntList) = {
     "aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor",
-    SUM(counts, LIKE_COUNT, 1, -1, -1), .core = core_count_nonzero_dim_IntList};
+    SUM(counts, LIKE_COUNT, 1, -1, -1), .core = core_count_nonzero_dim_IntList,
+    .out = "dim_IntList_out"};

@@ -152,7 +152,8 @@ CFX_OP(var_dim) = {"aten::var.dim(Tensor self, int[1]? dim, bool unbiased=True, 
                    .core = core_var_dim};
 CFX_OP(var_correction) = {"aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? "
                           "correction=None, bool keepdim=False) -> Tensor",
-                          VAR(false, false, 1, 3, 2, -1), GRAD(var, READ(0))};
+                          VAR(false, false, 1, 3, 2, -1), GRAD(var, READ(0)),
+                          .out = "correction_out"};
 CFX_OP(std) = {"aten::std(Tensor self, bool unbiased=True) -> Tensor", "torch.std Tensor.std",
                VAR(true, false, -1, -1, -1, 1), GRAD(std, READ(0) | RESULT(0)), .core = core_std};
 CFX_OP(std_dim) = {"aten::std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool "
@@ -162,7 +163,7 @@ CFX_OP(std_dim) = {"aten::std.dim(Tensor self, int[1]? dim, bool unbiased=True, 
 CFX_OP(std_correction) = {"aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? "
                           "correction=None, bool keepdim=False) -> Tensor",
                           VAR(true, false, 1, 3, 2, -1), GRAD(std, READ(0) | RESULT(0)),
-                          .core = core_std_correction};
+                          .core = core_std_correction, .out = "correction_out"};
 CFX_OP(var_mean) = {"aten::var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
                     "torch.var_mean", VAR(false, true, -1, -1, -1, 1), GRAD(var_mean, READ(0)),
                     .core = core_var_mean};
@@ -172,7 +173,8 @@ CFX_OP(var_mean_dim) = {"aten::var_mean.dim(Tensor self, int[1]? dim, bool unbia
                         .core = core_var_mean_dim};
 CFX_OP(var_mean_correction) = {"aten::var_mean.correction(Tensor self, int[1]? dim=None, *, "
                                "Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
-                               VAR(false, true, 1, 3, 2, -1), GRAD(var_mean, READ(0))};
+                               VAR(false, true, 1, 3, 2, -1), GRAD(var_mean, READ(0)),
+                               .out = "correction_out"};
 CFX_OP(std_mean) = {"aten::std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
                     "torch.std_mean", VAR(true, true, -1, -1, -1, 1),
                     GRAD(std_mean, READ(0) | RESULT(0)), .core = core_std_mean};
@@ -183,4 +185,4 @@ CFX_OP(std_mean_dim) = {"aten::std_mean.dim(Tensor self, int[1]? dim, bool unbia
 CFX_OP(std_mean_correction) = {"aten::std_mean.correction(Tensor self, int[1]? dim=None, *, "
                                "Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
                                VAR(true, true, 1, 3, 2, -1), GRAD(std_mean, READ(0) | RESULT(0)),
-                               .core = core_std_mean_correction};
+                               .core = core_std_mean_correction, .out = "correction_out"};

@@ -222,22 +222,23 @@ static void kernel_scan(cfx_op_call *c) {
 CFX_OP(cumsum) = {"aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
                   "torch.cumsum Tensor.cumsum",
                   SCAN(REAL_(cumsum), cumsum_i64_run, cumsum_c64_run, cumsum_c128_run,
-                       "cumsum_out_cpu", true), GRAD(cumsum, 0), .autocast = CFX_CAST_F32_ON_GPU};
+                       "cumsum_out_cpu", true), GRAD(cumsum, 0), .autocast = CFX_CAST_F32_ON_GPU,
+                       .inplace = "default", .out = "out"};
 CFX_OP(cumprod) = {"aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
                    "torch.cumprod Tensor.cumprod",
                    SCAN(REAL_(cumprod), cumprod_i64_run, cumprod_c64_run, cumprod_c128_run,
                         "cumprod_out_cpu", true), GRAD(cumprod, READ(0) | RESULT(0)),
-                        .autocast = CFX_CAST_F32_ON_GPU};
+                        .autocast = CFX_CAST_F32_ON_GPU, .inplace = "default", .out = "out"};
 CFX_OP(logcumsumexp) = {
     "aten::logcumsumexp(Tensor self, int dim) -> Tensor", "torch.logcumsumexp Tensor.logcumsumexp",
     SCAN(REAL_(logcumsumexp), NULL, logcumsumexp_c64_run, logcumsumexp_c128_run,
          "logcumsumexp_out_cpu", false),
-    GRAD(logcumsumexp, READ(0) | RESULT(0))};
+    GRAD(logcumsumexp, READ(0) | RESULT(0)), .out = "out"};
 CFX_OP(_logcumsumexp) = {
     "aten::_logcumsumexp(Tensor self, int dim) -> Tensor",
     SCAN(REAL_(logcumsumexp), NULL, logcumsumexp_c64_run, logcumsumexp_c128_run,
          "logcumsumexp_out_cpu", false),
-    GRAD(logcumsumexp, READ(0) | RESULT(0))};
+    GRAD(logcumsumexp, READ(0) | RESULT(0)), .out = "out"};
 static void grad_cummax(cfx_back *b) {
     const cfx_tensor *x = back_arg(b, 0);
     if (!b->gout[0])
@@ -250,8 +251,8 @@ static void grad_cummax(cfx_back *b) {
 CFX_OP(cummax) = {"aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)",
                   "torch.cummax Tensor.cummax",
                   SCAN(REAL_(cummax), cummax_i64_run, NULL, NULL, "cummax_cpu", false),
-                  GRAD(cummax, RESULT(1))};
+                  GRAD(cummax, RESULT(1)), .out = "out"};
 CFX_OP(cummin) = {"aten::cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)",
                   "torch.cummin Tensor.cummin",
                   SCAN(REAL_(cummin), cummin_i64_run, NULL, NULL, "cummin_cpu", false),
-                  GRAD(cummax, RESULT(1))};
+                  GRAD(cummax, RESULT(1)), .out = "out"};

@@ -126,18 +126,19 @@ static void decompose_softmax(cfx_op_call *c) {
 #define SOFTMAX_INT(kind_) SOFTMAX(kind_, 2) | CFX_COMPOSITE, .decompose = decompose_softmax
 
 CFX_OP(_softmax) = {"aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
-                    SOFTMAX(SOFT, -1), GRAD(softmax, RESULT(0))};
+                    SOFTMAX(SOFT, -1), GRAD(softmax, RESULT(0)), .out = "out"};
 CFX_OP(_log_softmax) = {"aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
-                        SOFTMAX(SOFT_LOG, -1), GRAD(log_softmax, RESULT(0))};
+                        SOFTMAX(SOFT_LOG, -1), GRAD(log_softmax, RESULT(0)), .out = "out"};
 CFX_OP(_safe_softmax) = {
     "aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
     SOFTMAX(SOFT_SAFE, 2), GRAD(softmax, RESULT(0)), .core = core__safe_softmax};
 CFX_OP(softmax_int) = {"aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
                        "torch.softmax Tensor.softmax",
-                       SOFTMAX_INT(SOFT), .autocast = CFX_CAST_F32_ON_GPU};
+                       SOFTMAX_INT(SOFT), .autocast = CFX_CAST_F32_ON_GPU, .out = "int_out"};
 CFX_OP(log_softmax_int) = {
     "aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-    "torch.log_softmax Tensor.log_softmax", SOFTMAX_INT(SOFT_LOG), .autocast = CFX_CAST_F32_ON_GPU};
+    "torch.log_softmax Tensor.log_softmax", SOFTMAX_INT(SOFT_LOG), .autocast = CFX_CAST_F32_ON_GPU,
+    .out = "int_out"};
 CFX_OP(special_softmax) = {
     "aten::special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
     "torch.special.softmax", SOFTMAX_INT(SOFT)};
@@ -188,7 +189,7 @@ CFX_OP(_softmax_backward_data) = {"aten::_softmax_backward_data(Tensor grad_outp
 CFX_OP(_log_softmax_backward_data) = {
     "aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType "
     "input_dtype) -> Tensor",
-    SOFTMAX_BACKWARD(SOFT_LOG), GRAD(log_softmax_backward, READ(0) | READ(1))};
+    SOFTMAX_BACKWARD(SOFT_LOG), GRAD(log_softmax_backward, READ(0) | READ(1)), .out = "out"};
 
 /* ---- logsumexp ------------------------------------------------------------------------------- */
 
@@ -231,8 +232,8 @@ CFX_FAMILY(REDUCE);
 CFX_OP(logsumexp) = {"aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
                      "torch.logsumexp Tensor.logsumexp", LOGSUMEXP,
                      GRAD(logsumexp, READ(0) | RESULT(0)), .core = core_logsumexp,
-                     .autocast = CFX_CAST_F32_ON_GPU};
+                     .autocast = CFX_CAST_F32_ON_GPU, .out = "out"};
 CFX_OP(special_logsumexp) = {
     "aten::special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
     "torch.special.logsumexp", LOGSUMEXP, .effects = CFX_COMPOSITE,
-    GRAD(logsumexp, READ(0) | RESULT(0))};
+    GRAD(logsumexp, READ(0) | RESULT(0)), .out = "out"};

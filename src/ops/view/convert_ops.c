@@ -51,17 +51,18 @@ static void decompose_contiguous(cfx_op_call *c) {
 
 CFX_OP(clone) = {"aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
                  "torch.clone Tensor.clone", .shape = shape_clone, .kernel = kernel_copy_first,
-                 .dtypes = CFX_IN_ANY, .effects = CFX_LOOPS | RESHAPED, GRAD(same, 0)};
+                 .dtypes = CFX_IN_ANY, .effects = CFX_LOOPS | RESHAPED, GRAD(same, 0),
+                 .out = "out"};
 CFX_OP(lift_fresh_copy) = {"aten::lift_fresh_copy(Tensor self) -> Tensor", NULL,
                            .shape = shape_clone, .kernel = kernel_copy_first,
                            .dtypes = CFX_IN_ANY, GRAD(same, 0),
-                           .core = core_lift_fresh_copy, .effects = RESHAPED};
+                           .core = core_lift_fresh_copy, .effects = RESHAPED, .out = "out"};
 CFX_OP(_to_copy) = {
     "aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? "
     "memory_format=None) -> Tensor",
     "torch._to_copy", .shape = shape_to_copy, .kernel = kernel_copy_first,
-    .dtypes = CFX_IN_ANY, .effects = CFX_LOOPS | CFX_ALIKE, GRAD(same, 0)};
+    .dtypes = CFX_IN_ANY, .effects = CFX_LOOPS | CFX_ALIKE, GRAD(same, 0), .out = "out"};
 CFX_OP(contiguous) = {
     "aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)",
     "Tensor.contiguous", .decompose = decompose_contiguous, .effects = CFX_COMPOSITE | RESHAPED};
@@ -253,7 +254,8 @@ static void kernel_copy_(cfx_op_call *c) {
 }
 
 CFX_OP(copy) = {"aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", NULL,
-                .shape = shape_copy, .kernel = kernel_copy, .dtypes = CFX_IN_ANY, GRAD(copy_, 0)};
+                .shape = shape_copy, .kernel = kernel_copy, .dtypes = CFX_IN_ANY, GRAD(copy_, 0),
+                .inplace = "default", .out = "out"};
 CFX_OP(copy_) = {"aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",
                  "Tensor.copy_", .kernel = kernel_copy_, .dtypes = CFX_IN_ANY, GRAD(copy_, 0)};
 
@@ -287,14 +289,17 @@ static void kernel_zero(cfx_op_call *c) { cfx__tensor_fill(c->out[0], cfx_int(0)
 CFX_OP(fill_Scalar) = {"aten::fill.Scalar(Tensor self, Scalar value) -> Tensor",
                        "torch.fill Tensor.fill", .shape = shape_fill, .kernel = kernel_fill,
                        .dtypes = CFX_IN_ANY,
-                       .effects = CFX_POINTWISE, GRAD(fill, 0), .core = core_fill_Scalar};
+                       .effects = CFX_POINTWISE, GRAD(fill, 0), .core = core_fill_Scalar,
+                       .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(fill_Tensor) = {"aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", NULL,
                        .shape = shape_fill_tensor, .kernel = kernel_copy,
                        .dtypes = CFX_IN_ANY, .effects = CFX_POINTWISE,
-                       GRAD(fill, 0), .core = core_fill_Tensor};
+                       GRAD(fill, 0), .core = core_fill_Tensor, .inplace = "Tensor",
+                       .out = "Tensor_out"};
 CFX_OP(zero) = {"aten::zero(Tensor self) -> Tensor", "Tensor.zero", .shape = shape_zero,
                 .kernel = kernel_zero,
-                .dtypes = CFX_IN_ANY, .effects = CFX_POINTWISE, GRAD(zero, 0), .core = core_zero};
+                .dtypes = CFX_IN_ANY, .effects = CFX_POINTWISE, GRAD(zero, 0), .core = core_zero,
+                .inplace = "default", .out = "out"};
 
 /* ---- storage --------------------------------------------------------------------------------- */
 

@@ -144,11 +144,12 @@ static void grad_cat(cfx_back *b) {
 
 CFX_OP(cat) = {"aten::cat(Tensor[] tensors, int dim=0) -> Tensor", "torch.cat", .shape = shape_cat,
                .kernel = kernel_cat,
-               .dtypes = CFX_IN_ANY, GRAD(cat, 0), .autocast = CFX_CAST_WIDEST};
+               .dtypes = CFX_IN_ANY, GRAD(cat, 0), .autocast = CFX_CAST_WIDEST, .out = "out"};
 CFX_OP(concat) = {"aten::concat(Tensor[] tensors, int dim=0) -> Tensor", "torch.concat",
-                  .decompose = decompose_cat, .effects = CFX_COMPOSITE};
+                  .decompose = decompose_cat, .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(concatenate) = {"aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor",
-                       "torch.concatenate", .decompose = decompose_cat, .effects = CFX_COMPOSITE};
+                       "torch.concatenate", .decompose = decompose_cat, .effects = CFX_COMPOSITE,
+                       .out = "out"};
 
 /* ---- stack ----------------------------------------------------------------------------------- */
 
@@ -195,7 +196,8 @@ static void decompose_stack(cfx_op_call *c) {
 }
 
 CFX_OP(stack) = {"aten::stack(Tensor[] tensors, int dim=0) -> Tensor", "torch.stack",
-                 .decompose = decompose_stack, .core = core_stack, .autocast = CFX_CAST_WIDEST};
+                 .decompose = decompose_stack, .core = core_stack, .autocast = CFX_CAST_WIDEST,
+                 .out = "out"};
 
 /* ---- stacks by axis -------------------------------------------------------------------------- */
 
@@ -249,15 +251,16 @@ static void decompose_column_stack(cfx_op_call *c) {
 }
 
 CFX_OP(hstack) = {"aten::hstack(Tensor[] tensors) -> Tensor", "torch.hstack",
-                  .decompose = decompose_hstack, .effects = CFX_COMPOSITE};
+                  .decompose = decompose_hstack, .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(vstack) = {"aten::vstack(Tensor[] tensors) -> Tensor", "torch.vstack",
-                  .decompose = decompose_vstack, .effects = CFX_COMPOSITE};
+                  .decompose = decompose_vstack, .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(row_stack) = {"aten::row_stack(Tensor[] tensors) -> Tensor", "torch.row_stack",
-                     .decompose = decompose_vstack, .effects = CFX_COMPOSITE};
+                     .decompose = decompose_vstack, .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(dstack) = {"aten::dstack(Tensor[] tensors) -> Tensor", "torch.dstack",
-                  .decompose = decompose_dstack, .effects = CFX_COMPOSITE};
+                  .decompose = decompose_dstack, .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(column_stack) = {"aten::column_stack(Tensor[] tensors) -> Tensor", "torch.column_stack",
-                        .decompose = decompose_column_stack, .effects = CFX_COMPOSITE};
+                        .decompose = decompose_column_stack, .effects = CFX_COMPOSITE,
+                        .out = "out"};
 
 /* ---- chunks and blocks ----------------------------------------------------------------------- */
 
@@ -366,7 +369,7 @@ static void kernel_block_diag(cfx_op_call *c) {
 
 CFX_OP(_chunk_cat) = {"aten::_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor",
                       "torch._chunk_cat", .shape = shape_chunk_cat, .kernel = kernel_chunk_cat,
-                      .dtypes = CFX_IN_ANY, .effects = CFX_CONTIGUOUS_ARGS};
+                      .dtypes = CFX_IN_ANY, .effects = CFX_CONTIGUOUS_ARGS, .out = "out"};
 static void grad_block_diag(cfx_back *b) {
     const cfx_list *list = cfx_as_list(b->args[0]);
     cfx_value grads = cfx_list_value(0, NULL);
@@ -387,7 +390,7 @@ static void grad_block_diag(cfx_back *b) {
 CFX_OP(block_diag) = {"aten::block_diag(Tensor[] tensors) -> Tensor",
                       "torch.functional.block_diag torch.block_diag",
                       .shape = shape_block_diag, .kernel = kernel_block_diag, .dtypes = CFX_IN_ANY,
-                      GRAD(block_diag, 0), .core = core_block_diag};
+                      GRAD(block_diag, 0), .core = core_block_diag, .out = "out"};
 
 /* ---- grids ----------------------------------------------------------------------------------- */
 

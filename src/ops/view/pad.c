@@ -251,7 +251,7 @@ static void grad_constant_pad(cfx_back *b) {
 CFX_OP(constant_pad_nd) = {
     "aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor",
     "torch.constant_pad_nd", .shape = shape_constant_pad, .kernel = kernel_constant_pad,
-    .dtypes = CFX_IN_ANY, GRAD(constant_pad, 0)};
+    .dtypes = CFX_IN_ANY, GRAD(constant_pad, 0), .out = "out"};
 
 /* ---- reflection and replication -------------------------------------------------------------- */
 
@@ -365,22 +365,22 @@ static void grad_pad(cfx_back *b) {
 
 CFX_OP(reflection_pad1d) = {"aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor",
                             "torch._C._nn.reflection_pad1d", PAD(reflect1),
-                            .core = core_reflection_pad, .autocast = CFX_CAST_F32};
+                            .core = core_reflection_pad, .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(reflection_pad2d) = {"aten::reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor",
                             "torch._C._nn.reflection_pad2d", PAD(reflect2),
-                            .core = core_reflection_pad, .autocast = CFX_CAST_F32};
+                            .core = core_reflection_pad, .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(reflection_pad3d) = {"aten::reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor",
                             "torch._C._nn.reflection_pad3d", PAD(reflect3),
-                            .core = core_reflection_pad};
+                            .core = core_reflection_pad, .out = "out"};
 CFX_OP(replication_pad1d) = {"aten::replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor",
                              "torch._C._nn.replication_pad1d", PAD(replicate1),
-                             .core = core_replication_pad, .autocast = CFX_CAST_F32};
+                             .core = core_replication_pad, .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(replication_pad2d) = {"aten::replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor",
                              "torch._C._nn.replication_pad2d", PAD(replicate2),
-                             .core = core_replication_pad, .autocast = CFX_CAST_F32};
+                             .core = core_replication_pad, .autocast = CFX_CAST_F32, .out = "out"};
 CFX_OP(replication_pad3d) = {"aten::replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor",
                              "torch._C._nn.replication_pad3d", PAD(replicate3),
-                             .core = core_replication_pad, .autocast = CFX_CAST_F32};
+                             .core = core_replication_pad, .autocast = CFX_CAST_F32, .out = "out"};
 
 /* Gradients: what each element of the operand showed up as, summed. */
 static void shape_pad_backward(cfx_op_call *c) {
@@ -436,25 +436,25 @@ static void grad_pad_backward(cfx_back *b) {
 
 CFX_OP(reflection_pad1d_backward) = {
     "aten::reflection_pad1d_backward(Tensor grad_output, Tensor self, SymInt[2] padding) -> Tensor",
-    NULL, PAD_BACKWARD(reflect1)};
+    NULL, PAD_BACKWARD(reflect1), .out = "grad_input"};
 CFX_OP(reflection_pad2d_backward) = {
     "aten::reflection_pad2d_backward(Tensor grad_output, Tensor self, SymInt[4] padding) -> Tensor",
-    NULL, PAD_BACKWARD(reflect2)};
+    NULL, PAD_BACKWARD(reflect2), .out = "grad_input"};
 CFX_OP(reflection_pad3d_backward) = {
     "aten::reflection_pad3d_backward(Tensor grad_output, Tensor self, SymInt[6] padding) -> Tensor",
-    NULL, PAD_BACKWARD(reflect3)};
+    NULL, PAD_BACKWARD(reflect3), .out = "grad_input"};
 CFX_OP(replication_pad1d_backward) = {
     "aten::replication_pad1d_backward(Tensor grad_output, Tensor self, SymInt[2] padding) -> "
     "Tensor",
-    NULL, PAD_BACKWARD(replicate1)};
+    NULL, PAD_BACKWARD(replicate1), .out = "grad_input"};
 CFX_OP(replication_pad2d_backward) = {
     "aten::replication_pad2d_backward(Tensor grad_output, Tensor self, SymInt[4] padding) -> "
     "Tensor",
-    NULL, PAD_BACKWARD(replicate2)};
+    NULL, PAD_BACKWARD(replicate2), .out = "grad_input"};
 CFX_OP(replication_pad3d_backward) = {
     "aten::replication_pad3d_backward(Tensor grad_output, Tensor self, SymInt[6] padding) -> "
     "Tensor",
-    NULL, PAD_BACKWARD(replicate3)};
+    NULL, PAD_BACKWARD(replicate3), .out = "grad_input"};
 
 /* ---- circular padding, and all modes by name ------------------------------------------------- */
 

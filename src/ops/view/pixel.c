@@ -188,13 +188,13 @@ CFX_OP(pixel_shuffle) = {"aten::pixel_shuffle(Tensor self, int upscale_factor) -
                          .shape = shape_pixel_shuffle,
                          .kernel = kernel_pixel_shuffle,
                          GRAD(pixel_shuffle, 0),
-                         .core = core_pixel_shuffle, .effects = CFX_MOVES};
+                         .core = core_pixel_shuffle, .effects = CFX_MOVES, .out = "out"};
 CFX_OP(pixel_unshuffle) = {"aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",
                            "torch.pixel_unshuffle torch.nn.functional.pixel_unshuffle",
                            .shape = shape_pixel_unshuffle,
                            .kernel = kernel_pixel_unshuffle,
                            GRAD(pixel_unshuffle, 0),
-                           .core = core_pixel_unshuffle, .effects = CFX_MOVES};
+                           .core = core_pixel_unshuffle, .effects = CFX_MOVES, .out = "out"};
 static void grad_channel_shuffle(cfx_back *b) {
     const int64_t groups = back_int(b, 1);
     back_give(b, 0, cfx_channel_shuffle(b->gout[0], back_arg(b, 0)->shape[1] / groups));
@@ -206,7 +206,7 @@ CFX_OP(channel_shuffle) = {"aten::channel_shuffle(Tensor self, SymInt groups) ->
                            .shape = shape_channel_shuffle,
                            .kernel = kernel_channel_shuffle,
                            GRAD(channel_shuffle, 0),
-                           .core = core_channel_shuffle, .effects = CFX_MOVES};
+                           .core = core_channel_shuffle, .effects = CFX_MOVES, .out = "out"};
 CFX_OP(native_channel_shuffle) = {
     "aten::native_channel_shuffle(Tensor self, SymInt groups) -> Tensor",
     "torch.native_channel_shuffle",
@@ -489,11 +489,13 @@ static void grad_col2im(cfx_back *b) {
 CFX_OP(im2col) = {"aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, "
                   "int[2] stride) -> Tensor",
                   "torch._C._nn.im2col", .shape = shape_im2col, .kernel = kernel_im2col,
-                  .effects = CFX_CONTIGUOUS_ARGS, GRAD(im2col, 0), .core = core_im2col};
+                  .effects = CFX_CONTIGUOUS_ARGS, GRAD(im2col, 0), .core = core_im2col,
+                  .out = "out"};
 CFX_OP(col2im) = {"aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] "
                   "dilation, int[2] padding, int[2] stride) -> Tensor",
                   "torch._C._nn.col2im",
                   .shape = shape_col2im,
                   .kernel = kernel_col2im,
                   .dtypes = CFX_IN_FLOAT | CFX_IN(C64) | CFX_IN(C128),
-                  .effects = CFX_CONTIGUOUS_ARGS, GRAD(col2im, 0), .core = core_col2im};
+                  .effects = CFX_CONTIGUOUS_ARGS, GRAD(col2im, 0), .core = core_col2im,
+                  .out = "out"};

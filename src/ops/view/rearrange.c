@@ -88,7 +88,7 @@ static void grad_repeat(cfx_back *b) {
 
 CFX_OP(repeat) = {"aten::repeat(Tensor self, SymInt[] repeats) -> Tensor", "Tensor.repeat",
                   .shape = shape_repeat, .kernel = kernel_repeat,
-                  .dtypes = CFX_IN_ANY, GRAD(repeat, 0), .effects = CFX_MOVES};
+                  .dtypes = CFX_IN_ANY, GRAD(repeat, 0), .effects = CFX_MOVES, .out = "out"};
 CFX_OP(tile) = {"aten::tile(Tensor self, SymInt[] dims) -> Tensor", "torch.tile Tensor.tile",
                 .decompose = decompose_tile, .effects = CFX_COMPOSITE | CFX_MOVES};
 
@@ -190,7 +190,8 @@ static void decompose_interleave_int(cfx_op_call *c) {
 
 CFX_OP(repeat_interleave_Tensor) = {
     "aten::repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
-    "torch.repeat_interleave Tensor.repeat_interleave", .kernel = kernel_repeat_interleave};
+    "torch.repeat_interleave Tensor.repeat_interleave", .kernel = kernel_repeat_interleave,
+    .out = "Tensor_out"};
 CFX_OP(repeat_interleave_self_Tensor) = {
     "aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? "
     "output_size=None) -> Tensor",
@@ -246,7 +247,7 @@ static void decompose_roll(cfx_op_call *c) {
 
 CFX_OP(roll) = {"aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
                 "torch.roll Tensor.roll", .decompose = decompose_roll, .core = core_roll,
-                .effects = CFX_MOVES};
+                .effects = CFX_MOVES, .out = "out"};
 
 /* ---- flip ------------------------------------------------------------------------------------ */
 
@@ -318,14 +319,14 @@ static void grad_flip(cfx_back *b) { back_give(b, 0, cfx_flip(b->gout[0], b->arg
 
 CFX_OP(flip) = {"aten::flip(Tensor self, int[] dims) -> Tensor", "torch.flip Tensor.flip",
                 .shape = shape_flip, .kernel = kernel_flip, .dtypes = CFX_IN_ANY, GRAD(flip, 0),
-                .effects = CFX_MOVES};
+                .effects = CFX_MOVES, .out = "out"};
 CFX_OP(fliplr) = {"aten::fliplr(Tensor self) -> Tensor", "torch.fliplr Tensor.fliplr",
                   .decompose = decompose_fliplr, .effects = CFX_COMPOSITE | CFX_MOVES};
 CFX_OP(flipud) = {"aten::flipud(Tensor self) -> Tensor", "torch.flipud Tensor.flipud",
                   .decompose = decompose_flipud, .effects = CFX_COMPOSITE | CFX_MOVES};
 CFX_OP(rot90) = {"aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor",
                  "torch.rot90 Tensor.rot90", .decompose = decompose_rot90, .core = core_rot90,
-                 .effects = CFX_MOVES};
+                 .effects = CFX_MOVES, .out = "out"};
 
 /* ---- triangles ------------------------------------------------------------------------------- */
 
@@ -386,7 +387,7 @@ CFX_OP(tril) = {"aten::tril(Tensor self, SymInt diagonal=0) -> Tensor",
                 .dtypes = CFX_IN_AS_IS | CFX_IN(C32),
                 .effects = CFX_CONTIGUOUS_ARGS,
                 GRAD(triangle, 0),
-                .core = core_tril};
+                .core = core_tril, .inplace = "default", .out = "out"};
 CFX_OP(triu) = {"aten::triu(Tensor self, SymInt diagonal=0) -> Tensor",
                 "torch.triu Tensor.triu",
                 .shape = shape_triangle,
@@ -394,7 +395,7 @@ CFX_OP(triu) = {"aten::triu(Tensor self, SymInt diagonal=0) -> Tensor",
                 .dtypes = CFX_IN_AS_IS | CFX_IN(C32),
                 .effects = CFX_CONTIGUOUS_ARGS,
                 GRAD(triangle, 0),
-                .core = core_triu};
+                .core = core_triu, .inplace = "default", .out = "out"};
 
 /* ---- diagonals ------------------------------------------------------------------------------- */
 
@@ -470,9 +471,9 @@ static void grad_diag_embed(cfx_back *b) {
 CFX_OP(diag_embed) = {
     "aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
     "torch.diag_embed Tensor.diag_embed", .shape = shape_diag_embed, .kernel = kernel_diag_embed,
-    .dtypes = CFX_IN_ANY, GRAD(diag_embed, 0), .core = core_diag_embed};
+    .dtypes = CFX_IN_ANY, GRAD(diag_embed, 0), .core = core_diag_embed, .out = "out"};
 CFX_OP(diag) = {"aten::diag(Tensor self, int diagonal=0) -> Tensor", "torch.diag Tensor.diag",
-                .decompose = decompose_diag, .effects = CFX_COMPOSITE};
+                .decompose = decompose_diag, .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(diagflat) = {"aten::diagflat(Tensor self, int offset=0) -> Tensor",
                     "torch.diagflat Tensor.diagflat", .decompose = decompose_diagflat,
                     .effects = CFX_COMPOSITE};

@@ -245,11 +245,11 @@ CFX_OP(split_with_sizes) = {
 CFX_OP(unsafe_split_Tensor) = {
     "aten::unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
     "torch.unsafe_split Tensor.unsafe_split", .view = view_split, GRAD(split, 0),
-    .core = core_unsafe_split_Tensor, .effects = CFX_SHARES};
+    .core = core_unsafe_split_Tensor, .effects = CFX_SHARES, .out = "Tensor_out"};
 CFX_OP(unsafe_split_with_sizes) = {
     "aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
     "torch.unsafe_split_with_sizes Tensor.unsafe_split_with_sizes", .view = view_sizes,
-    GRAD(split, 0), .core = core_unsafe_split_with_sizes, .effects = CFX_SHARES};
+    GRAD(split, 0), .core = core_unsafe_split_with_sizes, .effects = CFX_SHARES, .out = "out"};
 
 /* ---- chunk ----------------------------------------------------------------------------------- */
 

@@ -307,7 +307,7 @@ CFX_OP(view) = {"aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)", "Tenso
                 .view = view_view, GRAD(reshape, 0), .effects = RESHAPED | CFX_LAYOUT};
 CFX_OP(_unsafe_view) = {"aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor",
                         "torch._unsafe_view", .view = view_view, GRAD(reshape, 0),
-                        .core = core__unsafe_view, .effects = CFX_SHARES | RESHAPED};
+                        .core = core__unsafe_view, .effects = CFX_SHARES | RESHAPED, .out = "out"};
 CFX_OP(view_as) = {"aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)", "Tensor.view_as",
                    .view = view_view_as, .decompose = decompose_view_as,
                    .effects = CFX_COMPOSITE | RESHAPED};
@@ -474,7 +474,7 @@ static void view_reshape_alias(cfx_op_call *c) {
 CFX_OP(as_strided) = {"aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? "
                       "storage_offset=None) -> Tensor(a)",
                       "torch.as_strided Tensor.as_strided", .view = view_as_strided,
-                      GRAD(as_strided, 0), .effects = CFX_STORAGE};
+                      GRAD(as_strided, 0), .effects = CFX_STORAGE, .inplace = "default"};
 CFX_OP(_reshape_alias) = {
     "aten::_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)",
     "torch._reshape_alias", .view = view_reshape_alias, GRAD(reshape, 0),
@@ -482,11 +482,12 @@ CFX_OP(_reshape_alias) = {
 CFX_OP(alias) = {"aten::alias(Tensor(a) self) -> Tensor(a)", "torch.ops.aten.alias",
                  .view = view_alias, GRAD(same, 0), .effects = RESHAPED};
 CFX_OP(detach) = {"aten::detach(Tensor(a) self) -> Tensor(a)", "torch.detach Tensor.detach",
-                  .view = view_alias, NO_GRAD, .core = core_detach, .effects = RESHAPED};
+                  .view = view_alias, NO_GRAD, .core = core_detach, .effects = RESHAPED,
+                  .inplace = "default"};
 CFX_OP(lift_fresh) = {"aten::lift_fresh(Tensor(a) self) -> Tensor(a)", NULL, .view = view_self,
                       GRAD(same, 0), .effects = RESHAPED};
 CFX_OP(lift) = {"aten::lift(Tensor self) -> Tensor", NULL, .view = view_self, GRAD(same, 0),
-                .effects = CFX_SHARES | RESHAPED};
+                .effects = CFX_SHARES | RESHAPED, .out = "out"};
 
 /* ---- expand ---------------------------------------------------------------------------------- */
 

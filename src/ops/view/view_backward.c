@@ -38,16 +38,16 @@ CFX_OP(select_backward) = {
     "aten::select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> "
     "Tensor",
     NULL, .decompose = decompose_select_backward, .core = decompose_select_backward,
-    .out = "out out"};
+    .out = "out"};
 CFX_OP(slice_backward) = {
     "aten::slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt "
     "end, SymInt step) -> Tensor",
     NULL, .decompose = decompose_slice_backward, .core = decompose_slice_backward,
-    .out = "out out"};
+    .out = "out"};
 CFX_OP(diagonal_backward) = {
     "aten::diagonal_backward(Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int "
     "dim2) -> Tensor",
     NULL, .decompose = decompose_diagonal_backward, .core = decompose_diagonal_backward,
-    .out = "out out"};
+    .out = "out"};
 CFX_OP(trace_backward) = {"aten::trace_backward(Tensor grad, SymInt[] sizes) -> Tensor", NULL,
                           .decompose = decompose_trace_backward, .effects = CFX_COMPOSITE};

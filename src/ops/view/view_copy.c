@@ -49,12 +49,13 @@ static void kernel_view_copy(cfx_op_call *c) {
 #define COPY_OF(id) .kernel = kernel_view_copy, .dtypes = CFX_IN_ANY, .row = &cfx_op_##id
 
 CFX_OP(alias_copy) = {"aten::alias_copy(Tensor self) -> Tensor", "torch.alias_copy",
-                      COPY_OF(alias), GRAD(same, 0), .core = core_alias_copy, .effects = RESHAPED};
+                      COPY_OF(alias), GRAD(same, 0), .core = core_alias_copy, .effects = RESHAPED,
+                      .out = "out"};
 CFX_OP(detach_copy) = {"aten::detach_copy(Tensor self) -> Tensor", "torch.detach_copy",
-                       COPY_OF(detach), NO_GRAD, .effects = RESHAPED};
+                       COPY_OF(detach), NO_GRAD, .effects = RESHAPED, .out = "out"};
 CFX_OP(_reshape_alias_copy) = {
     "aten::_reshape_alias_copy(Tensor self, SymInt[] size, SymInt[] stride) -> Tensor",
-    "torch._reshape_alias_copy", COPY_OF(_reshape_alias), GRAD(reshape, 0)};
+    "torch._reshape_alias_copy", COPY_OF(_reshape_alias), GRAD(reshape, 0), .out = "out"};
 /* What is no view is copied to one first. */
 static void kernel_reshape_copy(cfx_op_call *c) {
     cfx_tensor *t = cfx_reshape(c->args[0], c->args[1]);
@@ -64,72 +65,76 @@ static void kernel_reshape_copy(cfx_op_call *c) {
 
 CFX_OP(view_copy) = {"aten::view_copy(Tensor self, SymInt[] size) -> Tensor", "torch.view_copy",
                      .kernel = kernel_reshape_copy, .dtypes = CFX_IN_ANY, GRAD(reshape, 0),
-                     .effects = RESHAPED};
+                     .effects = RESHAPED, .out = "out"};
 CFX_OP(_reshape_copy) = {"aten::_reshape_copy(Tensor self, SymInt[] size) -> Tensor", NULL,
                          .kernel = kernel_reshape_copy, .dtypes = CFX_IN_ANY, GRAD(reshape, 0),
                          .effects = RESHAPED};
 CFX_OP(view_copy_dtype) = {"aten::view_copy.dtype(Tensor self, ScalarType dtype) -> Tensor", NULL,
-                           COPY_OF(view_dtype), .effects = CFX_LAYOUT};
+                           COPY_OF(view_dtype), .effects = CFX_LAYOUT, .out = "dtype_out"};
 CFX_OP(as_strided_copy) = {"aten::as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, "
                            "SymInt? storage_offset=None) -> Tensor",
                            "torch.as_strided_copy", COPY_OF(as_strided), GRAD(as_strided, 0),
-                           .effects = CFX_STORAGE};
+                           .effects = CFX_STORAGE, .out = "out"};
 CFX_OP(expand_copy) = {
     "aten::expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor",
     "torch.expand_copy", COPY_OF(expand), GRAD(same, 0), .core = core_expand_copy,
-    .effects = STRIDED};
+    .effects = STRIDED, .out = "out"};
 CFX_OP(permute_copy) = {"aten::permute_copy(Tensor self, int[] dims) -> Tensor",
                         "torch.permute_copy", COPY_OF(permute), GRAD(permute, 0),
-                        .effects = STRIDED};
+                        .effects = STRIDED, .out = "out"};
 CFX_OP(transpose_copy_int) = {"aten::transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor",
                               "torch.transpose_copy", COPY_OF(transpose_int), GRAD(transpose, 0),
-                              .core = core_transpose_copy_int, .effects = STRIDED};
+                              .core = core_transpose_copy_int, .effects = STRIDED,
+                              .out = "int_out"};
 CFX_OP(t_copy) = {"aten::t_copy(Tensor self) -> Tensor", "torch.t_copy", COPY_OF(t), GRAD(t, 0),
-                  .core = core_t_copy, .effects = STRIDED};
+                  .core = core_t_copy, .effects = STRIDED, .out = "out"};
 CFX_OP(squeeze_copy) = {"aten::squeeze_copy(Tensor self) -> Tensor", "torch.squeeze_copy",
                         COPY_OF(squeeze), GRAD(reshape, 0), .core = core_squeeze_copy,
-                        .effects = RESHAPED};
+                        .effects = RESHAPED, .out = "out"};
 CFX_OP(squeeze_copy_dim) = {"aten::squeeze_copy.dim(Tensor self, int dim) -> Tensor", NULL,
                             COPY_OF(squeeze_dim), GRAD(reshape, 0), .core = core_squeeze_copy_dim,
-                            .effects = RESHAPED};
+                            .effects = RESHAPED, .out = "dim_out"};
 CFX_OP(squeeze_copy_dims) = {"aten::squeeze_copy.dims(Tensor self, int[] dim) -> Tensor", NULL,
                              COPY_OF(squeeze_dims), GRAD(reshape, 0),
-                             .core = core_squeeze_copy_dims, .effects = RESHAPED};
+                             .core = core_squeeze_copy_dims, .effects = RESHAPED,
+                             .out = "dims_out"};
 CFX_OP(unsqueeze_copy) = {"aten::unsqueeze_copy(Tensor self, int dim) -> Tensor",
                           "torch.unsqueeze_copy", COPY_OF(unsqueeze), GRAD(reshape, 0),
-                          .core = core_unsqueeze_copy, .effects = RESHAPED};
+                          .core = core_unsqueeze_copy, .effects = RESHAPED, .out = "out"};
 CFX_OP(slice_copy_Tensor) = {"aten::slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, "
                              "SymInt? end=None, SymInt step=1) -> Tensor",
                              "torch.slice_copy", COPY_OF(slice_Tensor), GRAD(slice, 0),
-                             .effects = STRIDED};
+                             .effects = STRIDED, .out = "Tensor_out"};
 CFX_OP(select_copy_int) = {"aten::select_copy.int(Tensor self, int dim, SymInt index) -> Tensor",
                            "torch.select_copy", COPY_OF(select_int), GRAD(select, 0),
-                           .effects = CFX_MOVES};
+                           .effects = CFX_MOVES, .out = "int_out"};
 CFX_OP(narrow_copy) = {
     "aten::narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor",
-    "torch.narrow_copy Tensor.narrow_copy", COPY_OF(narrow), GRAD(narrow, 0), .effects = STRIDED};
+    "torch.narrow_copy Tensor.narrow_copy", COPY_OF(narrow), GRAD(narrow, 0), .effects = STRIDED,
+    .out = "out"};
 CFX_OP(diagonal_copy) = {
     "aten::diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
     "torch.diagonal_copy", COPY_OF(diagonal), GRAD(diagonal, 0), .core = core_diagonal_copy,
-    .effects = CFX_MOVES};
+    .effects = CFX_MOVES, .out = "out"};
 CFX_OP(unfold_copy) = {
     "aten::unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor",
     "torch.unfold_copy", COPY_OF(unfold), GRAD(unfold, 0), .core = core_unfold_copy,
-    .effects = CFX_MOVES};
+    .effects = CFX_MOVES, .out = "out"};
 CFX_OP(unbind_copy_int) = {"aten::unbind_copy.int(Tensor self, int dim=0) -> Tensor[]",
-                           "torch.unbind_copy", COPY_OF(unbind_int), GRAD(unbind, 0)};
+                           "torch.unbind_copy", COPY_OF(unbind_int), GRAD(unbind, 0),
+                           .out = "int_out"};
 CFX_OP(split_copy_Tensor) = {
     "aten::split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
-    "torch.split_copy", COPY_OF(split_Tensor), GRAD(split, 0)};
+    "torch.split_copy", COPY_OF(split_Tensor), GRAD(split, 0), .out = "Tensor_out"};
 CFX_OP(split_with_sizes_copy) = {
     "aten::split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
-    "torch.split_with_sizes_copy", COPY_OF(split_with_sizes), GRAD(split, 0)};
+    "torch.split_with_sizes_copy", COPY_OF(split_with_sizes), GRAD(split, 0), .out = "out"};
 CFX_OP(view_as_real_copy) = {"aten::view_as_real_copy(Tensor self) -> Tensor",
                              "torch.view_as_real_copy", COPY_OF(view_as_real),
-                             GRAD(view_as_real, 0)};
+                             GRAD(view_as_real, 0), .out = "out"};
 CFX_OP(view_as_complex_copy) = {"aten::view_as_complex_copy(Tensor self) -> Tensor",
                                 "torch.view_as_complex_copy", COPY_OF(view_as_complex),
-                                GRAD(view_as_complex, 0)};
+                                GRAD(view_as_complex, 0), .out = "out"};
 
 /* ---- scatter --------------------------------------------------------------------------------- */
 
@@ -182,18 +187,19 @@ static void kernel_as_strided_scatter(cfx_op_call *c) { scatter_to(c, true); }
 CFX_OP(slice_scatter) = {
     "aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, "
     "SymInt? end=None, SymInt step=1) -> Tensor",
-    "torch.slice_scatter Tensor.slice_scatter", SCATTER_TO(slice_Tensor), GRAD(slice_scatter, 0)};
+    "torch.slice_scatter Tensor.slice_scatter", SCATTER_TO(slice_Tensor), GRAD(slice_scatter, 0),
+    .out = "out"};
 CFX_OP(select_scatter) = {
     "aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
     "torch.select_scatter Tensor.select_scatter", SCATTER_TO(select_int), GRAD(select_scatter, 0),
-    .core = core_select_scatter};
+    .core = core_select_scatter, .out = "out"};
 CFX_OP(diagonal_scatter) = {"aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int "
                             "dim1=0, int dim2=1) -> Tensor",
                             "torch.diagonal_scatter Tensor.diagonal_scatter", SCATTER_TO(diagonal),
-                            GRAD(diagonal_scatter, 0)};
+                            GRAD(diagonal_scatter, 0), .out = "out"};
 CFX_OP(as_strided_scatter) = {"aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, "
                               "SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
                               "torch.as_strided_scatter Tensor.as_strided_scatter",
                               .kernel = kernel_as_strided_scatter,
                               .dtypes = CFX_IN_ANY, .row = &cfx_op_as_strided,
-                              GRAD(as_strided_scatter, 0), .effects = CFX_STORAGE};
+                              GRAD(as_strided_scatter, 0), .effects = CFX_STORAGE, .out = "out"};

@@ -56,15 +56,16 @@ static void view_unsqueeze(cfx_op_call *c) {
 
 CFX_OP(squeeze) = {"aten::squeeze(Tensor(a) self) -> Tensor(a)", "torch.squeeze Tensor.squeeze",
                    .view = view_squeeze, GRAD(reshape, 0), .core = core_squeeze,
-                   .effects = RESHAPED};
+                   .effects = RESHAPED, .inplace = "default"};
 CFX_OP(squeeze_dim) = {"aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", NULL,
                        .view = view_squeeze_dim, GRAD(reshape, 0), .core = core_squeeze_dim,
-                       .effects = RESHAPED};
+                       .effects = RESHAPED, .inplace = "dim"};
 CFX_OP(squeeze_dims) = {"aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", NULL,
-                        .view = view_squeeze_dims, GRAD(reshape, 0), .effects = RESHAPED};
+                        .view = view_squeeze_dims, GRAD(reshape, 0), .effects = RESHAPED,
+                        .inplace = "dims"};
 CFX_OP(unsqueeze) = {"aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
                      "torch.unsqueeze Tensor.unsqueeze", .view = view_unsqueeze, GRAD(reshape, 0),
-                     .effects = RESHAPED};
+                     .effects = RESHAPED, .inplace = "default"};
 
 /* ---- reordering ------------------------------------------------------------------------------ */
 
@@ -160,19 +161,21 @@ static void decompose_reversed(cfx_op_call *c) {
 
 CFX_OP(transpose_int) = {"aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
                          "torch.transpose Tensor.transpose", .view = view_transpose,
-                         GRAD(transpose, 0), .inplace = "", .core = core_transpose_int,
+                         GRAD(transpose, 0), .inplace = "default", .core = core_transpose_int,
                          .effects = STRIDED};
 CFX_OP(transpose_) = {"aten::transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)",
                       "Tensor.transpose_", .kernel = kernel_transpose_,
                       .dtypes = CFX_IN_ANY, GRAD(transpose, 0)};
 CFX_OP(swapaxes) = {"aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)",
                     "torch.swapaxes Tensor.swapaxes", .view = view_transpose,
-                    .decompose = decompose_transpose, .effects = CFX_COMPOSITE | STRIDED};
+                    .decompose = decompose_transpose, .effects = CFX_COMPOSITE | STRIDED,
+                    .inplace = "default"};
 CFX_OP(swapdims) = {"aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
                     "torch.swapdims Tensor.swapdims", .view = view_transpose,
-                    .decompose = decompose_transpose, .effects = CFX_COMPOSITE | STRIDED};
+                    .decompose = decompose_transpose, .effects = CFX_COMPOSITE | STRIDED,
+                    .inplace = "default"};
 CFX_OP(t) = {"aten::t(Tensor(a) self) -> Tensor(a)", "torch.t Tensor.t", .view = view_t,
-             GRAD(t, 0), .core = core_t, .effects = STRIDED};
+             GRAD(t, 0), .core = core_t, .effects = STRIDED, .inplace = "default"};
 CFX_OP(permute) = {"aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)",
                    "torch.permute Tensor.permute", .view = view_permute, GRAD(permute, 0),
                    .effects = STRIDED};
