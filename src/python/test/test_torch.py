@@ -273,6 +273,39 @@ class Exported(unittest.TestCase):
                 module(bad)
         self.assertNotIn("_guards_fn", ep.module(check_guards=False).code)
 
+    def test_sizes_are_divided_and_looked_up(self):
+        class Parts(torch.nn.Module):
+            def forward(self, x):
+                whole, rest = divmod(x.shape[0], 3)
+                return x * whole + rest
+
+        class Named(torch.nn.Module):
+            def forward(self, x):
+                return x * {4: 2}.get(x.shape[0], 1)
+
+        sizes = ({0: torch.export.Dim.AUTO},)
+        parts = torch.export.export(Parts(), (torch.ones(4),), dynamic_shapes=sizes).module()
+        for n in (2, 3, 8, 100):
+            self.assertTrue(torch.equal(parts(torch.ones(n)), Parts()(torch.ones(n))))
+        with self.assertRaisesRegex(TypeError, "unhashable type: non-nested SymInt"):
+            torch.export.export(Named(), (torch.ones(4),), dynamic_shapes=sizes)
+
+    def test_sizes_that_follow_from_others_are_checked(self):
+        class Firsts(torch.nn.Module):
+            def forward(self, x, y):
+                return x[0] + y[0]
+
+        def refuses(dims, x, y, words):
+            ep = torch.export.export(Firsts(), (torch.ones(5), torch.ones(11)),
+                                     dynamic_shapes=dims)
+            ep.module()(torch.ones(x), torch.ones(2 * x + 1))
+            with self.assertRaisesRegex(AssertionError, f"Guard failed: {words}"):
+                ep.module()(torch.ones(x), torch.ones(y))
+
+        n = torch.export.Dim("n")
+        refuses(({0: n}, {0: 2 * n + 1}), 7, 16, r"y.size\(\)\[0\] == 1 \+ 2 \* x.size\(\)\[0\]")
+        refuses((None, {0: 2 * n + 1}), 5, 12, r"\(-1 \+ y.size\(\)\[0\]\) % 2 == 0")
+
     def test_files(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "m.pt2")

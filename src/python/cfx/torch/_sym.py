@@ -96,7 +96,8 @@ class _Sym(_cfx.Sym):
 
     def __hash__(self):
         if self._marked:
-            raise TypeError(f"unhashable type: {type(self).__name__}")
+            kind = "non-nested SymInt" if isinstance(self, SymInt) else type(self).__name__
+            raise TypeError(f"unhashable type: {kind}")
         return hash(str(self))
 
     def __deepcopy__(self, memo):
@@ -216,6 +217,8 @@ def _negated(self):
 
 
 _Sym.__neg__ = _negated
+_Sym.__divmod__ = lambda self, other: (self // other, self % other)
+_Sym.__rdivmod__ = lambda self, other: (other // self, other % self)
 
 
 def _overridden(f):

@@ -3,6 +3,7 @@ an assertion for each size that is fixed, bounded or equal to another."""
 import ast
 import inspect
 import math
+import re
 
 import cfx
 
@@ -22,7 +23,7 @@ class GuardsFn(Module):
         self._make()
 
     def _make(self):
-        names = {"torch": _Asserts, "math": math}
+        names = {"torch": _Asserts, "math": math, "Min": min, "Max": max}
         exec(self._code, names)
         self.__dict__["forward"] = names["_"]
 
@@ -76,14 +77,56 @@ def _paths(gm, example_inputs):
     return [path for path, _ in pytree.tree_leaves_with_path(bound.arguments)]
 
 
+_SYMBOL = re.compile(r"\b[a-z]+\d+\b")
+
+
+def _of(expr, sources):
+    """An expression of sources, its number first: 1 + 2*x.size()[0]."""
+    last = re.fullmatch(r"(.*) ([+-]) (\d+)", expr)
+    if last:
+        expr = f"{'-' if last[2] == '-' else ''}{last[3]} + {last[1]}"
+    return _SYMBOL.sub(lambda symbol: sources[symbol[0]], expr)
+
+
+def _root(expr, source, sources):
+    """Where only sizes of the form 2*s + 1 have a symbol: the condition on them, None where they
+    may be all. The symbol has a source from then on."""
+    (symbol,) = set(_SYMBOL.findall(expr))
+    past, first, second = (eval(_SYMBOL.sub(str(i), expr), {"Min": min, "Max": max})
+                           for i in range(3))
+    by = first - past
+    if second - first != by or by < 1:
+        return None
+    moved = f"{-past} + {source}" if past else source
+    sources[symbol] = f"(({moved}) // {by})"
+    return f"({moved}) % {by} == 0" if by > 1 else None
+
+
+def _derived(sizes, sources):
+    """Sizes that are made of the symbols of others are what these say."""
+    lines = []
+    for expr, source in sizes:
+        unknown = {s for s in _SYMBOL.findall(expr) if s not in sources}
+        if not unknown:
+            lines.append(f"{source} == {_of(expr, sources)}")
+        elif len(set(_SYMBOL.findall(expr))) == 1:
+            line = _root(expr, source, sources)
+            lines += [line] if line else []
+    return lines
+
+
 def _conditions(placeholders, paths, ranges):
-    lines, seen = [], {}
+    lines, seen, derived = [], {}, []
 
     def bounded(expr, source):
         if expr in seen:
             lines.append(f"{source} == {seen[expr]}")
             return
         seen[expr] = source
+        if not _SYMBOL.fullmatch(expr):
+            derived.append((expr, source))
+        if expr not in ranges:
+            return
         least, most = ranges[expr]
         if least > 2:
             lines.append(f"{source} >= {least}")
@@ -96,7 +139,7 @@ def _conditions(placeholders, paths, ranges):
             for i, size in enumerate(value.shape):
                 if type(size) is int:
                     lines.append(f"{source}.size()[{i}] == {size}")
-                elif str(size) in ranges:
+                else:
                     bounded(str(size), f"{source}.size()[{i}]")
         elif isinstance(value, float) and math.isinf(value):
             lines.append(f"{source} == {'-' if value < 0 else ''}math.inf")
@@ -106,7 +149,7 @@ def _conditions(placeholders, paths, ranges):
             lines.append(f"{source} == {value!r}")
         elif value is not None and str(value) in ranges:
             bounded(str(value), source)
-    return lines
+    return lines + _derived(derived, {s: at for s, at in seen.items() if _SYMBOL.fullmatch(s)})
 
 
 def _code(lines, paths):
