@@ -101,35 +101,45 @@ static void NAME_int8_sums(const NAME_int8_tile *t, int rows, int half, int32_t 
 #endif
 }
 
-/* The results of n columns of a row from their sums; n is NAME_INT8_COLS at most. */
-static void NAME_int8_end(const NAME_int8_finish *f, const int32_t *sum, int n, ptrdiff_t row,
-                          ptrdiff_t col, void *c) {
+NAME_INLINE void NAME_int8_end_of(const NAME_int8_finish *f, const int32_t *sum, const int n,
+                                  ptrdiff_t row, ptrdiff_t col, void *c) {
     const int32_t *start = f->start + col;
     const float *scale = f->scale + col, *bias = f->bias + col;
     const uint8_t *add = f->add ? f->add + row * f->add_row + col : NULL;
-    uint8_t *bytes = c;
+    const float added = f->added, least = f->low, most = f->high;
     float v[NAME_INT8_COLS];
     for (int j = 0; j < n; j++)
         v[j] = (float)(sum[j] + start[j]) * scale[j] + bias[j];
     for (int j = 0; add && j < n; j++)
-        v[j] += (float)add[j] * f->added;
+        v[j] += (float)add[j] * added;
     for (int j = 0; j < n; j++) {
-        const float low = v[j] < f->low ? f->low : v[j];
-        v[j] = low > f->high ? f->high : low;
+        const float low = v[j] < least ? least : v[j];
+        v[j] = low > most ? most : low;
     }
     if (f->post) {
         f->post(v, n);
         for (int j = 0; f->rounds && j < n; j++) {
-            const float x = rintf(v[j] * f->steps) + f->zero, least = x > 0 ? x : 0;
-            v[j] = least < 255 ? least : 255;
+            const float x = rintf(v[j] * f->steps) + f->zero, low = x > 0 ? x : 0;
+            v[j] = low < 255 ? low : 255;
         }
     }
-    if (!f->rounds)
+    if (!f->rounds) {
         memcpy(c, v, (size_t)n * sizeof *v);
-    for (int j = 0; f->rounds && j < n; j++) { /* NaN, which none should be, is 0 */
-        const float x = v[j] > 0 ? v[j] : 0;
-        bytes[j] = (uint8_t)(int32_t)rintf(x);
+        return;
     }
+    uint8_t bytes[NAME_INT8_COLS]; /* beside what c may overlap with */
+    for (int j = 0; j < n; j++) /* NaN, which none should be, is 0 */
+        bytes[j] = (uint8_t)(int32_t)rintf(v[j] > 0 ? v[j] : 0);
+    memcpy(c, bytes, (size_t)n);
+}
+
+/* The results of n columns of a row from their sums; n is NAME_INT8_COLS at most. */
+static void NAME_int8_end(const NAME_int8_finish *f, const int32_t *sum, int n, ptrdiff_t row,
+                          ptrdiff_t col, void *c) {
+    if (n == NAME_INT8_COLS)
+        NAME_int8_end_of(f, sum, NAME_INT8_COLS, row, col, c);
+    else
+        NAME_int8_end_of(f, sum, n, row, col, c);
 }
 
 /* One line of a group's channels with its border of zeros of the input: [width][ic]. */
