@@ -313,8 +313,9 @@ static void end_fold(writer *w, int i) {
         w->c->card->fold(w->c, v->fold, cfx__text_format("sum%d", i));
     const char *type = cfx__c_value_type(v->dtype);
     const char *sum = cfx__text_format("sum%d", i);
-    if (v->fold == CFX__FOLD_MEAN)
-        sum = cfx__text_format("(sum%d / %lld.0)", i, (long long)cfx__loop_row_length(w->l));
+    if (v->fold == CFX__FOLD_MEAN) /* a division of doubles is a function of its own on a card */
+        sum = cfx__text_format(w->c->card ? "(sum%d * (1.0 / %lld.0))" : "(sum%d / %lld.0)", i,
+                               (long long)cfx__loop_row_length(w->l));
     v->name = cfx__text_format("v%d", i);
     const char *made = cfx__text_format("(%s)%s", type, sum);
     if (cfx__dtype_is_half(v->dtype))
