@@ -78,3 +78,22 @@ TEST(a_changed_argument_is_another_call) {
     CHECK(cfx_result_equal(&before, &now));
     CHECK(cfx_program_check(p));
 }
+
+TEST(a_wrong_note_of_one_of_several_results_is_found) {
+    int64_t shape[] = {4, 3}, wrong[] = {5};
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_input(g, "x");
+    cfx_node_set_meta(x, "val", cfx_tensor_value(cfx_tensor_fake(CFX_F32, 2, shape, NULL)));
+    cfx_node *rows = call(g, "torch.ops.aten.unbind.int", cfx_tuple(x));
+    cfx_value all = cfx_tuple_value(0, NULL);
+    for (int i = 0; i < 4; i++)
+        cfx_list_append(cfx_as_list(all),
+                        cfx_node_value(call(g, "operator.getitem", cfx_tuple(rows, i))));
+    cfx_graph_output(g, all);
+    cfx_program *p = cfx_program_new(cfx_graph_module(NULL, g, NULL));
+    CHECK(cfx_program_infer(p) && cfx_program_check(p));
+    cfx_node *third = cfx_as_node(cfx_as_list(all)->items[2]);
+    cfx_node_set_meta(third, "val", cfx_tensor_value(cfx_tensor_fake(CFX_F32, 1, wrong, NULL)));
+    cfx_problems *found = cfx_program_problems(p);
+    CHECK(found->n == 1 && !strcmp(found->items[0].node, third->name));
+}

@@ -18,13 +18,20 @@ static bool has_symbol(const cfx_result *r) {
     return r->value.tag == CFX_TAG_SYM || r->value.tag == CFX_TAG_STR;
 }
 
+/* What n reads of an input: one of several results where it takes that, not all of them. */
+static cfx_result read_of(const cfx_node *n, const cfx_node *input) {
+    cfx_result r = cfx_node_result(input);
+    const int64_t i = cfx_node_takes_result(n) ? cfx_integer(cfx_as_list(n->args)->items[1]) : -1;
+    return i >= 0 && i < cfx_result_count(&r) ? cfx_result_item(&r, i) : r;
+}
+
 /* Whether what n computes may depend on a symbol. */
 static bool is_symbolic(const cfx_node *n) {
     cfx_result r = cfx_node_result(n);
     if (has_symbol(&r))
         return true;
     cfx_each_input(n, u) {
-        cfx_result in = cfx_node_result(u->node);
+        cfx_result in = read_of(n, u->node);
         if (has_symbol(&in))
             return true;
     }
