@@ -1,9 +1,11 @@
 /* What the machine truly has, found once: tiles of matrices (AMX). */
 #define _GNU_SOURCE /* syscall */
-#include "base.h"
+#include "machine.h"
 
 #include <pthread.h>
 #include <string.h>
+
+static bool has_byte_tiles;
 
 #if defined(__x86_64__) && defined(__linux__)
 
@@ -65,13 +67,14 @@ static bool tiles_work(void) {
 
 /* The processor says so, the system keeps the tiles of a thread and lets this process use them. */
 static bool find_tiles(void) {
-    enum { BF16 = 1 << 22, TILE = 1 << 24, OSXSAVE = 1 << 27 };
+    enum { BF16 = 1 << 22, TILE = 1 << 24, INT8 = 1 << 25, OSXSAVE = 1 << 27 };
     enum { STATES = 3 << 17, REQUEST = 0x1023, TILE_DATA = 18 };
     unsigned a, b, c, d, low, high;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & OSXSAVE) ||
         !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & BF16) || !(d & TILE))
         return false;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    has_byte_tiles = d & INT8;
     return (low & STATES) == STATES && !syscall(SYS_arch_prctl, REQUEST, TILE_DATA) && tiles_work();
 }
 
@@ -90,3 +93,5 @@ bool cfx__machine_has_tiles(void) {
     pthread_once(&once, find);
     return has_tiles;
 }
+
+bool cfx__machine_has_byte_tiles(void) { return cfx__machine_has_tiles() && has_byte_tiles; }

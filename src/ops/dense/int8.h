@@ -8,7 +8,8 @@
 #include "conv.h"
 #include "tile.h"
 
-enum { INT8_ROWS = 12, INT8_COLUMNS = 32 }; /* of a tile, at most */
+enum { INT8_ROWS = 32, INT8_COLUMNS = 32 }; /* of a tile, at most */
+enum { INT8_STEP = 16 }; /* groups that the machine's tiles take at a time */
 enum { INT8_GROUP = 4, INT8_TAPS = 1024 };  /* of a kernel, at most */
 enum { INT8_DEPTH = INT32_MAX / (255 * 128) }; /* numbers of a sum, at most: it fits 32 bits */
 
@@ -43,6 +44,10 @@ typedef struct {
     const int8_finish *finish;
     void *c;           /* where the panel's columns of the first row go */
     int64_t c_row;     /* elements from one row of the result to the next */
+    const int32_t *sums; /* of the first `done` groups of each run, [rows][INT8_COLUMNS]; NULL: none
+                            are done */
+    int64_t done;
+    int *set;            /* the rows that the thread's tiles are set to; 0: they are not */
 } int8_tile;
 
 /* Whether the machine adds four products of bytes at once without saturating on the way. */
@@ -64,7 +69,17 @@ int8_weights int8_weights_in(const int8_matrix *m, void *memory);
 void int8_pack(const int8_weights *to, const int8_matrix *m);
 /* Computes `rows` rows of a panel, int8_rows() at most. */
 void int8_tile_run(const int8_tile *t, int rows);
-void int8_dots(const int8_tile *t, int rows); /* by the machine's own products, where it has them */
+/* The same by the machine's dot products, INT8_DOTS_ROWS at most; sums that are done before are
+ * added to. */
+enum { INT8_DOTS_ROWS = 12 };
+void int8_dots(const int8_tile *t, int rows);
+/* Whether the machine multiplies tiles of bytes; it has dot products then. */
+bool int8_has_tiles(void);
+/* The sums of rows by a panel over whole steps of each run, to sums[rows][INT8_COLUMNS], aligned to
+ * lines; how many groups of each run that is. */
+int64_t int8_tiles_sum(const int8_tile *t, int rows, int32_t *sums);
+/* To be called where a thread is done with tiles. */
+void int8_tiles_end(int *set);
 /* What is done to the sums of columns [first, first + n) of a row, on any machine. */
 void int8_finish_row(const int8_finish *f, const int32_t *sum, int64_t first, int64_t n, void *c);
 /* The same up to the posts, which gives float32; and from there on, for rows of such. */

@@ -11,7 +11,7 @@
 #define INLINE static inline __attribute__((always_inline)) DOTS
 #define UNROLL _Pragma("GCC unroll 16")
 
-enum { LANES = INT8_COLUMNS / 2, THIRDS = (INT8_ROWS + 2) / 3 };
+enum { LANES = INT8_COLUMNS / 2, THIRDS = (INT8_DOTS_ROWS + 2) / 3 };
 
 INLINE __m512i four_bytes(const uint8_t *p) {
     int32_t four;
@@ -94,13 +94,20 @@ INLINE void dots(const int rows, const int8_tile *t) {
     const int32_t *start = t->finish->start + t->panel * INT8_COLUMNS;
     const int64_t size = w->groups * INT8_COLUMNS * INT8_GROUP;
     const int8_t *b = (const int8_t *)w->panels + t->panel * w->runs * size;
-    __m512i left[INT8_ROWS], right[INT8_ROWS];
+    __m512i left[INT8_DOTS_ROWS], right[INT8_DOTS_ROWS];
     UNROLL for (int i = 0; i < rows; i++) {
         left[i] = _mm512_loadu_si512(start);
         right[i] = _mm512_loadu_si512(start + LANES);
     }
-    for (int64_t run = 0; run < w->runs; run++)
-        sum_run(rows, t->a + t->at[run], t->row, w->groups, b + run * size, left, right);
+    if (t->sums)
+        UNROLL for (int i = 0; i < rows; i++) {
+            const int32_t *sums = t->sums + i * INT8_COLUMNS;
+            left[i] = _mm512_add_epi32(left[i], _mm512_loadu_si512(sums));
+            right[i] = _mm512_add_epi32(right[i], _mm512_loadu_si512(sums + LANES));
+        }
+    for (int64_t run = 0; run < w->runs && t->done < w->groups; run++)
+        sum_run(rows, t->a + t->at[run] + t->done * INT8_GROUP, t->row, w->groups - t->done,
+                b + run * size + t->done * INT8_COLUMNS * INT8_GROUP, left, right);
     UNROLL for (int i = 0; i < rows; i++) {
         KEEP(left[i]);
         KEEP(right[i]);
@@ -116,7 +123,7 @@ INLINE void dots(const int rows, const int8_tile *t) {
     DOTS static void dots_##n(const int8_tile *t) { dots(n, t); }
 EACH(DEFINE)
 #define NAME(n) dots_##n,
-static void (*const by_rows[INT8_ROWS])(const int8_tile *t) = {EACH(NAME)};
+static void (*const by_rows[INT8_DOTS_ROWS])(const int8_tile *t) = {EACH(NAME)};
 
 void int8_dots(const int8_tile *t, int rows) { by_rows[rows - 1](t); }
 

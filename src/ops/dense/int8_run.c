@@ -67,8 +67,9 @@ static void block(const job *j, int64_t line, int64_t n, int64_t from, int64_t t
     const conv *v = &j->v;
     const int64_t columns = int8_columns(), height = int8_rows();
     const int64_t element = j->w->finish->rounds ? 1 : (int64_t)sizeof(float);
+    int set = 0;
     int8_tile t = {.row = v->stride[2] * v->ic, .at = j->at, .w = j->w->w,
-                   .finish = j->w->finish, .c_row = j->w->out_row};
+                   .finish = j->w->finish, .c_row = j->w->out_row, .set = &set};
     for (t.panel = from; t.panel < to; t.panel++)
         for (int64_t l = 0; l < n; l++) {
             const int64_t first = (line + l) * v->out[2], left = j->points - first;
@@ -82,6 +83,7 @@ static void block(const job *j, int64_t line, int64_t n, int64_t from, int64_t t
                 int8_tile_run(&t, (int)(end - begin));
             }
         }
+    int8_tiles_end(&set);
 }
 
 static void run_piece(const void *arg, int64_t piece, void *given) {

@@ -51,51 +51,66 @@ static bool is_right(const columns *c, int64_t j, int32_t sum, int before, const
     return fabs(((const uint8_t *)got)[at] - v) <= 0.5 + 1e-3;
 }
 
-/* Sums of tiles against plain ones: runs that end in a group and do not, columns that fill no
- * panel, all rows of a tile. */
-TEST(int8_tiles_are_exact) {
-    enum { RUNS = 2, LENGTH = 37, K = RUNS * LENGTH, N = 75, ROW = 50 };
-    static const int64_t runs[RUNS] = {0, 700};
-    static int8_t w[K * N];
-    static uint8_t a[2000];
+/* Sums of tiles against plain ones: runs that end in a group and do not, in a step of the machine's
+ * tiles and behind some; columns that fill no panel, all rows of a tile, none behind the last. */
+static void check_tiles(int length) {
+    enum { RUNS = 2, LONGEST = 150, N = 75, ROW = 50 };
+    static int8_t w[RUNS * LONGEST * N];
     static float out[INT8_ROWS * N];
     static columns c;
-    int64_t at[K];
-    fill_signed(w, K * N);
-    fill_unsigned(a, 2000);
+    int64_t at[RUNS * LONGEST];
+    const int k = RUNS * length;
+    const int64_t runs[RUNS] = {0, 1600};
+    const int64_t read = (length + INT8_GROUP - 1) / INT8_GROUP * INT8_GROUP;
+    int set = 0;
+    fill_signed(w, k * N);
     make_columns(&c, false, false);
-    for (int i = 0; i < K; i++)
+    for (int i = 0; i < k; i++)
         at[i] = i * N;
-    const int8_matrix m = {RUNS, LENGTH, N, w, at, 1};
+    const int8_matrix m = {RUNS, length, N, w, at, 1};
     void *memory = cfx__alloc_aligned(int8_weights_size(&m));
     const int8_weights packed = int8_weights_in(&m, memory);
     int8_pack(&packed, &m);
-    CHECK_INT(packed.groups, 10);
-    for (int rows = 1; rows <= int8_rows(); rows++)
+    CHECK_INT(packed.groups, read / INT8_GROUP);
+    for (int rows = 1; rows <= int8_rows(); rows++) {
+        const int64_t bytes = runs[RUNS - 1] + (rows - 1) * ROW + read;
+        uint8_t *a = malloc((size_t)bytes); /* a sanitizer sees what is read behind it */
+        fill_unsigned(a, bytes);
         for (int panel = 0; panel * int8_columns() < N; panel++) {
             const int first = panel * int8_columns();
-            int8_tile_run(&(int8_tile){a, ROW, runs, &packed, panel, &c.f, out + first, N}, rows);
+            int8_tile_run(&(int8_tile){.a = a, .row = ROW, .at = runs, .w = &packed, .panel = panel,
+                                       .finish = &c.f, .c = out + first, .c_row = N, .set = &set},
+                          rows);
             for (int r = 0; r < rows; r++)
                 for (int j = first; j < first + int8_columns() && j < N; j++) {
                     int32_t sum = c.start[j];
-                    for (int i = 0; i < K; i++)
-                        sum += a[r * ROW + runs[i / LENGTH] + i % LENGTH] * w[i * N + j];
+                    for (int i = 0; i < k; i++)
+                        sum += a[r * ROW + runs[i / length] + i % length] * w[i * N + j];
                     if ((float)sum != out[r * N + j])
                         test_fail(CFX_HERE, "row %d of %d, column %d: %g, not %d", r, rows, j,
                                   (double)out[r * N + j], sum);
                 }
         }
+        free(a);
+    }
+    int8_tiles_end(&set);
     int32_t first = 0;
-    for (int i = 0; i < K; i++)
+    for (int i = 0; i < k; i++)
         first += w[i * N];
     CHECK_INT(packed.sums[0], first);
     cfx__free(memory);
 }
 
+TEST(int8_tiles_are_exact) {
+    static const int lengths[] = {37, 64, 71, 128, 150};
+    for (int i = 0; i < COUNT(lengths); i++)
+        check_tiles(lengths[i]);
+}
+
 /* ---- convolutions ---------------------------------------------------------------------------- */
 
 static conv drawn_conv(bool lone) {
-    conv v = {.dims = 2, .batch = 1 + drawn(2), .ic = 1 + drawn(lone ? 150 : 20)};
+    conv v = {.dims = 2, .batch = 1 + drawn(2), .ic = 1 + drawn(lone ? 150 : 40)};
     v.groups = lone ? v.ic : 1;
     v.oc = lone ? v.ic : 1 + drawn(80);
     v.in[0] = v.out[0] = v.kernel[0] = v.stride[0] = v.dilation[0] = 1;

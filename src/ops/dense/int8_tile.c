@@ -18,7 +18,9 @@ bool int8_has_dots(void) {
 enum { PLAIN_COLUMNS = 16, PLAIN_ROWS = 4 };
 
 int int8_columns(void) { return int8_has_dots() ? INT8_COLUMNS : PLAIN_COLUMNS; }
-int int8_rows(void) { return int8_has_dots() ? INT8_ROWS : PLAIN_ROWS; }
+int int8_rows(void) {
+    return int8_has_tiles() ? INT8_ROWS : int8_has_dots() ? INT8_DOTS_ROWS : PLAIN_ROWS;
+}
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
@@ -207,7 +209,7 @@ static void run_plain(const int8_tile *t, int rows) {
 
 /* A tile whose posts are done while it is near. */
 static void run_beside(const int8_tile *t, int rows) {
-    float room[INT8_ROWS * INT8_COLUMNS];
+    float room[INT8_DOTS_ROWS * INT8_COLUMNS];
     const int8_finish before = int8_before_posts(t->finish);
     int8_tile beside = *t;
     beside.finish = &before;
@@ -219,11 +221,31 @@ static void run_beside(const int8_tile *t, int rows) {
     int8_finish_posts(t->finish, &(tile_rows){room, INT8_COLUMNS, rows, cols}, t->c, t->c_row);
 }
 
+/* What tiles of the machine leave to do, some rows at a time. */
+static void run_dots(const int8_tile *t, int rows) {
+    const int parts = (rows + INT8_DOTS_ROWS - 1) / INT8_DOTS_ROWS;
+    const int64_t element = t->finish->rounds ? 1 : (int64_t)sizeof(float);
+    for (int i = 0; i < parts; i++) {
+        const int begin = rows * i / parts, end = rows * (i + 1) / parts;
+        int8_tile some = *t;
+        some.a += begin * t->row;
+        some.c = (char *)t->c + begin * t->c_row * element;
+        some.sums = t->sums ? t->sums + begin * INT8_COLUMNS : NULL;
+        (t->finish->posts ? run_beside : int8_dots)(&some, end - begin);
+    }
+}
+
 void int8_tile_run(const int8_tile *t, int rows) {
-    if (!int8_has_dots())
+    enum { FEW = 4 }; /* rows, of which most of a tile would be nothing */
+    _Alignas(64) int32_t sums[INT8_ROWS * INT8_COLUMNS];
+    if (!int8_has_dots()) {
         run_plain(t, rows);
-    else if (t->finish->posts)
-        run_beside(t, rows);
-    else
-        int8_dots(t, rows);
+    } else if (rows < FEW || t->w->groups < INT8_STEP || !int8_has_tiles()) {
+        run_dots(t, rows);
+    } else {
+        int8_tile left = *t;
+        left.done = int8_tiles_sum(t, rows, sums);
+        left.sums = sums;
+        run_dots(&left, rows);
+    }
 }
