@@ -4,6 +4,7 @@ import unittest
 
 import cfx.torch as torch
 from cfx.torch import fx
+from cfx.torch.fx.experimental.proxy_tensor import make_fx
 
 
 class Arguments(unittest.TestCase):
@@ -90,3 +91,18 @@ class Code(unittest.TestCase):
         self.assertEqual(gm(torch.tensor([2.0])).tolist(), [-2.0])
         self.assertEqual(type(gm).forward.__code__.co_varnames[:2], ("self", "x"))
         self.assertIs(type(gm).forward, type(gm).forward)
+
+
+class MadeOfCalls(unittest.TestCase):
+    def test_each_run_has_its_own_copy_of_a_tensor_that_the_function_makes(self):
+        def f(x):
+            t = torch.tensor([1.0, 2.0])
+            t.add_(x.sum())
+            return x * t
+
+        make = torch.tensor
+        gm = make_fx(f)(torch.ones(2))
+        self.assertIs(torch.tensor, make)
+        self.assertIn("lift_fresh_copy.default(_tensor_constant0)", gm.code)
+        for x in (torch.ones(2), torch.full((2,), 3.0), torch.ones(2)):
+            self.assertEqual(gm(x).tolist(), f(x).tolist())

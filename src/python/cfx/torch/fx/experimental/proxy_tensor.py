@@ -2,6 +2,8 @@
 import contextlib
 import functools
 import inspect
+import sys
+import threading
 
 import cfx
 from cfx import _cfx
@@ -65,6 +67,19 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             for i, item in enumerate(value):
                 if isinstance(item, cfx.Tensor):
                     self.track(item, proxy[i])
+
+    def lift(self, t):
+        """A tensor that was made of numbers stands for a copy of a constant."""
+        from ... import ops
+
+        if t._is_fake or self.proxy_of(t) is not None:
+            return
+        name, tracer = self.tracer.get_fresh_qualname("_tensor_constant"), self.tracer
+        with disable_proxy_modes_tracing():
+            setattr(tracer.root, name, t.detach().clone())
+            constant = tracer.create_proxy("get_attr", name, (), {})
+            self.track(t, tracer.create_proxy("call_function", ops.aten.lift_fresh_copy.default,
+                                              (constant,), {}, name="lift_fresh_copy"))
 
     def proxy_of(self, value):
         """The proxy that a tensor stands for, or another tensor over the same memory did: the tape
@@ -144,6 +159,27 @@ def disable_proxy_modes_tracing():
 maybe_disable_fake_tensor_mode = disable_proxy_modes_tracing
 
 
+@contextlib.contextmanager
+def _lifting(mode):
+    """Meanwhile what torch.tensor makes on this thread is a constant of the graph, of which each
+    run has a copy: what is written to it is that run's."""
+    torch, me = sys.modules[__name__.partition(".fx.")[0]], threading.get_ident()
+    make = torch.tensor
+
+    @functools.wraps(make)
+    def tensor(*args, **kwargs):
+        made = make(*args, **kwargs)
+        if threading.get_ident() == me and get_proxy_mode() is mode:
+            mode.lift(made)
+        return made
+
+    torch.tensor = tensor
+    try:
+        yield
+    finally:
+        torch.tensor = make
+
+
 def _wrapped(f, args, mode):
     """f as a function of proxies, one for each tensor of the arguments."""
 
@@ -159,7 +195,7 @@ def _wrapped(f, args, mode):
                     _set_meta(proxy.node, value)
         _modes.append(mode)
         try:
-            with mode:
+            with mode, _lifting(mode):
                 out = f(*args)
         finally:
             _modes.pop()
