@@ -2,6 +2,7 @@
 import contextlib
 import functools
 import inspect
+import os
 import sys
 import threading
 
@@ -159,25 +160,38 @@ def disable_proxy_modes_tracing():
 maybe_disable_fake_tensor_mode = disable_proxy_modes_tracing
 
 
+_lifters = {}  # threads to the modes that run on them, innermost last
+_lifters_lock = threading.Lock()  # free in a child, whatever thread had it
+os.register_at_fork(before=_lifters_lock.acquire, after_in_parent=_lifters_lock.release,
+                    after_in_child=_lifters_lock.release)
+
+
+@functools.wraps(cfx.tensor)
+def _lifted_tensor(*args, **kwargs):
+    made = cfx.tensor(*args, **kwargs)
+    modes = _lifters.get(threading.get_ident())
+    if modes:
+        modes[-1].lift(made)
+    return made
+
+
 @contextlib.contextmanager
 def _lifting(mode):
     """Meanwhile what torch.tensor makes on this thread is a constant of the graph, of which each
     run has a copy: what is written to it is that run's."""
     torch, me = sys.modules[__name__.partition(".fx.")[0]], threading.get_ident()
-    make = torch.tensor
-
-    @functools.wraps(make)
-    def tensor(*args, **kwargs):
-        made = make(*args, **kwargs)
-        if threading.get_ident() == me and get_proxy_mode() is mode:
-            mode.lift(made)
-        return made
-
-    torch.tensor = tensor
+    with _lifters_lock:
+        _lifters.setdefault(me, []).append(mode)
+        torch.tensor = _lifted_tensor
     try:
         yield
     finally:
-        torch.tensor = make
+        with _lifters_lock:
+            _lifters[me].pop()
+            if not _lifters[me]:
+                del _lifters[me]
+            if not _lifters:
+                torch.tensor = cfx.tensor
 
 
 def _wrapped(f, args, mode):
