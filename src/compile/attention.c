@@ -29,11 +29,15 @@ static bool takes_attention(const cfx_program *p, const cfx_node *n) {
     (void)p;
     const bool flash = n->target.op != &cfx_op_scaled_dot_product_attention;
     const cfx_value mask = flash ? arg_of(n, 100, "attn_mask") : arg_of(n, 3, "attn_mask");
+    const cfx_value query = arg_of(n, 0, "query");
+    const cfx_dtype d = is_noted(query, CFX_BF16, 4)  ? CFX_BF16
+                        : is_noted(query, CFX_F16, 4) ? CFX_F16
+                                                      : CFX_F32;
     for (int i = 0; i < 3; i++)
-        if (!is_noted(arg_of(n, i, i == 0 ? "query" : i == 1 ? "key" : "value"), CFX_F32, 4))
+        if (!is_noted(arg_of(n, i, i == 0 ? "query" : i == 1 ? "key" : "value"), d, 4))
             return false;
     return is_zero(arg_of(n, flash ? 3 : 4, "dropout_p")) &&
-           (mask.tag == CFX_TAG_NONE || is_noted(mask, CFX_F32, 4) || is_noted(mask, CFX_BOOL, 4));
+           (mask.tag == CFX_TAG_NONE || is_noted(mask, d, 4) || is_noted(mask, CFX_BOOL, 4));
 }
 
 /* Whether a node is a weight of the program's, which is packed. */
@@ -144,12 +148,126 @@ static bool put_operands(cfx__c_unit *u, const cfx_value *args, const cfx__c_ref
     return true;
 }
 
+/* The sizes of attention, its scale and whether it is causal, as fields of a shape. */
+static void put_shape(cfx__c *c, const cfx__c_ref *const *of, int64_t batch, int64_t heads,
+                      cfx_value causal, cfx_value scale) {
+    const int64_t size = size_of(of[0], 1);
+    cfx__c_line(c, "%sconst %s_attention_shape shape = {", c->nvary ? "" : "static ", c->name);
+    cfx__c_line(c, "    .batch = %lld, .heads = %lld, .shared = %lld,", (long long)batch,
+                (long long)heads, (long long)(heads == 1 ? 1 : heads / size_of(of[1], 3)));
+    cfx__c_line(c, "    .rows = %lld, .keys = %lld, .size = %lld, .value = %lld,",
+                (long long)size_of(of[0], 2), (long long)size_of(of[1], 2), (long long)size,
+                (long long)size_of(of[2], 1));
+    cfx__c_line(c, "    .causal = %d, .scale = %s,", !is_zero(causal),
+                cfx__c_number(
+                    CFX_F32, cfx_is_number(scale) ? cfx_number(scale) : 1 / sqrt((double)size), 0));
+}
+
+/* ---- attention of halves --------------------------------------------------------------------- */
+
+/* Where element (row, col) of head `head` of image b lies. */
+static const char *element_at(const cfx__c_ref *r, const char *head) {
+    return cfx__text_format("b * %lld + %s * %lld + row * %lld + col * %lld",
+                            (long long)stride_of(r, 4), head, (long long)stride_of(r, 3),
+                            (long long)stride_of(r, 2), (long long)stride_of(r, 1));
+}
+
+static void open_elements(cfx__c *c, int64_t rows, int64_t cols) {
+    cfx__c_open(c, "for (int64_t row = 0; row < %lld; row++)", (long long)rows);
+    cfx__c_open(c, "for (int64_t col = 0; col < %lld; col++)", (long long)cols);
+}
+
+static void close_elements(cfx__c *c) {
+    cfx__c_close(c);
+    cfx__c_close(c);
+}
+
+/* Memory for the floats of one head, as a pointer of this name. */
+static void put_floats(cfx__c_unit *u, const char *name, int64_t rows, int64_t cols) {
+    const int64_t room = cfx__c_room_now(u, 4 * rows * cols);
+    cfx__c_line(u->c, "float *%s = (float *)(%s);", name, cfx__c_room_text(room, 0));
+}
+
+/* One head after the other: its halves become floats, which the kernel takes. */
+static void put_halves(cfx__c_unit *u, const cfx__plan_kernel *k, bool flash) {
+    static const char *const names[] = {"query", "key", "value", "mask"};
+    static const char *const floats[] = {"q", "k", "v", "m"};
+    cfx__c *c = u->c;
+    const cfx_value *a = k->step->bound;
+    const cfx__c_refs *to = cfx__c_slot(u, u->slot);
+    const cfx__c_ref *of[4], *out = to->refs;
+    for (int i = 0; i < 4; i++) {
+        of[i] = cfx__c_arg(u, i < 3 ? a[i] : a[flash ? 5 : 3]);
+        if (!of[i] && i < 3) {
+            cfx__c_refuse(u, "is attention of what has no place");
+            return;
+        }
+    }
+    const int64_t heads = size_of(of[0], 3), rows = size_of(of[0], 2), keys = size_of(of[1], 2);
+    const int64_t size = size_of(of[0], 1), value = size_of(of[2], 1);
+    const bool bools = of[3] && of[3]->dtype == CFX_BOOL;
+    const bool lse = to->n > 1 && to->refs[1].where != CFX__C_NOWHERE;
+    const int64_t shape[4][2] = {{rows, size}, {keys, size}, {keys, value}, {rows, keys}};
+    const int n = of[3] && !bools ? 4 : 3; /* that become floats */
+    for (int i = 0; i < (of[3] ? 4 : 3); i++)
+        cfx__c_pointer(c, of[i], names[i], false);
+    cfx__c_pointer(c, out, "out", true);
+    if (lse)
+        cfx__c_pointer(c, &to->refs[1], "lse", true);
+    for (int i = 0; i < n; i++)
+        put_floats(u, floats[i], shape[i][0], shape[i][1]);
+    put_floats(u, "y", rows, value);
+    put_shape(c, of, 1, 1, a[flash ? 4 : 5], a[6]);
+    put_list(c, "q", 3, (int64_t[]){0, 0, size});
+    put_list(c, "k", 3, (int64_t[]){0, 0, size});
+    put_list(c, "v", 3, (int64_t[]){0, 0, value});
+    put_list(c, "out", 3, (int64_t[]){0, 0, value});
+    if (of[3])
+        put_list(c, "mask", 4,
+                 (int64_t[]){0, 0, bools ? stride_of(of[3], 2) : keys,
+                             bools ? stride_of(of[3], 1) : 1});
+    cfx__c_line(c, "};");
+    cfx__c_open(c, "for (int64_t b = 0; b < %lld; b++)", (long long)size_of(of[0], 4));
+    cfx__c_open(c, "for (int64_t h = 0; h < %lld; h++)", (long long)heads);
+    for (int i = 0; i < n; i++) {
+        const int64_t shared = i == 1 || i == 2 ? heads / size_of(of[i], 3) : 1;
+        const char *head = shared == 1 ? "h" : cfx__text_format("h / %lld", (long long)shared);
+        open_elements(c, shape[i][0], shape[i][1]);
+        cfx__c_line(c, "%s[row * %lld + col] = %s;", floats[i], (long long)shape[i][1],
+                    cfx__c_load(c, names[i], element_at(of[i], head), of[i]->dtype));
+        close_elements(c);
+    }
+    const char *seen =
+        bools ? cfx__text_format("NULL, mask + b * %lld + h * %lld",
+                                 (long long)stride_of(of[3], 4), (long long)stride_of(of[3], 3))
+        : n == 4 ? "m, NULL"
+                 : "NULL, NULL";
+    const char *sums = lse ? cfx__text_format("lse + (b * %lld + h) * %lld", (long long)heads,
+                                              (long long)rows)
+                           : "NULL";
+    cfx__c_scratch(c, cfx__pack_attention_scratch(rows, keys, size, value));
+    cfx__c_line(c, "%s(&shape, q, k, v, %s, y, %s, (float *)%s);", cfx__c_kernel(c, "attention"),
+                seen, sums, cfx__c_scratch_at(c, 0));
+    open_elements(c, rows, value);
+    cfx__c_line(c, "out[%s] = %s;", element_at(out, "h"),
+                cfx__c_store(c, cfx__text_format("y[row * %lld + col]", (long long)value),
+                             out->dtype));
+    close_elements(c);
+    close_elements(c);
+}
+
+/* ---- attention of floats --------------------------------------------------------------------- */
+
 void cfx__c_call_attention(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c *c = u->c;
     const bool flash = k->op != &cfx_op_scaled_dot_product_attention;
     const cfx_value *a = k->step->bound;
     const cfx__c_refs *to = cfx__c_slot(u, u->slot);
     const cfx__c_ref *of[3], *out = to->refs, *mask = cfx__c_arg(u, a[flash ? 5 : 3]);
+    if (cfx__dtype_is_half(out->dtype)) {
+        put_halves(u, k, flash);
+        return;
+    }
     if (!put_operands(u, a, of) || out->stride[out->ndim - 1] != 1) {
         cfx__c_refuse(u, "is attention of what has no place");
         return;
@@ -163,13 +281,7 @@ void cfx__c_call_attention(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c_pointer(c, out, "out", true);
     if (lse)
         cfx__c_pointer(c, &to->refs[1], "lse", true);
-    cfx__c_line(c, "%sconst %s_attention_shape shape = {", c->nvary ? "" : "static ", c->name);
-    cfx__c_line(c, "    .batch = %lld, .heads = %lld, .shared = %lld,",
-                (long long)size_of(of[0], 4), (long long)heads,
-                (long long)(heads / size_of(of[1], 3)));
-    cfx__c_line(c, "    .rows = %lld, .keys = %lld, .size = %lld, .value = %lld,",
-                (long long)size_of(of[0], 2), (long long)keys, (long long)size,
-                (long long)size_of(of[2], 1));
+    put_shape(c, of, size_of(of[0], 4), heads, causal, scale);
     put_strides(c, "q", of[0]);
     put_strides(c, "k", of[1]);
     put_strides(c, "v", of[2]);
@@ -178,9 +290,6 @@ void cfx__c_call_attention(cfx__c_unit *u, const cfx__plan_kernel *k) {
         put_list(c, "mask", 4,
                  (int64_t[]){stride_of(mask, 4), stride_of(mask, 3), stride_of(mask, 2),
                              stride_of(mask, 1)});
-    cfx__c_line(c, "    .causal = %d, .scale = %s,", !is_zero(causal),
-                cfx__c_number(
-                    CFX_F32, cfx_is_number(scale) ? cfx_number(scale) : 1 / sqrt((double)size), 0));
     cfx__c_line(c, "};");
     cfx__c_line(c, "%s(&shape, query, key, value, %s, out, %s, (float *)%s);",
                 cfx__c_kernel(c, "attention"), kind ? kind : "NULL, NULL", lse ? "lse" : "NULL",
