@@ -43,7 +43,6 @@ TEST(wide_random_programs_compute_the_same_in_every_way) {
     CHECK(c.ran > 300 && c.exported > 300 && c.resized > 50);
 }
 
-#ifndef CFX_SANITIZE /* the leak checker fails in itself at the end of these programs */
 TEST(deep_random_programs_compute_the_same_in_every_way) {
     program_counts c = {0};
     for (uint64_t seed = PROGRAMS_DEEP; seed < PROGRAMS_DEEP + 300; seed++) {
@@ -53,7 +52,6 @@ TEST(deep_random_programs_compute_the_same_in_every_way) {
     }
     CHECK(c.ran > 200 && c.exported > 200);
 }
-#endif
 
 /* As C, built by the machine's compiler: some, since each costs a tenth of a second. */
 TEST(random_programs_compute_the_same_as_c) {
