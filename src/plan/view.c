@@ -27,6 +27,18 @@ bool cfx__plan_view_may_fail(const cfx__plan *p, int slot) {
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
+static void mark_slot(void *user, int slot) { ((bool *)user)[slot] = true; }
+
+/* Slots that a kernel brings in order: from there on their value is a copy, not what their own
+ * kernel left in its place. Freed by the caller. */
+static bool *find_reordered(const cfx__plan *p) {
+    bool *out = cfx__alloc0((size_t)(p->n + 1) * sizeof *out);
+    for (int k = 0; k < p->n; k++)
+        if (p->kernels[k].reorder && p->kernels[k].kind != CFX__PLAN_OUTPUT)
+            cfx__plan_each_read(p->kernels[k].step, mark_slot, out);
+    return out;
+}
+
 /* The only slot among the arguments that is not constant, where a result may lie in its memory;
  * -1: there is none, or several. */
 static int looked_into(const cfx__plan *p, const cfx__plan_kernel *k) {
@@ -74,8 +86,8 @@ static void put_view(cfx__plan *p, cfx__plan_kernel *k, int x, cfx_value v) {
     p->given[slot] = v;
 }
 
-static void find_call(cfx__plan *p, cfx__plan_kernel *k) {
-    const int x = looked_into(p, k);
+/* Makes kernel k a view of slot x, where it is one. */
+static void find_call(cfx__plan *p, cfx__plan_kernel *k, int x) {
     cfx_value args[CFX_MAX_ARGS];
     if (x < 0 || cfx__plan_view_may_fail(p, (int)(k - p->kernels)))
         return;
@@ -127,12 +139,16 @@ static void leave_lists(cfx__lowering *l) {
 }
 
 bool cfx__plan_find_views(cfx__lowering *l) {
+    bool *reordered = find_reordered(l->plan);
     for (int k = 0; k < l->plan->n && cfx_ok(); k++) {
         size_t mark = cfx_scope_open();
-        find_call(l->plan, &l->plan->kernels[k]);
+        const int x = looked_into(l->plan, &l->plan->kernels[k]);
+        if (x >= 0 && !reordered[x])
+            find_call(l->plan, &l->plan->kernels[k], x);
         find_item(l->plan, &l->plan->kernels[k]);
         cfx_scope_close(mark);
     }
+    cfx__free(reordered);
     leave_lists(l);
     return cfx_ok();
 }
@@ -152,7 +168,7 @@ bool cfx__plan_view_again(cfx__plan *p, const cfx__plan_kernel *was, int slot) {
     else if (root.tag == CFX_TAG_TENSOR && lies_in(cfx_as_tensor(root)->storage, v, v))
         put_view(p, k, was->x, v); /* its shape rule was given the root itself */
     else
-        find_call(p, k);
+        find_call(p, k, looked_into(p, k));
     const bool found = k->kind == CFX__PLAN_VIEW && k->x == was->x && k->same == was->same;
     k->kind = was->kind;
     return found;

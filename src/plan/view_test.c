@@ -60,6 +60,23 @@ TEST(views_are_what_the_operators_give) {
 
 /* Views of inputs are the caller's memory, as the interpreter gives them; what gives its argument
  * again gives the tensor itself. */
+/* An image lies channels last until somebody needs it in order: what looks into it after that looks
+ * into the copy, not into what the convolution left. */
+TEST(views_of_what_was_brought_in_order_look_into_the_copy) {
+    static const char *const names[] = {"w", "v"};
+    cfx_tensor *t[] = {cfx_randn(5, 2, 1, 1), cfx_randn(9, 5)};
+    cfx_program *p = program_of(
+        HEAD "p_w, p_v, x):\n" CALL("c", "conv2d.default", "x, p_w")
+            CALL("a", "view.default", "c, [5, 10]") CALL("b", "view.default", "c, [10, 5]")
+                CALL("d", "linear.default", "b, p_v") CALL("e", "flip.default", "a, [0]")
+                    CALL("f", "select.int", "c, 1, 3") CALL("g", "exp.default", "f")
+            "        return (d, e, g)\n",
+        tensors_of(COUNT(names), names, t));
+    for (int i = 0; i < 3; i++)
+        CHECK(agree(p, cfx_tensor_value(cfx_randn(1, 2, 2, 5))));
+    CHECK_OK();
+}
+
 TEST(views_of_inputs_share_their_memory) {
     static const char code[] = HEAD
         "x):\n" CALL("a", "slice.Tensor", "x, 0, 1, 3") CALL("b", "contiguous.default", "x")
