@@ -42,10 +42,11 @@ static bool computes(const cfx__plan_kernel *k) {
            k->kind == CFX__PLAN_JOIN || k->kind == CFX__PLAN_HIGHER;
 }
 
-/* Whether what a kernel gives has no elements: nothing is written for it. */
+/* Whether what a kernel gives has no elements, and that is all it does: nothing is written for it. */
 static bool is_empty(cfx__c_unit *u, int slot) {
     const cfx__c_refs *r = cfx__c_slot(u, slot);
-    bool empty = r->n > 0;
+    const cfx_op *op = u->plan->kernels[slot].op;
+    bool empty = r->n > 0 && !(op && op->updates);
     for (int i = 0; i < r->n; i++)
         empty = empty && cfx__c_count(&r->refs[i]) == 0;
     return empty;
