@@ -42,7 +42,7 @@ static bool computes(const cfx__plan_kernel *k) {
            k->kind == CFX__PLAN_JOIN || k->kind == CFX__PLAN_HIGHER;
 }
 
-/* Whether what a kernel gives has no elements, and that is all it does: nothing is written for it. */
+/* Whether what a kernel gives has no elements, and that is all it does: nothing is written. */
 static bool is_empty(cfx__c_unit *u, int slot) {
     const cfx__c_refs *r = cfx__c_slot(u, slot);
     const cfx_op *op = u->plan->kernels[slot].op;
