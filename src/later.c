@@ -4,6 +4,7 @@
 #include <cfx/cuda.h>
 
 #include "cuda/device.h"
+#include "cuda/single.h"
 #include "dispatch/dispatch.h"
 #include "grad/grad.h"
 #include "graph/graph.h"
@@ -29,6 +30,10 @@ const cfx__later cfx__later_rooms = {
     .may_read = cfx__mark_may_read,
     .autograd = cfx__grad_call,
     .to_card = cfx__cuda_copy_of,
+    .card_memory = cfx__cuda_memory,
+    .cards = cfx_cuda_count,
+    .card_threads = cfx__cuda_threads,
+    .card_kernel = cfx__cuda_call,
     .card_executor = cfx_cuda_executor,
     .executor = &cfx_planner,
 };

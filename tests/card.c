@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "../src/cuda/device.h"
+#include "../src/cuda/single.h"
 #include "player.h"
 
 card_state card;
@@ -197,6 +198,19 @@ typedef struct {
     char lib[600];
 } program;
 
+/* Where play.h lies, and where what was compiled is kept. */
+#ifdef CARD_LIBRARY
+static const char *const tests = CARD_TESTS;
+
+static const char *folder(void) {
+    static char path[512];
+    snprintf(path, sizeof path, "%s", CARD_LIBRARY);
+    mkdir(path, 0777);
+    return path;
+}
+#else
+static const char *const tests = "tests";
+
 static const char *folder(void) {
     static char path[512];
     const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 16);
@@ -206,6 +220,7 @@ static const char *folder(void) {
     mkdir(path, 0777);
     return path;
 }
+#endif
 
 static char *read_whole(const char *path) {
     FILE *f = fopen(path, "rb");
@@ -234,7 +249,9 @@ static int create(void **made, const char *text, const char *name, int n,
 static int compile(void *of, int n, const char *const *options) {
     (void)n, (void)options;
     program *p = of;
-    char *player = read_whole("tests/play.h");
+    char source[700], line[4000];
+    snprintf(line, sizeof line, "%s/play.h", tests);
+    char *player = read_whole(line);
     const char *const parts[] = {p->text, player};
     uint64_t h = 14695981039346656037u;
     for (int i = 0; i < 2; i++)
@@ -242,7 +259,6 @@ static int compile(void *of, int n, const char *const *options) {
             h = (h ^ (unsigned char)*at) * 1099511628211u;
     free(player);
     snprintf(p->lib, sizeof p->lib, "%s/card-%016llx.so", folder(), (unsigned long long)h);
-    char source[700], line[4000];
     snprintf(source, sizeof source, "%s.cpp", p->lib);
     if (!access(p->lib, R_OK) && !access(source, R_OK))
         return 0;
@@ -253,8 +269,8 @@ static int compile(void *of, int n, const char *const *options) {
     fclose(f);
     snprintf(line, sizeof line,
              "%s -std=c++17 -O1 -g0 -w -fPIC -shared -fno-strict-aliasing -ffp-contract=off "
-             "-Itests -o '%s.%d' '%s' 2>&1 | head -20 && mv '%s.%d' '%s'",
-             getenv("CXX") ? getenv("CXX") : "c++", p->lib, (int)getpid(), source, p->lib,
+             "-I'%s' -o '%s.%d' '%s' 2>&1 | head -20 && mv '%s.%d' '%s'",
+             getenv("CXX") ? getenv("CXX") : "c++", tests, p->lib, (int)getpid(), source, p->lib,
              (int)getpid(), p->lib);
     return system(line) ? BAD : 0;
 }
@@ -386,6 +402,7 @@ static int attribute(int *v, int which, int handle) {
     *v = which == 75   ? 9
          : which == 76 ? 0
          : which == 16 ? card.processors
+         : which == 39 ? 2048
          : which == 97 ? card.shared
                        : 1;
     return 0;
@@ -423,6 +440,7 @@ static int error_text(int answer, const char **text) {
     return 0;
 }
 
+#ifndef CARD_LIBRARY
 static const cfx__cuda_driver played = {.init = init,
                                         .version = driver_version,
                                         .count = count,
@@ -483,7 +501,14 @@ bool card_begin(void) {
 }
 
 void card_end(void) {
+    cfx__cuda_singles_forget();
     cfx__cuda_tensors_forget();
     cfx__cuda_play(NULL, NULL);
     unsetenv("CFX_CACHE");
 }
+
+double card_apart(cfx_value a, cfx_value b) {
+    cfx_tensor *d = cfx_sub(cfx_to(cfx_to(a, "cpu"), cfx_f64), cfx_to(cfx_to(b, "cpu"), cfx_f64));
+    return cfx_number(cfx_item(cfx_amax(cfx_abs(d))));
+}
+#endif

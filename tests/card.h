@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <cfx.h>
+
 /* What happened so far, and what is to go wrong. */
 typedef struct {
     long kernels, copies, graphs; /* launched; graphs that were replayed */
@@ -25,5 +27,7 @@ extern card_state card;
  * card. */
 bool card_begin(void);
 void card_end(void);
+/* How far apart the numbers of two tensors are, wherever they lie. */
+double card_apart(cfx_value a, cfx_value b);
 
 #endif

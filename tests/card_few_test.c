@@ -21,10 +21,6 @@ static cfx_program *gated_program(int rows) {
     return cfx_export(m, cfx_tuple(cfx_randn(rows, 32)), CFX_NONE, CFX_NONE);
 }
 
-static double apart(cfx_value a, cfx_value b) {
-    return cfx_number(cfx_item(cfx_tensor_value(cfx_amax(cfx_abs(cfx_sub(a, b))))));
-}
-
 static cfx_value leave_as_is(cfx_watcher *w, cfx_node *n, cfx_value v) {
     (void)n, (void)v;
     ++*(int *)w->user;
@@ -44,21 +40,21 @@ TEST(products_of_the_same_rows_are_one_launch) {
         const cfx_args args = {1, in, NULL};
         const cfx_executor *on = cfx_cuda_executor(0);
         const cfx_value want = cfx_program_run_with(CFX_HERE, p, &cfx_interpreter, NULL, args);
-        CHECK(apart(want, cfx_program_run_with(CFX_HERE, p, on, NULL, args)) < 1e-5);
+        CHECK(card_apart(want, cfx_program_run_with(CFX_HERE, p, on, NULL, args)) < 1e-5);
         const long kernels = card.kernels, overlapping = card.overlapping;
         cfx_program_run_with(CFX_HERE, p, on, NULL, args); /* recorded */
         const long each = card.kernels - kernels;
         CHECK(rows > 8 ? each >= 4 : each == 2);
         CHECK_INT(card.overlapping - overlapping, each - 1);
-        CHECK(apart(want, cfx_program_run_with(CFX_HERE, p, on, NULL, args)) < 1e-5);
+        CHECK(card_apart(want, cfx_program_run_with(CFX_HERE, p, on, NULL, args)) < 1e-5);
         int seen = 0;
         cfx_watcher w = {.see = leave_as_is, .user = &seen};
         const long before = card.kernels;
-        CHECK(apart(want, cfx_program_run_with(CFX_HERE, p, on, &w, args)) < 1e-5);
+        CHECK(card_apart(want, cfx_program_run_with(CFX_HERE, p, on, &w, args)) < 1e-5);
         CHECK(card.kernels - before >= 4 && seen >= 8);
         cfx_set_precision(CFX_PRECISION_BF16);
         for (int i = 0; i < 2; i++)
-            CHECK(apart(want, cfx_program_run_with(CFX_HERE, p, on, NULL, args)) < 0.05);
+            CHECK(card_apart(want, cfx_program_run_with(CFX_HERE, p, on, NULL, args)) < 0.05);
         cfx_set_precision(CFX_PRECISION_F32);
         CHECK_OK();
     }
@@ -95,7 +91,7 @@ TEST(kernels_of_few_elements_are_one_launch) {
         if (place == 2) {
             CHECK_OK();
             const cfx_value want = cfx_program_run_with(CFX_HERE, p, &cfx_interpreter, NULL, args);
-            CHECK(apart(want, have) < 1e-6);
+            CHECK(card_apart(want, have) < 1e-6);
         } else {
             CHECK(!cfx_ok() && cfx_error_last()->kind == CFX_INDEX_ERROR);
             cfx_error_clear();

@@ -10,10 +10,6 @@
 #include "card.h"
 #include "test.h"
 
-static double apart(cfx_value a, cfx_value b) {
-    return cfx_number(cfx_item(cfx_tensor_value(cfx_amax(cfx_abs(cfx_sub(a, b))))));
-}
-
 /* A convolution whose kernel adds nothing: the addition is a kernel over what both left. */
 TEST(additions_behind_kernels_of_a_card_read_bfloat16) {
     if (!card_begin())
@@ -36,8 +32,8 @@ TEST(additions_behind_kernels_of_a_card_read_bfloat16) {
     cfx_set_precision(CFX_PRECISION_F32);
     CHECK_OK();
     const double most = cfx_number(cfx_item(cfx_amax(cfx_abs(cfx_at(want, 0)))));
-    CHECK(apart(cfx_at(want, 0), cfx_at(have, 0)) < 0.02 * most);
-    CHECK(apart(cfx_at(want, 0), cfx_at(have, 0)) > 0);
+    CHECK(card_apart(cfx_at(want, 0), cfx_at(have, 0)) < 0.02 * most);
+    CHECK(card_apart(cfx_at(want, 0), cfx_at(have, 0)) > 0);
     card_end();
 }
 
@@ -59,7 +55,7 @@ TEST(products_on_a_card_read_rows_that_are_not_evenly_apart) {
     const cfx_value want = cfx_program_run_with(CFX_HERE, p, &cfx_interpreter, NULL, args);
     const cfx_value have = cfx_program_run_with(CFX_HERE, p, cfx_cuda_executor(0), NULL, args);
     CHECK_OK();
-    CHECK(apart(cfx_at(want, 0), cfx_at(have, 0)) < 1e-5);
+    CHECK(card_apart(cfx_at(want, 0), cfx_at(have, 0)) < 1e-5);
     bool found = false;
     for (const cfx__prepared *q = p->module->graph->prepared; q; q = q->next) {
         const cfx__cuda_plan *c = !strncmp(q->by->name, "cuda", 4) ? q->form : NULL;
@@ -97,10 +93,10 @@ static void check_cache(int64_t tokens) {
         const cfx_value have = cfx_program_run_with(CFX_HERE, there, NULL, NULL, args);
         cfx_set_precision(CFX_PRECISION_F32);
         CHECK_OK();
-        CHECK(apart(cfx_at(want, 0), cfx_at(have, 0)) < 0.05);
+        CHECK(card_apart(cfx_at(want, 0), cfx_at(have, 0)) < 0.05);
         const cfx_value mine = cfx_tensor_value(cfx_program_tensor(here, &here->inputs[1]));
         const cfx_value its = cfx_tensor_value(cfx_program_tensor(there, &there->inputs[1]));
-        CHECK(apart(mine, its) > 0 && apart(mine, its) < 0.02);
+        CHECK(card_apart(mine, its) > 0 && card_apart(mine, its) < 0.02);
     }
 }
 

@@ -17,10 +17,6 @@ static cfx_program *two_layers(int rows) {
     return cfx_export(m, cfx_tuple(cfx_randn(rows, 64)), CFX_NONE, CFX_NONE);
 }
 
-static double apart(cfx_value a, cfx_value b) {
-    return cfx_number(cfx_item(cfx_tensor_value(cfx_amax(cfx_abs(cfx_sub(a, b))))));
-}
-
 /* Bytes of weights on the card, of the plans of a program; -1: a plan has steps of the host's. */
 static int64_t bytes_there(const cfx_program *p) {
     int64_t bytes = 0;
@@ -61,7 +57,7 @@ TEST(weights_of_few_bits_are_read_as_they_are_on_a_card) {
         const cfx_value have = cfx_program_run_with(CFX_HERE, q->program, cfx_cuda_executor(0),
                                                     NULL, args);
         CHECK_OK();
-        CHECK(apart(want, have) < 1e-3);
+        CHECK(card_apart(want, have) < 1e-3);
         CHECK(bytes_there(q->program) > 0 && bytes_there(q->program) <= of[i].most);
     }
     card_end();

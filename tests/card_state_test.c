@@ -22,10 +22,6 @@ static const char step[] = "class GraphModule(torch.nn.Module):\n"
                            "        p = torch.ops.aten.matmul.default(x, t)\n"
                            "        return p\n";
 
-static double apart(cfx_value a, cfx_value b) {
-    return cfx_number(cfx_item(cfx_tensor_value(cfx_amax(cfx_abs(cfx_sub(a, b))))));
-}
-
 /* Runs of the step, each behind the other; `card` says where the cache lies. */
 static void check_steps(bool card_cache) {
     cfx_module *gm = cfx_module_parse(step, "test");
@@ -50,8 +46,8 @@ static void check_steps(bool card_cache) {
         const cfx_value have = cfx_executor_run(cfx_cuda_executor(0), &b);
         CHECK_OK();
         CHECK(card.kernels + card.graphs > before);
-        CHECK(apart(want, have) < 1e-5);
-        CHECK(apart(mine[0], there[0]) < 1e-6 && apart(mine[1], there[1]) == 0);
+        CHECK(card_apart(want, have) < 1e-5);
+        CHECK(card_apart(mine[0], there[0]) < 1e-6 && card_apart(mine[1], there[1]) == 0);
     }
 }
 
@@ -109,14 +105,14 @@ TEST(sessions_and_programs_on_a_card_keep_what_they_write_there) {
             const cfx_value want = cfx_program_run_with(CFX_HERE, alone[u], &cfx_interpreter, NULL,
                                                         (cfx_args){1, in, NULL});
             CHECK_OK();
-            CHECK(apart(cfx_at(have, 0), cfx_at(want, 0)) < 1e-5);
+            CHECK(card_apart(cfx_at(have, 0), cfx_at(want, 0)) < 1e-5);
         }
     cfx_tensor *own = cfx_session_tensor(users[0], cache);
     CHECK(own != cache && own->storage->device.type == CFX_CUDA);
     CHECK(cfx_program_to(shared, "cpu"));
     cfx_tensor *back = cfx_program_tensor(shared, &shared->inputs[1]);
     CHECK_INT(back->storage->device.type, CFX_CPU);
-    CHECK(apart(cfx_tensor_value(back), cfx_tensor_value(cfx_program_tensor(
+    CHECK(card_apart(cfx_tensor_value(back), cfx_tensor_value(cfx_program_tensor(
                                             alone[USERS], &alone[USERS]->inputs[1]))) < 1e-5);
     card_end();
 }
@@ -156,8 +152,8 @@ TEST(what_a_buffer_becomes_is_written_to_it_on_a_card) {
             const cfx_value want = cfx_program_run_with(CFX_HERE, here, &cfx_interpreter, NULL,
                                                         (cfx_args){2, in, NULL});
             CHECK_OK();
-            CHECK(apart(cfx_at(have, 0), cfx_at(want, 0)) < 1e-6);
-            CHECK(apart(cfx_tensor_value(cfx_program_tensor(there, &there->inputs[0])),
+            CHECK(card_apart(cfx_at(have, 0), cfx_at(want, 0)) < 1e-6);
+            CHECK(card_apart(cfx_tensor_value(cfx_program_tensor(there, &there->inputs[0])),
                         cfx_tensor_value(cfx_program_tensor(here, &here->inputs[0]))) == 0);
         }
         CHECK(twice || copies == 4); /* two inputs, a result, whether an index is out of range */

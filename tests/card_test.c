@@ -38,11 +38,6 @@ static cfx_tensor *input_of(const char *name, double shift) {
     return cfx_add(t, shift);
 }
 
-static double apart(cfx_value a, cfx_value b) {
-    cfx_value d = cfx_tensor_value(cfx_amax(cfx_abs(cfx_sub(a, b))));
-    return cfx_number(cfx_item(d));
-}
-
 TEST(runs_on_a_card_are_replayed_as_graphs_with_new_inputs) {
     if (!card_begin())
         return;
@@ -56,7 +51,7 @@ TEST(runs_on_a_card_are_replayed_as_graphs_with_new_inputs) {
         cfx_value have =
             cfx_program_run_with(CFX_HERE, p, cfx_cuda_executor(0), NULL, (cfx_args){1, v, NULL});
         CHECK_OK();
-        CHECK(apart(want, have) < 1e-5);
+        CHECK(card_apart(want, have) < 1e-5);
         CHECK_INT(cfx_tensor_device(cfx_as_tensor(have)).type, CFX_CUDA);
     }
     CHECK_INT(card.graphs, 3);
@@ -74,14 +69,14 @@ TEST(programs_and_tensors_go_to_a_card_and_back) {
     CHECK_OK();
     CHECK_INT(cfx_tensor_device(there).type, CFX_CUDA);
     CHECK_INT(cfx_tensor_device(cfx_to(there, "cpu")).type, CFX_CPU);
-    CHECK(apart(cfx_tensor_value(there), cfx_tensor_value(x)) == 0);
+    CHECK(card_apart(cfx_tensor_value(there), cfx_tensor_value(x)) == 0);
     CHECK(strstr(cfx_tensor_str(there), "device='cuda:0'") != NULL);
     CHECK(cfx_program_to(p, "cuda"));
     const long before = card.kernels;
     cfx_value have = cfx_program_run(p, there);
     CHECK_OK();
     CHECK(card.kernels > before);
-    CHECK(apart(want, have) < 1e-5);
+    CHECK(card_apart(want, have) < 1e-5);
     CHECK(cfx_program_to(p, "cpu"));
     CHECK(!cfx_program_to(p, "cuda:9"));
     CHECK_ERROR("cards here are 0 to 0");
@@ -161,7 +156,7 @@ TEST(whatever_a_driver_refuses_is_an_error_in_words) {
         }
         const cfx_value have = cfx_program_run_with(CFX_HERE, fresh, on, NULL, args);
         CHECK_OK();
-        CHECK(apart(want, have) < 1e-5);
+        CHECK(card_apart(want, have) < 1e-5);
     }
     CHECK(failed > 8 && n < 1000);
     card_end();
@@ -185,7 +180,7 @@ static void *share(void *arg) {
         for (int i = 0; i < 8; i++) {
             const cfx_value have =
                 cfx_program_run_with(CFX_HERE, s->program, cfx_cuda_executor(0), NULL, args);
-            const double far = cfx_ok() ? apart(want, have) : 1;
+            const double far = cfx_ok() ? card_apart(want, have) : 1;
             s->worst = far > s->worst ? far : s->worst;
         }
         s->fine = cfx_ok();
@@ -268,9 +263,9 @@ TEST(products_on_a_card_multiply_what_was_asked_for) {
         cfx_execution e = {.at = CFX_HERE, .module = gm, .inputs = {2, in, NULL}};
         const cfx_value have = cfx_executor_run(cfx_cuda_executor(0), &e);
         CHECK_OK();
-        CHECK(apart(want, have) >= of[i].least && apart(want, have) < of[i].most);
+        CHECK(card_apart(want, have) >= of[i].least && card_apart(want, have) < of[i].most);
         if (of[i].precision == CFX_PRECISION_BF16) /* what lies between two of bfloat16 */
-            CHECK(apart(rounded, have) < 0.13);
+            CHECK(card_apart(rounded, have) < 0.13);
     }
     cfx_set_precision(CFX_PRECISION_F32);
     card_end();
@@ -340,7 +335,7 @@ TEST(positions_and_masks_on_a_card_stay_float32) {
         cfx_set_precision(CFX_PRECISION_BF16);
         const double most = cfx_number(cfx_item(cfx_amax(cfx_abs(want))));
         CHECK_OK();
-        CHECK(apart(want, have) < (of[c].halved ? 0.02 : 1e-5) * most);
+        CHECK(card_apart(want, have) < (of[c].halved ? 0.02 : 1e-5) * most);
     }
     cfx_set_precision(CFX_PRECISION_F32);
     card_end();
@@ -392,7 +387,7 @@ TEST(elements_are_read_and_written_by_index_on_a_card) {
                            .inputs = {COUNT(own), own, NULL}};
         const cfx_value want = cfx_executor_run(&cfx_interpreter, &e);
         const cfx_value have = cfx_executor_run(cfx_cuda_executor(0), &e);
-        if (!CHECK_OK() || !CHECK(apart(want, have) < 1e-5))
+        if (!CHECK_OK() || !CHECK(card_apart(want, have) < 1e-5))
             test_fail(CFX_HERE, "%s", calls[c]);
         cfx__cuda_plan *p = cfx_cuda_executor(0)->prepare(&e);
         for (size_t s = 0; p && s < p->steps.len; s++)
@@ -421,7 +416,7 @@ TEST(an_index_out_of_range_is_found_on_a_card) {
     cfx_value have = cfx_executor_run(cfx_cuda_executor(0), &e);
     CHECK_OK();
     CHECK(card.kernels > 0);
-    CHECK(apart(have, cfx_tensor_value(cfx_index_select(x, 0, cfx_as_tensor(good[1])))) == 0);
+    CHECK(card_apart(have, cfx_tensor_value(cfx_index_select(x, 0, cfx_as_tensor(good[1])))) == 0);
     e.inputs.v = bad;
     cfx_executor_run(cfx_cuda_executor(0), &e);
     CHECK_ERROR("out of range");
@@ -460,19 +455,19 @@ TEST(who_looks_on_sees_what_a_card_computes_and_may_change_it) {
     cfx_value have = watched(cfx_cuda_executor(0), p, x, &b);
     CHECK_OK();
     CHECK(card.kernels > 0);
-    CHECK(apart(want, have) < 1e-5);
+    CHECK(card_apart(want, have) < 1e-5);
     CHECK_INT(a.seen->len, b.seen->len);
     int same = 0;
     for (int64_t i = 0; i < a.seen->len; i++) {
         const cfx_value v = cfx_dict_get(b.seen, cfx_text(a.seen->entries[i].key));
-        same += v.tag == CFX_TAG_TENSOR && apart(v, a.seen->entries[i].value) < 1e-5;
+        same += v.tag == CFX_TAG_TENSOR && card_apart(v, a.seen->entries[i].value) < 1e-5;
     }
     CHECK_INT(same, a.seen->len);
     a.replaced = b.replaced = "relu";
     want = watched(&cfx_interpreter, p, x, &a);
     have = watched(cfx_cuda_executor(0), p, x, &b);
     CHECK_OK();
-    CHECK(apart(want, have) < 1e-5);
+    CHECK(card_apart(want, have) < 1e-5);
     card_end();
 }
 
@@ -491,10 +486,10 @@ TEST(programs_that_name_a_card_run_without_one) {
     cfx_execution e = {.at = CFX_HERE, .module = gm, .inputs = {1, x, NULL}};
     cfx_value have = cfx_executor_run(&cfx_interpreter, &e);
     CHECK_OK();
-    CHECK(apart(have, cfx_tensor_value(cfx_arange(4))) == 0);
+    CHECK(card_apart(have, cfx_tensor_value(cfx_arange(4))) == 0);
     have = cfx_executor_run(&cfx_planner, &e);
     CHECK_OK();
-    CHECK(apart(have, cfx_tensor_value(cfx_arange(4))) == 0);
+    CHECK(card_apart(have, cfx_tensor_value(cfx_arange(4))) == 0);
 }
 
 TEST(calls_under_other_names_run_on_a_card) {
@@ -526,7 +521,7 @@ TEST(calls_under_other_names_run_on_a_card) {
     CHECK_OK();
     CHECK(card.kernels >= 4);
     for (int i = 0; i < 7 && cfx_ok(); i++)
-        CHECK(apart(cfx_at(want, i), cfx_at(have, i)) < 1e-5);
+        CHECK(card_apart(cfx_at(want, i), cfx_at(have, i)) < 1e-5);
     card_end();
 }
 

@@ -20,6 +20,12 @@ CFX_API const char *cfx_cuda_name(int n);
  * is no such card. */
 CFX_API const cfx_executor *cfx_cuda_executor(int n);
 
+/* Where tensors are made from now on, on this thread, unless a call names a device or one of its
+ * tensors is on another: "cpu", "cuda", "cuda:1". False, with an error, where there is no such
+ * device. And where that is: torch.set_default_device, torch.get_default_device. */
+CFX_API bool cfx_set_default_device(const char *device);
+CFX_API cfx_device cfx_get_default_device(void);
+
 /* Where a program runs from now on, unless a run names an executor: "cpu", "cuda", "cuda:1". Its
  * weights go to a card when it first runs there, and what it gives stays there. False, with an
  * error, where there is no such device. */

@@ -168,6 +168,9 @@ CFX_API void cfx_module_apply(cfx_module *m, cfx_apply_fn *fn, void *user);
 /* Converts all floating-point parameters, gradients and buffers: model.to(torch.float64). The
  * tensors stay the same objects. */
 CFX_API void cfx_module_to(cfx_module *m, cfx_dtype dtype);
+/* Brings all parameters, gradients and buffers to a device: model.to("cuda"). The tensors stay the
+ * same objects. An error where there is no such device. */
+CFX_API void cfx_module_to_device(cfx_module *m, const char *device);
 /* Asks for gradients of all parameters, or no longer: model.requires_grad_(on). */
 CFX_API void cfx_module_requires_grad(cfx_module *m, bool on);
 /* Forgets the gradients of all parameters. */

@@ -86,7 +86,8 @@ typedef enum cfx_effect {
     CFX_IN_ORDER = 32768, /* with CFX_MOVES: element i stays element i, only sizes may change */
     CFX_LARGEST = 65536, /* every element of the result is the largest of some of the first
                             argument's: rounding before or after gives the same */
-    CFX_LAYOUT = 131072 /* the strides of an argument decide what it gives or whether it works */
+    CFX_LAYOUT = 131072, /* the strides of an argument decide what it gives or whether it works */
+    CFX_ANY_DEVICE = 262144 /* arguments may lie on other devices than the first one does */
 } cfx_effect;
 
 /* What becomes of the floats that a call inside an autocast region is given; doubles stay. */

@@ -298,6 +298,7 @@ typedef struct cfx__context {
     int threads; /* 0: not asked for, all cores */
     int float_dtype; /* what floats without a dtype are, plus 1; 0: float32 */
     cfx_precision precision;
+    int card; /* where new tensors lie: the number of a card plus 1; 0: on the host */
     size_t memory_limit; /* 0: none, here and below */
     int64_t node_limit;
     int64_t deadline; /* nanoseconds of the monotonic clock; 0: none */

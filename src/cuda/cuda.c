@@ -79,7 +79,7 @@ static void move_states(cfx_program *p, cfx_device to) {
         const cfx_device called = t->device;
         cfx_tensor *whole = moved(t, to);
         if (cfx_ok())
-            whole->device = called;
+            cfx__tensor_place(whole, called);
         for (int k = 0; k < p->ninputs && cfx_ok(); k++) {
             const cfx_tensor *u = tensor_of(p, k);
             if (u && u->storage == was && u->dtype == whole->dtype)
@@ -92,15 +92,33 @@ static void move_states(cfx_program *p, cfx_device to) {
     cfx__free(writes);
 }
 
-bool cfx_program_to(cfx_program *p, const char *device) {
-    cfx_device d;
-    if (cfx_failed(p) || !cfx__given((cfx_site){0}, device, "device"))
+/* A device that is there; false, with an error. */
+static bool known_device(const char *text, const char *what, cfx_device *d) {
+    if (!cfx__given((cfx_site){0}, text, "device"))
         return false;
-    if (!cfx__device_parse(device, &d) || d.type == CFX_META) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' is no device that programs run on", device);
+    if (!cfx__device_parse(text, d) || d->type == CFX_META) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' is no device that %s", text, what);
         return false;
     }
-    if (d.type == CFX_CUDA && !cfx_cuda_executor(d.index))
+    return d->type != CFX_CUDA || cfx_cuda_executor(d->index);
+}
+
+bool cfx_set_default_device(const char *device) {
+    cfx_device d;
+    if (!cfx_ok() || !known_device(device, "tensors are made on", &d))
+        return false;
+    cfx__ctx()->card = cfx__device_card(d);
+    return true;
+}
+
+cfx_device cfx_get_default_device(void) {
+    const int card = cfx__ctx()->card;
+    return card ? (cfx_device){CFX_CUDA, (int16_t)(card - 1)} : (cfx_device){CFX_CPU, -1};
+}
+
+bool cfx_program_to(cfx_program *p, const char *device) {
+    cfx_device d;
+    if (cfx_failed(p) || !known_device(device, "programs run on", &d))
         return false;
     cfx_module_set_attr(p->module, "run_device", cfx_device_value(d));
     if (cfx_ok())

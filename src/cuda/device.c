@@ -7,6 +7,7 @@ enum { CARDS = 16 };
 
 enum { /* attributes of a device, as the driver numbers them */
        PROCESSORS = 16,
+       PROCESSOR_THREADS = 39,
        MAJOR = 75,
        MINOR = 76,
        MANAGED = 83,
@@ -180,6 +181,13 @@ cfx__cuda_device *cfx__cuda_device_open(int n) {
     }
     pthread_mutex_unlock(&opening);
     return fine ? d : NULL;
+}
+
+int64_t cfx__cuda_threads(int n) {
+    const cfx__cuda_device *d = cfx_ok() ? cfx__cuda_device_open(n) : NULL;
+    if (!d)
+        cfx__error_forgive();
+    return d ? (int64_t)d->processors * attribute(d, PROCESSOR_THREADS) : 0;
 }
 
 bool cfx__cuda_enter(cfx__cuda_device *d) {

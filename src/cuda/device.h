@@ -32,6 +32,8 @@ typedef struct cfx__cuda_device {
 cfx__cuda_device *cfx__cuda_device_open(int n);
 /* How many cards there are; 0, without an error, where there is no driver. */
 int cfx__cuda_device_count(void);
+/* How many threads card n runs at once; 0, without an error, where there is none. */
+int64_t cfx__cuda_threads(int n);
 /* Work on a card begins, for this thread alone, and ends. False, with an error, where it is lost.
  */
 bool cfx__cuda_enter(cfx__cuda_device *d);
@@ -56,6 +58,11 @@ bool cfx__cuda_wait(cfx__cuda_device *d);
  * been waited for. stride NULL: contiguous. Scope. */
 cfx_tensor *cfx__cuda_tensor(cfx__cuda_device *d, cfx_dtype dtype, int ndim, const int64_t *shape,
                              const int64_t *stride);
+/* The memory of such a tensor, held by *owner, of which the caller owns a count. NULL, with an
+ * error. */
+void *cfx__cuda_memory(cfx_site at, int card, size_t bytes, void **owner);
+/* to[...] = from, of which one at least lies on the card. False, with an error. */
+bool cfx__cuda_copy_tensor(cfx__cuda_device *d, cfx_tensor *to, const cfx_tensor *from);
 /* Gives back what is kept for the next tensors. */
 void cfx__cuda_tensors_forget(void);
 /* A copy of t on card n; the bad tensor, with an error. Scope. */

@@ -12,6 +12,7 @@ typedef struct {
     const cfx_execution *e;
     cfx_value *values; /* by slot: what the host has of it; counted where `have` */
     bool *have;
+    void *event[2]; /* before and behind a step; NULL: nobody asks for times */
 } frame;
 
 static void store(frame *f, int slot, cfx_value v) {
@@ -175,8 +176,14 @@ static cfx_value call(frame *f, const cfx__plan_kernel *k) {
     if (!cfx_ok())
         return cfx_bad();
     const cfx__run view = {.values = f->values};
-    return k->kind == CFX__PLAN_HIGHER ? cfx__run_step_higher(&view, s, f->e->watcher)
-                                       : cfx__run_step_call(&view, f->e->at, k->op, s);
+    const int outer = cfx__ctx()->card;
+    if (k->op && k->op->effects & CFX_RANDOM) /* the card's numbers, whoever computes them */
+        cfx__ctx()->card = f->p->device->number + 1;
+    const cfx_value v = k->kind == CFX__PLAN_HIGHER
+                            ? cfx__run_step_higher(&view, s, f->e->watcher)
+                            : cfx__run_step_call(&view, f->e->at, k->op, s);
+    cfx__ctx()->card = outer;
+    return v;
 }
 
 /* ---- watchers -------------------------------------------------------------------------------- */
@@ -303,23 +310,53 @@ static bool run_host(frame *f, int slot) {
 
 static double now(void) { return (double)cfx__clock_ns() * 1e-9; }
 
+static bool make_events(frame *f) {
+    const cfx__cuda_driver *d = f->p->device->driver;
+    bool fine = true;
+    for (int i = 0; i < 2 && fine; i++)
+        fine = cfx__cuda_done(f->p->device, d->event_create(&f->event[i], 0), "making an event");
+    return fine;
+}
+
+static void free_events(frame *f) {
+    for (int i = 0; i < 2; i++)
+        if (f->event[i])
+            f->p->device->driver->event_destroy(f->event[i]);
+}
+
+/* A step of the card's, whose time is told by the card's own clock where somebody asks. */
+static bool run_timed(frame *f, const cfx__cuda_step *s, double *seconds) {
+    cfx__cuda_device *d = f->p->device;
+    float ms = 0;
+    if (!f->event[1])
+        return cfx__cuda_start(f->p, s, false) && cfx__cuda_wait(d);
+    const bool fine =
+        cfx__cuda_done(d, d->driver->event_record(f->event[0], d->stream), "an event") &&
+        cfx__cuda_start(f->p, s, false) &&
+        cfx__cuda_done(d, d->driver->event_record(f->event[1], d->stream), "an event") &&
+        cfx__cuda_wait(d) &&
+        cfx__cuda_done(d, d->driver->event_elapsed(&ms, f->event[0], f->event[1]), "an event");
+    *seconds = ms * 1e-3;
+    return fine;
+}
+
 /* One step, with the time that it takes told, and its values shown. */
 static bool run_seen(frame *f, int i) {
     const cfx__cuda_step *s = &f->p->steps.data[i];
     const cfx__plan_kernel *k = &f->plan->kernels[s->slot];
     const double start = now();
-    const bool fine = s->kind == CFX__CUDA_HOST
-                          ? run_host(f, s->slot)
-                          : cfx__cuda_start(f->p, s, false) && cfx__cuda_wait(f->p->device);
+    double seconds = 0;
+    const bool host = s->kind == CFX__CUDA_HOST;
+    const bool fine = host ? run_host(f, s->slot) : run_timed(f, s, &seconds);
     const bool last = i + 1 == (int)f->p->steps.len || f->p->steps.data[i + 1].slot != s->slot;
     if (fine && f->e->watcher->ran) {
-        cfx_ran r = {.kernel = cfx__text_format("%s%s", s->kind == CFX__CUDA_HOST ? "host " : "",
+        cfx_ran r = {.kernel = cfx__text_format("%s%s", host ? "host " : "",
                                                 s->kind == CFX__CUDA_JOB
                                                     ? s->job->name
                                                     : cfx__plan_kernel_name(f->plan, k)),
                      .nnodes = k->nchain ? k->nchain : 1,
                      .value = f->plan->given[s->slot],
-                     .seconds = now() - start};
+                     .seconds = host ? now() - start : seconds};
         const cfx_node **nodes = cfx__alloc((size_t)r.nnodes * sizeof *nodes);
         nodes[0] = source_of(f->plan, k->step->node);
         for (int n = 0; n < k->nchain; n++)
@@ -336,6 +373,8 @@ static bool run_seen(frame *f, int i) {
 /* Runs step by step for somebody who looks on, slot by slot. */
 static void run_watched(frame *f) {
     int i = 0;
+    if (f->e->watcher->ran && !make_events(f))
+        return;
     for (int slot = 0; slot < f->plan->n && cfx_ok(); slot++) {
         if (i < (int)f->p->steps.len && f->p->steps.data[i].slot < slot)
             i++;
@@ -483,6 +522,7 @@ cfx_value cfx__cuda_plan_run(cfx__cuda_plan *p, const cfx_execution *e) {
         if (f.have[k])
             cfx_value_drop(f.values[k]);
     cfx__free(f.values);
+    free_events(&f);
     cfx__cuda_leave(p->device);
     cfx_scope_close(mark);
     return cfx__value_scope_own(v);

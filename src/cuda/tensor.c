@@ -45,18 +45,6 @@ static void block_free(void *obj) {
 
 static const cfx__obj_type block_type = {.name = "memory of a card", .free = block_free};
 
-static cfx__cuda_address take(cfx__cuda_device *d, int64_t bytes) {
-    cfx__cuda_address at = 0;
-    pthread_mutex_lock(&lock);
-    for (int i = nspares - 1; i >= 0 && !at; i--)
-        if (spares[i].device == d && spares[i].bytes == bytes) {
-            at = spares[i].at;
-            memmove(&spares[i], &spares[i + 1], (size_t)(--nspares - i) * sizeof *spares);
-        }
-    pthread_mutex_unlock(&lock);
-    return at ? at : cfx__cuda_alloc_shared(d, bytes);
-}
-
 void cfx__cuda_tensors_forget(void) {
     pthread_mutex_lock(&lock);
     const int n = nspares;
@@ -66,44 +54,82 @@ void cfx__cuda_tensors_forget(void) {
         cfx__cuda_free(spares[i].device, spares[i].at, spares[i].bytes);
 }
 
-cfx_tensor *cfx__cuda_tensor(cfx__cuda_device *d, cfx_dtype dtype, int ndim, const int64_t *shape,
-                             const int64_t *stride) {
-    int64_t own[CFX_MAX_DIMS], reach = 1;
-    if (cfx__shape_numel((cfx_site){0}, ndim, shape) < 0)
-        return &cfx__tensor_bad;
-    if (!stride) {
-        cfx__strides_contiguous(ndim, shape, own);
-        stride = own;
+static cfx__cuda_address take(cfx__cuda_device *d, int64_t bytes) {
+    cfx__cuda_address at = 0;
+    pthread_mutex_lock(&lock);
+    for (int i = nspares - 1; i >= 0 && !at; i--)
+        if (spares[i].device == d && spares[i].bytes == bytes) {
+            at = spares[i].at;
+            memmove(&spares[i], &spares[i + 1], (size_t)(--nspares - i) * sizeof *spares);
+        }
+    pthread_mutex_unlock(&lock);
+    if (at)
+        return at;
+    at = cfx__cuda_alloc_shared(d, bytes);
+    if (!at && nspares && !d->lost) { /* what is kept may be what is lacking */
+        cfx__error_forgive();
+        cfx__cuda_tensors_forget();
+        at = cfx__cuda_alloc_shared(d, bytes);
     }
-    for (int i = 0; i < ndim; i++)
-        reach += (shape[i] > 0 ? shape[i] - 1 : 0) * stride[i];
-    const int64_t size = cfx_dtype_size(dtype), bytes = (reach * size + 511) / 512 * 512;
-    const cfx__cuda_address at = take(d, bytes);
-    if (!at)
-        return &cfx__tensor_bad;
+    return at;
+}
+
+void *cfx__cuda_memory(cfx_site at, int card, size_t bytes, void **owner) {
+    const cfx_site outer = cfx__site_enter(at);
+    cfx__cuda_device *d = cfx__cuda_device_open(card);
+    const int64_t size = bytes ? ((int64_t)bytes + 511) / 512 * 512 : 512;
+    cfx__cuda_address place = 0;
+    if (d && cfx__cuda_enter(d)) {
+        place = take(d, size);
+        cfx__cuda_leave(d);
+    }
+    cfx__site_leave(outer);
+    if (!place)
+        return NULL;
     block *b = cfx__obj_make(&block_type, sizeof *b);
     b->device = d;
-    b->at = at;
-    b->bytes = bytes;
-    cfx_tensor *whole = cfx_tensor_borrow(dtype, 1, &reach, (void *)(uintptr_t)at, cfx_drop, b);
-    if (cfx__obj_is_bad(whole)) {
-        cfx_drop(b);
-        return whole;
+    b->at = place;
+    b->bytes = size;
+    *owner = b;
+    return (void *)(uintptr_t)place;
+}
+
+cfx_tensor *cfx__cuda_tensor(cfx__cuda_device *d, cfx_dtype dtype, int ndim, const int64_t *shape,
+                             const int64_t *stride) {
+    const int outer = cfx__ctx()->card;
+    cfx__ctx()->card = d->number + 1;
+    cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, dtype, false, ndim, shape, stride);
+    cfx__ctx()->card = outer;
+    return t;
+}
+
+bool cfx__cuda_copy_tensor(cfx__cuda_device *d, cfx_tensor *to, const cfx_tensor *from) {
+    bool same = to->dtype == from->dtype && cfx__tensor_same_shape(to, from) &&
+                cfx__tensor_is_dense(to) && !cfx__tensor_meets(to, from);
+    for (int i = 0; same && i < to->ndim; i++)
+        same = to->shape[i] == 1 || to->stride[i] == from->stride[i];
+    if (!same) {
+        cfx__tensor_copy(to, from);
+        return cfx_ok();
     }
-    whole->device = whole->storage->device = (cfx_device){CFX_CUDA, (int16_t)d->number};
-    return cfx__tensor_alias(whole, ndim, shape, stride, 0);
+    if (!cfx__cuda_enter(d))
+        return false;
+    const bool fine = cfx__cuda_copy(d, (uintptr_t)to->data, (uintptr_t)from->data,
+                                     to->numel * cfx_dtype_size((cfx_dtype)to->dtype)) &&
+                      cfx__cuda_wait(d);
+    cfx__cuda_leave(d);
+    return fine;
 }
 
 cfx_tensor *cfx__cuda_copy_of(cfx_site at, cfx_tensor *t, int n) {
     const cfx_site outer = cfx__site_enter(at);
     cfx__cuda_device *d = cfx__cuda_device_open(n);
     cfx_tensor *to = &cfx__tensor_bad;
-    if (d && cfx__cuda_enter(d)) {
+    if (d) {
         const bool dense = cfx__tensor_is_dense(t);
         to = cfx__cuda_tensor(d, (cfx_dtype)t->dtype, t->ndim, t->shape, dense ? t->stride : NULL);
-        if (!cfx__obj_is_bad(to))
-            cfx__tensor_copy(to, t);
-        cfx__cuda_leave(d);
+        if (!cfx__obj_is_bad(to) && !cfx__cuda_copy_tensor(d, to, t))
+            to = &cfx__tensor_bad;
     }
     cfx__site_leave(outer);
     return to;

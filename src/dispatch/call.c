@@ -127,6 +127,9 @@ static cfx_value lift(const cfx_op *op, cfx_value v) {
 
 void cfx__op_run_kernel(cfx_op_call *c) {
     const cfx_op *op = c->op;
+    const int card = cfx__ctx()->card;
+    if (unlikely(card) && (cfx__later_rooms.card_kernel(c, card - 1) || cfx__ctx()->failed))
+        return;
     if (!op->dtypes && !(op->effects & CFX_CONTIGUOUS_ARGS)) {
         op->kernel(c);
         return;
@@ -317,8 +320,11 @@ cfx_value cfx__op_run(cfx_site at, cfx_op *op, cfx_value *args) {
     uint32_t flags = flags_of_args(c.nargs, args);
     c.fake |= (flags & CFX__FAKE) != 0;
     const char *outer = cfx__ctx()->op;
+    const int card = cfx__ctx()->card;
     cfx__ctx()->op = info->name;
-    if (unlikely(flags & SYMBOL) && !c.fake)
+    if (unlikely(flags & CFX__ON_CARD) && !cfx__op_enter_card(&c))
+        ; /* no device for all arguments: an error */
+    else if (unlikely(flags & SYMBOL) && !c.fake)
         cfx__op_knows_sizes(at, op, c.nargs, args);
     else if (unlikely(flags & CFX__QUANTIZED) && !cfx__op_knows_quantized(op))
         cfx__op_run_quantized(&c, info);
@@ -334,6 +340,7 @@ cfx_value cfx__op_run(cfx_site at, cfx_op *op, cfx_value *args) {
     if (info->writes || unlikely(info->updated))
         bump_versions(op, c.nargs, args);
     cfx__ctx()->op = outer;
+    cfx__ctx()->card = card;
     return leave(mark, &c);
 }
 

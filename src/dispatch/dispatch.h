@@ -134,6 +134,7 @@ typedef struct cfx__dispatch {
     cfx_site at;           /* the user's line of the outermost call */
     cfx_grad_mode grad;
     bool fake;
+    bool anywhere; /* in a program: its tensors may lie on any devices */
     cfx__autocast *autocast; /* NULL: none */
     /* Hears of a call that changes the grad mode or autocast, by Python's name for it; the node
      * that it made of it, or None. NULL: nobody records. */
@@ -169,6 +170,12 @@ typedef struct cfx__modes {
 cfx__modes cfx__modes_now(void);
 /* Sets them back; nobody hears of it. */
 void cfx__modes_restore(cfx__modes m);
+
+/* ---- devices (card.c) ------------------------------------------------------------------------ */
+
+/* Finds the card that a call with tensors on one runs on: what it makes lies there from now on.
+ * False, with PyTorch's error, where its tensors are on several devices. */
+bool cfx__op_enter_card(const cfx_op_call *c);
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 

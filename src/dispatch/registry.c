@@ -243,7 +243,7 @@ static char *out_schema(const cfx_op *op, const cfx__schema *s, const char *over
 static cfx_op *derived_new(cfx_op *functional, char *schema, cfx__op_form form) {
     cfx_op *op = cfx__alloc0(sizeof *op);
     op->schema = schema;
-    op->effects = functional->effects & (CFX_RANDOM | CFX_SIDE | CFX_NUMBERS);
+    op->effects = functional->effects & (CFX_RANDOM | CFX_SIDE | CFX_NUMBERS | CFX_ANY_DEVICE);
     cfx__op_info *info = cfx__op_info_of(op);
     if (!info) {
         cfx__free(schema);

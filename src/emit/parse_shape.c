@@ -80,7 +80,7 @@ static bool take_device(reading *r, cfx_value v) {
     if (n && v.tag == CFX_TAG_DICT)
         cfx_dict_set(cfx_as_dict(v), "device", cfx_device_value(where));
     else if (n)
-        cfx_as_tensor(v)->device = where;
+        cfx__tensor_place(cfx_as_tensor(v), where);
     r->at += n;
     return true;
 }

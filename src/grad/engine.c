@@ -205,7 +205,8 @@ static cfx_tensor *copy_for_leaf(cfx_tensor *g, const cfx_tensor *leaf) {
         return cfx_clone(g, CFX_KW(memory_format, cfx_contiguous_format));
     cfx_tensor *copy = cfx_empty_strided(cfx_ints_value(leaf->ndim, leaf->shape),
                                          cfx_ints_value(leaf->ndim, leaf->stride),
-                                         CFX_KW(dtype, cfx_dtype_value((cfx_dtype)g->dtype)));
+                                         CFX_KW(dtype, cfx_dtype_value((cfx_dtype)g->dtype)),
+                                         CFX_KW(device, cfx_device_value(g->device)));
     return cfx_copy_(copy, g);
 }
 

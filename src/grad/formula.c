@@ -44,6 +44,7 @@ static cfx_tensor *unpack(cfx__grad_node *n, cfx__grad_kept *k, const cfx_tensor
         cfx_tensor *t =
             cfx__tensor_alias(blank, k->ndim, k->dims, k->dims + k->ndim, k->offset);
         t->dtype = k->dtype;
+        cfx__tensor_place(t, k->device);
         return t;
     }
     if (!check_version(n, k))
@@ -86,7 +87,7 @@ static cfx_tensor *sum_to(cfx_tensor *g, const cfx__grad_kept *k) {
     return extra > 0 ? cfx_view(g, cfx_ints_value(k->ndim, k->dims)) : g;
 }
 
-/* The gradient of argument i in its shape and dtype; NULL when it failed. */
+/* The gradient of argument i in its shape and dtype, on its device; NULL when it failed. */
 static cfx_tensor *settle(const cfx__grad_node *n, int i, cfx_tensor *g, bool fake) {
     const cfx__grad_kept *k = &n->kept[i];
     if (!fake && (g->head.flags & CFX__FAKE)) {
@@ -112,6 +113,8 @@ static cfx_tensor *settle(const cfx__grad_node *n, int i, cfx_tensor *g, bool fa
         g = cfx_real(g);
     if (g->dtype != k->dtype)
         g = cfx_to(g, cfx_dtype_value((cfx_dtype)k->dtype));
+    if (unlikely(cfx__device_card(g->device) != cfx__device_card(k->device)))
+        g = cfx_to(g, cfx_device_value(k->device));
     return cfx__obj_is_bad(g) ? NULL : g;
 }
 
@@ -242,11 +245,22 @@ static bool run_slices(cfx__grad_node *n, cfx_tensor *const *gout, cfx_tensor **
     return cfx_ok();
 }
 
+/* A formula of ours, on the device that the gradients come from. */
+static bool run_there(cfx__grad_node *n, cfx_tensor *const *gout, cfx_tensor **gin) {
+    const int outer = cfx__ctx()->card;
+    for (int i = 0; i < n->nout; i++)
+        if (gout[i])
+            cfx__ctx()->card = cfx__device_card(gout[i]->device);
+    const bool fine = (n->kind == CFX__NODE_OP ? run_op : run_slices)(n, gout, gin);
+    cfx__ctx()->card = outer;
+    return fine;
+}
+
 bool cfx__grad_node_run(cfx__grad_node *n, cfx_tensor *const *gout, cfx_tensor **gin) {
     switch (n->kind) {
-    case CFX__NODE_OP: return run_op(n, gout, gin);
+    case CFX__NODE_OP:
+    case CFX__NODE_SLICES: return run_there(n, gout, gin);
     case CFX__NODE_FUNCTION: return run_function(n, gout, gin);
-    case CFX__NODE_SLICES: return run_slices(n, gout, gin);
     case CFX__NODE_LEAF: return true;
     case CFX__NODE_MISSING:
         cfx_fail(CFX_RUNTIME_ERROR, cfx__dispatcher()->at,

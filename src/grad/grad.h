@@ -32,6 +32,7 @@ typedef struct cfx__grad_kept {
     uint8_t dtype, ndim;
     bool none;          /* None stands here in a list */
     bool unchecked;     /* the operator itself writes to it: its version says nothing */
+    cfx_device device;
     int64_t offset;
     int64_t *dims;      /* shape, then strides; in the node */
 } cfx__grad_kept;

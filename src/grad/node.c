@@ -175,6 +175,7 @@ static void keep_outline(cfx__grad_kept *k, const cfx_tensor *t, int64_t *dims) 
     k->dtype = t->dtype;
     k->ndim = (uint8_t)t->ndim;
     k->offset = t->offset;
+    k->device = t->device;
     k->dims = dims;
     for (int i = 0; i < t->ndim; i++) {
         dims[i] = t->shape[i];

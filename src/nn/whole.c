@@ -1,6 +1,10 @@
 /* What is done to a module and all below it at once: conversion, counting, gradients on and off. */
 #include "layer.h"
 
+#include <cfx/ops.h>
+
+#include "../base/given.h"
+
 /* ---- apply ------------------------------------------------------------------------------------
  */
 
@@ -62,6 +66,36 @@ void cfx_module_to(cfx_module *m, cfx_dtype dtype) {
         return;
     }
     each_tensor(m, true, convert, &dtype);
+}
+
+/* A copy of t on a device; scope. */
+static cfx_tensor *moved(cfx_tensor *t, const cfx_device *to) {
+    const cfx_grad_mode before = cfx_set_grad_mode(CFX_NO_GRAD);
+    cfx_tensor *there = cfx_to(t, cfx_device_value(*to));
+    cfx_set_grad_mode(before);
+    return there;
+}
+
+static void move(cfx_tensor *t, void *user) {
+    size_t mark = cfx_scope_open();
+    cfx_tensor *there = moved(t, user), *grad = cfx_tensor_grad(t);
+    cfx_tensor *other = grad && cfx_ok() ? moved(grad, user) : NULL;
+    if (cfx_ok() && there != t) {
+        cfx_tensor_set_grad(t, NULL);
+        cfx__tensor_become(t, there);
+        cfx_tensor_set_grad(t, other);
+    }
+    cfx_scope_close(mark);
+}
+
+void cfx_module_to_device(cfx_module *m, const char *device) {
+    cfx_device d;
+    if (!cfx_ok() || !cfx__given((cfx_site){0}, device, "device"))
+        return;
+    if (cfx__device_parse(device, &d))
+        each_tensor(m, true, move, &d);
+    else
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "Invalid device string: '%s'", device);
 }
 
 static void set_requires(cfx_tensor *t, void *user) {

@@ -1,4 +1,5 @@
 /* Results of copies and constructors: memory formats, options, numbers that must fit. */
+#include "../value/later.h"
 #include "views.h"
 
 bool format_strides(cfx_op_call *c, cfx_memory_format f, int n, const int64_t *shape,
@@ -33,18 +34,23 @@ cfx_tensor *out_empty_like(cfx_op_call *c, cfx_dtype dtype, cfx_memory_format f,
     return out_strided(c, 0, dtype, t->ndim, t->shape, stride);
 }
 
+/* Lets what the call makes lie on a device. */
+static void go_to(cfx_op_call *c, cfx_device d) {
+    if (d.type == CFX_CUDA && !cfx__later_rooms.cards())
+        op_fail_as(ASSERTION, c, "Torch not compiled with CUDA enabled");
+    else
+        cfx__ctx()->card = cfx__device_card(d);
+    c->fake |= d.type == CFX_META;
+}
+
 bool options_fit(cfx_op_call *c, int layout, int device, int pin_memory) {
     if (layout >= 0 && c->args[layout].tag == CFX_TAG_LAYOUT &&
         cfx_integer(c->args[layout]) != CFX_STRIDED)
         op_fail_as(NOT_IMPLEMENTED, c, "only strided tensors can be made here");
-    else if (device >= 0 && c->args[device].tag == CFX_TAG_DEVICE &&
-             cfx_as_device(c->args[device]).type == CFX_CUDA)
-        op_fail_as(ASSERTION, c, "Torch not compiled with CUDA enabled");
     else if (pin_memory >= 0 && !arg_is_none(c, pin_memory) && arg_bool(c, pin_memory))
         op_fail(c, "Cannot access accelerator device when none is available.");
-    else if (device >= 0 && c->args[device].tag == CFX_TAG_DEVICE &&
-             cfx_as_device(c->args[device]).type == CFX_META)
-        c->fake = true;
+    else if (device >= 0 && c->args[device].tag == CFX_TAG_DEVICE)
+        go_to(c, cfx_as_device(c->args[device]));
     return !op_failed();
 }
 

@@ -267,7 +267,7 @@ cfx_value cfx__pt2_tensor_val(cfx__pt2_reader *r, const cfx__json *j) {
     cfx_tensor *t = fake_at(m.dtype, m.ndim, sizes, strides, cfx_integer(m.offset));
     if (cfx__obj_is_bad(t))
         return bad_value(r, "a tensor has impossible sizes");
-    t->device = m.device;
+    cfx__tensor_place(t, m.device);
     if (m.requires_grad)
         t->head.flags |= CFX__GRAD;
     return cfx_tensor_value(t);

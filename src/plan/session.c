@@ -99,7 +99,7 @@ static cfx_tensor *copied(cfx_site at, const cfx_tensor *t) {
         whole = cfx__later_rooms.to_card(at, whole, t->storage->device.index);
     if (cfx__obj_is_bad(whole))
         return whole;
-    whole->device = t->device;
+    cfx__tensor_place(whole, t->device);
     return cfx__tensor_alias(whole, t->ndim, t->shape, t->stride, t->offset);
 }
 

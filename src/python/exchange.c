@@ -48,6 +48,13 @@ int cfx__py_get_buffer(PyObject *self, Py_buffer *view, int flags) {
                           ? "it is not contiguous"
                           : NULL;
     view->obj = NULL;
+    if (cfx_tensor_device(t).type == CFX_CUDA) {
+        PyErr_Format(PyExc_TypeError,
+                     "can't convert cuda:%d device type tensor to numpy. Use Tensor.cpu() to copy "
+                     "the tensor to host memory first.",
+                     cfx_tensor_device(t).index);
+        return -1;
+    }
     if (why) {
         PyErr_Format(PyExc_BufferError, "the memory of the tensor cannot be shared: %s", why);
         return -1;
@@ -185,7 +192,7 @@ typedef struct dl_managed {
     void (*deleter)(struct dl_managed *self);
 } dl_managed;
 
-enum { DL_CPU = 1 };
+enum { DL_CPU = 1, DL_CUDA = 2 };
 enum { DL_INT, DL_UINT, DL_FLOAT, DL_BFLOAT = 4, DL_COMPLEX, DL_BOOL };
 
 static const uint8_t dl_codes[CFX_DTYPE_END] = {
@@ -240,7 +247,8 @@ static PyObject *to_dlpack(PyObject *unused, PyObject *o) {
         m->t.strides[i] = cfx_tensor_stride(t)[i];
     }
     m->t.data = cfx_tensor_data(t);
-    m->t.device.type = DL_CPU;
+    m->t.device.type = cfx_tensor_device(t).type == CFX_CUDA ? DL_CUDA : DL_CPU;
+    m->t.device.id = m->t.device.type == DL_CUDA ? cfx_tensor_device(t).index : 0;
     m->t.ndim = n;
     m->t.dtype.code = dl_codes[d];
     m->t.dtype.bits = (uint8_t)(8 * cfx_dtype_size(d));

@@ -89,6 +89,38 @@ static PyObject *get_grad_mode(PyObject *unused, PyObject *none) {
     return PyLong_FromLong(cfx_get_grad_mode());
 }
 
+static PyObject *cuda_count(PyObject *unused, PyObject *none) {
+    (void)unused, (void)none;
+    return PyLong_FromLong(cfx_cuda_count());
+}
+
+static PyObject *cuda_name(PyObject *unused, PyObject *card) {
+    PyObject *o = NULL;
+    const int n = (int)PyLong_AsLong(card);
+    (void)unused;
+    if (PyErr_Occurred())
+        return NULL;
+    CFX__PY_CALL(o) {
+        const char *name = cfx_cuda_name(n);
+        o = name ? cfx__py_text(name) : NULL;
+    }
+    return o;
+}
+
+/* set_default_device("cuda:0"): the one before, as a device. */
+static PyObject *set_default_device(PyObject *unused, PyObject *device) {
+    PyObject *o = NULL;
+    (void)unused;
+    const char *text = cfx__py_utf8(device);
+    if (!text)
+        return NULL;
+    CFX__PY_CALL(o) {
+        const cfx_device before = cfx_get_default_device();
+        o = cfx_set_default_device(text) ? cfx__py_from_device(before) : NULL;
+    }
+    return o;
+}
+
 static PyObject *set_fake_mode(PyObject *unused, PyObject *on) {
     (void)unused;
     int now = PyObject_IsTrue(on);
@@ -237,6 +269,9 @@ static PyMethodDef functions[] = {
     {"canonical", canonical, METH_O, "canonical(path): that of the registry, or None"},
     {"set_grad_mode", set_grad_mode, METH_O, NULL},
     {"get_grad_mode", get_grad_mode, METH_NOARGS, NULL},
+    {"cuda_count", cuda_count, METH_NOARGS, "How many cards there are."},
+    {"cuda_name", cuda_name, METH_O, "cuda_name(n): what card n is"},
+    {"set_default_device", set_default_device, METH_O, "The device before is returned."},
     {"set_fake_mode", set_fake_mode, METH_O, NULL},
     {"manual_seed", manual_seed, METH_O, NULL},
     {"get_rng_state", get_rng_state, METH_NOARGS, NULL},

@@ -5,6 +5,8 @@
 typedef struct small {
     PyObject_HEAD
     cfx_value v;
+    int depth;            /* of contexts of a device, and where tensors were made outside them */
+    cfx_device before[8];
 } small;
 
 /* ---- dtype, layout, memory_format ------------------------------------------------------------ */
@@ -214,18 +216,33 @@ static Py_hash_t device_hash(PyObject *self) {
     return (Py_hash_t)d.type * 1024 + d.index + 2;
 }
 
-/* `with torch.device("cpu"):` changes nothing, since tensors are made there; inside "meta" they
- * have no numbers. */
+/* Makes tensors on a device from now on; false, with an exception, where that cannot be. */
+static bool make_on(cfx_device d) {
+    size_t mark = cfx_scope_open();
+    cfx_set_default_device(cfx_value_str(cfx_device_value(d)));
+    cfx_scope_close(mark);
+    return cfx__py_raise();
+}
+
+/* `with torch.device("cuda"):` makes tensors there; inside "meta" they have no numbers. */
 static PyObject *device_enter(PyObject *self, PyObject *unused) {
     (void)unused;
     cfx__py_thread *t = &cfx__py_this_thread;
-    int type = device_of(self).type;
-    if (type != CFX_CPU && type != CFX_META)
-        return PyErr_Format(PyExc_NotImplementedError,
-                            "cfx makes tensors on the CPU: %R cannot be the device of a context",
-                            self);
-    if (type == CFX_META && !t->meta_depth++)
+    small *s = (small *)self;
+    const cfx_device d = device_of(self);
+    if (d.type == CFX_META && !t->meta_depth++)
         t->fake_before = cfx_set_fake_mode(true);
+    if (d.type != CFX_META) {
+        if (s->depth >= COUNT(s->before)) {
+            PyErr_Format(PyExc_RecursionError, "%R is the device of too many contexts at once",
+                         self);
+            return NULL;
+        }
+        s->before[s->depth] = cfx_get_default_device();
+        if (!make_on(d))
+            return NULL;
+        s->depth++;
+    }
     Py_INCREF(self);
     return self;
 }
@@ -233,8 +250,12 @@ static PyObject *device_enter(PyObject *self, PyObject *unused) {
 static PyObject *device_exit(PyObject *self, PyObject *args) {
     (void)args;
     cfx__py_thread *t = &cfx__py_this_thread;
-    if (device_of(self).type == CFX_META && t->meta_depth && !--t->meta_depth)
+    small *s = (small *)self;
+    const cfx_device d = device_of(self);
+    if (d.type == CFX_META && t->meta_depth && !--t->meta_depth)
         cfx_set_fake_mode(t->fake_before);
+    if (d.type != CFX_META && s->depth && !make_on(s->before[--s->depth]))
+        return NULL;
     Py_RETURN_NONE;
 }
 

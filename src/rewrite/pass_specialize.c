@@ -36,7 +36,7 @@ static cfx_value tensor_value(const cfx_dict *sizes, cfx_value v) {
         stride[i] = cfx_integer(step);
     }
     cfx_tensor *t = cfx_tensor_fake(r.dtype, r.ndim, shape, stride);
-    t->device = r.device;
+    cfx__tensor_place(t, r.device);
     return cfx_tensor_value(t);
 }
 

@@ -163,6 +163,16 @@ static bool is_watched(const cfx_execution *e) {
     return watched;
 }
 
+/* What runs a graph that is given tensors on a card; NULL where none is there. */
+static const cfx_executor *executor_of_card(const cfx_execution *e) {
+    for (int i = 0; i < e->inputs.n; i++)
+        if (e->inputs.v[i].tag == CFX_TAG_TENSOR &&
+            cfx_as_tensor(e->inputs.v[i])->head.flags & CFX__ON_CARD &&
+            !(cfx_as_tensor(e->inputs.v[i])->head.flags & CFX__FAKE))
+            return cfx__later_rooms.card_executor(cfx_as_tensor(e->inputs.v[i])->device.index);
+    return NULL;
+}
+
 static cfx_value run_by(const cfx_executor *x, const cfx_execution *e, bool *done) {
     cfx__prepared *p = cfx__prepared_for(x, e);
     *done = p && p->form;
@@ -185,6 +195,8 @@ cfx_value cfx_executor_run(const cfx_executor *x, const cfx_execution *e) {
     own.graph = e->graph ? e->graph : e->module->graph;
     if (!x)
         x = cfx__run_state_now()->executor;
+    if (!x)
+        x = executor_of_card(&own);
     x = x ? x : cfx__later_rooms.executor;
     cfx_value v = cfx_bad();
     if (x != &cfx_interpreter && !is_watched(&own)) {

@@ -269,7 +269,11 @@ cfx_value cfx__program_execute(cfx_site at, cfx_program *p, const cfx_executor *
     cfx__bound *b = cfx__program_weights(p);
     cfx_execution e = cfx__program_execution(at, p, b, inputs);
     e.watcher = w;
+    cfx__dispatch *d = cfx__dispatcher();
+    const bool before = d->anywhere;
+    d->anywhere = true; /* weights on the host with inputs on a card, and the other way round */
     cfx_value raw = cfx_executor_run(x ? x : own_executor(p), &e);
+    d->anywhere = before;
     cfx_drop(b);
     return raw;
 }

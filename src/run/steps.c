@@ -83,10 +83,10 @@ cfx_value cfx__run_fill(const cfx__run *r, cfx_value v) {
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 /* Programs that were exported on a card run wherever they are run: a device that they name is where
- * that is. */
+ * the tensors are that they are run with. */
 static cfx_value anywhere(cfx_value v) {
     const bool card = v.tag == CFX_TAG_DEVICE && cfx_as_device(v).type == CFX_CUDA;
-    return card ? cfx_device_value((cfx_device){CFX_CPU, -1}) : v;
+    return card ? cfx_none() : v;
 }
 
 /* A call of one overload can be bound now: whatever a node turns out to be, it goes where it goes.

@@ -435,3 +435,25 @@ cfx__tensor_overlap cfx__tensor_overlap_of(const cfx_tensor *a, const cfx_tensor
         return same_strides(a, b) ? CFX__SAME : CFX__PARTLY;
     return a->data < b1 && b->data < a1 ? CFX__PARTLY : CFX__APART;
 }
+
+void cfx__tensor_become(cfx_tensor *self, const cfx_tensor *other) {
+    int64_t *held = self->shape != self->dims ? self->shape : NULL;
+    cfx__storage *storage = self->storage;
+    int n = other->ndim;
+    int64_t *dims = n <= CFX__INLINE_DIMS ? self->dims : cfx__alloc(2 * (size_t)n * sizeof *dims);
+    memcpy(dims, other->shape, (size_t)n * sizeof *dims);
+    memcpy(dims + n, other->stride, (size_t)n * sizeof *dims);
+    self->shape = dims;
+    self->stride = dims + n;
+    self->ndim = n;
+    self->numel = other->numel;
+    self->offset = other->offset;
+    self->data = other->data;
+    cfx__quantizer *quantizer = self->quantizer;
+    self->quantizer = other->quantizer ? cfx_keep(other->quantizer) : NULL;
+    cfx_drop(quantizer);
+    self->storage = cfx_keep(other->storage);
+    cfx__tensor_place(self, other->device);
+    cfx_drop(storage);
+    cfx__free(held);
+}

@@ -8,14 +8,18 @@
 #include <float.h>
 #include <math.h>
 
-enum { STATE = 624, SHIFT = 397 };
+enum { STATE = 624, SHIFT = 397, CARDS = 8 };
 
 struct cfx__generator {
     uint32_t state[STATE];
     int next;        /* index of the next word; STATE: the state is spent */
     bool has_gauss;  /* Box-Muller gives two numbers: the second one waits here */
     double gauss;
+    uint64_t card_seed, card_offset[CARDS]; /* in words of each thread; see philox.c */
 };
+
+/* States that were saved before there were cards end here. */
+#define HOST_STATE offsetof(cfx__generator, card_seed)
 
 /* ---- the engine: mt19937 --------------------------------------------------------------------- */
 
@@ -25,6 +29,15 @@ static void seed(cfx__generator *g, uint64_t s) {
         g->state[i] = 1812433253u * (g->state[i - 1] ^ g->state[i - 1] >> 30) + i;
     g->next = STATE;
     g->has_gauss = false;
+    g->card_seed = s;
+    memset(g->card_offset, 0, sizeof g->card_offset);
+}
+
+uint64_t cfx__generator_card(cfx__generator *g, cfx_device d, uint64_t words, uint64_t *call) {
+    uint64_t *offset = &g->card_offset[(cfx__device_card(d) - 1) % CARDS];
+    *call = *offset / 4;
+    *offset += words;
+    return g->card_seed;
 }
 
 static uint32_t twist(uint32_t u, uint32_t v) {
@@ -88,11 +101,12 @@ cfx_tensor *cfx_get_rng_state(void) {
 }
 
 bool cfx_set_rng_state(const cfx_tensor *state) {
-    cfx__generator g;
+    cfx__generator g = *cfx__generator_default();
     bool fits = state && !cfx__obj_is_bad(state) && state->dtype == CFX_U8 && state->data &&
-                state->numel == sizeof g && cfx_tensor_is_contiguous(state);
+                (state->numel == sizeof g || state->numel == HOST_STATE) &&
+                cfx_tensor_is_contiguous(state);
     if (fits)
-        memcpy(&g, state->data, sizeof g);
+        memcpy(&g, state->data, (size_t)state->numel);
     if (!fits || g.next < 0 || g.next > STATE) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "this is not a state of the generator");
         return false;
@@ -161,6 +175,9 @@ void cfx__random_fill(cfx__generator *g, cfx_tensor *t, cfx__random_draw d) {
     int64_t offset = 0, p_offset = 0; /* of the row, in bytes */
     d.dtype = t->dtype;
     d.each = each;
+    cfx__philox card;
+    if (unlikely(t->head.flags & CFX__ON_CARD))
+        cfx__philox_begin(&card, g, t, &d);
     for (;;) {
         for (int64_t i = 0; i < len; i += BLOCK) {
             int64_t now = len - i < BLOCK ? len - i : BLOCK;
@@ -246,7 +263,8 @@ void cfx__random_uniform(cfx__generator *g, cfx_tensor *t, double from, double t
     double low = cfx__random_rounded(d, from),
            width = cfx__random_rounded(d, cfx__random_rounded(d, to) - low);
     cfx__random_fill(g, t,
-                     (cfx__random_draw){.fn = draw_uniform, .as = CFX_F64, .a = low, .b = width});
+                     (cfx__random_draw){.fn = draw_uniform, .as = CFX_F64, .a = low, .b = width,
+                                        .end = cfx__random_rounded(d, to)});
 }
 
 /* ---- normal: one by one ---------------------------------------------------------------------- */
@@ -267,7 +285,9 @@ void cfx__random_log_normal(cfx__generator *g, cfx_tensor *t, double mean, doubl
     if (floats_only(t, "log_normal_cpu") &&
         cfx__random_require(std > 0, "log_normal_ expects std > 0.0, but found std=%g", std))
         cfx__random_fill(
-            g, t, (cfx__random_draw){.fn = draw_log_normal, .as = CFX_F64, .a = mean, .b = std});
+            g, t,
+            (cfx__random_draw){
+                CFX__RANDOM_LOG_NORMAL, .fn = draw_log_normal, .as = CFX_F64, .a = mean, .b = std});
 }
 
 /* ---- normal: sixteen at a time --------------------------------------------------------------- */
@@ -414,9 +434,10 @@ void cfx__random_normal(cfx__generator *g, cfx_tensor *t, double mean, double st
     if (!floats_only(t, "normal_kernel_cpu") ||
         !cfx__random_require(std >= 0, "normal expects std >= 0.0, but found std %g", std))
         return;
-    if (t->numel >= 16 && cfx__tensor_is_contiguous(t))
+    if (t->numel >= 16 && cfx__tensor_is_contiguous(t) && !(t->head.flags & CFX__ON_CARD))
         fill_blocks(g, t, mean, std);
     else
         cfx__random_fill(g, t,
-                         (cfx__random_draw){.fn = draw_normal, .as = CFX_F64, .a = mean, .b = std});
+                         (cfx__random_draw){CFX__RANDOM_NORMAL, .fn = draw_normal, .as = CFX_F64,
+                                            .a = mean, .b = std});
 }

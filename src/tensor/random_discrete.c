@@ -33,13 +33,16 @@ void cfx__random_exponential(cfx__generator *g, cfx_tensor *t, double lambda) {
         cfx__random_require(lambda > 0, "exponential_ expects lambda > 0.0, but found lambda=%g",
                             lambda))
         cfx__random_fill(g, t,
-                         (cfx__random_draw){.fn = draw_exponential, .as = CFX_F64, .a = lambda});
+                         (cfx__random_draw){CFX__RANDOM_EXPONENTIAL, .fn = draw_exponential,
+                                            .as = CFX_F64, .a = lambda});
 }
 
 void cfx__random_geometric(cfx__generator *g, cfx_tensor *t, double p) {
     if (cfx__random_require(p > 0 && p < 1, "geometric_ expects p to be in (0, 1), but got p=%g",
                             p))
-        cfx__random_fill(g, t, (cfx__random_draw){.fn = draw_geometric, .as = CFX_F64, .a = p});
+        cfx__random_fill(g, t,
+                         (cfx__random_draw){CFX__RANDOM_GEOMETRIC, .fn = draw_geometric,
+                                            .as = CFX_F64, .a = p});
 }
 
 void cfx__random_cauchy(cfx__generator *g, cfx_tensor *t, double median, double sigma) {
@@ -50,7 +53,9 @@ void cfx__random_cauchy(cfx__generator *g, cfx_tensor *t, double median, double 
             cfx_dtype_name(t->dtype)) &&
         cfx__random_require(sigma > 0, "cauchy_ expects sigma > 0.0, but found sigma=%g", sigma))
         cfx__random_fill(
-            g, t, (cfx__random_draw){.fn = draw_cauchy, .as = CFX_F64, .a = median, .b = sigma});
+            g, t,
+            (cfx__random_draw){
+                CFX__RANDOM_CAUCHY, .fn = draw_cauchy, .as = CFX_F64, .a = median, .b = sigma});
 }
 
 /* ---- coins ----------------------------------------------------------------------------------- */
@@ -78,11 +83,14 @@ static void draw_each(cfx__generator *g, const cfx__random_draw *d, void *out, i
 void cfx__random_bernoulli(cfx__generator *g, cfx_tensor *t, double p) {
     if (cfx__random_require(p >= 0 && p <= 1, "bernoulli_ expects p to be in [0, 1], but got p=%g",
                             p))
-        cfx__random_fill(g, t, (cfx__random_draw){.fn = draw_bernoulli, .as = CFX_F64, .a = p});
+        cfx__random_fill(
+            g, t,
+            (cfx__random_draw){CFX__RANDOM_COIN, .fn = draw_bernoulli, .as = CFX_F64, .a = p});
 }
 
 void cfx__random_bernoulli_each(cfx__generator *g, cfx_tensor *t, const cfx_tensor *p) {
-    cfx__random_fill(g, t, (cfx__random_draw){.fn = draw_each, .as = CFX_F64, .p = p});
+    cfx__random_fill(
+        g, t, (cfx__random_draw){CFX__RANDOM_COIN_EACH, .fn = draw_each, .as = CFX_F64, .p = p});
 }
 
 /* ---- integers -------------------------------------------------------------------------------- */
@@ -145,7 +153,9 @@ void cfx__random_from_to(cfx__generator *g, cfx_tensor *t, int64_t from, int64_t
         return;
     uint64_t range = (uint64_t)to - (uint64_t)from;
     cfx__random_fill(
-        g, t, (cfx__random_draw){.fn = draw_range, .as = CFX_I64, .base = from, .range = range});
+        g, t,
+        (cfx__random_draw){
+            CFX__RANDOM_RANGE, .fn = draw_range, .as = CFX_I64, .base = from, .range = range});
 }
 
 void cfx__random_from(cfx__generator *g, cfx_tensor *t, int64_t from) {
@@ -159,12 +169,15 @@ void cfx__random_from(cfx__generator *g, cfx_tensor *t, int64_t from) {
         return;
     uint64_t range = (uint64_t)last - (uint64_t)from + 1; /* 0: all of int64 */
     cfx__random_fill(
-        g, t, (cfx__random_draw){.fn = draw_range, .as = CFX_I64, .base = from, .range = range});
+        g, t,
+        (cfx__random_draw){
+            CFX__RANDOM_RANGE, .fn = draw_range, .as = CFX_I64, .base = from, .range = range});
 }
 
 void cfx__random_integers(cfx__generator *g, cfx_tensor *t) {
     uint64_t range = (uint64_t)largest_whole(t->dtype) + 1;
-    cfx__random_fill(g, t, (cfx__random_draw){.fn = draw_any, .as = CFX_I64, .range = range});
+    cfx__random_fill(
+        g, t, (cfx__random_draw){CFX__RANDOM_ANY, .fn = draw_any, .as = CFX_I64, .range = range});
 }
 
 /* ---- permutations ---------------------------------------------------------------------------- */

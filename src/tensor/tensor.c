@@ -86,6 +86,20 @@ static cfx__storage *storage_new(cfx_site at, size_t size, bool fake) {
     return s;
 }
 
+/* Memory of a card, which the host sees as well. NULL, with an error. */
+static cfx__storage *storage_on_card(cfx_site at, int card, size_t size) {
+    void *owner = NULL, *data = cfx__later_rooms.card_memory(at, card, size, &owner);
+    if (!data)
+        return NULL;
+    cfx__storage *s = cfx__obj_make(&storage_type, sizeof *s);
+    s->data = data;
+    s->size = size;
+    s->fixed = true;
+    s->release = cfx_drop, s->owner = owner;
+    s->device = (cfx_device){CFX_CUDA, (int16_t)card};
+    return s;
+}
+
 /* Strides that lead to no element, those of empty tensors and of sizes below two, may be any number
  * that somebody writes down: here only those whose products with sizes in bytes are numbers too. */
 static void bound_strides(cfx_tensor *t) {
@@ -161,13 +175,17 @@ cfx_tensor *cfx__tensor_empty(cfx_site at, cfx_dtype dtype, bool fake, int ndim,
                  cfx__shape_text(ndim, shape));
         return &cfx__tensor_bad;
     }
-    cfx__storage *s = storage_new(at, (size_t)bytes, fake);
+    const int card = cfx__ctx()->card;
+    cfx__storage *s = unlikely(card) && !fake ? storage_on_card(at, card - 1, (size_t)bytes)
+                                              : storage_new(at, (size_t)bytes, fake);
     if (!s)
         return &cfx__tensor_bad;
     cfx_tensor *t = tensor_make(dtype, ndim, shape, stride, numel);
     t->storage = s;
     t->data = s->data;
     t->head.flags |= fake ? CFX__FAKE : 0;
+    if (unlikely(card))
+        cfx__tensor_place(t, (cfx_device){CFX_CUDA, (int16_t)(card - 1)});
     return cfx__scope_own(t);
 }
 
@@ -180,11 +198,18 @@ cfx_tensor *cfx__tensor_alias(const cfx_tensor *t, int ndim, const int64_t *shap
     v->storage = cfx_keep(t->storage);
     v->offset = offset;
     v->device = t->device;
-    v->head.flags |= t->head.flags & (CFX__FAKE | CFX__INFERENCE | CFX__QUANTIZED);
+    v->head.flags |=
+        t->head.flags & (CFX__FAKE | CFX__INFERENCE | CFX__QUANTIZED | CFX__ON_CARD);
     v->quantizer = t->quantizer ? cfx_keep(t->quantizer) : NULL;
     if (t->data) /* the offset of an empty view may be absurd */
         v->data = (char *)t->storage->data + (numel ? offset * cfx_dtype_size(t->dtype) : 0);
     return cfx__scope_own(v);
+}
+
+void cfx__tensor_place(cfx_tensor *t, cfx_device device) {
+    t->device = device;
+    const uint32_t on_card = device.type == CFX_CUDA ? CFX__ON_CARD : 0;
+    t->head.flags = (t->head.flags & ~(uint32_t)CFX__ON_CARD) | on_card;
 }
 
 void cfx__tensor_know(cfx_tensor *t, cfx_tensor *numbers) {
@@ -203,27 +228,6 @@ bool cfx__tensor_in_limit(cfx_site at, const cfx_tensor *t) {
              "the memory limit of %zu bytes is reached: a view of shape %s stands for more", limit,
              cfx__shape_text(t->ndim, t->shape));
     return false;
-}
-
-void cfx__tensor_become(cfx_tensor *self, const cfx_tensor *other) {
-    int64_t *held = self->shape != self->dims ? self->shape : NULL;
-    cfx__storage *storage = self->storage;
-    int n = other->ndim;
-    int64_t *dims = n <= CFX__INLINE_DIMS ? self->dims : cfx__alloc(2 * (size_t)n * sizeof *dims);
-    memcpy(dims, other->shape, (size_t)n * sizeof *dims);
-    memcpy(dims + n, other->stride, (size_t)n * sizeof *dims);
-    self->shape = dims;
-    self->stride = dims + n;
-    self->ndim = n;
-    self->numel = other->numel;
-    self->offset = other->offset;
-    self->data = other->data;
-    cfx__quantizer *quantizer = self->quantizer;
-    self->quantizer = other->quantizer ? cfx_keep(other->quantizer) : NULL;
-    cfx_drop(quantizer);
-    self->storage = cfx_keep(other->storage);
-    cfx_drop(storage);
-    cfx__free(held);
 }
 
 cfx_tensor *cfx_tensor_new(cfx_dtype dtype, int ndim, const int64_t *shape, const void *data) {
@@ -261,7 +265,7 @@ cfx_tensor *cfx__tensor_faked(const cfx_tensor *t) {
     const cfx_dtype stored = cfx__dtype_stored((cfx_dtype)t->dtype);
     cfx_tensor *fake = cfx_tensor_fake(stored, t->ndim, t->shape, t->stride);
     if (!cfx__obj_is_bad(fake))
-        fake->device = t->device;
+        cfx__tensor_place(fake, t->device);
     return t->head.flags & CFX__QUANTIZED
                ? cfx__quantized_of(fake, (cfx_dtype)t->dtype, t->quantizer)
                : fake;

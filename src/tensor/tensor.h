@@ -34,7 +34,8 @@ enum {
     CFX__INFERENCE = 32, /* made under inference mode */
     CFX__NO_GRAD_VIEW = 64, /* a view made while nothing was recorded */
     CFX__MULTI_VIEW = 128,  /* one of several views that one call made */
-    CFX__QUANTIZED = 256    /* of a quantized dtype: integers with a quantizer */
+    CFX__QUANTIZED = 256,   /* of a quantized dtype: integers with a quantizer */
+    CFX__ON_CARD = 512      /* its device is a card: see cfx__tensor_place */
 };
 
 typedef struct cfx__storage {
@@ -127,6 +128,13 @@ bool cfx__shape_broadcast(cfx_site at, int *ndim, int64_t *shape, int bdim, cons
  * is not set. The bad tensor, with an error, on absurd sizes or when out of memory. */
 cfx_tensor *cfx__tensor_empty(cfx_site at, cfx_dtype dtype, bool fake, int ndim,
                               const int64_t *shape, const int64_t *stride);
+/* Notes the device of a tensor. What operators make of tensors on a card lies there too: while one
+ * runs, cfx__tensor_empty gives memory of that card (cfx__context.card). */
+void cfx__tensor_place(cfx_tensor *t, cfx_device device);
+/* What cfx__context.card is on a device. */
+static inline int cfx__device_card(cfx_device d) {
+    return d.type == CFX_CUDA ? (d.index < 0 ? 0 : d.index) + 1 : 0;
+}
 /* t without data: a fake with its dtype, sizes, strides and device; scope. And a value with such in
  * the place of its tensors, in lists and tuples too. */
 cfx_tensor *cfx__tensor_faked(const cfx_tensor *t);
@@ -426,6 +434,9 @@ void cfx__random_cauchy(cfx__generator *g, cfx_tensor *t, double median, double 
 void cfx__random_exponential(cfx__generator *g, cfx_tensor *t, double lambda);
 void cfx__random_geometric(cfx__generator *g, cfx_tensor *t, double p);
 void cfx__random_bernoulli(cfx__generator *g, cfx_tensor *t, double p);
+/* Which elements of x stay in a dropout that keeps each with p: coins, on a card those that
+ * PyTorch's own kernel throws. kept is contiguous. */
+void cfx__random_dropout(cfx__generator *g, cfx_tensor *kept, const cfx_tensor *x, double p);
 /* One probability an element; p has the shape of t. */
 void cfx__random_bernoulli_each(cfx__generator *g, cfx_tensor *t, const cfx_tensor *p);
 /* Integers of [from, to), from `from` on, and those of random_() without bounds. */

@@ -113,7 +113,7 @@ static cfx_value join_tensors(cfx_site at, const cfx_tensor *a, const cfx_tensor
         return cfx_bad();
     cfx_tensor *t = cfx_tensor_fake((cfx_dtype)a->dtype, a->ndim, shape, stride);
     if (!cfx__obj_is_bad(t))
-        t->device = a->device;
+        cfx__tensor_place(t, a->device);
     return cfx_tensor_value(t);
 }
 

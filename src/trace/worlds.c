@@ -431,7 +431,7 @@ cfx_value cfx__worlds_tensor(const cfx__worlds *w, int k, cfx_value val) {
     cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, cfx_as_dtype(dtype), true, n, shape,
                                       m == n ? stride : NULL);
     if (!cfx__obj_is_bad(t) && device.tag == CFX_TAG_DEVICE)
-        t->device = cfx_as_device(device);
+        cfx__tensor_place(t, cfx_as_device(device));
     return cfx_tensor_value(t);
 }
 

@@ -8,6 +8,7 @@
 #include "value.h"
 
 struct cfx_target;
+struct cfx_op_call;
 
 typedef struct cfx__later {
     /* repr() of what the value room cannot look into: tensors, operators, nodes and modules. */
@@ -43,6 +44,14 @@ typedef struct cfx__later {
     cfx_value (*autograd)(cfx_site at, cfx_op *op, cfx_value *args);
     /* A copy of t on a card; the bad tensor, with an error, where there is none. Scope. */
     cfx_tensor *(*to_card)(cfx_site at, cfx_tensor *t, int card);
+    /* Memory of a card that the host sees too, held by *owner, of which the caller owns a count;
+     * NULL, with an error, where there is none. */
+    void *(*card_memory)(cfx_site at, int card, size_t bytes, void **owner);
+    /* How many cards there are, and threads that a card runs at once; 0 where there is none. */
+    int (*cards)(void);
+    int64_t (*card_threads)(int card);
+    /* Runs a kernel on the card that its results are to lie on. False where the host has to. */
+    bool (*card_kernel)(struct cfx_op_call *c, int card);
     /* What runs graphs on a card; NULL, with an error, where there is none. */
     const struct cfx_executor *(*card_executor)(int card);
     /* The executor of GraphModules and programs, unless another is chosen. */

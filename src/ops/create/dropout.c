@@ -37,6 +37,10 @@ static void dropout(cfx_op_call *c, bool by_channel, bool alpha) {
         c->out[0] = cfx_mul(t, cfx_zeros(cfx_list(), CFX_KW(dtype, cfx_dtype_value(t->dtype))));
         return;
     }
+    if (cfx__ctx()->card && !by_channel && !alpha) { /* as PyTorch has it there */
+        c->out[0] = cfx_as_tensor(cfx_at(cfx_native_dropout(t, p, true), 0));
+        return;
+    }
     cfx_tensor *noise = cfx_bernoulli_(noise_like(t, by_channel), 1 - p);
     if (!alpha) {
         c->out[0] = cfx_mul(t, cfx_div_(noise, 1 - p));
@@ -94,7 +98,7 @@ static void kernel_native_dropout(cfx_op_call *c) {
         cfx__tensor_fill(c->out[1], cfx_bool(true));
         return;
     }
-    cfx__random_bernoulli(cfx__generator_default(), c->out[1], kept);
+    cfx__random_dropout(cfx__generator_default(), c->out[1], t, kept);
     cfx_value operands[] = {c->args[0], cfx_tensor_value(c->out[1])};
     pointwise_params p = {.f = {kept == 0 ? 0 : 1 / kept}};
     pointwise_run(c, &row_native_dropout_backward, t->dtype, 2, operands, &p);

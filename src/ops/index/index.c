@@ -275,12 +275,12 @@ static void kernel_index(cfx_op_call *c) {
 
 CFX_OP(index_Tensor) = {"aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", NULL,
                         .shape = shape_index, .kernel = kernel_index,
-                        .dtypes = CFX_IN_ANY, GRAD(index, READ(1)), .effects = CFX_MOVES,
-                        .out = "Tensor_out"};
+                        .dtypes = CFX_IN_ANY, GRAD(index, READ(1)),
+                        .effects = CFX_MOVES | CFX_ANY_DEVICE, .out = "Tensor_out"};
 CFX_OP(_unsafe_index_Tensor) = {
     "aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", NULL,
     .shape = shape_index, .kernel = kernel_index, .dtypes = CFX_IN_ANY, GRAD(index, READ(1)),
-    .core = core__unsafe_index_Tensor};
+    .effects = CFX_ANY_DEVICE, .core = core__unsafe_index_Tensor};
 
 /* ---- x[...] = v ----------------------------------------------------------------------------- */
 
@@ -382,7 +382,7 @@ CFX_OP(index_put) = {"aten::index_put(Tensor self, Tensor?[] indices, Tensor val
                      .shape = shape_index_put,
                      .kernel = kernel_index_put,
                      .dtypes = CFX_IN_AS_IS | CFX_IN_FLOAT8 | CFX_IN(C32),
-                     .effects = CFX_UPDATE,
+                     .effects = CFX_UPDATE | CFX_ANY_DEVICE,
                      GRAD(index_put, READ(1)), .inplace = "default", .out = "out"};
 CFX_OP(_unsafe_index_put) = {"aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor "
                              "values, bool accumulate=False) -> Tensor",
@@ -398,5 +398,5 @@ CFX_OP(_index_put_impl) = {"aten::_index_put_impl(Tensor self, Tensor?[] indices
                            .shape = shape_index_put,
                            .kernel = kernel_index_put,
                            .dtypes = CFX_IN_AS_IS | CFX_IN_FLOAT8 | CFX_IN(C32),
-                           .effects = CFX_UPDATE,
+                           .effects = CFX_UPDATE | CFX_ANY_DEVICE,
                            GRAD(index_put, READ(1)), .inplace = "default", .out = "out"};

@@ -1,7 +1,6 @@
 /* Copies and conversions: clone, to, copy_, fill_, and storage given to a tensor. */
 #include <cfx/ops.h>
 
-#include "../../value/later.h"
 #include "../views.h"
 
 CFX_FAMILY(VIEW);
@@ -69,20 +68,20 @@ CFX_OP(contiguous) = {
 
 /* ---- to -------------------------------------------------------------------------------------- */
 
+static bool is_on(const cfx_tensor *t, cfx_device d) {
+    return d.type == t->device.type && cfx__device_card(d) == cfx__device_card(t->device);
+}
+
 /* self itself where nothing is asked for that it is not already; else a copy. */
 static void convert_to(cfx_op_call *c, cfx_value dtype, cfx_value layout, cfx_value device,
                        bool copy, cfx_value format) {
     cfx_tensor *t = arg_tensor(c, 0);
     cfx_memory_format f = format.tag == CFX_TAG_NONE ? CFX_PRESERVE : cfx_as_memory_format(format);
     bool same_dtype = dtype.tag == CFX_TAG_NONE || cfx_integer(dtype) == t->dtype;
-    bool same_device = device.tag == CFX_TAG_NONE || cfx_as_device(device).type == t->device.type;
+    bool same_device = device.tag == CFX_TAG_NONE || is_on(t, cfx_as_device(device));
     if (same_dtype && same_device && !copy &&
         (f == CFX_PRESERVE || cfx__tensor_suggest_format(t) == f))
         c->out[0] = t;
-    else if (device.tag == CFX_TAG_DEVICE && cfx_as_device(device).type == CFX_CUDA && t->data)
-        c->out[0] = cfx__later_rooms.to_card(
-            c->at, same_dtype ? t : cfx__tensor_to_dtype(t, (cfx_dtype)cfx_integer(dtype)),
-            cfx_as_device(device).index);
     else
         c->out[0] = call_bound(c, &cfx_op__to_copy,
                                (cfx_value[]){cfx_tensor_value(t), dtype, layout, device, CFX_NONE,
@@ -255,9 +254,10 @@ static void kernel_copy_(cfx_op_call *c) {
 
 CFX_OP(copy) = {"aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", NULL,
                 .shape = shape_copy, .kernel = kernel_copy, .dtypes = CFX_IN_ANY, GRAD(copy_, 0),
-                .inplace = "default", .out = "out"};
+                .effects = CFX_ANY_DEVICE, .inplace = "default", .out = "out"};
 CFX_OP(copy_) = {"aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",
-                 "Tensor.copy_", .kernel = kernel_copy_, .dtypes = CFX_IN_ANY, GRAD(copy_, 0)};
+                 "Tensor.copy_", .kernel = kernel_copy_, .dtypes = CFX_IN_ANY,
+                 .effects = CFX_ANY_DEVICE, GRAD(copy_, 0)};
 
 /* ---- fill ------------------------------------------------------------------------------------ */
 

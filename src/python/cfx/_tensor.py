@@ -77,16 +77,17 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
         dense = self.detach().permute(order)
         if not dense.is_contiguous():
             order, dense = None, self.detach().contiguous()
-        data = bytes(memoryview(dense.reshape(-1).view(_cfx.uint8)))
+        data = bytes(memoryview(dense.cpu().reshape(-1).view(_cfx.uint8)))
         state = {k: v for k, v in vars(self).items() if not k.startswith("_backward")}
         cls = None if type(self) is Tensor else type(self)
         return (_rebuild, (cls, data, self.dtype, tuple(dense.shape), self.requires_grad, state,
-                           order))
+                           order, str(self.device) if self.is_cuda else None))
 
     def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
         """A copy of data, of this dtype unless another is said."""
         return tensor(data.detach() if isinstance(data, Tensor) else data,
-                      dtype=dtype or self.dtype, requires_grad=requires_grad)
+                      dtype=dtype or self.dtype, device=device or self.device,
+                      requires_grad=requires_grad)
 
     def new(self, *args, device=None):
         """A tensor of this dtype: of such a size, or with such numbers."""
@@ -156,7 +157,7 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
         import numpy
 
         if force:
-            return numpy.asarray(self.detach().resolve_conj())
+            return numpy.asarray(self.detach().cpu().resolve_conj())
         if self.dtype in (_cfx.bfloat16,) or "float8" in repr(self.dtype):
             raise TypeError("Got unsupported ScalarType BFloat16")
         return numpy.asarray(memoryview(self))
@@ -174,7 +175,7 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
         return _cfx.to_dlpack(self.clone() if copy else self)
 
     def __dlpack_device__(self):
-        return (1, 0)
+        return (2, self.device.index) if self.is_cuda else (1, 0)
 
     # ---- gradients ----
 
@@ -273,10 +274,13 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
         return _cfx.is_contiguous(self, memory_format)
 
     def cpu(self, memory_format=None):
-        return self
+        return self.to("cpu") if self.is_cuda else self
 
-    def cuda(self, *args, **kwargs):
-        raise AssertionError("Torch not compiled with CUDA enabled")
+    def cuda(self, device=None, non_blocking=False, memory_format=None):
+        device = _cfx.device("cuda" if device is None else device)
+        if device.type != "cuda":
+            raise RuntimeError(f"Invalid device, must be cuda device but got {device.type}")
+        return self.to(device)
 
     def is_pinned(self, device=None):
         return False
@@ -388,12 +392,12 @@ _OLD_NAMES = {_cfx.float32: "FloatTensor", _cfx.float64: "DoubleTensor", _cfx.fl
               _cfx.bool: "BoolTensor"}
 
 
-def _rebuild(cls, data, dtype, shape, requires_grad, state, order=None):
+def _rebuild(cls, data, dtype, shape, requires_grad, state, order=None, device=None):
     flat = _cfx.from_buffer(bytearray(data))[0] if data else tensor([], dtype=_cfx.uint8)
     plain = flat.view(dtype).reshape(shape) if data else tensor([], dtype=dtype).reshape(shape)
     if order and order != sorted(order):
         plain = plain.permute([order.index(d) for d in range(len(order))])
-    t = _cfx.alias(cls or Tensor, plain, requires_grad)
+    t = _cfx.alias(cls or Tensor, plain.to(device) if device else plain, requires_grad)
     t.__dict__.update(state)
     return t
 
@@ -412,7 +416,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     if isinstance(data, (list, tuple)) and data and getattr(data[0], "shape", ()) != () and \
             hasattr(data[0], "__array_interface__"):
         data = sys.modules["numpy"].array(data)
-    t = _cfx.tensor(_plain(data))
+    t = data.detach().clone() if isinstance(data, Tensor) else _cfx.tensor(_plain(data))
     if dtype is None and type(data) in (float, list, tuple) and t.dtype is _cfx.float32:
         dtype = _default_dtype[0] if _default_dtype[0] is not _cfx.float32 else None
     if dtype is not None or device is not None:

@@ -29,8 +29,8 @@ class _StorageType:
 class _Ref:
     """What pickle is to write as a persistent id: a storage."""
 
-    def __init__(self, dtype, key, numel):
-        self.dtype, self.key, self.numel = dtype, key, numel
+    def __init__(self, dtype, key, numel, device):
+        self.dtype, self.key, self.numel, self.device = dtype, key, numel, device
 
 
 # ---- writing -------------------------------------------------------------------------------------
@@ -46,7 +46,7 @@ class _Pickler(pickle._Pickler):
     def persistent_id(self, obj):
         if not isinstance(obj, _Ref):
             return None
-        return ("storage", _Global("torch", _NAMES[obj.dtype]), str(obj.key), "cpu", obj.numel)
+        return ("storage", _Global("torch", _NAMES[obj.dtype]), str(obj.key), obj.device, obj.numel)
 
     def _place(self, t):
         """(the number of the storage that t lies in, offset in elements, elements)"""
@@ -69,7 +69,8 @@ class _Pickler(pickle._Pickler):
         plain = t.detach()
         key = self._place(plain)
         build = (_Global("torch._utils", "_rebuild_tensor_v2"),
-                 (_Ref(plain.dtype, key, self.storages[key][1]), plain.storage_offset(),
+                 (_Ref(plain.dtype, key, self.storages[key][1], str(plain.device)),
+                  plain.storage_offset(),
                   tuple(plain.shape), tuple(plain.stride()), t.requires_grad, _Ordered()))
         if isinstance(t, Parameter):
             build = (_Global("torch._utils", "_rebuild_parameter"),
@@ -140,7 +141,7 @@ def _bytes(storage):
     if not count:
         return b""
     flat = t.as_strided((count,), (1,), 0)
-    own = flat.clone()  # memory that is lent out counts as written to from then on
+    own = flat.cpu().clone()  # memory that is lent out counts as written to from then on
     return bytes(memoryview(own.view(_cfx.uint8)))
 
 
@@ -172,6 +173,19 @@ def _rebuild_parameter(data, requires_grad, hooks):
     return Parameter(data, requires_grad)
 
 
+def _located(flat, location, map_location):
+    """A storage where it was saved, or where the caller wants it; on the CPU without a card."""
+    if callable(map_location):
+        moved = map_location(flat, location)
+        return flat if moved is None else moved
+    if isinstance(map_location, dict):
+        location = map_location.get(location, location)
+    elif map_location is not None:
+        location = str(_cfx.device(map_location))
+    on_card = location.startswith("cuda") and (map_location is not None or _cfx.cuda_count())
+    return flat.to(location) if on_card else flat
+
+
 class _Unpickler(pickle.Unpickler):
     """Reads the pickle of such a file. With `safe`, nothing is called but what builds tensors and
     plain containers."""
@@ -182,9 +196,10 @@ class _Unpickler(pickle.Unpickler):
              ("collections", "Counter"), ("builtins", "set"), ("builtins", "dict"),
              ("builtins", "complex"), ("builtins", "bytearray")}
 
-    def __init__(self, file, archive, base, safe):
+    def __init__(self, file, archive, base, safe, map_location):
         super().__init__(file, encoding="utf-8")
         self.archive, self.base, self.safe, self.storages = archive, base, safe, {}
+        self.map_location = map_location
 
     def find_class(self, module, name):
         if (module, name) in self._BUILT:
@@ -203,7 +218,7 @@ class _Unpickler(pickle.Unpickler):
         return super().find_class(module, name)
 
     def persistent_load(self, saved):
-        _, kind, key, _, numel = saved
+        _, kind, key, location, numel = saved
         if key not in self.storages:
             dtype = _DTYPES.get(kind.name, _cfx.uint8)
             data = bytearray(self.archive.read(f"{self.base}/data/{key}"))
@@ -211,7 +226,7 @@ class _Unpickler(pickle.Unpickler):
                 raise RuntimeError(f"storage {key} of the file has {len(data)} bytes; "
                                    f"{numel * dtype.itemsize} are needed")
             flat = frombuffer(data, dtype=dtype) if data else _torch().empty(0, dtype=dtype)
-            self.storages[key] = (dtype, flat)
+            self.storages[key] = (dtype, _located(flat, location, self.map_location))
         return self.storages[key]
 
 
@@ -262,4 +277,5 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
         if not names:
             raise RuntimeError(f"{f!r} is no file of torch.save's: it has no data.pkl")
         base = names[0].rpartition("/")[0]
-        return _Unpickler(io.BytesIO(archive.read(names[0])), archive, base, safe).load()
+        return _Unpickler(io.BytesIO(archive.read(names[0])), archive, base, safe,
+                          map_location).load()

@@ -365,7 +365,7 @@ class Module(StateMethods, HookMethods):
                 dtype = a
             elif isinstance(a, cfx.Tensor):
                 dtype, device = a.dtype, a.device
-            elif isinstance(a, (str, cfx._cfx.device)):
+            elif isinstance(a, (str, int, cfx._cfx.device)):
                 device = a
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError("nn.Module.to only accepts floating point or complex dtypes, but got "
@@ -396,10 +396,10 @@ class Module(StateMethods, HookMethods):
         return self._apply(lambda t: t.type(dst_type))
 
     def cpu(self):
-        return self
+        return self._apply(lambda t: t.cpu())
 
     def cuda(self, device=None):
-        raise AssertionError("Torch not compiled with CUDA enabled")
+        return self._apply(lambda t: t.cuda(device))
 
     def train(self, mode=True):
         if not isinstance(mode, bool):
