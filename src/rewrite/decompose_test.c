@@ -391,12 +391,15 @@ static const char *const writes[] = {
          "t = aten.transpose_.default(c, 0, 1)|"
          "b = aten.fill_diagonal_.default(c, 4, True)|"
          "y = aten.add.Tensor(c, 0)|",
+        "i = aten.arange.default(3)|"
+         "o = aten.add.Tensor(i, 7)|"
+         "k = aten.__rshift__.Tensor_out(i, i, out = o)|"
+         "y = aten.sub.Tensor(i, o)|",
         "t = aten.t.default(c)|"
          "a = aten.tril_.default(t)|"
          "e = aten.exp.default(c)|"
          "v = aten.view.dtype(e, torch.float64)|"
-         "w = aten.view.dtype(v, torch.float32)|"
-         "y = aten.add.Tensor(w, c)|",
+         "y = aten.view.dtype(v, torch.float32)|",
         "o = aten.t.default(x)|"
          "q = aten.matmul.default(c, o)|"
          "t = aten.t_.default(q)|"

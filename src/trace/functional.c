@@ -334,7 +334,8 @@ static cfx_value no_values(cfx_site at, const cfx__op_info *info, const char *wh
 static cfx_value call_writing(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {
     cfx__op_info *info = cfx__op_info_of(op);
     const cfx__schema *s = info->schema;
-    bool inplace = info->form == CFX__INPLACE || s->name[strlen(s->name) - 1] == '_';
+    const bool out = info->form == CFX__OUT; /* also of __rshift__, whose name ends so */
+    bool inplace = info->form == CFX__INPLACE || (!out && s->name[strlen(s->name) - 1] == '_');
     if (cfx__op_refuses(at, op, args, NULL))
         return cfx_bad();
     if (!info->functional && op->decompose) { /* what it is made of writes */
@@ -363,7 +364,6 @@ static cfx_value call_writing(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_val
         return call_composite(r, at, f, args);
     if (inplace)
         cfx__record_log_write(r, args[0]);
-    bool out = info->form == CFX__OUT;
     cfx_value own_args[CFX_MAX_ARGS];
     if (out)
         cfx__op_out_args(info, args, own_args);
