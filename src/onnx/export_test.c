@@ -238,3 +238,24 @@ TEST(onnx_programs_of_pytorch_come_back) {
     test_unlink("m.onnx");
     test_folder_done();
 }
+
+#define PADDED                                                                                     \
+    HEAD "x: \"f32[2, s0]\"):\n"                                                                   \
+         "        n: \"Sym(s0)\" = torch.ops.aten.sym_size.int(x, 1)\n"                            \
+         "        rest: \"Sym(s0 % 4)\" = n % 4\n"                                                \
+         "        left: \"Sym(4 - (s0 % 4))\" = 4 - rest\n"                                       \
+         "        more: \"Sym((4 - (s0 % 4)) % 4)\" = left % 4\n"                                 \
+         "        pad = torch.ops.aten.constant_pad_nd.default(x, [0, more])\n"                    \
+         "        return (pad,)\n"
+
+/* Margins that are none at every fourth size: one program all the same. */
+TEST(onnx_pads_by_sizes_are_taken_apart) {
+    CHECK(cfx_save(program_of(PADDED), test_path("m.onnx")));
+    cfx_program *p = cfx_decompose(cfx_open(test_path("m.onnx")), CFX_NONE);
+    CHECK_OK();
+    for (int64_t n = 2; n < 10; n++) {
+        cfx_value out = cfx_program_run(p, cfx_ones(2, n));
+        CHECK_INT(cfx_dim(cfx_as_tensor(out), 1), (n + 3) / 4 * 4);
+    }
+    test_unlink("m.onnx");
+}

@@ -141,7 +141,6 @@ static bool grant_compared(cfx__request *r, bool *again) {
  * was found and granted; false with an error. */
 static bool look_around(cfx__request *r, bool *again) {
     cfx__worlds *w = &r->dims.worlds;
-    r->merged = true;
     r->first_way = r->first_way ? r->first_way : r->way + 1;
     bool differs = cfx__probe_look(&r->probe);
     if (!differs || r->joints.late || r->renamed) {
@@ -283,6 +282,7 @@ static bool make_program(cfx__request *r, bool *again) {
     }
     if (fine) {
         r->guessed = w->extra.len ? r->guessed : guessed;
+        r->merged = true;
         return grant_compared(r, again) && look_around(r, again) && !*again;
     }
     r->unexplained = cfx__text_format("%s", cfx_error_last()->message);

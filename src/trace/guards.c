@@ -318,6 +318,20 @@ static bool relation_or_constant(asking *a, size_t i, const char *why) {
     return f.kind == CFX__FOUND_CONSTANT ? constant(a, i) : condition(a, &f, why);
 }
 
+/* Bounds of a size of Dim.AUTO beside one that is as large: where both go beyond them together they
+ * are one size, as in y.reshape(x.shape[0], -1), which divides y at a few sizes of x alone. */
+static bool bounds_or_equal(asking *a, const cfx__finding *f) {
+    const cfx__symbol *s = a->dims->worlds.symbols.data;
+    const int64_t hint = s[f->i].hint, past = f->most - hint + 1;
+    const bool may = name_of(a, f->i)->automatic && f->most < INT64_MAX;
+    for (size_t j = 0; j < cfx__probe_count(a) && may; j++)
+        if (j != f->i && s[j].hint == hint && name_of(a, j) && name_of(a, j)->automatic &&
+            goes(a, f->i, hint + past, j, hint + past) &&
+            goes(a, f->i, hint + past + 3, j, hint + past + 3))
+            return related(a, f->i, j, 1, 0);
+    return bounds(a, f->i, f->least, f->most);
+}
+
 /* No expression says that a size is a power of two: Dim.AUTO is a constant then. */
 static bool power_of_two(asking *a, const cfx__finding *f) {
     const name_t *n = name_of(a, f->i);
@@ -357,7 +371,7 @@ bool cfx__guards_settle(cfx__probe *p, bool *again, int64_t *step) {
 bool cfx__guards_grant(cfx__probe *p, const cfx__finding *f, const char *why) {
     switch (f->kind) {
     case CFX__FOUND_CONSTANT: return relation_or_constant(p, f->i, why);
-    case CFX__FOUND_BOUNDS: return bounds(p, f->i, f->least, f->most);
+    case CFX__FOUND_BOUNDS: return bounds_or_equal(p, f);
     case CFX__FOUND_POWER: return power_of_two(p, f);
     case CFX__FOUND_CONDITION: return condition(p, f, why);
     case CFX__FOUND_NOTHING: break;

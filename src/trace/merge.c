@@ -306,6 +306,7 @@ static bool merge_node(cfx__merging *g) {
         cfx__merge_note_number(g, n, all);
     else
         cfx__merge_note(g, n, all);
+    cfx__merge_note_view(g, n, all);
     if (symbol.tag == CFX_TAG_LIST) {
         cfx__merge_note_hidden(g, n, all, cfx_as_list(symbol));
         cfx_node_remove_meta(n, "data");

@@ -112,6 +112,11 @@ void cfx__merge_end_truths(cfx__merging *g);
 /* Node n gives them. */
 void cfx__merge_note_real(cfx__merging *g, const cfx_value *v, cfx_node *n);
 
+/* ---- sizes of views (view_guards.c) ---------------------------------------------------------- */
+
+/* Notes what PyTorch asks of sizes where n views a tensor by others; val: what it gives. */
+void cfx__merge_note_view(cfx__merging *g, const cfx_node *n, cfx_value val);
+
 /* ---- arithmetic that is done twice (twins.c) ------------------------------------------------- */
 
 /* Notes what merged arithmetic on numbers gives, `val`. */

@@ -297,3 +297,48 @@ TEST(probe_knows_comparisons_that_are_noted_exactly) {
         cfx_scope_close(mark);
     }
 }
+
+/* ---- sizes of views -------------------------------------------------------------------------- */
+
+static cfx_value reshape_forward(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tensor_value(cfx_reshape(a.v[1], cfx_list(cfx_dim(cfx_as_tensor(a.v[0]), 0), -1)));
+}
+
+/* As PyTorch has it: the two sizes are one, be there others that divide y or not. */
+TEST(a_view_by_the_size_of_another_input_makes_them_one) {
+    static const int64_t sizes[] = {4, 6, 7};
+    for (int i = 0; i < COUNT(sizes); i++) {
+        const int64_t n = sizes[i];
+        cfx_module *module = cfx_module_new("M", reshape_forward, "x, y");
+        cfx_program *p = cfx_export(module, cfx_tuple(cfx_ones(n, 3), cfx_ones(n, 2, 5)), CFX_NONE,
+                                    sizes_of("Dim.AUTO", "Dim.AUTO"));
+        CHECK_OK();
+        CHECK_STR(cfx_repr(cfx_dict_value(p->ranges)), "{'s17': (2, None)}");
+        cfx_value out = cfx_program_run(p, cfx_ones(9, 3), cfx_ones(9, 2, 5));
+        CHECK_INT(cfx_dim(cfx_as_tensor(out), 1), 10);
+        CHECK(cfx_is_bad(cfx_program_run(p, cfx_ones(2, 3), cfx_ones(9, 2, 5))));
+        cfx_error_clear();
+        cfx_export(module, cfx_tuple(cfx_ones(n, 3), cfx_ones(n, 2, 5)), CFX_NONE,
+                   sizes_of("B", "C"));
+        CHECK_ERROR("Constraints violated");
+    }
+}
+
+static cfx_value turned_forward(cfx_module *self, cfx_args a) {
+    (void)self;
+    const cfx_tensor *x = cfx_as_tensor(a.v[0]);
+    return cfx_tensor_value(cfx_reshape(a.v[0], cfx_list(cfx_dim(x, 1), cfx_dim(x, 0))));
+}
+
+TEST(a_view_by_sizes_that_change_places_makes_them_one) {
+    cfx_module *module = cfx_module_new("M", turned_forward, "x");
+    cfx_dict *own = cfx_dict_new(), *all = cfx_dict_new();
+    cfx_dict_put(own, cfx_int(0), cfx_string_value("Dim.AUTO"));
+    cfx_dict_put(own, cfx_int(1), cfx_string_value("Dim.AUTO"));
+    cfx_dict_set(all, "x", cfx_dict_value(own));
+    cfx_program *p = cfx_export(module, cfx_tuple(cfx_ones(4, 4)), CFX_NONE, cfx_dict_value(all));
+    CHECK_OK();
+    CHECK_INT(p->ranges->len, 1);
+    CHECK_INT(cfx_dim(cfx_as_tensor(cfx_program_run(p, cfx_ones(9, 9))), 0), 9);
+}

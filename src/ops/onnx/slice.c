@@ -197,13 +197,23 @@ static cfx_value pads_from(const cfx_tensor *x, const margins *m, int first) {
     return pads;
 }
 
+/* The first dimension that is padded. Margins that follow from sizes may be none at some of them:
+ * what is recorded is the same then, so that it is one program at all sizes. */
+static int first_padded(const cfx_op_call *c, const cfx_tensor *x, const margins *m,
+                        bool constant) {
+    int first = 0;
+    while (first < x->ndim && !m->before[first] && !m->after[first])
+        first++;
+    if (!c->fake)
+        return first;
+    return x->ndim > 2 && first >= 2 ? 2 : constant ? 0 : first;
+}
+
 static cfx_tensor *padded(cfx_op_call *c, cfx_tensor *x, const margins *m, const char *mode,
                           cfx_value with) {
     static const char *const names[][2] = {
         {"reflect", "reflect"}, {"edge", "replicate"}, {"wrap", "circular"}};
-    int first = 0;
-    while (first < x->ndim && !m->before[first] && !m->after[first])
-        first++;
+    const int first = first_padded(c, x, m, !strcmp(mode, "constant"));
     if (first == x->ndim)
         return x;
     if (!strcmp(mode, "constant"))

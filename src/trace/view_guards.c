@@ -1,0 +1,87 @@
+/* What PyTorch asks of sizes where a tensor is viewed by others: it goes through the sizes that are
+ * wanted, one after the other, and through those that the tensor has, joining and splitting these
+ * until they fit. Sizes that it finds equal at the example are equal from then on: in
+ * y.reshape(x.shape[0], -1) the first size of y becomes that of x. */
+#include <cfx/ops.h>
+
+#include "merge.h"
+
+/* A size: its expression, and its number at the example. */
+typedef struct {
+    cfx_value expr;
+    int64_t n;
+} length;
+
+static bool lengths_of(const cfx__merging *g, cfx_value shape, length *out) {
+    const bool list = shape.tag == CFX_TAG_LIST || shape.tag == CFX_TAG_TUPLE;
+    if (!list || cfx_as_list(shape)->len > CFX_MAX_DIMS)
+        return false;
+    for (int64_t i = 0; i < cfx_as_list(shape)->len; i++) {
+        out[i].expr = cfx_as_list(shape)->items[i];
+        if (!cfx__worlds_eval(g->m->worlds, 0, out[i].expr, &out[i].n))
+            return false;
+    }
+    return true;
+}
+
+/* Whether size i is left open, view(x, [n, -1]): that it fits is no question. */
+static bool is_open(cfx_value wanted, int64_t i) {
+    const bool list = wanted.tag == CFX_TAG_LIST && i < cfx_as_list(wanted)->len;
+    return !list || cfx_equal_values(cfx_as_list(wanted)->items[i], cfx_int(-1));
+}
+
+/* Two sizes that are equal at the example. */
+static void ask_equal(cfx__merging *g, const length *a, const length *b) {
+    if (a->expr.tag != CFX_TAG_SYM || b->expr.tag != CFX_TAG_SYM ||
+        cfx_equal_values(a->expr, b->expr))
+        return;
+    const cfx__relation r = {CFX__EQ, cfx_value_keep(a->expr), cfx_value_keep(b->expr)};
+    VEC_PUSH(*g->m->asked, r);
+}
+
+/* Joins sizes of what is viewed from the first on until `to` divides them; how many there are. */
+static int64_t join(length *from, int64_t left, int64_t to) {
+    int64_t joined = 1;
+    while (from->n % to && joined < left) {
+        from->n *= from[joined].n;
+        from->expr = cfx__sym_binary(CFX__SYM_MUL, from->expr, from[joined].expr);
+        joined++;
+    }
+    memmove(from + 1, from + joined, (size_t)(left - joined) * sizeof *from);
+    return left - joined + 1;
+}
+
+void cfx__merge_note_view(cfx__merging *g, const cfx_node *n, cfx_value val) {
+    static cfx_op *const views[] = {&cfx_op_view, &cfx_op_reshape, &cfx_op__unsafe_view};
+    length from[CFX_MAX_DIMS], to[CFX_MAX_DIMS];
+    bool view = false;
+    for (int i = 0; i < COUNT(views); i++)
+        view |= n->op == CFX_CALL_FUNCTION && n->target.op == views[i];
+    const cfx_value of = view ? cfx_at(n->args, 0) : cfx_none();
+    if (!g->m->asked || of.tag != CFX_TAG_NODE)
+        return;
+    const cfx_value before = cfx__merge_sizes(cfx_node_get_meta(cfx_as_node(of), "val"));
+    const cfx_value after = cfx__merge_sizes(val);
+    if (!lengths_of(g, before, from) || !lengths_of(g, after, to))
+        return;
+    int64_t left = cfx_as_list(before)->len;
+    const int64_t wanted = cfx_as_list(after)->len;
+    if ((wanted == 1 && left > 1) || (wanted == 2 && left == 1)) /* which is made without looking */
+        return;
+    length *at = from;
+    for (int64_t i = 0; i < wanted && left && to[i].n > 0; i++, at++, left--) {
+        if (to[i].n != at->n)
+            left = join(at, left, to[i].n);
+        if (at->n == to[i].n) {
+            if (!is_open(cfx_at(n->args, 1), i))
+                ask_equal(g, at, &to[i]);
+        } else if (at->n % to[i].n == 0 && at + left < from + CFX_MAX_DIMS) {
+            memmove(at + 1, at, (size_t)left * sizeof *at);
+            at[1] = (length){cfx__sym_binary(CFX__SYM_FLOORDIV, at->expr, to[i].expr),
+                             at->n / to[i].n};
+            left++;
+        } else {
+            return;
+        }
+    }
+}
