@@ -15,6 +15,7 @@ typedef struct {
 #define B "x: \"b8[2, 3, 4]\", z: \"b8[2, 3, 4]\""
 #define IMAGE "x: \"f32[2, 4, 9, 8]\""
 #define S "x: \"f32[s0, 3, 4]\""
+#define OWN "t = @add.Tensor(x, 1)\n        "
 #define SIZE "n: \"Sym(s0)\" = @sym_size.int(x, 0)\n        "
 
 static const rule_case math_cases[] = {
@@ -183,6 +184,18 @@ static const rule_case shape_cases[] = {
     {"slice_scatter_step", X ", z: \"f32[2, 2, 4]\"",
      "y = @slice_scatter.default(x, z, 1, 0, 3, 2)"},
     {"select_scatter", X ", z: \"f32[2, 4]\"", "y = @select_scatter.default(x, z, 1, -1)"},
+    {"contiguous_before_a_write", X,
+     OWN "v = @slice.Tensor(t, 2, 0, 4, 2)\n        c = @contiguous.default(v)\n"
+         "        w = @sub_.Tensor(v, c)\n        y = @add.Tensor(c, w)"},
+    {"reshape_before_a_write", X,
+     OWN "v = @transpose.int(t, 0, 2)\n        c = @reshape.default(v, [-1])\n"
+         "        w = @sub_.Tensor(v, 1)\n        y = @add.Tensor(c, c)"},
+    {"reshape_that_is_a_view", X,
+     OWN "c = @reshape.default(t, [-1])\n        w = @sub_.Tensor(t, 1)\n"
+         "        y = @add.Tensor(c, c)"},
+    {"contiguous_that_is_a_view", X,
+     OWN "c = @contiguous.default(t)\n        w = @sub_.Tensor(t, 1)\n"
+         "        y = @add.Tensor(c, w)"},
     {"slice_scatter_dynamic", S ", z: \"f32[s0 - 1, 3, 4]\"",
      SIZE "m: \"Sym(s0 - 1)\" = n - 1\n        y = @slice_scatter.default(x, z, 0, 0, m)"},
     {"select_scatter_dynamic", S ", z: \"f32[3, 4]\"",

@@ -59,10 +59,17 @@ static cfx_op_fn *own_for(cfx__rerun *run, cfx_op *op) {
     return NULL;
 }
 
+/* Whether a composite may be a view of what is written to. Such a one never stays whole: it may be
+ * a copy as well, and the views it is made of are what a write can be put back through. Of reshape
+ * the memory tells which it is. */
+static bool may_view_written(const cfx__rerun *run, cfx_op *op) {
+    const cfx_node *n = run->recorder.like;
+    return cfx__rerun_keeps(run) && op != &cfx_op_reshape && cfx__alias_views(op) && n &&
+           cfx__alias_written(&run->alias, n);
+}
+
 /* The caller's decomposition first, then, of foreign operators, the one form that they have, then
- * PyTorch's table, then what composite operators are made of. Where operators stay whole, a
- * composite that may be a view of what is written to does not: the views it is made of are what a
- * write can be put back through, and through reshape. */
+ * PyTorch's table, then what composite operators are made of. */
 static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
     cfx__rerun *run = (cfx__rerun *)r;
     cfx_op_fn *fn = op->effects & CFX_COMPOSITE ? op->decompose : NULL;
@@ -74,14 +81,13 @@ static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
     if (run->foreign)
         return NULL;
     if (run->whole)
-        return fn && early && op != &cfx_op_reshape && cfx__alias_views(op) && r->like &&
-                       cfx__alias_written(&run->alias, r->like)
-                   ? fn
-                   : NULL;
+        return fn && early && may_view_written(run, op) ? fn : NULL;
+    const bool opens = fn && early && may_view_written(run, op);
     if (op->core)
         fn = op->core_early || fn || !early ? op->core : NULL;
-    return fn && !is_kept(run, op) && !cfx__rerun_is_undivided(run->undivided, r->like) ? fn
-                                                                                        : NULL;
+    return fn && (opens || !is_kept(run, op)) && !cfx__rerun_is_undivided(run->undivided, r->like)
+               ? fn
+               : NULL;
 }
 
 static void note(cfx__recorder *r, cfx_site at, cfx_node *n) {

@@ -542,7 +542,7 @@ static bool loses_writes(const cfx__rerun *run) {
 bool cfx__rerun_graph(cfx__rerun *run, cfx_value *result) {
     cfx_graph *g = run->from->graph;
     run->values = cfx__alloc0(g->made.len * sizeof *run->values);
-    if (run->whole)
+    if (cfx__rerun_keeps(run))
         cfx__alias_open(&run->alias, g);
     if (!run_placeholders(run))
         return false;

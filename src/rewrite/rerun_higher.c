@@ -66,7 +66,7 @@ static cfx_value rerun_region(cfx__body *b, cfx_site at, cfx_args given) {
     int k = 0;
     run->from = b->module;
     run->values = cfx__alloc0(g->made.len * sizeof *run->values);
-    if (run->whole)
+    if (cfx__rerun_keeps(run))
         cfx__alias_open(&run->alias, g);
     cfx_each_node(g, n) {
         if (n->op == CFX_PLACEHOLDER && k < given.n)
@@ -83,7 +83,7 @@ static cfx_value rerun_region(cfx__body *b, cfx_site at, cfx_args given) {
     for (size_t i = 0; i < g->made.len; i++)
         cfx_value_drop(run->values[i]);
     cfx__free(run->values);
-    if (run->whole)
+    if (cfx__rerun_keeps(run))
         cfx__alias_close(&run->alias);
     run->from = before.from;
     run->values = before.values;

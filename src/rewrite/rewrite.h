@@ -69,10 +69,15 @@ typedef struct cfx__rerun {
                                their values now, where they stay, and what is noted of the nodes
                                that are given */
     int placed;             /* placeholders so far */
-    cfx__alias alias;       /* where whole: of the old graph */
+    cfx__alias alias;       /* of the old graph, where operators stay whole or are kept */
     const int *order;       /* placeholder number order[i] comes i-th; NULL: as they are */
     VEC(cfx_tensor *) inputs; /* what placeholders gave, NULL where no tensor; by old number */
 } cfx__rerun;
+
+/* Whether operators stay whole, all or some: those that may view what is written to do not. */
+static inline bool cfx__rerun_keeps(const cfx__rerun *run) {
+    return run->whole || run->options.keep.tag == CFX_TAG_LIST;
+}
 
 /* Runs the graph of run->from on fake tensors; its results, before they are nodes. False, with an
  * error that names the node. */

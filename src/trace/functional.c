@@ -220,11 +220,15 @@ static void settle_for(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *arg
     settle(r, at, from->base, &step);
 }
 
-/* Results as views of the first argument. */
+/* Results as views of the first argument. Where reshape stays whole it copies what it cannot view:
+ * such a result is a tensor of its own. */
 static cfx_value viewed(cfx__recorder *r, cfx_op *op, cfx_value *args, int nargs, cfx_value v) {
     const cfx__record_shadow *from =
         args[0].tag == CFX_TAG_TENSOR ? cfx__record_shadow_of(cfx_as_tensor(args[0])) : NULL;
-    if (!from || !from->base)
+    const bool copied =
+        from && op == &cfx_op_reshape &&
+        cfx_as_tensor(v)->storage != cfx__functional_value(r, cfx_as_tensor(args[0]))->storage;
+    if (!from || !from->base || copied)
         return cfx__functional_wrapped(v);
     if (v.tag == CFX_TAG_TENSOR)
         return view_of(r, op, args, nargs, from, cfx_as_tensor(v), -1);
