@@ -94,8 +94,6 @@ cfx_op *cfx__op_out(cfx_op *functional);
  * is none (slice_scatter) one derived alike that no name finds: it is in no graph, text or file.
  * NULL, without an error, where results are no such tensor. */
 cfx_op *cfx__op_updating(cfx_op *functional);
-/* Whether one of the overloads has an in-place form. */
-bool cfx__fn_has_inplace(const cfx_fn *fn);
 
 /* The function that Python has under a name, NULL where none is known, and its own name there:
  * torch.split is torch.functional.split, torch.nn.functional.gelu torch._C._nn.gelu, and F.relu

@@ -359,7 +359,8 @@ cfx_op *cfx__op_out(cfx_op *functional) {
                                CFX__OUT);
 }
 
-bool cfx__fn_has_inplace(const cfx_fn *fn) {
+/* Whether an operator of that name has a form that writes to its first argument. */
+static bool has_inplace(const cfx_fn *fn) {
     for (int i = 0; i < fn->n; i++)
         if (fn->ops[i]->inplace)
             return true;
@@ -567,7 +568,7 @@ const cfx_fn *cfx__fn_named_inplace(const char *name, const char **own) {
         fn = info ? operator_ : fn;
         *own = info ? info->spelling : *own;
     }
-    if (!fn || !cfx__fn_has_inplace(fn))
+    if (!fn || !has_inplace(fn))
         return NULL;
     *own = cfx__text_format("%s_", *own);
     return fn;
