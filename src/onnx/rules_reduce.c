@@ -36,8 +36,12 @@ RULE(fold) { return folded(x, op, cfx__export_as(x, 0, cfx__export_result(x).dty
 
 /* Whether some, or all, are true: the largest, or the smallest, of ones and zeros. */
 /* By comparing: the largest of no elements is the least of all numbers, and no truth. */
+/* Over no dimensions, unlike sums, each element is its own truth. */
 RULE(truths) {
     cfx_value v = cfx__export_as(x, 0, CFX_BOOL);
+    const int dim = place(x, "dim");
+    if (dim && x->args[dim].tag == CFX_TAG_LIST && !cfx_as_list(x->args[dim])->len)
+        return cfx__export_cast(x, v, CFX_BOOL, cfx__export_result(x).dtype);
     v = folded(x, op, cfx__export_cast(x, v, CFX_BOOL, CFX_I32));
     v = PUT(Greater, v, cfx__export_number(x, cfx_int(0), CFX_I32));
     return cfx__export_cast(x, v, CFX_BOOL, cfx__export_result(x).dtype);

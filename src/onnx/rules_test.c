@@ -278,6 +278,8 @@ static const rule_case reduce_cases[] = {
     {"amax", X, "y = @amax.default(x, [0, 2])"},
     {"min_all", "x: \"i64[2, 3]\"", "y = @min.default(x)"},
     {"any", B, "y = @any.dim(x, 1)"},
+    {"any_over_no_dimension", X, "y = @any.dims(x, [], True)"},
+    {"any_over_all_dimensions", X, "y = @any.dims(x, None, True)"},
     {"conj_of_floats", X, "y = @_conj.default(x)"},
     {"var_of_none", "x: \"f32[2, 0]\"", "y = @var.correction(x, [1], correction = 1)"},
     {"any_of_none", "x: \"f32[2, 0, 3]\"", "y = @any.dim(x, 1)"},
