@@ -127,6 +127,8 @@ bool draw_recurrent(drawing *d) {
     operand x = *draw_operand(d, NULL, CFX_F32);
     if (x.fake->ndim != 3 || x.fake->dtype != CFX_F32 || !x.fake->numel || d->n > DRAWN_VALUES - 16)
         x = *draw_new_weight(d, CFX_F32, 3, (int64_t[]){1 + test_draw(4), 1 + test_draw(2), 3});
+    if (x.fake->ndim != 3) /* where there is no room for a new one */
+        return false;
     const bool lstm = chance(2), first = chance(2);
     const int64_t in = x.fake->shape[2], out = 1 + test_draw(9), all = out * (lstm ? 4 : 3);
     const int64_t state[] = {1, x.fake->shape[first ? 0 : 1], out};

@@ -233,10 +233,11 @@ static bool take_loop(group *g) {
     const cfx__c_ref *x = g->of[0].k.x;
     const cfx__cuda_step *last =
         m->p->steps.len ? &m->p->steps.data[m->p->steps.len - 1] : NULL;
-    const int from = cfx__plan_root(plan, plan->kernels[g->of[0].slot].x);
+    const int made = plan->kernels[g->of[0].slot].x; /* kernels that are no layers have none */
+    const int from = made >= 0 && made < plan->n ? cfx__plan_root(plan, made) : -1;
     const int operands = g->p.n;
     cfx__cuda_within w;
-    if (m->apart || !last || last->kind != CFX__CUDA_KERNEL || last->nwords < 0 ||
+    if (from < 0 || m->apart || !last || last->kind != CFX__CUDA_KERNEL || last->nwords < 0 ||
         last->slot != from || plan->kernels[from].kind != CFX__PLAN_LOOP ||
         plan->kernels[from].nwrites != 1 || plan->kernels[from].writes[0] != from ||
         (m->p->steps.len > 1 && last[-1].slot == from) || !is_theirs(g, from) ||
