@@ -15,6 +15,9 @@ typedef struct bench {
 
 void bench_register(bench *b);
 
+/* A program of n nodes, a chain with branches of three calls in turn; x is what it is given. */
+cfx_program *bench_chain(int n, cfx_tensor *x);
+
 #define BENCH(id)                                                                                  \
     static void bench_##id(void);                                                                  \
     __attribute__((constructor)) static void register_##id(void) {                                 \

@@ -18,10 +18,10 @@ typedef struct {
 
 /* ---- what is measured ------------------------------------------------------------------------ */
 
-static cfx_program *build_program(int n) {
+cfx_program *bench_chain(int n, cfx_tensor *x) {
     cfx_graph *g = cfx_graph_new();
     cfx_node *last = cfx_graph_input(g, "x"), *before = last;
-    cfx_node_set_meta(last, "val", cfx_tensor_value(cfx_ones(1)));
+    cfx_node_set_meta(last, "val", cfx_tensor_value(x));
     for (int i = 0; i < n; i += 3)
         CFX_SCOPE {
             cfx_node *a = cfx_graph_call(g, "aten.relu.default", last);
@@ -133,7 +133,7 @@ BENCH(graphs) {
             if (cases[i].needs == COSTLESS)
                 d.plain = costless(d.n);
             if (cases[i].needs == PROGRAM)
-                d.program = build_program(d.n);
+                d.program = bench_chain(d.n, cfx_ones(1));
             char what[96], key[64];
             snprintf(what, sizeof what, "%s, a node of %d", cases[i].what, d.n);
             snprintf(key, sizeof key, "fx_%s_%d", cases[i].name, d.n);

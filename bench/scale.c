@@ -6,23 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A chain with branches, of three calls in turn; what they compute is found out by their rules. */
-static cfx_program *make(int n) {
-    cfx_graph *g = cfx_graph_new();
-    cfx_node *last = cfx_graph_input(g, "x"), *before = last;
-    cfx_node_set_meta(last, "val", cfx_tensor_value(cfx_ones(cfx_list(2, 3))));
-    for (int i = 0; i < n; i += 3)
-        CFX_SCOPE {
-            cfx_node *a = cfx_graph_call(g, "aten.relu.default", last);
-            before = cfx_graph_call(g, "aten.add.Tensor", a, before);
-            last = cfx_graph_call(g, "aten.neg.default", before);
-        }
-    cfx_graph_output(g, cfx_tuple(last));
-    cfx_program *p = cfx_program_new(cfx_graph_module(NULL, g, NULL));
-    cfx_program_infer(p);
-    return p;
-}
-
 /* Of the process: all threads work for it, and writing is the system's time. */
 static double now(void) {
     struct timespec t;
@@ -52,7 +35,7 @@ BENCH(scale) {
         CFX_SCOPE {
             const int n = sizes[i];
             lap l = start(n);
-            cfx_program *p = make(n);
+            cfx_program *p = bench_chain(n, cfx_ones(cfx_list(2, 3)));
             end(&l, "make and infer");
             l = start(n);
             CFX_SCOPE cfx_graph_str(p->module->graph);

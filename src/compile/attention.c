@@ -172,16 +172,6 @@ static const char *element_at(const cfx__c_ref *r, const char *head) {
                             (long long)stride_of(r, 2), (long long)stride_of(r, 1));
 }
 
-static void open_elements(cfx__c *c, int64_t rows, int64_t cols) {
-    cfx__c_open(c, "for (int64_t row = 0; row < %lld; row++)", (long long)rows);
-    cfx__c_open(c, "for (int64_t col = 0; col < %lld; col++)", (long long)cols);
-}
-
-static void close_elements(cfx__c *c) {
-    cfx__c_close(c);
-    cfx__c_close(c);
-}
-
 /* Memory for the floats of one head, as a pointer of this name. */
 static void put_floats(cfx__c_unit *u, const char *name, int64_t rows, int64_t cols) {
     const int64_t room = cfx__c_room_now(u, 4 * rows * cols);
@@ -232,10 +222,10 @@ static void put_halves(cfx__c_unit *u, const cfx__plan_kernel *k, bool flash) {
     for (int i = 0; i < n; i++) {
         const int64_t shared = i == 1 || i == 2 ? heads / size_of(of[i], 3) : 1;
         const char *head = shared == 1 ? "h" : cfx__text_format("h / %lld", (long long)shared);
-        open_elements(c, shape[i][0], shape[i][1]);
+        cfx__c_open_elements(c, shape[i][0], shape[i][1]);
         cfx__c_line(c, "%s[row * %lld + col] = %s;", floats[i], (long long)shape[i][1],
                     cfx__c_load(c, names[i], element_at(of[i], head), of[i]->dtype));
-        close_elements(c);
+        cfx__c_close_elements(c);
     }
     const char *seen =
         bools ? cfx__text_format("NULL, mask + b * %lld + h * %lld",
@@ -248,12 +238,12 @@ static void put_halves(cfx__c_unit *u, const cfx__plan_kernel *k, bool flash) {
     cfx__c_scratch(c, cfx__pack_attention_scratch(rows, keys, size, value));
     cfx__c_line(c, "%s(&shape, q, k, v, %s, y, %s, (float *)%s);", cfx__c_kernel(c, "attention"),
                 seen, sums, cfx__c_scratch_at(c, 0));
-    open_elements(c, rows, value);
+    cfx__c_open_elements(c, rows, value);
     cfx__c_line(c, "out[%s] = %s;", element_at(out, "h"),
                 cfx__c_store(c, cfx__text_format("y[row * %lld + col]", (long long)value),
                              out->dtype));
-    close_elements(c);
-    close_elements(c);
+    cfx__c_close_elements(c);
+    cfx__c_close_elements(c);
 }
 
 /* ---- attention of floats --------------------------------------------------------------------- */

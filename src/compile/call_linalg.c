@@ -40,31 +40,20 @@ static const char *at(const matrices *m, int k, const cfx__c_ref *r, bool vector
                             (long long)(transposed ? down : across));
 }
 
-/* Loops over the elements of a matrix; two closes end them. */
-static void open_elements(cfx__c *c, int64_t rows, int64_t cols) {
-    cfx__c_open(c, "for (int64_t row = 0; row < %lld; row++)", (long long)rows);
-    cfx__c_open(c, "for (int64_t col = 0; col < %lld; col++)", (long long)cols);
-}
-
-static void close_elements(cfx__c *c) {
-    cfx__c_close(c);
-    cfx__c_close(c);
-}
-
 static void load(const matrices *m, const char *to, const char *from, const cfx__c_ref *r, int k,
                  int64_t rows, int64_t cols, bool vector, bool transposed) {
-    open_elements(m->c, rows, cols);
+    cfx__c_open_elements(m->c, rows, cols);
     cfx__c_line(m->c, "%s[row * %lld + col] = (double)%s;", to, (long long)cols,
                 cfx__c_load(m->c, from, at(m, k, r, vector, transposed), r->dtype));
-    close_elements(m->c);
+    cfx__c_close_elements(m->c);
 }
 
 static void store(const matrices *m, const char *to, const cfx__c_ref *r, int k, const char *value,
                   int64_t rows, int64_t cols, bool vector, bool transposed) {
-    open_elements(m->c, rows, cols);
+    cfx__c_open_elements(m->c, rows, cols);
     cfx__c_line(m->c, "%s[%s] = %s;", to, at(m, k, r, vector, transposed),
                 cfx__c_store(m->c, cfx__c_convert(m->c, value, CFX_F64, r->dtype), r->dtype));
-    close_elements(m->c);
+    cfx__c_close_elements(m->c);
 }
 
 static const char *element_of(const char *of, int64_t cols) {
@@ -153,9 +142,9 @@ void cfx__c_call_lu(cfx__c_unit *u, const cfx__plan_kernel *k) {
     if (b)
         load(&m, "b", "y", b, of_b, rows, right, vector, !left);
     if (r->inverse >= 0) {
-        open_elements(c, rows, rows);
+        cfx__c_open_elements(c, rows, rows);
         cfx__c_line(c, "b[row * %lld + col] = row == col;", (long long)rows);
-        close_elements(c);
+        cfx__c_close_elements(c);
     }
     if (b || r->inverse >= 0) {
         const int to = b ? r->solution : r->inverse;

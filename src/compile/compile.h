@@ -205,6 +205,11 @@ void cfx__c_line(cfx__c *c, const char *fmt, ...) CFX_PRINTF(2, 3);
 void cfx__c_open(cfx__c *c, const char *fmt, ...) CFX_PRINTF(2, 3);
 void cfx__c_block(cfx__c *c); /* a brace alone */
 void cfx__c_close(cfx__c *c);
+/* Loops over the elements (row, col) of a matrix, and their end. */
+void cfx__c_open_elements(cfx__c *c, int64_t rows, int64_t cols);
+void cfx__c_close_elements(cfx__c *c);
+/* Appends a text with a name in the places of @. */
+void cfx__c_put_named(cfx__text *t, const char *text, const char *name);
 /* "model_product": what a function of src/compile/kernels is called here; scope. Those that the
  * text names are written out with it (kernels.h). */
 const char *cfx__c_kernel(const cfx__c *c, const char *function);

@@ -167,14 +167,6 @@ static const char find_sizes[] =
     "    return room;\n"
     "}\n\n";
 
-static void put_named(cfx__text *t, const char *text, const char *name) {
-    for (; *text; text++)
-        if (*text == '@')
-            cfx__text_puts(t, name);
-        else
-            cfx__text_putc(t, *text);
-}
-
 /* "s23" in "s23 * 64". */
 static bool uses(const cfx__c_port *p, const char *name) {
     const size_t n = strlen(name);
@@ -221,7 +213,7 @@ static void put_sizes(cfx__text *t, const cfx__c *c) {
                          cfx__c_upper(p->name), end);
     }
     cfx__text_puts(t, "    default: return 0;\n    }\n}\n\n");
-    put_named(t, find_sizes, c->name);
+    cfx__c_put_named(t, find_sizes, c->name);
 }
 
 static const cfx__c_port *port_at(const cfx__c *c, int i) {
@@ -321,7 +313,7 @@ static void put_run(cfx__text *t, const cfx__c *c, const char *weights) {
 void cfx__c_main(const cfx__c *c, cfx__text *t, const char *bin) {
     const bool file = c->o.weights == CFX_WEIGHTS_FILE;
     const char *weights = file ? "&weights" : cfx__text_format("&%s_weights", c->name);
-    put_named(t, read_file, c->name);
+    cfx__c_put_named(t, read_file, c->name);
     if (c->nvary)
         put_sizes(t, c);
     cfx__text_printf(t,

@@ -50,6 +50,24 @@ void cfx__c_close(cfx__c *c) {
     cfx__c_line(c, "}");
 }
 
+void cfx__c_open_elements(cfx__c *c, int64_t rows, int64_t cols) {
+    cfx__c_open(c, "for (int64_t row = 0; row < %lld; row++)", (long long)rows);
+    cfx__c_open(c, "for (int64_t col = 0; col < %lld; col++)", (long long)cols);
+}
+
+void cfx__c_close_elements(cfx__c *c) {
+    cfx__c_close(c);
+    cfx__c_close(c);
+}
+
+void cfx__c_put_named(cfx__text *t, const char *text, const char *name) {
+    for (; *text; text++)
+        if (*text == '@')
+            cfx__text_puts(t, name);
+        else
+            cfx__text_putc(t, *text);
+}
+
 /* ---- functions ------------------------------------------------------------------------------- */
 
 const char *cfx__c_kernel(const cfx__c *c, const char *function) {

@@ -233,8 +233,10 @@ static bool take_loop(group *g) {
     const cfx__c_ref *x = g->of[0].k.x;
     const cfx__cuda_step *last =
         m->p->steps.len ? &m->p->steps.data[m->p->steps.len - 1] : NULL;
-    const int made = plan->kernels[g->of[0].slot].x; /* kernels that are no layers have none */
-    const int from = made >= 0 && made < plan->n ? cfx__plan_root(plan, made) : -1;
+    const cfx__plan_kernel *product = &plan->kernels[g->of[0].slot];
+    const int from = product->kind == CFX__PLAN_LAYER && product->x >= 0
+                         ? cfx__plan_root(plan, product->x)
+                         : -1;
     const int operands = g->p.n;
     cfx__cuda_within w;
     if (from < 0 || m->apart || !last || last->kind != CFX__CUDA_KERNEL || last->nwords < 0 ||

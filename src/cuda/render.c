@@ -561,15 +561,6 @@ void cfx__cuda_pen_use(cfx__cuda_pen *t, int made) {
     t->functions.data[t->made.data[made].text].is_launched = true;
 }
 
-/* A text with a name in the places of @. */
-static void put_named(cfx__text *t, const char *text, const char *name) {
-    for (; *text; text++)
-        if (*text == '@')
-            cfx__text_puts(t, name);
-        else
-            cfx__text_putc(t, *text);
-}
-
 const char *cfx__cuda_pen_whole(const cfx__cuda_pen *t, const cfx__c *c) {
     cfx__text all = {0};
     cfx__text_printf(&all, "%s%s", prelude, c->helpers.len ? c->helpers.data : "");
@@ -580,7 +571,7 @@ const char *cfx__cuda_pen_whole(const cfx__cuda_pen *t, const cfx__c *c) {
         if (!f->is_launched)
             continue;
         cfx__text_printf(&all, "extern \"C\" __global__ void %s", f->name);
-        put_named(&all, f->kernel, f->name);
+        cfx__c_put_named(&all, f->kernel, f->name);
         cfx__text_puts(&all, "\n");
     }
     return cfx__text_take(&all);
