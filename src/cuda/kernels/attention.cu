@@ -134,8 +134,8 @@ INLINE place find_place(i64 r, i64 rows) {
     return p;
 }
 
-/* A number that another block or warp left, wherever it lies. */
-INLINE float peek(const float *p) { return *(const volatile float *)p; }
+/* A number that a warp left in shared memory, or another block in the card's. */
+INLINE float part_at(const float *p) { return *(const volatile float *)p; }
 
 INLINE float apply_mask(float score, const void *mask, i64 at) {
 #if MASK == 1
@@ -288,16 +288,8 @@ attention(const T *q, const T *k, const T *v, const void *mask, T *out, float *l
             }
             mine_left[i] = d == D ? top : value;
         }
-        __threadfence();
-        __syncthreads();
-        int final = 0;
-        if (threadIdx.x == 0)
-            final = atomicAdd(counter + tile, 1) == (int)splits - 1;
-        if (!__syncthreads_or(final))
+        if (!comes_last(counter, tile, (int)splits))
             return;
-        __threadfence();
-        if (threadIdx.x == 0)
-            counter[tile] = 0;
         left = partial + tile * splits * (ROWS * wide);
         parts = (int)splits;
     }
@@ -307,12 +299,12 @@ attention(const T *q, const T *k, const T *v, const void *mask, T *out, float *l
     for (int row = threadIdx.x; row < ROWS; row += THREADS) {
         float top = -INFINITY_, weight = 0;
         for (int j = 0; j < parts; j++)
-            top = larger(top, peek(left + j * between + row * wide + D));
+            top = larger(top, part_at(left + j * between + row * wide + D));
         for (int j = 0; j < parts; j++) {
             const float *one = left + j * between + row * wide + D;
-            const float had = peek(one), w = had == -INFINITY_ ? 0 : power_of_2(had - top);
+            const float had = part_at(one), w = had == -INFINITY_ ? 0 : power_of_2(had - top);
             share[j * ROWS + row] = w;
-            weight += w * peek(one + 1);
+            weight += w * part_at(one + 1);
         }
         for (int j = 0; j < parts; j++)
             share[j * ROWS + row] *= weight == 0 ? 0 : 1 / weight;
@@ -330,7 +322,8 @@ attention(const T *q, const T *k, const T *v, const void *mask, T *out, float *l
             break;
         float value = 0;
         for (int j = 0; j < parts; j++)
-            value = fmaf(share[j * ROWS + row], peek(left + j * between + row * wide + d), value);
+            value =
+                fmaf(share[j * ROWS + row], part_at(left + j * between + row * wide + d), value);
         const place p = find_place(first + row, rows);
         store(out + b * ob + (h * shared_by + p.head) * oh + p.row * orow + d, value);
     }

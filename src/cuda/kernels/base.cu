@@ -158,6 +158,26 @@ INLINE void wait_for_previous() {
 #endif
 }
 
+/* Where `blocks` blocks share a tile: whether this one comes last, and so sees what all threads of
+ * the others wrote before. The counter is 0 again for the next launch. All threads of a block call
+ * it; what the others left is read past the first cache (`peek`). */
+INLINE bool comes_last(int *counter, i64 tile, int blocks) {
+    __threadfence();
+    __syncthreads();
+    int last = 0;
+    if (threadIdx.x == 0)
+        last = atomicAdd(counter + tile, 1) == blocks - 1;
+    if (!__syncthreads_or(last))
+        return false;
+    __threadfence();
+    if (threadIdx.x == 0)
+        counter[tile] = 0;
+    return true;
+}
+
+/* A number that another block left: not one that an earlier read brought to the first cache. */
+INLINE float peek(const float *p) { return __ldcg(p); }
+
 /* Blocks beside each other that run together and see each other's shared memory. */
 #if defined CFX_PLAY || (defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900)
 #define HAS_CLUSTERS 1

@@ -15,9 +15,6 @@
 #define WIDE (HEAD + 2)   /* sums, the most, the sum of weights */
 #define LOG2E 1.4426950408889634f
 
-/* A number that another block left. */
-INLINE float peek(const float *p) { return *(const volatile float *)p; }
-
 /* What is added to a score, by a power of 2. */
 INLINE float mask_at(const void *mask, i64 at) {
 #if MASK == 1
@@ -210,16 +207,8 @@ few(const T *q, const KV *k, const KV *v, const void *mask, T *out, float *lse, 
             put(out, r, d, value, weight, oh, orow);
     }
 #if SPLIT_KEYS
-    __threadfence();
-    __syncthreads();
-    int final = 0;
-    if (threadIdx.x == 0)
-        final = atomicAdd(counter + tile, 1) == (int)splits - 1;
-    if (!__syncthreads_or(final))
+    if (!comes_last(counter, tile, (int)splits))
         return;
-    __threadfence();
-    if (threadIdx.x == 0)
-        counter[tile] = 0;
     left = partial + tile * splits * (R * WIDE);
 #pragma unroll 1
     for (int i = threadIdx.x; i < R * HEAD; i += WARPS * 32) {

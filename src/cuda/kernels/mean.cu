@@ -47,20 +47,12 @@ mean(const T *x, T *out, float *partial, int *counter, i64 channels, i64 pixels,
         float *mine = partial + (blockIdx.z * (i64)gridDim.y + blockIdx.y) * channels;
         if (has)
             mine[c] = sum;
-        __threadfence();
-        __syncthreads();
-        int last = 0;
-        if (threadIdx.x == 0)
-            last = atomicAdd(counter + tile, 1) == (int)gridDim.y - 1;
-        if (!__syncthreads_or(last))
+        if (!comes_last(counter, tile, (int)gridDim.y))
             return;
-        __threadfence();
-        if (threadIdx.x == 0)
-            counter[tile] = 0;
         if (has) {
             sum = 0;
             for (unsigned i = 0; i < gridDim.y; i++)
-                sum += __ldcg(partial + (blockIdx.z * (i64)gridDim.y + i) * channels + c);
+                sum += peek(partial + (blockIdx.z * (i64)gridDim.y + i) * channels + c);
         }
     }
     if (has)

@@ -270,26 +270,18 @@ INLINE bool add_in_memory(float (*sum)[WN / 8][4], float *partial, int *counter,
 #pragma unroll
     for (int i = 0; i < SUMS; i++)
         mine[i * THREADS] = SUM(i);
-    __threadfence();
-    int last = 0;
-    __syncthreads();
-    if (threadIdx.x == 0)
-        last = atomicAdd(counter + tile, 1) == splits - 1;
-    if (!__syncthreads_or(last))
+    if (!comes_last(counter, tile, splits))
         return false;
-    __threadfence();
     const float *all = partial + tile * splits * (SUMS * THREADS) + threadIdx.x;
 #pragma unroll
     for (int i = 0; i < SUMS; i++)
-        SUM(i) = __ldcg(all + i * THREADS);
+        SUM(i) = peek(all + i * THREADS);
     for (int s = 1; s < splits; s++) {
         all += SUMS * THREADS;
 #pragma unroll
         for (int i = 0; i < SUMS; i++)
-            SUM(i) += __ldcg(all + i * THREADS);
+            SUM(i) += peek(all + i * THREADS);
     }
-    if (threadIdx.x == 0)
-        counter[tile] = 0;
     return true;
 }
 #endif
