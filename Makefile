@@ -105,7 +105,7 @@ deb: setup
 
 # The command with all that it needs, in build/cfx-VERSION-x86_64.tar.gz: unpacked anywhere, it runs.
 tarball: setup build
-	@tools/setup libpng16-16 libturbojpeg0 libutf8proc2
+	@tools/setup libturbojpeg0 libutf8proc2
 	@tools/tarball $(B) build
 
 clean:

@@ -37,9 +37,9 @@ CFX_API bool cfx_image_options_parse(const char *text, cfx_image_options *option
 CFX_API bool cfx_image_is_in(const char *path);
 /* A picture as uint8[height, width, 3], red, green, blue; scope. Grey is three times the same,
  * alpha is left away, 16 bits become 8, CMYK is as Adobe writes it: what PIL's convert("RGB")
- * gives. Orientation tags are not followed. libpng and libturbojpeg are opened when first needed.
- * Bad, with an error that names the file, where it is damaged or cut short, or the library is not
- * there. */
+ * gives. Orientation tags, gamma and colour profiles are not followed. libturbojpeg is opened when
+ * a JPEG is first read. Bad, with an error that names the file, where it is damaged or cut short,
+ * or the library is not there. */
 CFX_API cfx_tensor *cfx_image_read(const char *path);
 /* What a model takes, of a picture uint8[height, width, 3]; scope. Numbers are those of
  * torchvision's Resize (bilinear, with antialias, as for PIL's pictures), CenterCrop, ToTensor and

@@ -18,7 +18,6 @@ static void print_opened(void) {
 #ifdef CFX_BLAS_FILE
         {"OpenBLAS", {CFX_BLAS_FILE, NULL}},
 #endif
-        {"libpng", {"libpng16.so.16", NULL}},
         {"libturbojpeg", {"libturbojpeg.so.0", NULL}},
         {"utf8proc", {"libutf8proc.so.3", "libutf8proc.so.2", NULL}},
     };
