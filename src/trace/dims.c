@@ -359,9 +359,16 @@ static cfx_value sourced(const cfx__dims *d, const struct cfx_sym *e) {
     return cfx__sym_binary(e->op, a, sourced(d, e->b));
 }
 
+static cfx_value source_value(const cfx__dims *d, cfx_value v) {
+    return v.tag == CFX_TAG_SYM ? sourced(d, cfx_as_sym(v)) : v;
+}
+
+const char *cfx__dims_sourced(const cfx__dims *d, cfx_value v) {
+    return cfx_value_str(source_value(d, v));
+}
+
 const char *cfx__dims_guard(const cfx__dims *d, const cfx__relation *c) {
-    cfx_value a = c->a.tag == CFX_TAG_SYM ? sourced(d, cfx_as_sym(c->a)) : c->a,
-              b = c->b.tag == CFX_TAG_SYM ? sourced(d, cfx_as_sym(c->b)) : c->b;
+    cfx_value a = source_value(d, c->a), b = source_value(d, c->b);
     return cfx__guard_text(a, c->op, b);
 }
 

@@ -42,6 +42,8 @@ bool cfx__dims_settle(cfx__dims *d);
 cfx_value cfx__dims_find(const cfx__dims *d, const char *source, int dim);
 /* Ranges as a program has them: expression to (least, most). Scope. */
 cfx_dict *cfx__dims_ranges(const cfx__dims *d);
+/* An expression of sizes, said by their inputs: "2*L['x'].size()[0]". Scope. */
+const char *cfx__dims_sourced(const cfx__dims *d, cfx_value v);
 /* A condition as a guard: "(L['x'].size()[0] % 8) == 0". And all that holds of sizes, a list of
  * them. Scope. */
 const char *cfx__dims_guard(const cfx__dims *d, const cfx__relation *c);

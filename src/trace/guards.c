@@ -184,6 +184,22 @@ static bool related(const asking *a, size_t i, size_t j, int64_t scale, int64_t 
     return false;
 }
 
+/* i is made of several others. */
+static bool made_of(const asking *a, size_t i, cfx_value of) {
+    const name_t *n = name_of(a, i);
+    if (n->automatic) {
+        replace_symbol(a->dims, i, of);
+        return true;
+    }
+    violated(n->name,
+             cfx__text_format("Not all values of %s = %s in the specified range%s are valid "
+                              "because %s was inferred to be equal to %s.",
+                              n->name, source_of(n), range_text(n), n->name,
+                              cfx__dims_sourced(a->dims, of)),
+             "");
+    return false;
+}
+
 static bool bounds(const asking *a, size_t i, int64_t least, int64_t most) {
     cfx__symbol *s = &a->dims->worlds.symbols.data[i];
     const name_t *n = name_of(a, i);
@@ -299,19 +315,143 @@ static size_t companion(asking *a, size_t i) {
     return found;
 }
 
+/* ---- a size that is made of others ----------------------------------------------------------- */
+
+/* Whether symbol x grows by `scale` where y grows by 1. */
+static bool is_line(asking *a, size_t x, size_t y, int64_t scale) {
+    const cfx__symbol *s = a->dims->worlds.symbols.data;
+    return goes(a, x, s[x].hint + 3 * scale, y, s[y].hint + 3) &&
+           goes(a, x, s[x].hint + 5 * scale, y, s[y].hint + 5);
+}
+
+/* Of two symbols the one that PyTorch says by the other: the larger, else the later name. */
+static bool is_larger(const asking *a, size_t x, size_t y) {
+    const cfx__symbol *s = a->dims->worlds.symbols.data;
+    return s[x].hint != s[y].hint ? s[x].hint > s[y].hint : strcmp(s[x].name, s[y].name) > 0;
+}
+
+/* Whether the others leave symbol x one size: x[::2] + y has two for each y, x % y == 0 many. */
+static bool follows(asking *a, size_t x) {
+    const int64_t hint = a->dims->worlds.symbols.data[x].hint;
+    return !goes_at(a, x, hint - 1) && !goes_at(a, x, hint + 1) && !goes_at(a, x, 2 * hint);
+}
+
+/* Whether symbol y is a quotient of x, which has `by` sizes for each of y: x[::2] + y. *least is
+ * the smallest of those in the example. */
+static bool is_quotient(asking *a, size_t x, size_t y, int64_t by, int64_t *least) {
+    const cfx__symbol *s = a->dims->worlds.symbols.data;
+    int64_t low = s[x].hint, high = low;
+    while (high - low < by && goes_at(a, x, low - 1))
+        low--;
+    while (high - low < by && goes_at(a, x, high + 1))
+        high++;
+    *least = low;
+    return high - low == by - 1 && goes(a, x, low + 3 * by, y, s[y].hint + 3) &&
+           goes(a, x, high + 3 * by, y, s[y].hint + 3);
+}
+
+/* How much symbol x grows where y grows by 1: 2 in 2*y + 3. 0: it is no line of y. */
+static int64_t slope_of(asking *a, size_t x, size_t y) {
+    enum { STEEPEST = 8 };
+    const cfx__symbol *s = a->dims->worlds.symbols.data;
+    int64_t ratio = s[y].hint > 1 && s[x].hint % s[y].hint == 0 ? s[x].hint / s[y].hint : 0;
+    if (ratio > 1 && is_line(a, x, y, ratio))
+        return ratio;
+    for (int64_t scale = 2; scale <= STEEPEST; scale++)
+        if (scale != ratio && is_line(a, x, y, scale))
+            return scale;
+    return 0;
+}
+
+/* The power of symbol y that x grows with: 1 where both grow in proportion, 2 in y.view(x, x). 0:
+ * x does not grow so. */
+static int power_of(asking *a, size_t x, size_t y) {
+    const cfx__symbol *s = a->dims->worlds.symbols.data;
+    for (int power = 1; power <= 2; power++) {
+        bool grows = true;
+        for (int64_t k = 2; k <= 3 && grows; k++)
+            grows = goes(a, x, (power == 1 ? k : k * k) * s[x].hint, y, k * s[y].hint);
+        if (grows)
+            return power;
+    }
+    return 0;
+}
+
+/* Whether it goes where symbol x is `scale` times the product of these powers of the others, which
+ * are larger than in the example, each by another number. */
+static bool is_product(asking *a, size_t x, const int *powers, int64_t scale, int64_t by) {
+    size_t n = cfx__probe_count(a);
+    int64_t *sizes = cfx__alloc0((n + 1) * sizeof *sizes), product = scale;
+    cfx__probe_hints(a, sizes);
+    for (size_t k = 0; k < n; k++) {
+        sizes[k] += powers[k] ? by++ : 0;
+        for (int times = 0; times < powers[k]; times++)
+            product *= sizes[k];
+    }
+    sizes[x] = product;
+    bool fine = cfx__probe_at(a, sizes);
+    cfx__free(sizes);
+    return fine;
+}
+
+static cfx_value product_text(const asking *a, const int *powers, int64_t scale) {
+    const cfx__symbol *s = a->dims->worlds.symbols.data;
+    cfx_value of = cfx_int(scale);
+    for (size_t k = 0; k < cfx__probe_count(a); k++)
+        for (int times = 0; times < powers[k]; times++)
+            of = cfx__sym_binary(CFX__SYM_MUL, of, cfx__sym_name(s[k].name, true, s[k].hint));
+    return of;
+}
+
+/* Symbol i, or a larger one that grows with it, is a product of others: x of x.view(n, 2 * m). True
+ * where it is; *fine is false then where that was refused, with an error. */
+static bool product_of_others(asking *a, size_t i, bool *fine) {
+    size_t n = cfx__probe_count(a), x = i;
+    const cfx__symbol *s = a->dims->worlds.symbols.data;
+    int *powers = cfx__alloc0((n + 1) * sizeof *powers), sum = 0;
+    int64_t product = 1;
+    for (size_t k = 0; k < n; k++)
+        if (k != i && name_of(a, k) && is_larger(a, k, x) && power_of(a, k, i))
+            x = k;
+    for (size_t k = 0; k < n && follows(a, x); k++) {
+        if (k == x || !name_of(a, k) || s[k].hint < 2 || !is_larger(a, x, k))
+            continue;
+        powers[k] = power_of(a, x, k);
+        for (int times = 0; times < powers[k] && product <= s[x].hint; times++, sum++)
+            product *= s[k].hint;
+    }
+    int64_t scale = s[x].hint / product;
+    bool found = sum > 1 && scale * product == s[x].hint && !powers[i] == (x == i) &&
+                 is_product(a, x, powers, scale, 1) && is_product(a, x, powers, scale, 3);
+    if (found)
+        *fine = made_of(a, x, product_text(a, powers, scale));
+    cfx__free(powers);
+    return found;
+}
+
 static bool relation_or_constant(asking *a, size_t i, const char *why) {
     const cfx__symbol *s = a->dims->worlds.symbols.data;
-    for (size_t j = 0; j < a->dims->worlds.symbols.len; j++) {
-        int64_t mine = s[i].hint, other = s[j].hint, past = mine - other;
+    size_t n = a->dims->worlds.symbols.len;
+    bool fine = false;
+    for (size_t j = 0; j < n; j++)
+        if (j != i && name_of(a, j) && is_line(a, i, j, 1))
+            return related(a, i, j, 1, s[i].hint - s[j].hint);
+    if (product_of_others(a, i, &fine))
+        return fine;
+    for (size_t j = 0; j < n; j++) {
         if (j == i || !name_of(a, j))
             continue;
-        if (goes(a, i, mine + 3, j, other + 3) && goes(a, i, mine + 5, j, other + 5))
-            return related(a, i, j, 1, past);
-        int64_t scale = other > 1 && mine % other == 0 ? mine / other : 0;
-        if (scale > 1 && goes(a, i, scale * (other + 3), j, other + 3))
-            return related(a, i, j, scale, 0);
+        size_t x = is_larger(a, i, j) ? i : j, y = x == i ? j : i;
+        int64_t scale = slope_of(a, x, y), least = 0;
+        if (scale && follows(a, x))
+            return related(a, x, y, scale, s[x].hint - scale * s[y].hint);
+        if (scale && is_quotient(a, x, y, scale, &least)) {
+            cfx_value of = cfx__sym_binary(CFX__SYM_ADD, cfx__sym_name(s[x].name, true, s[x].hint),
+                                           cfx_int(scale * s[y].hint - least));
+            return made_of(a, y, cfx__sym_binary(CFX__SYM_FLOORDIV, of, cfx_int(scale)));
+        }
     }
-    size_t j = a->dims->worlds.symbols.len > 2 ? companion(a, i) : SIZE_MAX;
+    size_t j = n > 2 ? companion(a, i) : SIZE_MAX;
     if (j < SIZE_MAX)
         return related(a, i, j, 1, s[i].hint - s[j].hint);
     cfx__finding f = cfx__probe_pinned(a, i);

@@ -109,3 +109,94 @@ TEST(guards_sizes_are_related) {
         "  - The values of B = L['x'].size()[0] must always be related to the values of C = "
         "L['y'].size()[0] by B = C + 1.\nSuggested fixes:\n  B = C + 1");
 }
+
+/* ---- sizes that are made of others ----------------------------------------------------------- */
+
+static cfx_value product_forward(cfx_module *self, cfx_args a) {
+    cfx_tensor *y = cfx_as_tensor(a.v[1]);
+    (void)self;
+    return cfx_tensor_value(cfx_view(a.v[0], cfx_list(cfx_dim(y, 0), 2 * cfx_dim(y, 1))));
+}
+
+static cfx_value square_forward(cfx_module *self, cfx_args a) {
+    int64_t n = cfx_dim(cfx_as_tensor(a.v[1]), 0);
+    (void)self;
+    return cfx_tensor_value(cfx_view(a.v[0], cfx_list(n, n)));
+}
+
+static cfx_value line_forward(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tensor_value(
+        cfx_add(cfx_view(cfx_slice(a.v[0], 0, 3, INT64_MAX), cfx_list(-1, 2)), a.v[1]));
+}
+
+static cfx_value every_third_forward(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tensor_value(cfx_add(cfx_slice(a.v[0], 0, 1, INT64_MAX, 3), a.v[1]));
+}
+
+static cfx_value all_dims(const char *x, const char *y0, const char *y1) {
+    cfx_dict *all = cfx_dict_new(), *first = cfx_dict_new(), *second = cfx_dict_new();
+    cfx_dict_put(first, cfx_int(0), cfx_string_value(x));
+    cfx_dict_put(second, cfx_int(0), cfx_string_value(y0));
+    if (y1)
+        cfx_dict_put(second, cfx_int(1), cfx_string_value(y1));
+    cfx_dict_set(all, "x", cfx_dict_value(first));
+    cfx_dict_set(all, "y", cfx_dict_value(second));
+    return cfx_dict_value(all);
+}
+
+static const struct {
+    cfx_value (*forward)(cfx_module *self, cfx_args a);
+    int64_t x, y[2];
+    bool second; /* the second size of y varies too */
+    const char *inferred, *ranges;
+    int64_t others[2][3]; /* sizes that fit */
+} made[] = {
+    {product_forward, 24, {3, 4}, true,
+     "Not all values of A = L['x'].size()[0] in the specified range are valid because A was "
+     "inferred to be equal to 2*L['y'].size()[0]*L['y'].size()[1].",
+     "{'2*s17*s94': (8, None), 's17': (2, None), 's94': (2, None)}", {{70, 5, 7}, {8, 2, 2}}},
+    {square_forward, 9, {3, 1}, false,
+     "Not all values of A = L['x'].size()[0] in the specified range are valid because A was "
+     "inferred to be equal to L['y'].size()[0]**2.",
+     "{'s17**2': (4, None), 's17': (2, None)}", {{49, 7, 1}, {4, 2, 1}}},
+    {line_forward, 13, {5, 2}, false,
+     "The values of A = L['x'].size()[0] must always be related to the values of B = "
+     "L['y'].size()[0] by A = 2*B + 3.\nSuggested fixes:\n  A = 2*B + 3",
+     "{'2*s17 + 3': (7, None), 's17': (2, None)}", {{17, 7, 2}, {7, 2, 2}}},
+};
+
+TEST(guards_a_size_is_made_of_others) {
+    for (int i = 0; i < COUNT(made); i++) {
+        cfx_module *m = cfx_module_new("M", made[i].forward, "x, y");
+        cfx_value in = cfx_tuple(cfx_ones(made[i].x), cfx_ones(made[i].y[0], made[i].y[1]));
+        const char *second = made[i].second ? "C" : NULL, *varies = second ? "Dim.AUTO" : NULL;
+        CHECK(cfx_failed(cfx_export(m, in, CFX_NONE, all_dims("A", "B", second))));
+        CHECK_ERROR(cfx__text_format("Constraints violated (A)!\n  - %s", made[i].inferred));
+        cfx_program *p = cfx_export(m, in, CFX_NONE, all_dims("Dim.AUTO", "Dim.AUTO", varies));
+        CHECK_OK();
+        CHECK_STR(cfx_str(p->ranges), made[i].ranges);
+        for (int k = 0; k < 2; k++) {
+            const int64_t *n = made[i].others[k];
+            cfx_program_run(p, cfx_ones(n[0]), cfx_ones(n[1], n[2]));
+            CHECK_OK();
+        }
+        cfx_program_run(p, cfx_ones(made[i].x + 1), cfx_ones(made[i].y[0], made[i].y[1]));
+        CHECK(!cfx_ok());
+        cfx_error_clear();
+    }
+}
+
+/* Three sizes of x for one of y: PyTorch keeps both symbols and a guard. */
+TEST(guards_a_size_is_a_quotient) {
+    cfx_module *m = cfx_module_new("M", every_third_forward, "x, y");
+    cfx_program *p = cfx_export(m, cfx_tuple(cfx_ones(9), cfx_ones(3)), CFX_NONE,
+                                dims_of("Dim.AUTO", "Dim.AUTO"));
+    CHECK_OK();
+    CHECK_STR(cfx_str(p->ranges), "{'s77': (2, None), '((s77 + 1)//3)': (1, None)}");
+    for (int64_t n = 8; n <= 14; n++)
+        CHECK_INT(cfx_dim(cfx_as_tensor(cfx_program_run(p, cfx_ones(n), cfx_ones((n + 1) / 3))), 0),
+                  (n + 1) / 3);
+    CHECK_OK();
+}
