@@ -36,9 +36,12 @@ void cfx__spare_free(cfx__spare_kind kind, void *p) {
 
 /* Fresh pages cost more than the arithmetic of a large pointwise operator, so a thread keeps the
  * last blocks it freed. Blocks are rounded up to an eighth of a power of two, so that most hits are
- * of the very same size; a block that is up to a half larger will do, so that programs at many
- * sizes do not keep blocks for each. */
-enum { CACHE_BLOCKS = 32, CACHE_MIN = 1 << 14 };
+ * of the very same size. A larger block will do too, so that programs at many sizes do not keep
+ * blocks for each: one that is up to a half larger always, one of up to eight times the size while
+ * what such blocks have too much adds up to little. Without that bound, small tensors that stay
+ * could hold the large blocks that passing ones need again. */
+enum { CACHE_BLOCKS = 32, CACHE_MIN = 1 << 14, CACHE_TIMES = 8 };
+static const size_t unused_most = (size_t)16 << 20; /* bytes, in blocks that are much too large */
 #ifdef CFX_SANITIZE
 static const size_t cache_most = 0; /* every free is seen, and what is read behind a block */
 #else
@@ -47,6 +50,7 @@ static const size_t cache_most = (size_t)512 << 20;
 
 struct cfx__block_cache {
     size_t bytes;
+    size_t unused; /* of blocks that are in use, at their ends */
     int len;
     struct {
         void *p;
@@ -63,16 +67,21 @@ static size_t block_size(size_t size) {
     return (size + step - 1) / step * step;
 }
 
-/* The smallest of the blocks that are large enough and not much larger; -1: there is none. */
+static bool is_much_larger(size_t size, size_t rounded) { return size - rounded > rounded / 2; }
+
+/* The smallest of the blocks that are large enough and not too large; -1: there is none. */
 static int find_kept(const struct cfx__block_cache *c, size_t rounded) {
     int best = -1;
     for (int i = c->len - 1; i >= 0; i--) {
         const size_t size = c->block[i].size;
-        if (size >= rounded && size - rounded <= rounded / 2 &&
-            (best < 0 || size < c->block[best].size))
+        if (size >= rounded && (best < 0 || size < c->block[best].size))
             best = i;
     }
-    return best;
+    const size_t size = best >= 0 ? c->block[best].size : 0;
+    const bool fits = best >= 0 && (!is_much_larger(size, rounded) ||
+                                    (size / CACHE_TIMES <= rounded &&
+                                     c->unused + (size - rounded) <= unused_most));
+    return fits ? best : -1;
 }
 
 void *cfx__block_alloc(size_t size) {
@@ -84,7 +93,9 @@ void *cfx__block_alloc(size_t size) {
     if (i < 0)
         return cfx__alloc_aligned(rounded ? rounded : 64);
     void *p = c->block[i].p;
-    c->bytes -= c->block[i].size;
+    const size_t whole = c->block[i].size;
+    c->bytes -= whole;
+    c->unused += is_much_larger(whole, rounded) ? whole - rounded : 0;
     c->block[i] = c->block[--c->len];
     cfx__poison(p, rounded);
     return p;
@@ -109,6 +120,8 @@ void cfx__block_free(void *p, size_t size) {
         return;
     }
     const size_t whole = cfx__reserve_has(p) ? rounded : malloc_usable_size(p);
+    if (is_much_larger(whole, rounded)) /* another thread may have counted it */
+        c->unused -= whole - rounded < c->unused ? whole - rounded : c->unused;
     while (c->len && (c->len == CACHE_BLOCKS || c->bytes + whole > cache_most)) {
         cfx__free(c->block[0].p);
         c->bytes -= c->block[0].size;

@@ -156,7 +156,7 @@ TEST(much_memory_is_asked_for_before_it_is_taken) {
 }
 
 #ifndef CFX_SANITIZE
-/* A block that was freed serves what is somewhat smaller, and is as large as it was afterwards. */
+/* A block that was freed serves what is smaller, and is as large as it was afterwards. */
 TEST(freed_blocks_serve_smaller_needs) {
     const size_t size = 3 << 20;
     void *p = cfx__block_alloc(size);
@@ -169,8 +169,31 @@ TEST(freed_blocks_serve_smaller_needs) {
     void *again = cfx__block_alloc(size);
     CHECK(again == p);
     cfx__block_free(again, size);
-    void *other = cfx__block_alloc(size / 4); /* too small for it */
+    void *quarter = cfx__block_alloc(size / 4);
+    CHECK(quarter == p);
+    cfx__block_free(quarter, size / 4);
+    void *other = cfx__block_alloc(size / 16); /* too small for it */
     CHECK(other != p);
-    cfx__block_free(other, size / 4);
+    cfx__block_free(other, size / 16);
+}
+
+/* What stays does not hold one block after another that is much larger than it needs to be. */
+TEST(small_needs_leave_large_blocks_to_others) {
+    enum { MANY = 16, TOO_MUCH = 2 << 20 };
+    const size_t size = 3 << 20;
+    void *large[MANY], *small[MANY];
+    int taken = 0;
+    for (int i = 0; i < MANY; i++)
+        large[i] = cfx__block_alloc(size);
+    for (int i = 0; i < MANY; i++)
+        cfx__block_free(large[i], size);
+    for (int i = 0; i < MANY; i++) {
+        small[i] = cfx__block_alloc(size - TOO_MUCH);
+        for (int k = 0; k < MANY; k++)
+            taken += small[i] == large[k];
+    }
+    CHECK(taken > 4 && taken <= 8); /* 16 MiB too much, at 2 MiB each */
+    for (int i = 0; i < MANY; i++)
+        cfx__block_free(small[i], size - TOO_MUCH);
 }
 #endif

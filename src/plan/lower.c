@@ -129,13 +129,18 @@ bool cfx__plan_find_weights(cfx__lowering *l) {
 
 typedef struct {
     cfx__plan *plan;
-    bool all;   /* strides of dimensions of size 1 count */
-    bool other; /* some slot is given in other strides than wanted */
+    bool all;     /* strides of dimensions of size 1 count */
+    bool other;   /* some slot is given in other strides than wanted */
+    bool differs; /* the same, where all strides count */
 } layout;
 
 static void note_layout(void *user, int slot) {
     layout *a = user;
-    a->other |= !same_strides(a->plan->given[slot], a->plan->wanted[slot], a->all);
+    const cfx_value given = a->plan->given[slot], wanted = a->plan->wanted[slot];
+    if (same_strides(given, wanted, true))
+        return;
+    a->differs = true;
+    a->other |= a->all || !same_strides(given, wanted, false);
 }
 
 static void reset_layout(void *user, int slot) {
@@ -181,10 +186,6 @@ static cfx_value called(const cfx__plan *p, const cfx__run_step *s, cfx_op *op) 
  * the result: images of one element a plane, which are upsampled. */
 static bool is_led_astray(const cfx__plan *p, int k) {
     const cfx__plan_kernel *kernel = &p->kernels[k];
-    layout all = {(cfx__plan *)(uintptr_t)p, true, false};
-    cfx__plan_each_read(kernel->step, note_layout, &all);
-    if (!all.other)
-        return false;
     size_t mark = cfx_scope_open();
     bool astray = !same_strides(called(p, kernel->step, kernel->op), p->wanted[k], false);
     cfx_scope_close(mark);
@@ -197,9 +198,9 @@ bool cfx__plan_lower_call(cfx__lowering *l, int k) {
     const cfx__run_step *s = kernel->step;
     kernel->kind = CFX__PLAN_CALL;
     kernel->op = cfx__plan_op_called(l, s);
-    layout a = {p, l->ordered[k] || sees_strides(kernel->op), false};
+    layout a = {.plan = p, .all = l->ordered[k] || sees_strides(kernel->op)};
     cfx__plan_each_read(s, note_layout, &a);
-    if (!a.other && kernel->op == s->op && !is_led_astray(p, k))
+    if (!a.other && kernel->op == s->op && !(a.differs && is_led_astray(p, k)))
         return true;
     if (!a.other && kernel->op == s->op) { /* which moves nothing */
         kernel->reorder = true;
@@ -232,7 +233,7 @@ bool cfx__plan_lower_call(cfx__lowering *l, int k) {
 /* Sub-graphs may look at strides: they see those that the interpreter gives. */
 static bool lower_higher(cfx__lowering *l, int k) {
     cfx__plan_kernel *kernel = &l->plan->kernels[k];
-    layout a = {l->plan, true, false};
+    layout a = {.plan = l->plan, .all = true};
     kernel->kind = CFX__PLAN_HIGHER;
     cfx__plan_each_read(kernel->step, note_layout, &a);
     kernel->reorder = a.other;
