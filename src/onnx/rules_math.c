@@ -57,16 +57,29 @@ RULE(rsqrt) {
     return PUT(Reciprocal, PUT(Sqrt, cfx__export_as(x, 0, dtype(x))));
 }
 
+/* Halves are computed in floats, as PyTorch does: several roundings to 8 bits would add up. */
+static cfx_dtype in_floats(cfx_dtype d) { return d == CFX_F16 || d == CFX_BF16 ? CFX_F32 : d; }
+
+/* log(1 + v) by Kahan's correction: 1 + v is rounded to u, and log(u) / (u - 1), which is nearly
+ * flat, is multiplied by v itself. Where nothing was lost, infinities included, log(u) stands. */
 RULE(log1p_) {
-    cfx_dtype d = dtype(x);
+    cfx_dtype d = in_floats(dtype(x));
+    cfx_value v = cfx__export_as(x, 0, d), u = PUT(Add, v, NUMBER(1, d)), log = PUT(Log, u);
+    cfx_value rest = PUT(Sub, u, NUMBER(1, d)), slope = PUT(Div, log, rest);
+    cfx_value small = PUT(Where, PUT(Equal, rest, NUMBER(0, d)), v, PUT(Mul, slope, v));
     (void)op;
-    return PUT(Log, PUT(Add, cfx__export_as(x, 0, d), NUMBER(1, d)));
+    return cfx__export_cast(x, PUT(Where, PUT(Equal, rest, v), log, small), d, dtype(x));
 }
 
+/* exp(v) - 1 likewise, where that is small: (u - 1) / log(u) times v. */
 RULE(expm1_) {
-    cfx_dtype d = dtype(x);
+    cfx_dtype d = in_floats(dtype(x));
+    cfx_value v = cfx__export_as(x, 0, d), u = PUT(Exp, v), rest = PUT(Sub, u, NUMBER(1, d));
+    cfx_value slope = PUT(Div, rest, PUT(Log, u));
+    cfx_value small = PUT(Where, PUT(Equal, rest, NUMBER(0, d)), v, PUT(Mul, slope, v));
     (void)op;
-    return PUT(Sub, PUT(Exp, cfx__export_as(x, 0, d)), NUMBER(1, d));
+    cfx_value is_small = PUT(Less, PUT(Abs, rest), NUMBER(0.5, d));
+    return cfx__export_cast(x, PUT(Where, is_small, small, rest), d, dtype(x));
 }
 
 /* A logarithm to another base. */

@@ -52,7 +52,17 @@ static const rule_case math_cases[] = {
     {"copy", XY, "a = @select.int(z, 0, 0)\n        y = @copy.default(x, a)"},
     {"rsqrt", X, "a = @abs.default(x)\n        y = @rsqrt.default(a)"},
     {"log1p", X, "a = @abs.default(x)\n        y = @log1p.default(a)"},
+    {"log1p_of_small", X, "a = @mul.Scalar(x, 1e-9)\n        b = @log1p.default(a)\n        "
+                          "y = @mul.Scalar(b, 1000000000.0)"},
+    {"log1p_of_infinities", X, "a = @abs.default(x)\n        b = @div.Scalar(a, 0.0)\n        "
+                               "c = @mul.Scalar(x, 0.0)\n        d = @sub.Scalar(c, 1.0)\n        "
+                               "y = @cat.default([b, d, x])\n        y = @log1p.default(y)"},
+    {"log1p_bf16", "x: \"bf16[2, 3]\"", "a = @abs.default(x)\n        y = @log1p.default(a)"},
     {"expm1", X, "y = @expm1.default(x)"},
+    {"expm1_of_small", X, "a = @mul.Scalar(x, 1e-9)\n        b = @expm1.default(a)\n        "
+                          "y = @mul.Scalar(b, 1000000000.0)"},
+    {"expm1_of_infinities", X, "a = @div.Scalar(x, 0.0)\n        y = @expm1.default(a)"},
+    {"expm1_f16", "x: \"f16[2, 3]\"", "y = @expm1.default(x)"},
     {"log2", X, "a = @abs.default(x)\n        y = @log2.default(a)"},
     {"log10", X, "a = @abs.default(x)\n        y = @log10.default(a)"},
     {"exp2", X, "y = @exp2.default(x)"},
