@@ -272,6 +272,13 @@ static double spread_in(const subject *s, cfx_program *p, const cfx_dict *held, 
     return most;
 }
 
+cfx_value agree_where_finite(cfx_value got, cfx_value want) {
+    if (want.tag != CFX_TAG_TENSOR || *kind_apart(got, want) ||
+        !cfx__dtype_is_float((cfx_dtype)cfx_as_tensor(want)->dtype))
+        return got;
+    return cfx_tensor_value(cfx_where(cfx_isfinite(want), got, want));
+}
+
 /* Infinities are not held against an optimised program: a norm that is folded into a weight
  * multiplies and adds in another order. */
 void agree_on(subject *s, const outcome *o, const char *way) {
@@ -296,9 +303,8 @@ void agree_on(subject *s, const outcome *o, const char *way) {
         cfx_value want = as_real(first->leaves->items[i]), got = as_real(o->leaves->items[i]);
         const char *kind = kind_apart(got, want);
         const bool tensor = want.tag == CFX_TAG_TENSOR && !*kind;
-        if (tensor && !strncmp(way, "optimised", 9) &&
-            cfx__dtype_is_float((cfx_dtype)cfx_as_tensor(want)->dtype))
-            got = cfx_tensor_value(cfx_where(cfx_isfinite(want), got, want));
+        if (!strncmp(way, "optimised", 9))
+            got = agree_where_finite(got, want);
         const double d = tensor ? distance(cfx_as_tensor(got), cfx_as_tensor(want)) : 0;
         if (*kind || (tensor && d > allowed(cfx_as_tensor(want)) && d > 4 * spread_of(s, i)))
             agree_found(s, "%s: leaf %d %s: %.800s, not %.800s (%g apart)", way, (int)i,

@@ -66,6 +66,9 @@ outcome agree_run(cfx_program *p, const random_program *drawn, const cfx_dict *h
                   const cfx_executor *x, agree_taps *shown, size_t spare);
 /* Holds what a way gave against the eager run. */
 void agree_on(subject *s, const outcome *o, const char *way);
+
+/* `got` with the numbers of `want` where those are infinite or NaN. */
+cfx_value agree_where_finite(cfx_value got, cfx_value want);
 /* Runs a program by the interpreter and by plans. */
 void agree_all(subject *s, cfx_program *p, const char *name);
 /* The same of what a change gave; one that failed counts as a refusal. */
