@@ -68,6 +68,11 @@ bool cli_expect(const cfx_list *results, const cfx_list *names, const cfx_dict *
 /* Whether the word is the option, which names tensors: "F", "NAME=F" or "F:f32[3,4]", once or more
  * often. All of it is one text. */
 bool cli_tensors(cli_words *w, const char *name, const char **spec);
+/* Whether tensors may be written to a file of this name, NULL being none: .safetensors, .npy, or a
+ * name that tells of no format. False, with an error. */
+bool cli_tensors_savable(const char *path);
+/* Writes tensors by their names, as the file's name tells; a .npy has room for one. */
+bool cli_tensors_save(const char *path, const cfx_dict *tensors);
 /* --image size=224,mean=...: how pictures among such files become tensors, which is set at once. */
 bool cli_image(cli_words *w);
 #define CLI_IMAGE_HELP                                                                             \

@@ -31,7 +31,7 @@ static const char help[] =
     "  --generate N     a language model goes on with --text, or with the tokens of --inputs: N\n"
     "                   tokens, always the most likely; caches are kept from token to token\n"
     "  --random         made-up inputs: random floats, ones for the rest, the same each time\n"
-    "  --save F         writes the results as .safetensors\n"
+    "  --save F         writes the results as .safetensors, or one of them as .npy\n"
     "  --expect F       compares the results with such files: per result the largest error, and\n"
     "                   the tolerance from which it would pass\n"
     "  --tap SELECTOR   prints the value of nodes: a name, a glob over names ('relu*'), op:NAME\n"
@@ -156,7 +156,7 @@ static bool save(const job *j, const cfx_list *results) {
         if (v.tag == CFX_TAG_TENSOR)
             cfx_dict_set(file, cfx__text_format("out%lld", (long long)i), v);
     }
-    return cfx_safetensors_write(j->o.save, file, NULL);
+    return cli_tensors_save(j->o.save, file);
 }
 
 /* Results, in flattened order; of a sample that has a name with it in front. */
@@ -443,6 +443,8 @@ static int run(int argc, char **argv) {
         return cli_usage(&cli_run, "which MODEL?");
     if (o->log && strcmp(o->log, "api") && strcmp(o->log, "aten"))
         return cli_usage(&cli_run, "--log is api or aten, not '%s'", o->log);
+    if (!cli_tensors_savable(o->save) || !cli_tensors_savable(j.watch.save))
+        return cli_trouble();
     if (j.watch.save && !j.watch.ntaps)
         return cli_usage(&cli_run, "--save-taps wants to know what: --tap SELECTOR");
     if (!o->given.ntexts != !o->given.tokenizer)

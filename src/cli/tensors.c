@@ -121,6 +121,36 @@ static cfx_dict *read_one(const char *text) {
     return cfx_ok() ? one : NULL;
 }
 
+/* The end of a file's name, as ".npy"; "" where it has none. */
+static const char *end_of(const char *path) {
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    return dot ? dot : "";
+}
+
+bool cli_tensors_savable(const char *path) {
+    static const char *const others[] = {".npz", ".pt",  ".pth", ".bin", ".pkl",  ".pb",  ".pt2",
+                                         ".onnx", ".fx", ".json", ".csv", ".txt", ".png", ".jpg"};
+    for (int i = 0; path && i < COUNT(others); i++)
+        if (!strcmp(end_of(path), others[i])) {
+            cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                     "cannot write '%s': tensors are written as .safetensors, or one as .npy",
+                     path);
+            return false;
+        }
+    return true;
+}
+
+bool cli_tensors_save(const char *path, const cfx_dict *tensors) {
+    if (strcmp(end_of(path), ".npy"))
+        return cfx_safetensors_write(path, tensors, NULL);
+    if (tensors->len == 1)
+        return cfx_npy_write(path, cfx_as_tensor(tensors->entries[0].value));
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+             "cannot write '%s': a .npy is one tensor, and these are %lld; .safetensors holds them",
+             path, (long long)tensors->len);
+    return false;
+}
+
 /* "0" to the end of digits. */
 static bool is_number(const char *name) {
     return *name && strspn(name, "0123456789") == strlen(name);

@@ -215,6 +215,6 @@ bool cli_watch_start(cli_watch *w, cfx_program *p) {
 bool cli_watch_end(cli_watch *w) {
     if (w->find_nan && cli_hunt_end(&w->hunt))
         w->broken = true;
-    bool fine = !w->saved || cfx_safetensors_write(w->save, w->saved, NULL);
+    bool fine = !w->saved || cli_tensors_save(w->save, w->saved);
     return fine;
 }
