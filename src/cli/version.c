@@ -23,10 +23,8 @@ static void print_opened(void) {
     };
     cli_print("  opened when needed:");
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        const cfx__library library = {all[i].files, "", ""};
-        const bool there = cfx__library_open(&library, 0, NULL, NULL);
-        cfx_error_clear();
-        cli_print("%s %s%s", i ? "," : "", all[i].called, there ? "" : " (not installed)");
+        cli_print("%s %s%s", i ? "," : "", all[i].called,
+                  cfx__library_is_found(all[i].files) ? "" : " (not installed)");
     }
     cli_print("\n");
 }

@@ -22,6 +22,9 @@ typedef struct cfx__library {
 /* Puts functions of a library, n names, where they are told. False, with an error, where it is not
  * there or has others. */
 bool cfx__library_open(const cfx__library *l, int n, const char *const *names, void (**to)(void));
+/* Whether the loader would find one of these files, up to NULL. None is opened: large libraries
+ * take long, and some start threads. */
+bool cfx__library_is_found(const char *const *files);
 
 /* ---- pictures -------------------------------------------------------------------------------- */
 
