@@ -37,6 +37,37 @@ TEST(additions_behind_kernels_of_a_card_read_bfloat16) {
     card_end();
 }
 
+/* Copies move 8 bytes at a time where both sides lie so: from elements on that begin or end within
+ * such, they do not. */
+TEST(copies_on_a_card_move_every_element) {
+    if (!card_begin())
+        return;
+    static const char *const names[] = {"w"};
+    static const struct { int from, to; } parts[] = {{0, 12}, {1, 9}, {2, 6}, {4, 12}, {4, 7}};
+    cfx_set_grad_mode(CFX_INFERENCE);
+    cfx_manual_seed(9);
+    cfx_tensor *t[] = {cfx_randn(12, 4)}, *x = cfx_randn(3, 5, 4);
+    for (int i = 0; i < 2 * COUNT(parts); i++) CFX_SCOPE {
+        cfx_program *p = program_of(cfx__text_format(
+            HEAD "p_w, x):\n"
+            CALL("y", "linear.default", "x, p_w")
+            CALL("z", "slice.Tensor", "y, 2, %d, %d")
+            CALL("t", "transpose.int", "z, 0, 1")
+            CALL("s", "contiguous.default", "t")
+            "        return (s,)\n", parts[i / 2].from, parts[i / 2].to),
+            tensors_of(COUNT(names), names, t));
+        cfx_value in[] = {cfx_tensor_value(x)};
+        const cfx_args args = {1, in, NULL};
+        const cfx_value want = cfx_program_run_with(CFX_HERE, p, &cfx_interpreter, NULL, args);
+        cfx_set_precision(i % 2 ? CFX_PRECISION_BF16 : CFX_PRECISION_F32);
+        const cfx_value have = cfx_program_run_with(CFX_HERE, p, cfx_cuda_executor(0), NULL, args);
+        cfx_set_precision(CFX_PRECISION_F32);
+        CHECK_OK();
+        CHECK(card_apart(cfx_at(want, 0), cfx_at(have, 0)) < (i % 2 ? 0.04 : 1e-5));
+    }
+    card_end();
+}
+
 /* Rows of a batch that was turned, and a sum with what was turned as well. */
 TEST(products_on_a_card_read_rows_that_are_not_evenly_apart) {
     if (!card_begin())

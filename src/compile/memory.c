@@ -398,9 +398,41 @@ const cfx__c_ref *cfx__c_own(cfx__c_unit *u, const cfx__c_ref *r, cfx_memory_for
     return own;
 }
 
+/* A ref as one of 64-bit integers, `n` elements in each along dim; NULL where it does not lie so. */
+static const cfx__c_ref *in_words(cfx__c *c, const cfx__c_ref *r, int dim, int64_t n) {
+    int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
+    if (r->where != CFX__C_ARENA || r->moves || r->at % n || r->base % 8 || r->stride[dim] != 1 ||
+        r->shape[dim] % n)
+        return NULL;
+    for (int i = 0; i < r->ndim; i++) {
+        if (i != dim && r->shape[i] > 1 && r->stride[i] % n)
+            return NULL;
+        shape[i] = i == dim ? r->shape[i] / n : r->shape[i];
+        stride[i] = i == dim ? 1 : r->stride[i] / n;
+    }
+    cfx__c_ref *words = cfx__c_ref_like(c, r, r->ndim, shape, stride);
+    words->dtype = CFX_I64;
+    words->at = r->at / n;
+    return words;
+}
+
+/* A thread of a card moves one element: 8 bytes at a time rather than 2, where both sides lie so. */
+static void take_words(cfx__c *c, const cfx__c_ref **to, const cfx__c_ref **from) {
+    const int64_t n = 8 / cfx_dtype_size((*to)->dtype);
+    for (int i = (*to)->ndim - 1; i >= 0 && n > 1; i--) {
+        const cfx__c_ref *a = in_words(c, *to, i, n), *b = a ? in_words(c, *from, i, n) : NULL;
+        if (!b)
+            continue;
+        *to = a, *from = b;
+        return;
+    }
+}
+
 void cfx__c_copy(cfx__c *c, const cfx__c_ref *to, const cfx__c_ref *from) {
     if (!cfx__c_count(to))
         return;
+    if (c->card && to->dtype == from->dtype)
+        take_words(c, &to, &from);
     cfx__c_block(c);
     cfx__c_pointer(c, from, "from", false);
     cfx__c_pointer(c, to, "to", true);
