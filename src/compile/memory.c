@@ -398,7 +398,7 @@ const cfx__c_ref *cfx__c_own(cfx__c_unit *u, const cfx__c_ref *r, cfx_memory_for
     return own;
 }
 
-/* A ref as one of 64-bit integers, `n` elements in each along dim; NULL where it does not lie so. */
+/* A ref as one of 64-bit integers, `n` elements of dim in each; NULL where it does not lie so. */
 static const cfx__c_ref *in_words(cfx__c *c, const cfx__c_ref *r, int dim, int64_t n) {
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     if (r->where != CFX__C_ARENA || r->moves || r->at % n || r->base % 8 || r->stride[dim] != 1 ||
@@ -416,7 +416,7 @@ static const cfx__c_ref *in_words(cfx__c *c, const cfx__c_ref *r, int dim, int64
     return words;
 }
 
-/* A thread of a card moves one element: 8 bytes at a time rather than 2, where both sides lie so. */
+/* A thread of a card moves one element: 8 bytes rather than 2, where both sides lie so. */
 static void take_words(cfx__c *c, const cfx__c_ref **to, const cfx__c_ref **from) {
     const int64_t n = 8 / cfx_dtype_size((*to)->dtype);
     for (int i = (*to)->ndim - 1; i >= 0 && n > 1; i--) {
