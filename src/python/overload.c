@@ -68,7 +68,9 @@ static PyObject *get_schema_text(PyObject *self, void *unused) {
 static PyObject *get_module(PyObject *self, void *unused) {
     (void)unused;
     const char *name = cfx_op_name(cfx__py_overload_of(self));
-    return PyUnicode_FromFormat("torch._ops.%.*s", (int)strcspn(name, "."), name);
+    char text[128];
+    snprintf(text, sizeof text, "torch._ops.%.*s", (int)strcspn(name, "."), name);
+    return PyUnicode_FromString(text);
 }
 
 static PyObject *get_effects(PyObject *self, void *unused) {

@@ -105,13 +105,15 @@ static PyObject *ask_mode(PyObject *func, PyObject *types, PyObject *args, PyObj
     return result;
 }
 
+/* Nobody took the call: the sentence is written in Python (torch.overrides). */
 static PyObject *refuse(PyObject *func, PyObject *who) {
-    PyObject *types = types_of(who);
-    if (types)
-        PyErr_Format(PyExc_TypeError,
-                     "Multiple dispatch failed for %R; all __torch_function__ handlers returned "
-                     "NotImplemented: %R", func, types);
-    Py_XDECREF(types);
+    PyObject *overrides = PyImport_ImportModule("cfx.torch.overrides");
+    PyObject *sentence =
+        overrides ? PyObject_CallMethod(overrides, "_refusal", "OO", func, who) : NULL;
+    if (sentence)
+        PyErr_SetObject(PyExc_TypeError, sentence);
+    Py_XDECREF(sentence);
+    Py_XDECREF(overrides);
     return NULL;
 }
 
@@ -122,7 +124,8 @@ static PyObject *ask_all(PyObject *func, PyObject *who, PyObject *args, PyObject
     bool go_on = types && (cfx__py_this_thread.function_modes ? result == Py_NotImplemented : true);
     for (Py_ssize_t i = 0; go_on && i < PyList_Size(who); i++) {
         Py_CLEAR(result);
-        PyObject *method = override_of(PyList_GetItem(who, i));
+        /* of the object, not of its type: a method that is no classmethod works as well */
+        PyObject *method = PyObject_GetAttr(PyList_GetItem(who, i), cfx__py.torch_function);
         result = method ? ask(method, func, types, args, kwargs) : NULL;
         Py_XDECREF(method);
         go_on = result == Py_NotImplemented;

@@ -133,7 +133,7 @@ bool cfx__value_may_change(const cfx_obj *head, const char *kind) {
              "'immutable_%s' object does not support mutation. If you are attempting to modify the "
              "kwargs or args of a torch.fx.Node object,\n"
              "instead create a new copy of it and assign the copy to the node:\n\n"
-             "    new_args = ... # copy and mutate args\n"
+             "    new_args = ...  # copy and mutate args\n"
              "    node.args = new_args",
              kind);
     return false;

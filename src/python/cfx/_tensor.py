@@ -33,12 +33,9 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
     def __repr__(self, *, tensor_contents=None):
         if _cfx.is_overridden(self):
             return _cfx.override(Tensor.__repr__, (self,), {"tensor_contents": tensor_contents})
-        if _print_options["sci_mode"] is None and _print_options["precision"] == 4:
-            text = _cfx.TensorBase.__repr__(self)
-        else:
-            o = _print_options
-            sci = {None: 0, True: 1, False: -1}[o["sci_mode"]]
-            text = self._text(o["precision"], o["linewidth"], o["threshold"], o["edgeitems"], sci)
+        o = _print_options
+        sci = {None: 0, True: 1, False: -1}[o["sci_mode"]]
+        text = self._text(o["precision"], o["linewidth"], o["threshold"], o["edgeitems"], sci)
         name, own = type(self).__name__, type(self).__module__.partition(".")[0]
         if own in ("cfx", "torch") or not text.startswith("tensor("):
             return text

@@ -64,6 +64,21 @@ def handle_torch_function(public_api, relevant_args, *args, **kwargs):
     return _cfx.override(public_api, args, kwargs)
 
 
+def _refusal(func, who):
+    """What is said where nobody among the arguments takes a call: functions of C's and functions of
+    Python's have sentences of their own."""
+    name = resolve_name(func) or f"{func.__module__}.{func.__name__}"
+    if isinstance(func, (_cfx.Function, _cfx.Method)) and \
+            not getattr(func, "_path", "").startswith("torch.nn.functional."):
+        lines = "".join(f"  - tensor subclass {type(w)}\n" for w in who)
+        return (f"Multiple dispatch failed for '{name}'; all __torch_function__ handlers returned "
+                f"NotImplemented:\n\n{lines}\n"
+                "For more information, try re-running with TORCH_LOGS=not_implemented")
+    mode = _get_current_function_mode()
+    return (f"no implementation found for '{name}' on types that implement __torch_function__: "
+            f"{[type(w) for w in who]}" + (f" nor in mode {mode}" if mode is not None else ""))
+
+
 def is_tensor_like(inp):
     return type(inp) is Tensor or hasattr(inp, "__torch_function__")
 

@@ -195,7 +195,7 @@ class Graph(_cfx.GraphBase):
     def call_module(self, module_name, args=None, kwargs=None, type_expr=None):
         """Calls a module below the one that has the graph."""
         owner = self._owning_module
-        if owner is not None and not _reaches(owner, module_name):
+        if owner is not None and owner.get_submodule(module_name) is None:
             warnings.warn("Attempted to insert a call_module Node with no underlying reference in "
                           "the owning GraphModule! Call GraphModule.add_submodule to add the "
                           "necessary submodule", stacklevel=2)

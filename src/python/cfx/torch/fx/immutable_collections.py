@@ -6,14 +6,14 @@ from ..utils import _pytree as pytree
 
 _ADVICE = ("If you are attempting to modify the kwargs or args of a torch.fx.Node object,\n"
            "instead create a new copy of it and assign the copy to the node:\n"
-           "    new_args = ... # copy and mutate args\n"
+           "\n"
+           "    new_args = ...  # copy and mutate args\n"
            "    node.args = new_args")
 
 
 def _refuses(base, method):
     def refuse(self, *args, **kwargs):
-        raise NotImplementedError(f"'{type(self).__name__}' object does not support mutation. "
-                                  f"{_ADVICE}")
+        raise TypeError(f"{type(self).__name__!r} object does not support mutation. {_ADVICE}")
 
     refuse.__name__ = method
     refuse.__wrapped__ = getattr(base, method, None)

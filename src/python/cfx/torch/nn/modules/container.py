@@ -1,5 +1,4 @@
 """Containers: modules that hold modules or parameters in an order or by name."""
-import collections
 import itertools
 import operator
 from collections import OrderedDict
@@ -266,15 +265,20 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self):
-        lines = []
-        for i, p in enumerate(self):
-            if isinstance(p, cfx.Tensor):
-                size = "x".join(map(str, p.size()))
-                kind = "Parameter" if isinstance(p, Parameter) else "Tensor"
-                lines.append(f"  ({i}): {kind} containing: [{p.dtype} of size {size}]")
-            else:
-                lines.append(f"  ({i}): Object of type: {type(p).__name__}")
-        return "\n".join(lines)
+        return _held(enumerate(self), lambda p: p.dtype)
+
+
+def _held(items, kind_of):
+    """What a holder of parameters prints of each."""
+    lines = []
+    for key, p in items:
+        if isinstance(p, cfx.Tensor):
+            size = "x".join(map(str, p.size()))
+            name = "Parameter" if isinstance(p, Parameter) else "Tensor"
+            lines.append(f"  ({key}): {name} containing: [{kind_of(p)} of size {size}]")
+        else:
+            lines.append(f"  ({key}): Object of type: {type(p).__name__}")
+    return "\n".join(lines)
 
 
 class ParameterDict(Module):
@@ -319,5 +323,10 @@ class ParameterDict(Module):
 
     def update(self, parameters):
         items = parameters.items() if hasattr(parameters, "items") else parameters
+        if isinstance(parameters, dict) and not isinstance(parameters, OrderedDict):
+            items = sorted(items, key=lambda item: item[0])  # as PyTorch has it
         for key, p in items:
             self[key] = p
+
+    def extra_repr(self):
+        return _held(self.items(), lambda p: p.type())
