@@ -374,6 +374,7 @@ static const rule_case window_cases[] = {
     {"nearest", IMAGE, "y = @upsample_nearest2d.vec(x, None, [2.0, 1.5])"},
     {"nearest_size", IMAGE, "y = @upsample_nearest2d.vec(x, [5, 20], None)"},
     {"bilinear", IMAGE, "y = @upsample_bilinear2d.vec(x, [5, 20], False, None)"},
+    {"bilinear_to_one", IMAGE, "y = @upsample_bilinear2d.vec(x, [1, 3], False, None)"},
     {"bilinear_corners", IMAGE, "y = @upsample_bilinear2d.vec(x, [5, 20], True, None)"},
     {"nearest_exact", IMAGE, "y = @_upsample_nearest_exact2d.vec(x, [5, 20], None)"},
     {"grid_sample", IMAGE ", z: \"f32[2, 5, 6, 2]\"",
@@ -382,6 +383,7 @@ static const rule_case window_cases[] = {
     {"col2im", "x: \"f32[2, 12, 8]\"",
      "y = @col2im.default(x, [5, 3], [2, 2], [1, 1], [0, 0], [1, 1])"},
     {"bicubic", IMAGE, "y = @upsample_bicubic2d.vec(x, [18, 16], False, None)"},
+    {"bicubic_to_one", IMAGE, "y = @upsample_bicubic2d.vec(x, [3, 1], False, None)"},
 };
 
 static const rule_case size_cases[] = {

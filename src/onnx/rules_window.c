@@ -211,12 +211,13 @@ RULE(adaptive_max_pool) {
 /* ---- resizing -------------------------------------------------------------------------------- */
 
 /* By the scales that are given, or to the sizes that are: aten's .vec forms (x, sizes, scales).
- * Where corners are not aligned, pixels are squares, but one alone stands for the whole. */
+ * Where corners are not aligned, pixels are squares. ONNX's pytorch_half_pixel is not PyTorch's: it
+ * reads the first pixel where one alone is made, not the middle. */
 static cfx_value resized(cfx__onnx_export *x, const char *mode, int scales, bool corners) {
     cfx_result r = cfx__export_given(x, 0), own = cfx__export_result(x);
     cfx_value v = cfx__export_in(x, 0), by = cfx__export_arg(x, scales), to = cfx_none();
     bool nearest = !strcmp(mode, "nearest");
-    const char *where = nearest ? "asymmetric" : corners ? "align_corners" : "pytorch_half_pixel";
+    const char *where = nearest ? "asymmetric" : corners ? "align_corners" : "half_pixel";
     if (!cfx_is_none(by)) {
         int64_t n = r.ndim;
         cfx_tensor *t = cfx_tensor_new(CFX_F32, 1, &n, NULL);
