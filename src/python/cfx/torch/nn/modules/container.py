@@ -1,4 +1,5 @@
 """Containers: modules that hold modules or parameters in an order or by name."""
+import collections
 import itertools
 import operator
 from collections import OrderedDict
