@@ -201,7 +201,8 @@ static cfx_program *export_for_sizes(subject *s, cfx_module *gm, int64_t probe_m
 }
 
 /* Out of a file. Where it is not written, since the program fails at some sizes in its ranges, they
- * were tried too briefly: else it has guards, or there is no program. */
+ * were tried too briefly: else it has guards, which may refuse these inputs, or there is no
+ * program. */
 static void check_saved(subject *t, subject *s, cfx_program *p, cfx_module *gm) {
     cfx_program *again = reopened(p, ".pt2");
     if (!cfx_ok() && strstr(cfx_error_last()->message, "with s")) {
@@ -210,6 +211,13 @@ static void check_saved(subject *t, subject *s, cfx_program *p, cfx_module *gm) 
         again = tried ? reopened(tried, ".pt2") : NULL;
         if (!tried)
             return;
+        outcome o = cfx_ok() ? agree_run(again, t->drawn, agree_held(again, t->drawn),
+                                         &cfx_interpreter, NULL, 0)
+                             : (outcome){.ran = true};
+        if (!o.ran && refuses_inputs(o.why)) {
+            s->counts->fixed++;
+            return;
+        }
     }
     agree_changed(t, again, "at other sizes, saved and opened");
 }
