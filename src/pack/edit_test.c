@@ -63,6 +63,23 @@ TEST(a_list_of_one_stays_a_list) {
     CHECK_STR(cfx_graph_str(opened("m.pt2")->module->graph), cfx_graph_str(p->module->graph));
 }
 
+/* How long the storage of a view is is not known while shapes are checked. */
+TEST(a_view_that_is_scattered_to_by_strides_is_saved) {
+    cfx_program *p = cfx_program_parse(
+        "class GraphModule(torch.nn.Module):\n"
+        "    def forward(self, x: \"f32[4]\"):\n"
+        "        copy = torch.ops.aten.alias_copy.default(x)\n"
+        "        neg = torch.ops.aten.neg_.default(copy)\n"
+        "        flat = torch.ops.aten.view.default(neg, [4])\n"
+        "        half = torch.ops.aten.slice.Tensor(x, 0, 0, 2)\n"
+        "        put = torch.ops.aten.as_strided_scatter.default(flat, half, [2], [2])\n"
+        "        return (put,)\n",
+        "scattered");
+    CHECK_OK();
+    cfx_program *q = reopened(p, "m.pt2");
+    CHECK_STR(cfx_str(cfx_program_run(q, cfx_arange(4.0))), "(tensor([ 0., -1.,  1., -3.]),)");
+}
+
 /* A file has one name for a result: those who take it again go by the first. */
 TEST(a_result_that_is_taken_twice_is_saved_once) {
     cfx_program *p = cfx_program_parse(

@@ -145,10 +145,12 @@ static cfx_tensor *scatter_base(cfx_op_call *c, const cfx_tensor *self, bool who
         return out_empty_like(c, self->dtype, CFX_PRESERVE, self);
     if (!whole)
         return out_strided(c, 0, self->dtype, self->ndim, self->shape, self->stride);
-    int64_t n = (int64_t)self->storage->size / cfx_dtype_size(self->dtype), one = 1;
+    const bool unknown = self->storage->size == SIZE_MAX; /* of a fake view, while shapes are told */
+    int64_t n = unknown ? 0 : (int64_t)self->storage->size / cfx_dtype_size(self->dtype), one = 1;
     cfx_tensor *all = cfx__tensor_empty(c->at, self->dtype, c->fake, 1, &n, NULL);
     if (cfx__obj_is_bad(all))
         return all;
+    all->storage->size = unknown ? SIZE_MAX : all->storage->size;
     if (all->data && self->data)
         cfx__tensor_copy(all, cfx__tensor_alias(self, 1, &n, &one, 0));
     return out_view(c, 0, all, self->ndim, self->shape, self->stride, self->offset);
