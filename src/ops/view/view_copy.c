@@ -145,7 +145,7 @@ static cfx_tensor *scatter_base(cfx_op_call *c, const cfx_tensor *self, bool who
         return out_empty_like(c, self->dtype, CFX_PRESERVE, self);
     if (!whole)
         return out_strided(c, 0, self->dtype, self->ndim, self->shape, self->stride);
-    const bool unknown = self->storage->size == SIZE_MAX; /* of a fake view, while shapes are told */
+    const bool unknown = self->storage->size == SIZE_MAX; /* of a fake view: see infer.c */
     int64_t n = unknown ? 0 : (int64_t)self->storage->size / cfx_dtype_size(self->dtype), one = 1;
     cfx_tensor *all = cfx__tensor_empty(c->at, self->dtype, c->fake, 1, &n, NULL);
     if (cfx__obj_is_bad(all))
