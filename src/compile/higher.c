@@ -12,8 +12,9 @@ typedef struct {
 
 typedef struct {
     int n;
-    const cfx__c_ref *of[CFX_MAX_ARGS];
-    cfx_value known[CFX_MAX_ARGS]; /* constants among them; else bad */
+    cfx_value given[CFX_MAX_ARGS];
+    cfx_value known[CFX_MAX_ARGS];      /* constants among them; else bad */
+    const cfx__c_ref *of[CFX_MAX_ARGS]; /* where they lie; NULL: they are known */
 } operands;
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -27,12 +28,24 @@ static cfx_module *graph_at(const call *h, int i) {
 static bool add_operand(const call *h, operands *o, cfx_value v) {
     if (o->n == CFX_MAX_ARGS)
         return false;
-    o->known[o->n] = cfx__c_known(h->u, v);
-    const bool tensor = v.tag == CFX_TAG_NODE || v.tag == CFX_TAG_TENSOR;
-    o->of[o->n] = tensor && (cfx_is_bad(o->known[o->n]) || o->known[o->n].tag == CFX_TAG_TENSOR)
-                      ? cfx__c_arg(h->u, v)
-                      : NULL;
-    return o->of[o->n++] || !cfx_is_bad(o->known[o->n - 1]);
+    const int i = o->n++;
+    o->given[i] = v;
+    o->known[i] = cfx__c_known(h->u, v);
+    o->of[i] = cfx_is_bad(o->known[i]) ? cfx__c_arg(h->u, v) : NULL;
+    return o->of[i] || !cfx_is_bad(o->known[i]);
+}
+
+/* The first n operands change from round to round: where they lie at first, constants among the
+ * weights; false where one is no tensor. */
+static bool vary(const call *h, operands *o, int n) {
+    for (int i = 0; i < n; i++) {
+        if (!o->of[i])
+            o->of[i] = cfx__c_arg(h->u, o->given[i]);
+        o->known[i] = cfx_bad();
+        if (!o->of[i])
+            return false;
+    }
+    return true;
 }
 
 static bool add_list(const call *h, operands *o, int i) {
@@ -53,8 +66,10 @@ static void refuse(const call *h, const char *why) {
     cfx__c_refuse(h->u, "%s %s", cfx__plan_kernel_name(h->u->plan, h->k), why);
 }
 
-static cfx_value fake_for(const operands *o, int i) {
-    if (!o->of[i] || (!cfx_is_bad(o->known[i]) && o->known[i].tag != CFX_TAG_TENSOR))
+/* What a sub-graph is planned on: what is known of an operand, so that its weights are packed as
+ * others are, else its sizes. */
+static cfx_value planned_on(const operands *o, int i) {
+    if (!cfx_is_bad(o->known[i]))
         return o->known[i];
     return cfx_tensor_value(
         cfx_tensor_fake(o->of[i]->dtype, o->of[i]->ndim, o->of[i]->shape, o->of[i]->stride));
@@ -65,10 +80,16 @@ static cfx_value fake_for(const operands *o, int i) {
 static int put_graph(const call *h, cfx_module *m, const operands *o, const cfx__c_ref **results,
                      int most) {
     cfx_value in[CFX_MAX_ARGS];
-    for (int i = 0; i < o->n; i++)
-        in[i] = fake_for(o, i);
-    const cfx_execution e = {
-        .at = {0}, .module = m, .graph = m ? m->graph : NULL, .inputs = {o->n, in, NULL}};
+    bool constant[CFX_MAX_ARGS];
+    for (int i = 0; i < o->n; i++) {
+        in[i] = planned_on(o, i);
+        constant[i] = o->known[i].tag == CFX_TAG_TENSOR;
+    }
+    const cfx_execution e = {.at = {0},
+                             .module = m,
+                             .graph = m ? m->graph : NULL,
+                             .inputs = {o->n, in, NULL},
+                             .constant = constant};
     cfx__plan *plan = m && m->graph ? cfx__plan_make(&cfx__plan_c, &e) : NULL;
     if (!plan) {
         cfx__error_forgive();
@@ -156,18 +177,13 @@ static void put_while(const call *h) {
     const cfx__c_refs *to = cfx__c_slot(h->u, h->u->slot);
     const cfx__c_ref *results[CFX_MAX_ARGS];
     operands o = {0};
-    if (!add_list(h, &o, 2) || o.n != to->n) {
+    if (!add_list(h, &o, 2) || o.n != to->n || !vary(h, &o, o.n)) {
         refuse(h, "carries what is no tensor");
         return;
     }
     for (int i = 0; i < o.n; i++) {
-        if (!o.of[i]) {
-            refuse(h, "carries what is no tensor");
-            return;
-        }
         cfx__c_copy(h->c, &to->refs[i], o.of[i]);
         o.of[i] = &to->refs[i];
-        o.known[i] = cfx_bad();
     }
     if (!add_list(h, &o, 3)) {
         refuse(h, "has an operand that is no tensor");
@@ -205,20 +221,17 @@ static void put_scan(const call *h, bool maps) {
     int ncarried = 0;
     bool fine = maps || add_list(h, &o, 1);
     ncarried = o.n;
-    fine = fine && add_list(h, &o, maps ? 1 : 2) && o.n > ncarried;
-    for (int i = 0; fine && i < o.n; i++)
-        fine = o.of[i] && (i < ncarried || o.of[i]->ndim > 0);
+    fine = fine && add_list(h, &o, maps ? 1 : 2) && o.n > ncarried && vary(h, &o, o.n);
+    for (int i = ncarried; fine && i < o.n; i++)
+        fine = o.of[i]->ndim > 0;
     const int nrows = o.n;
     if (!fine || !add_list(h, &o, maps ? 2 : 3)) {
         refuse(h, "has an operand that is no tensor");
         return;
     }
     const int64_t rounds = o.of[ncarried]->shape[0];
-    for (int i = 0; i < nrows; i++) {
-        if (i < ncarried)
-            cfx__c_copy(h->c, &to->refs[i], o.of[i]);
-        o.known[i] = cfx_bad();
-    }
+    for (int i = 0; i < ncarried; i++)
+        cfx__c_copy(h->c, &to->refs[i], o.of[i]);
     cfx__c_open(h->c, "for (int64_t %s = 0; %s < %lld; %s++)", round, round, (long long)rounds,
                 round);
     for (int i = 0; i < nrows; i++)

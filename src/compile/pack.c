@@ -224,7 +224,7 @@ int64_t cfx__pack_recurrent_scratch(const cfx__pack_recurrent *r) {
     enum { MOST = 16 }; /* NAME_recurrent_steps */
     const int64_t wide = r->directions * r->given, n = r->gates * r->hidden;
     const int64_t beside = r->layers > 1 && r->directions > 1 ? r->steps * wide : 0;
-    const int64_t fit = r->steps * (r->size + wide) / n;
+    const int64_t fit = r->steps * (r->size + wide) / (2 * n);
     const int64_t steps = fit < 1 ? 1 : fit < MOST ? fit : MOST;
     return r->batch * (beside + (steps + 1) * n + r->hidden) * (int64_t)sizeof(float);
 }

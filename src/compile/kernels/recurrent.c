@@ -56,12 +56,12 @@ static void NAME_rnn_relu_step(const float *x, const float *s, float *restrict h
         h[i] = x[i] + s[i] < 0 ? 0 : x[i] + s[i];
 }
 
-/* Steps whose inputs are multiplied at once: no more than take the room of the layer's own input
- * and result. */
+/* Steps whose inputs are multiplied at once: no more than take half the room of the layer's own
+ * input and result. */
 static ptrdiff_t NAME_recurrent_steps(const NAME_recurrent_shape *s) {
     enum { MOST = 16 };
     const ptrdiff_t given = s->steps * (s->size + s->directions * s->given);
-    const ptrdiff_t fit = given / (s->gates * s->hidden);
+    const ptrdiff_t fit = given / (2 * s->gates * s->hidden);
     return fit < 1 ? 1 : fit < MOST ? fit : MOST;
 }
 
