@@ -96,11 +96,14 @@ bool cfx__pt2_read_calls(cfx__pt2_reader *r, cfx_program *p, const cfx__json *ca
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* model.json, added to `out`. False, with an error. */
-bool cfx__pt2_write_model(const cfx_program *p, const char *path, cfx__text *out);
-/* The graph of a program as model.json has it, added to `out`. False, with an error that names the
+/* model.json, added to `out`; with an archive, all but the end of it is put into its open entry
+ * (cfx__zip_piece). False, with an error. */
+bool cfx__pt2_write_model(const cfx_program *p, const char *path, cfx__zip_writer *zip,
+                          cfx__text *out);
+/* The graph of a program as model.json has it, the same way. False, with an error that names the
  * file and the node, where a file has no form for something. */
-bool cfx__pt2_write_graph(const cfx_program *p, const char *path, cfx__text *out);
+bool cfx__pt2_write_graph(const cfx_program *p, const char *path, cfx__zip_writer *zip,
+                          cfx__text *out);
 /* Notes each node that takes a result of a call which one before it takes too: its name, and the
  * first of them. The caller releases the map. */
 void cfx__pt2_find_twins(const cfx_graph *g, cfx__map *twins);

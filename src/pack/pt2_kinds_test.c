@@ -181,7 +181,7 @@ TEST(every_kind_of_value_is_read_and_written) {
     cfx_program *p = read(model, sizeof model - 1);
     check(p);
     cfx__text again = {0};
-    CHECK(!cfx_failed(p) && cfx__pt2_write_model(p, "kinds.pt2", &again));
+    CHECK(!cfx_failed(p) && cfx__pt2_write_model(p, "kinds.pt2", NULL, &again));
     CHECK_OK();
     check(read(again.data, again.len));
     cfx__text_release(&again);
@@ -190,7 +190,7 @@ TEST(every_kind_of_value_is_read_and_written) {
 TEST(results_that_nothing_reads_are_written) {
     cfx_program *p = read(model, sizeof model - 1);
     cfx__text again = {0};
-    CHECK(!cfx_failed(p) && cfx__pt2_write_model(p, "kinds.pt2", &again));
+    CHECK(!cfx_failed(p) && cfx__pt2_write_model(p, "kinds.pt2", NULL, &again));
     CHECK(strstr(again.data, "{\"as_tensor\": {\"name\": \"sort_unused_1\"}}") != NULL);
     CHECK(strstr(again.data, "\"name\": \"first\"") != NULL); /* of an operator not registered */
     cfx__text_release(&again);

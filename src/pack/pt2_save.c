@@ -175,9 +175,10 @@ static void put_strings(cfx__text *t, const cfx_program *p, const char *from, co
 #define SCHEMA "{\"major\": 8, \"minor\": 17}"
 #define RELEASE "2.11.0"
 
-bool cfx__pt2_write_model(const cfx_program *p, const char *path, cfx__text *t) {
+bool cfx__pt2_write_model(const cfx_program *p, const char *path, cfx__zip_writer *zip,
+                          cfx__text *t) {
     cfx__text_puts(t, "{\"graph_module\": {\"graph\": ");
-    if (!cfx__pt2_write_graph(p, path, t))
+    if (!cfx__pt2_write_graph(p, path, zip, t))
         return false;
     cfx__text_puts(t, ", \"signature\": ");
     if (!put_signature(p, path, t))
@@ -333,7 +334,18 @@ static cfx_value sample_bytes(const cfx_program *p) {
     return sample;
 }
 
-static bool put_program(saver *s, const cfx__text *model) {
+static bool put_model(saver *s) {
+    cfx__text t = {0};
+    cfx__zip_begin(&s->zip, cfx__text_format("%smodels/%s.json", s->root, s->name));
+    bool ok = cfx__pt2_write_model(s->p, s->path, &s->zip, &t) && cfx_ok();
+    cfx__zip_piece(&s->zip, t.data, t.len);
+    if (ok)
+        cfx__zip_end(&s->zip);
+    cfx__text_release(&t);
+    return ok;
+}
+
+static bool put_program(saver *s) {
     const cfx_program *p = s->p;
     cfx__map inputs = {0};
     for (int i = 0; i < p->ninputs; i++)
@@ -343,7 +355,6 @@ static bool put_program(saver *s, const cfx__text *model) {
         put_tensors(s, &inputs, "data/weights", "weight", s->weights, p->state) &&
         put_tensors(s, &inputs, "data/constants", "tensor", s->constants, p->constants);
     cfx__map_release(&inputs);
-    add(s, cfx__text_format("models/%s.json", s->name), model->data, model->len);
     put_bytes(s, cfx__text_format("data/sample_inputs/%s.pt", s->name), sample_bytes(p));
     return ok;
 }
@@ -363,12 +374,13 @@ static void put_files(saver *s, int n, const cfx__pt2_entry *programs) {
                   all->entries[i].value);
 }
 
-static bool put_archive(saver *s, int n, const cfx__pt2_entry *programs, const cfx__text *models) {
-    bool ok = true;
-    for (int i = 0; ok && i < n; i++) {
-        s->p = programs[i].program;
-        s->name = programs[i].name;
-        ok = put_program(s, &models[i]);
+/* Models come first: what a file has no form for is found before anything went into a pipe. */
+static bool put_archive(saver *s, int n, const cfx__pt2_entry *programs) {
+    for (int i = 0; i < 2 * n; i++) {
+        s->p = programs[i % n].program;
+        s->name = programs[i % n].name;
+        if (!(i < n ? put_model(s) : put_program(s)))
+            return false;
     }
     put_files(s, n, programs);
     add(s, "archive_format", "pt2", 3);
@@ -376,7 +388,7 @@ static bool put_archive(saver *s, int n, const cfx__pt2_entry *programs, const c
     add(s, ".data/version", "6\n", 2);
     add(s, "byteorder", "little", 6);
     put_id(s);
-    return cfx__zip_finish(&s->zip) && ok;
+    return cfx__zip_finish(&s->zip);
 }
 
 /* "dir/net.v2.pt2" to "net.v2/". */
@@ -391,20 +403,15 @@ bool cfx__pt2_save_all(const char *path, int n, const cfx__pt2_entry *programs) 
     size_t mark = cfx_scope_open();
     saver s = {.path = path, .root = root_of(path), .weights = cfx_dict_new(),
                .constants = cfx_dict_new()};
-    cfx__text *models = cfx__alloc0((size_t)(n + 1) * sizeof *models);
     cfx__file_save file;
-    bool ok = true;
-    for (int i = 0; ok && i < n; i++)
-        ok = cfx__pt2_write_model(programs[i].program, path, &models[i]) && cfx_ok();
-    ok = ok && cfx__file_save_open(&file, path);
+    bool ok = cfx__file_save_open(&file, path);
     if (ok) {
         s.zip.file = file.file;
-        ok = put_archive(&s, n, programs, models) && cfx_ok();
+        s.zip.seekable = file.temp;
+        ok = put_archive(&s, n, programs) && cfx_ok();
+        cfx__zip_release(&s.zip);
         ok = cfx__file_save_close(&file, ok || s.zip.failed);
     }
-    for (int i = 0; i < n; i++)
-        cfx__text_release(&models[i]);
-    cfx__free(models);
     cfx_scope_close(mark);
     return ok;
 }

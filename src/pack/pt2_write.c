@@ -1,8 +1,9 @@
 /* model.json from a program: the inverse of pt2_graph.c and pt2_program.c.
  *
- * A graph is written in one walk over its nodes. Each value goes into the table of its kind when
- * its node is met; the results of an operator with several are named after the getitem nodes that
- * take them, which are not written themselves. */
+ * Inputs and outputs come first, then the nodes in one walk, each handed over to the archive when
+ * it is finished, so that the text of a large graph is never in memory as a whole. Each value goes
+ * into the table of its kind when its node is met; the results of an operator with several are
+ * named after the getitem nodes that take them, which are not written themselves. */
 #include "pt2_write.h"
 
 enum { MAX_GRAPHS = 40 };
@@ -142,9 +143,9 @@ static bool put_result(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n, cons
         return put_own(w, t, taker, &r, bare);
     cfx__text unused = {0};
     cfx__text_printf(&unused, "%s_unused_%lld", n->name, (long long)i);
-    bool ok = cfx__pt2_write_result(w, t, unused.data, &r, bare);
+    const char *name = cfx__arena_copy(&w->arena, unused.data, unused.len);
     cfx__text_release(&unused);
-    return ok;
+    return cfx__pt2_write_result(w, t, name, &r, bare);
 }
 
 static bool put_results(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n, const cfx_result *all,
@@ -230,8 +231,7 @@ static bool is_taker(const cfx_node *n) {
     return from->op == CFX_CALL_FUNCTION && (!s || s->nrets > 1 || (s->nrets && s->rets[0].list));
 }
 
-static bool put_call(cfx__pt2_writer *w, const cfx_node *n) {
-    cfx__text *t = &w->nodes;
+static bool put_call(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n) {
     const char *prefix, *target = target_text(n, &prefix);
     if (!target || is_operator(n, "python."))
         return cfx__pt2_write_bad(w,
@@ -272,82 +272,149 @@ static bool is_constant(const cfx__pt2_writer *w, const cfx_node *n, int64_t i, 
     return v->tag == CFX_TAG_INT || v->tag == CFX_TAG_BOOL || v->tag == CFX_TAG_FLOAT;
 }
 
-static bool put_placeholder(cfx__pt2_writer *w, const cfx_node *n, int64_t i) {
+static bool put_placeholder(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n, int64_t i) {
     cfx_value v;
-    cfx__json_comma(&w->inputs);
+    cfx__json_comma(t);
     if (is_constant(w, n, i, &v))
-        return cfx__pt2_put_constant(&w->inputs, v) ||
+        return cfx__pt2_put_constant(t, v) ||
                cfx__pt2_write_bad(w, "stands for a constant of no known kind");
     cfx_result r = cfx__pt2_write_result_of(w, n);
-    return put_own(w, &w->inputs, n, &r, false);
+    return put_own(w, t, n, &r, false);
 }
 
-static bool put_output(cfx__pt2_writer *w, const cfx_node *n) {
+static bool put_placeholders(cfx__pt2_writer *w, cfx__text *t) {
+    int64_t i = 0;
+    bool ok = true;
+    cfx_each_node(w->module->graph, n) {
+        if (n->op != CFX_PLACEHOLDER)
+            continue;
+        size_t mark = cfx_scope_open();
+        w->node = n;
+        ok = ok && put_placeholder(w, t, n, i++);
+        cfx_scope_close(mark);
+    }
+    return ok;
+}
+
+static bool put_output(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n) {
     cfx_value v = cfx_as_list(n->args)->len ? cfx_as_list(n->args)->items[0] : cfx_none();
     if (!cfx__value_is_sequence(v))
-        return cfx__pt2_write_argument(w, &w->outputs, v, NULL);
+        return cfx__pt2_write_argument(w, t, v, NULL);
     for (int64_t i = 0; i < cfx_as_list(v)->len; i++) {
         if (cfx_as_list(v)->items[i].tag == CFX_TAG_TUPLE) /* it would be read as a list */
             return cfx__pt2_write_bad(w, "gives a tuple among others; a file has no form for it");
-        cfx__json_comma(&w->outputs);
-        if (!cfx__pt2_write_argument(w, &w->outputs, cfx_as_list(v)->items[i], NULL))
+        cfx__json_comma(t);
+        if (!cfx__pt2_write_argument(w, t, cfx_as_list(v)->items[i], NULL))
             return false;
     }
     return true;
 }
 
-static bool put_nodes(cfx__pt2_writer *w) {
-    int64_t i = 0;
+/* Outputs stand before the nodes that give them, so whether one does is looked at in the walk over
+ * the nodes. */
+static bool put_output_first(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n) {
+    bool *given = w->given;
+    size_t mark = cfx_scope_open();
+    w->node = n;
+    w->given = NULL;
+    bool ok = put_output(w, t, n);
+    w->given = given;
+    cfx_scope_close(mark);
+    return ok;
+}
+
+static bool check_output(cfx__pt2_writer *w, const cfx_node *n) {
+    cfx__text again = {0};
+    bool ok = put_output(w, &again, n);
+    cfx__text_release(&again);
+    return ok;
+}
+
+enum { PIECE = 1 << 16 };
+
+/* Hands the text over to the archive where there is much of it, but for the last byte, by which
+ * cfx__json_comma goes. */
+static void hand_over(cfx__pt2_writer *w, cfx__text *t) {
+    if (!w->zip || t->len < PIECE)
+        return;
+    cfx__zip_piece(w->zip, t->data, t->len - 1);
+    t->data[0] = t->data[t->len - 1];
+    t->len = 1;
+    t->data[1] = 0;
+}
+
+static bool put_nodes(cfx__pt2_writer *w, cfx__text *t) {
+    bool ok = true;
     cfx_each_node(w->module->graph, n) {
         size_t mark = cfx_scope_open();
-        bool ok = true;
         w->node = n;
         switch (n->op) {
-        case CFX_PLACEHOLDER: ok = put_placeholder(w, n, i++); break;
+        case CFX_PLACEHOLDER: break;
         case CFX_GET_ATTR: break; /* written where it is used */
-        case CFX_CALL_FUNCTION: ok = is_taker(n) || put_call(w, n); break;
-        case CFX_OUTPUT: ok = put_output(w, n); break;
+        case CFX_CALL_FUNCTION: ok = is_taker(n) || put_call(w, t, n); break;
+        case CFX_OUTPUT: ok = check_output(w, n); break;
         default: ok = cfx__pt2_write_bad(w, "calls a method or module; export the module");
         }
         cfx_scope_close(mark);
         if (!ok)
             return false;
+        hand_over(w, t);
     }
     return true;
 }
 
-/* Adds a part to the text and lets go of it: a part of a large graph is hundreds of megabytes. */
-static void put_part(cfx__text *t, const char *before, cfx__text *part, const char *after) {
-    cfx__text_puts(t, before);
-    cfx__text_add(t, part->data, part->len);
-    cfx__text_puts(t, after);
-    cfx__text_release(part);
-    *part = (cfx__text){0};
+static void put_tensors(cfx__pt2_writer *w, cfx__text *t) {
+    cfx__text_puts(t, ", \"tensor_values\": {");
+    for (size_t i = 0; i < w->tensors.len; i++) {
+        const cfx__pt2_tensor *v = &w->tensors.data[i];
+        cfx__pt2_put_key(t, v->name);
+        cfx__text_add(t, w->descriptions.data + v->from, v->len);
+        hand_over(w, t);
+    }
+    cfx__text_putc(t, '}');
+}
+
+static void put_table(cfx__text *t, const char *name, const cfx__text *table) {
+    cfx__text_printf(t, ", \"%s\": {", name);
+    cfx__text_add(t, table->data, table->len);
+    cfx__text_putc(t, '}');
+}
+
+static void release(cfx__pt2_writer *w) {
+    cfx__text *const texts[] = {&w->ints, &w->bools, &w->floats, &w->objects, &w->descriptions};
+    for (int i = 0; i < COUNT(texts); i++)
+        cfx__text_release(texts[i]);
+    for (int i = 0; i < CFX__PT2_DESCRIBED; i++)
+        cfx_value_drop(w->described[i].of);
+    VEC_FREE(w->tensors);
+    cfx__arena_release(&w->arena);
+    cfx__free(w->given);
+    cfx__map_release(&w->twins);
 }
 
 /* The whole graph of w->module. Ends the writer. */
-static bool finish(cfx__pt2_writer *w, cfx__text *t) {
+static bool put_graph(cfx__pt2_writer *w, cfx__text *t) {
     const cfx_graph *g = w->module->graph;
     w->given = cfx__alloc0(g->made.len + 1);
     cfx__pt2_find_twins(g, &w->twins);
-    bool ok = put_nodes(w);
     const cfx_node *output = cfx_graph_output_node(g);
     bool single = output && cfx_as_list(output->args)->len &&
                   !cfx__value_is_sequence(cfx_as_list(output->args)->items[0]);
-    put_part(t, "{\"inputs\": [", &w->inputs, "]");
-    put_part(t, ", \"outputs\": [", &w->outputs, "]");
-    put_part(t, ", \"nodes\": [", &w->nodes, "]");
-    put_part(t, ", \"tensor_values\": {", &w->tensors, "}");
-    put_part(t, ", \"sym_int_values\": {", &w->ints, "}");
-    put_part(t, ", \"sym_bool_values\": {", &w->bools, "}");
+    cfx__text_puts(t, "{\"inputs\": [");
+    bool ok = put_placeholders(w, t);
+    cfx__text_puts(t, "], \"outputs\": [");
+    ok = ok && (!output || put_output_first(w, t, output));
+    cfx__text_puts(t, "], \"nodes\": [");
+    ok = ok && put_nodes(w, t);
+    cfx__text_putc(t, ']');
+    put_tensors(w, t);
+    put_table(t, "sym_int_values", &w->ints);
+    put_table(t, "sym_bool_values", &w->bools);
     cfx__text_printf(t, ", \"is_single_tensor_return\": %s", single ? "true" : "false");
-    put_part(t, ", \"custom_obj_values\": {", &w->objects, "}");
-    put_part(t, ", \"sym_float_values\": {", &w->floats, "}");
+    put_table(t, "custom_obj_values", &w->objects);
+    put_table(t, "sym_float_values", &w->floats);
     cfx__text_putc(t, '}');
-    for (int i = 0; i < CFX__PT2_DESCRIBED; i++)
-        cfx_value_drop(w->described[i].of);
-    cfx__free(w->given);
-    cfx__map_release(&w->twins);
+    release(w);
     return ok;
 }
 
@@ -355,16 +422,17 @@ bool cfx__pt2_write_subgraph(cfx__pt2_writer *outer, cfx__text *t, const cfx_mod
     if (outer->depth >= MAX_GRAPHS)
         return cfx__pt2_write_bad(outer, "has graphs nested too deeply");
     cfx__pt2_writer w = {.module = m, .path = outer->path, .depth = outer->depth + 1};
-    bool ok = finish(&w, t);
+    bool ok = put_graph(&w, t);
     outer->failed |= !ok;
     return ok;
 }
 
 /* ---- what the archive needs ------------------------------------------------------------------ */
 
-bool cfx__pt2_write_graph(const cfx_program *p, const char *path, cfx__text *out) {
-    cfx__pt2_writer w = {.program = p, .module = p->module, .path = path};
-    return finish(&w, out);
+bool cfx__pt2_write_graph(const cfx_program *p, const char *path, cfx__zip_writer *zip,
+                          cfx__text *out) {
+    cfx__pt2_writer w = {.program = p, .module = p->module, .path = path, .zip = zip};
+    return put_graph(&w, out);
 }
 
 void cfx__pt2_write_reference(cfx__text *out, const cfx_program *p, const cfx__map *twins,

@@ -7,19 +7,28 @@
 
 enum { CFX__PT2_DESCRIBED = 64 };
 
+/* An entry of the table of tensors. Many nodes have one description. */
+typedef struct cfx__pt2_tensor {
+    const char *name; /* the node's, or in the arena */
+    size_t from, len; /* its description, in `descriptions` */
+} cfx__pt2_tensor;
+
 /* A graph being written. */
 typedef struct cfx__pt2_writer {
     const cfx_program *program; /* NULL for graphs in the graph */
     const cfx_module *module;
     const char *path;
     const cfx_node *node;       /* being written, for errors */
-    cfx__text inputs, outputs, nodes;
-    cfx__text tensors, ints, bools, floats, objects; /* tables of values */
-    bool *given; /* by id of a node: its result is described so far */
+    cfx__zip_writer *zip;       /* takes what is finished of the text; NULL: it stays */
+    cfx__text ints, bools, floats, objects; /* tables of values */
+    VEC(cfx__pt2_tensor) tensors; /* the table of those */
+    cfx__text descriptions;
+    cfx__arena arena;
+    bool *given; /* by id of a node: its result is described so far; NULL: not looked at */
     struct {
-        cfx_value of;     /* counted */
-        size_t from, len; /* in `tensors` */
-    } described[CFX__PT2_DESCRIBED]; /* texts that nodes with the same result have, some of them */
+        cfx_value of; /* counted */
+        size_t number; /* of an entry of `tensors` with its description */
+    } described[CFX__PT2_DESCRIBED]; /* what several nodes may have, some of them */
     cfx__map twins;             /* see cfx__pt2_find_twins */
     int depth;
     bool failed;
@@ -44,6 +53,14 @@ bool cfx__pt2_write_argument(cfx__pt2_writer *w, cfx__text *t, cfx_value v,
                              const cfx__schema_arg *type);
 /* A graph inside the graph. */
 bool cfx__pt2_write_subgraph(cfx__pt2_writer *outer, cfx__text *t, const cfx_module *m);
+
+/* The start of an entry of a table: "relu": , after a comma where one is before it. */
+static inline void cfx__pt2_put_key(cfx__text *t, const char *name) {
+    cfx__json_comma(t);
+    cfx__text_putc(t, '"');
+    cfx__text_puts(t, name);
+    cfx__text_puts(t, "\": ");
+}
 
 static inline bool cfx__value_is_sequence(cfx_value v) {
     return v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST;

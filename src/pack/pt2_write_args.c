@@ -53,47 +53,45 @@ void cfx__pt2_write_name(cfx__text *t, const char *name, const cfx_result *r) {
     }
 }
 
-/* The description of a tensor, of which many nodes have the same: its text is then that of another
- * node. */
-static void put_tensor(cfx__pt2_writer *w, const cfx_result *r) {
-    cfx__text *t = &w->tensors;
+/* An entry of the table of tensors. The description is that of another node where that has the same
+ * result. */
+static void add_tensor(cfx__pt2_writer *w, const char *name, const cfx_result *r) {
     uint64_t h = cfx__hash_mix(0, cfx__value_bits(r->value));
     const int i = (int)((h ^ h >> 32) % CFX__PT2_DESCRIBED);
+    cfx__pt2_tensor made = {.name = name, .from = w->descriptions.len};
     if (cfx__value_is(w->described[i].of, r->value)) {
-        const size_t from = w->described[i].from, len = w->described[i].len;
-        if (t->len + len < t->cap || cfx__text_room(t, len)) /* which may move the text */
-            cfx__text_add(t, t->data + from, len);
-        return;
+        made = w->tensors.data[w->described[i].number];
+        made.name = name;
+    } else {
+        cfx__pt2_put_tensor(&w->descriptions, r);
+        made.len = w->descriptions.len - made.from;
+        cfx_value_drop(w->described[i].of);
+        w->described[i].of = cfx_value_keep(r->value);
+        w->described[i].number = w->tensors.len;
     }
-    const size_t from = t->len;
-    cfx__pt2_put_tensor(t, r);
-    cfx_value_drop(w->described[i].of);
-    w->described[i].of = cfx_value_keep(r->value);
-    w->described[i].from = from;
-    w->described[i].len = t->len - from;
+    VEC_PUSH(w->tensors, made);
 }
 
 bool cfx__pt2_write_result(cfx__pt2_writer *w, cfx__text *out, const char *name,
                            const cfx_result *r, bool bare) {
-    cfx__text *const tables[] = {[CFX_RESULT_TENSOR] = &w->tensors, [CFX_RESULT_INT] = &w->ints,
-                                 [CFX_RESULT_BOOL] = &w->bools, [CFX_RESULT_FLOAT] = &w->floats,
+    cfx__text *const tables[] = {[CFX_RESULT_INT] = &w->ints, [CFX_RESULT_BOOL] = &w->bools,
+                                 [CFX_RESULT_FLOAT] = &w->floats,
                                  [CFX_RESULT_OBJECT] = &w->objects};
     if (r->kind == CFX_RESULT_UNKNOWN || r->kind == CFX_RESULT_SEVERAL)
         return cfx__pt2_write_bad(w,
                                   "has no description of its result '%s' (its shape and dtype); "
                                   "cfx_shape_prop makes one",
                                   name);
-    cfx__text *t = tables[r->kind];
-    cfx__json_comma(t);
-    cfx__text_putc(t, '"');
-    cfx__text_puts(t, name);
-    cfx__text_puts(t, "\": ");
-    if (r->kind == CFX_RESULT_TENSOR)
-        put_tensor(w, r);
-    else if (r->kind == CFX_RESULT_OBJECT)
-        cfx__json_value(t, r->value);
-    else
-        cfx__pt2_put_sym(t, r->value);
+    if (r->kind == CFX_RESULT_TENSOR) {
+        add_tensor(w, name, r);
+    } else {
+        cfx__text *t = tables[r->kind];
+        cfx__pt2_put_key(t, name);
+        if (r->kind == CFX_RESULT_OBJECT)
+            cfx__json_value(t, r->value);
+        else
+            cfx__pt2_put_sym(t, r->value);
+    }
     if (bare)
         put_name(out, "name", name);
     else
@@ -106,7 +104,7 @@ bool cfx__pt2_write_result(cfx__pt2_writer *w, cfx__text *out, const char *name,
 /* What the file calls the result of a node; an error where it has no single one there. */
 static const char *name_of(cfx__pt2_writer *w, const cfx_node *n) {
     const cfx_node *first = cfx__pt2_first_like(&w->twins, n);
-    if (first->graph != w->module->graph || !w->given[cfx__node_of(first)->id])
+    if (first->graph != w->module->graph || (w->given && !w->given[cfx__node_of(first)->id]))
         cfx__pt2_write_bad(w, "uses '%s' as one value, which its operator does not give",
                            first->name);
     return first->name;

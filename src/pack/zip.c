@@ -6,6 +6,7 @@
  * checked. */
 #include "zip.h"
 
+#include <errno.h>
 #include <zlib.h>
 
 enum {
@@ -358,10 +359,16 @@ static void put_common(cfx__text *t, uint32_t crc, uint64_t size, size_t name, s
     put16(t, extra);
 }
 
-static void put_local(cfx__zip_writer *w, const char *name, uint32_t crc, uint64_t size) {
-    size_t len = strlen(name), large = size >= UINT32_MAX ? 20 : 0;
-    uint64_t bare = w->at + LOCAL + len + large + 4; /* 4: the head of the filling field */
-    size_t fill = (size_t)((ALIGN - bare % ALIGN) % ALIGN);
+enum { LARGE = 20 }; /* bytes of the zip64 field */
+
+/* The header of an entry whose payload comes next. `spare`: the filling has room for the zip64
+ * field, so that the header is as long whatever the size. */
+static void put_local(cfx__zip_writer *w, const char *name, uint32_t crc, uint64_t size,
+                      bool spare) {
+    size_t len = strlen(name), large = size >= UINT32_MAX ? LARGE : 0;
+    size_t least = spare ? LARGE - large : 0;
+    uint64_t bare = w->at + LOCAL + len + large + 4 + least; /* 4: the head of the filling field */
+    size_t fill = least + (size_t)((ALIGN - bare % ALIGN) % ALIGN);
     cfx__text t = {0};
     cfx__text_add(&t, "PK\3\4", 4);
     put_common(&t, crc, size, len, large + 4 + fill);
@@ -409,10 +416,53 @@ static void put_central(cfx__text *d, const char *name, uint32_t crc, uint64_t s
 void cfx__zip_add(cfx__zip_writer *w, const char *name, const void *data, size_t size) {
     uint32_t crc = checksum(0, data, size);
     uint64_t header = w->at;
-    put_local(w, name, crc, size);
+    put_local(w, name, crc, size, false);
     emit(w, data, size);
     put_central(&w->directory, name, crc, size, header);
     w->count++;
+}
+
+void cfx__zip_begin(cfx__zip_writer *w, const char *name) {
+    w->open.name = name;
+    w->open.header = w->at;
+    w->open.size = w->open.crc = 0;
+    if (w->seekable)
+        put_local(w, name, 0, 0, true);
+}
+
+void cfx__zip_piece(cfx__zip_writer *w, const void *data, size_t size) {
+    if (!w->seekable) {
+        cfx__text_add(&w->open.text, data, size);
+        return;
+    }
+    w->open.crc = checksum(w->open.crc, data, size);
+    w->open.size += size;
+    emit(w, data, size);
+}
+
+/* Goes on writing at another place of the file. */
+static void seek(cfx__zip_writer *w, uint64_t at) {
+    if (fseeko(w->file, (off_t)at, SEEK_SET) != 0) {
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "an archive cannot be written: %s",
+                 strerror(errno));
+        w->failed = true;
+    }
+    w->at = at;
+}
+
+void cfx__zip_end(cfx__zip_writer *w) {
+    if (w->seekable) {
+        const uint64_t end = w->at;
+        seek(w, w->open.header);
+        put_local(w, w->open.name, w->open.crc, w->open.size, true);
+        seek(w, end);
+        put_central(&w->directory, w->open.name, w->open.crc, w->open.size, w->open.header);
+        w->count++;
+    } else {
+        cfx__zip_add(w, w->open.name, w->open.text.data, w->open.text.len);
+        cfx__text_release(&w->open.text);
+    }
+    w->open.name = NULL;
 }
 
 bool cfx__zip_finish(cfx__zip_writer *w) {
@@ -443,6 +493,12 @@ bool cfx__zip_finish(cfx__zip_writer *w) {
     put16(&t, 0);
     emit(w, t.data, t.len);
     cfx__text_release(&t);
-    cfx__text_release(&w->directory);
+    cfx__zip_release(w);
     return !w->failed;
+}
+
+void cfx__zip_release(cfx__zip_writer *w) {
+    cfx__text_release(&w->directory);
+    cfx__text_release(&w->open.text);
+    w->directory = w->open.text = (cfx__text){0};
 }

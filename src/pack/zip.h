@@ -53,17 +53,31 @@ bool cfx__zip_read(cfx__zip *z, cfx__zip_entry *e, bool checked, cfx__pack_bytes
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* An archive being written: entries are stored, each payload at a multiple of 64. Zero but for the
- * file, which may be a pipe. */
+ * file, which may be a pipe, and whether one may go back in it. */
 typedef struct cfx__zip_writer {
     FILE *file;
+    bool seekable;       /* the archive starts the file, and what was written can be replaced */
     uint64_t at;         /* bytes written */
     cfx__text directory; /* the central directory so far */
     uint64_t count;
     bool failed;
+    struct {
+        const char *name; /* NULL: none */
+        uint64_t header, size;
+        uint32_t crc;
+        cfx__text text;   /* the content so far, where one may not go back */
+    } open; /* the entry that is written in pieces */
 } cfx__zip_writer;
 
 void cfx__zip_add(cfx__zip_writer *w, const char *name, const void *data, size_t size);
+/* The same for content that comes in pieces, which are kept in memory only where the file is not
+ * seekable; the name has to live until the end. */
+void cfx__zip_begin(cfx__zip_writer *w, const char *name);
+void cfx__zip_piece(cfx__zip_writer *w, const void *data, size_t size);
+void cfx__zip_end(cfx__zip_writer *w);
 /* Writes the directory and releases the writer. False when something could not be written. */
 bool cfx__zip_finish(cfx__zip_writer *w);
+/* Lets go of what a writer holds that is not finished. */
+void cfx__zip_release(cfx__zip_writer *w);
 
 #endif
