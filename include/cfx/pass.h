@@ -54,6 +54,8 @@ typedef struct cfx_pass_manager {
     int nsteps;    /* 0: the default pipeline */
     int rounds;    /* the pipeline again until nothing changes, so often at most; 0: once */
     bool in_place; /* the program given is edited; else a copy of it */
+    bool consume;  /* the same, and where a pass fails the program is left half edited, for the
+                      caller to drop: no copy is kept to put back, which takes half of the memory */
     bool check;    /* cfx_program_check after each application; done for passes of one's own and in
                       debug builds anyway */
     int stop;      /* after so many applications; 0: when all are done */
@@ -75,7 +77,7 @@ typedef struct cfx_pass_result {
  * the names of those they took the place of; and "from", where some of these were made by a pass
  * themselves: a dict of their names to such dicts. When a pass fails, or leaves a program that does
  * not hold together, there is an error that names the pass and the node, and the program given is
- * as it was before. */
+ * as it was before (unless it was to be consumed). */
 CFX_API cfx_pass_result cfx_passes_run(const cfx_pass_manager *m, cfx_program *p);
 /* One pass, in place. Its changes; -1, with an error, where it fails. */
 CFX_API int cfx_pass_apply(const cfx_pass *pass, cfx_program *p, cfx_dict *options);

@@ -193,10 +193,12 @@ static double tolerance(const options *o) {
 
 /* ---- bisect ---------------------------------------------------------------------------------- */
 
+/* Edits the program itself where all passes run: nobody looks at it again. */
 static cfx_pass_result optimize(const options *o, cfx_program *p, int stop) {
     cfx_pass_manager m = {.steps = o->steps,
                           .nsteps = o->nsteps,
                           .stop = stop,
+                          .consume = !stop,
                           .check = true,
                           .report = o->explain && !stop ? print_report : NULL};
     return cfx_passes_run(&m, p);

@@ -196,8 +196,15 @@ static checking how_to_check(bool asked, const cfx_program *p) {
     return GRAPHS;
 }
 
+/* Says in the error which pass it was, and that nothing changed where that is so. */
+static void note_failure(const cfx_pass_manager *m, const char *when, const cfx_pass *pass) {
+    cfx_error_note("%s pass %s%s", when, pass->name,
+                   m->consume ? "" : "; the program is as it was before");
+}
+
 /* Runs the pass once; its changes, or -1. */
-static int apply(const cfx_pass_step *step, cfx_program *p, checking check, cfx_pass_report *r) {
+static int apply(const cfx_pass_manager *m, const cfx_pass_step *step, cfx_program *p,
+                 checking check, cfx_pass_report *r) {
     const cfx_pass *pass = step->pass;
     application a = {.program = p, .pass = pass};
     size_t mark = cfx_scope_open();
@@ -214,7 +221,7 @@ static int apply(const cfx_pass_step *step, cfx_program *p, checking check, cfx_
     if (!fine) {
         if (cfx_ok())
             cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "the pass gave up");
-        cfx_error_note("in pass %s; the program is as it was before", pass->name);
+        note_failure(m, "in", pass);
     }
     *r = (cfx_pass_report){.pass = pass,
                            .changes = changes,
@@ -268,7 +275,7 @@ static bool run_step(const cfx_pass_manager *m, const cfx_pass_step *step, check
                      cfx_pass_result *r) {
     for (int k = 0; k < (step->pass->repeat ? REPEATS : 1) && !is_done(m, r); k++) {
         cfx_pass_report report;
-        int changes = apply(step, r->program, check, &report);
+        int changes = apply(m, step, r->program, check, &report);
         report.application = ++r->applications;
         if (changes < 0)
             return false;
@@ -276,7 +283,7 @@ static bool run_step(const cfx_pass_manager *m, const cfx_pass_step *step, check
         if (m->accept && !m->accept(r->program, &report, m->user)) {
             if (cfx_ok())
                 cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "the program was not accepted");
-            cfx_error_note("after pass %s; the program is as it was before", step->pass->name);
+            note_failure(m, "after", step->pass);
             return false;
         }
         if (m->report)
@@ -296,10 +303,10 @@ cfx_pass_result cfx_passes_run(const cfx_pass_manager *m, cfx_program *p) {
     if (!cfx__program_whole((cfx_site){0}, p) || !cfx__program_binds(p) || !in_order(steps, n))
         return r;
     size_t mark = cfx_scope_open();
-    cfx_program *copy = cfx_program_copy(p);
-    r.program = m->in_place ? p : copy;
-    bool fine = !cfx_failed(copy) && cfx_program_settle(r.program);
-    checking check = fine ? how_to_check(m->check || any_foreign(steps, n), copy) : UNCHECKED;
+    cfx_program *copy = m->consume ? NULL : cfx_program_copy(p);
+    r.program = m->in_place || m->consume ? p : copy;
+    bool fine = !cfx_failed(r.program) && cfx_ok() && cfx_program_settle(r.program);
+    checking check = fine ? how_to_check(m->check || any_foreign(steps, n), r.program) : UNCHECKED;
     for (int k = 0; fine && k < (m->rounds ? m->rounds : 1); k++) {
         int before = r.changes;
         for (int i = 0; fine && i < n; i++)
@@ -309,7 +316,7 @@ cfx_pass_result cfx_passes_run(const cfx_pass_manager *m, cfx_program *p) {
     }
     r.modified = r.changes > 0;
     if (!fine) {
-        if (m->in_place && !cfx_failed(copy))
+        if (m->in_place && copy && !cfx_failed(copy))
             cfx__program_swap(p, copy);
         r = (cfx_pass_result){.program = &cfx__program_bad};
     }

@@ -404,6 +404,53 @@ TEST(copy_is_edited_unless_asked_otherwise) {
     CHECK_INT(cfx_graph_len(p->module->graph), 2);
 }
 
+static void note_held(const cfx_pass_report *r, void *user) {
+    (void)r;
+    *(size_t *)user = cfx_memory_held();
+}
+
+/* Without a copy to put back there is one program in memory while passes run. */
+TEST(program_that_is_consumed_is_not_copied) {
+    size_t held[2];
+    for (int consume = 0; consume < 2; consume++)
+        CFX_SCOPE {
+            cfx_graph *g = cfx_graph_new();
+            cfx_node *x = cfx_graph_input(g, "x");
+            cfx_node_set_meta(x, "val", cfx_tensor_value(cfx_ones(cfx_list(2))));
+            for (int i = 0; i < 2000; i++)
+                x = cfx_graph_call(g, "aten.add.Tensor", x, i + 1);
+            cfx_graph_output(g, cfx_tuple(x));
+            cfx_program *p = cfx_program_new(cfx_graph_module(NULL, g, NULL));
+            cfx_program_infer(p);
+            const size_t before = cfx_memory_held();
+            cfx_pass_step step = {cfx_pass_find("dead_code"), NULL};
+            cfx_pass_manager m = {.steps = &step, .nsteps = 1, .in_place = true,
+                                  .consume = consume, .report = note_held, .user = &held[consume]};
+            CHECK(cfx_passes_run(&m, p).program == p);
+            held[consume] -= before;
+        }
+    CHECK(held[1] + 2000 * 300 < held[0]);
+}
+
+static int fails_late(cfx_program *p, const cfx_dict *options) {
+    (void)options;
+    cfx_graph_erase(cfx_graph_output_node(p->module->graph));
+    cfx_fail(CFX_RUNTIME_ERROR, CFX_HERE, "it cannot be done");
+    return -1;
+}
+
+TEST(failing_pass_of_a_consumed_program_does_not_promise_it_back) {
+    static const cfx_pass pass = {.name = "late", .run = fails_late};
+    cfx_program *p = program_of(HEAD "    def forward(self, x: \"f32[2]\"):\n"
+                                     "        return (x,)\n");
+    cfx_pass_step step = {&pass, NULL};
+    cfx_pass_manager m = {.steps = &step, .nsteps = 1, .consume = true};
+    CHECK(cfx_failed(cfx_passes_run(&m, p).program));
+    CHECK_STR(cfx_error_last()->notes, "in pass late");
+    cfx_error_clear();
+    CHECK(!cfx_graph_output_node(p->module->graph));
+}
+
 /* A pass that may make no node, or one, or two, ends in the limit's sentence. */
 static void within_limit(const cfx_pass *pass, const char *path) {
     for (int more = 0; more < 3; more++)
