@@ -1,9 +1,14 @@
 /* Tensors on a card that is played: single operators, views, copies, gradients. */
 #include <cfx.h>
 #include <cfx/cuda.h>
+#include <pthread.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "../src/base/base.h"
+#include "../src/cuda/device.h"
+#include "../src/cuda/single.h"
 
 #include "card.h"
 #include "test.h"
@@ -170,5 +175,122 @@ TEST(programs_exported_on_a_card_run_on_either) {
                 test_fail(CFX_HERE, "%s, result %d, %s", names[i / 2], (int)k,
                           on_card ? "on the card" : "on the host");
     }
+    card_end();
+}
+
+/* What is kept for later goes before a card is said to be full, whether it or a limit is. */
+TEST(memory_of_a_card_that_is_kept_is_given_back_in_need) {
+    if (!card_begin())
+        return;
+    enum { ROWS = 256, BYTES = ROWS * ROWS * 4 };
+    for (int way = 0; way < 2; way++) {
+        cfx_tensor *a = there(cfx_ones(ROWS, ROWS));
+        CFX_SCOPE {
+            for (int i = 0; i < 5; i++) /* blocks of many sizes, and plans */
+                cfx_add(cfx_narrow(a, 0, 0, ROWS - i), 1);
+        }
+        const size_t most = card.held + BYTES / 2;
+        CHECK(card.held > 4 * BYTES);
+        card.most = way ? 0 : most;
+        const size_t limit = way ? cfx_set_memory_limit(most) : 0;
+        CHECK(is_there(cfx_zeros(2 * ROWS, ROWS, CFX_KW(device, "cuda"))));
+        CHECK_OK();
+        cfx_zeros(99 * ROWS, ROWS, CFX_KW(device, "cuda"));
+        CHECK_ERROR(way ? "memory limit" : "out of memory");
+        cfx_error_clear();
+        card.most = 0;
+        if (way)
+            cfx_set_memory_limit(limit);
+        SAME(a, cfx_ones(ROWS, ROWS), 0);
+        cfx__cuda_singles_forget();
+        cfx__cuda_tensors_forget();
+    }
+    card_end();
+}
+
+static void *make_and_drop(void *arg) {
+    for (int i = 0; i < 60; i++) CFX_SCOPE {
+        cfx_tensor *t[4];
+        for (int k = 0; k < 4; k++)
+            t[k] = cfx_full(cfx_list(8 + 8 * ((i + k) % 5)), i, CFX_KW(device, "cuda"));
+        if (i % 4 == 3)
+            cfx__cuda_tensors_forget();
+        for (int k = 0; k < 4; k++)
+            *(bool *)arg &= cfx_ok() && cfx_number(cfx_item(cfx_amax(t[k]))) == i;
+    }
+    cfx_finish(stderr);
+    return NULL;
+}
+
+TEST(threads_make_tensors_on_a_card_and_give_memory_back) {
+    if (!card_begin())
+        return;
+    pthread_t threads[3];
+    bool fine[COUNT(threads)];
+    for (int i = 0; i < COUNT(threads); i++) {
+        fine[i] = true;
+        pthread_create(&threads[i], NULL, make_and_drop, &fine[i]);
+    }
+    for (int i = 0; i < COUNT(threads); i++) {
+        pthread_join(threads[i], NULL);
+        CHECK(fine[i]);
+    }
+    card_end();
+    CHECK_INT(card.held, 0);
+}
+
+TEST(a_forked_process_is_told_that_it_has_no_card) {
+    if (!card_begin())
+        return;
+    cfx_tensor *a = there(ramp(2, 2));
+    CHECK_OK();
+    const pid_t pid = fork();
+    if (!pid) {
+        int wrong = 0;
+        cfx_add(a, 1);
+        wrong += cfx_ok() || !strstr(cfx_error_last()->message, "in forked subprocess");
+        cfx_error_clear();
+        cfx_ones(2, CFX_KW(device, "cuda"));
+        wrong += cfx_ok() || !strstr(cfx_error_last()->message, "in forked subprocess");
+        cfx_error_clear();
+        wrong += cfx_number(cfx_item(cfx_sum(cfx_ones(3)))) != 3; /* the host goes on */
+        _exit(wrong);
+    }
+    int status = -1;
+    CHECK_INT(waitpid(pid, &status, 0), pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    SAME(cfx_add(a, 1), cfx_add(ramp(2, 2), 1), 0);
+    card_end();
+}
+
+TEST(tensors_of_a_lost_card_are_refused) {
+    if (!card_begin())
+        return;
+    cfx_tensor *a = there(ramp(2, 2));
+    card.fail_kernel = 719;
+    cfx_add(a, 1);
+    CHECK_ERROR("launch failure; the card cannot be used any more");
+    cfx_error_clear();
+    card.fail_kernel = 0;
+    cfx_add_(a, 1); /* by the host, which sees the same memory */
+    CHECK_ERROR("was lost to an error before");
+    cfx_error_clear();
+    cfx_to(a, "cpu");
+    CHECK_ERROR("was lost to an error before");
+    cfx_error_clear();
+    CHECK(cfx_number(cfx_item(cfx_sum(ramp(2, 2)))) > 0);
+    card_end();
+}
+
+TEST(quotients_of_integers_on_a_card_have_the_default_dtype_of_floats) {
+    if (!card_begin())
+        return;
+    cfx_tensor *a = there(cfx_arange(1, 4));
+    CHECK_INT(dtype_of(cfx_div(a, a)), CFX_F32);
+    const cfx_dtype before = cfx_set_default_dtype(CFX_F64);
+    CHECK_INT(dtype_of(cfx_div(a, a)), CFX_F64);
+    cfx_set_default_dtype(before);
+    CHECK_INT(dtype_of(cfx_div(a, a)), CFX_F32);
+    CHECK_OK();
     card_end();
 }

@@ -36,7 +36,8 @@ static const cfx_executor executors[] = {CARDS(EXECUTOR)};
 
 const cfx_executor *cfx_cuda_executor(int n) {
     n = n < 0 ? 0 : n;
-    if (!cfx__cuda_device_open(n))
+    const cfx__cuda_device *d = cfx__cuda_device_open(n);
+    if (!d || !cfx__cuda_is_there(d))
         return NULL;
     if (n >= COUNT(executors)) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "cfx uses cards 0 to %d", COUNT(executors) - 1);
@@ -51,8 +52,11 @@ static cfx_tensor *moved(const cfx_tensor *t, cfx_device to) {
     cfx_tensor *whole = cfx__tensor_alias((cfx_tensor *)t, 1, &n, &one, 0);
     if (to.type == CFX_CUDA)
         return cfx__cuda_copy_of((cfx_site){0}, whole, to.index < 0 ? 0 : to.index);
+    const int outer = cfx__ctx()->card; /* whatever tensors are made on otherwise */
+    cfx__ctx()->card = 0;
     cfx_tensor *own =
         cfx__tensor_empty((cfx_site){0}, (cfx_dtype)t->dtype, false, 1, &n, NULL);
+    cfx__ctx()->card = outer;
     if (!cfx__obj_is_bad(own))
         cfx__tensor_copy(own, whole);
     return own;
@@ -72,7 +76,7 @@ static void move_states(cfx_program *p, cfx_device to) {
     bool *writes = cfx__program_writes(p);
     for (int i = 0; i < p->ninputs && cfx_ok(); i++) {
         const cfx_tensor *t = writes[i] ? tensor_of(p, i) : NULL;
-        if (!t || t->storage->device.type == to.type)
+        if (!t || cfx__device_card(t->storage->device) == cfx__device_card(to))
             continue;
         size_t mark = cfx_scope_open();
         const cfx__storage *was = t->storage;
@@ -120,8 +124,8 @@ bool cfx_program_to(cfx_program *p, const char *device) {
     cfx_device d;
     if (cfx_failed(p) || !known_device(device, "programs run on", &d))
         return false;
-    cfx_module_set_attr(p->module, "run_device", cfx_device_value(d));
+    move_states(p, d);
     if (cfx_ok())
-        move_states(p, d);
+        cfx_module_set_attr(p->module, "run_device", cfx_device_value(d));
     return cfx_ok();
 }

@@ -1,5 +1,6 @@
 /* Cards: opening, memory, copies. */
 #include "device.h"
+#include "single.h"
 
 #include <stdlib.h>
 
@@ -52,14 +53,36 @@ bool cfx__cuda_done(cfx__cuda_device *d, int answer, const char *what) {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+static bool begun, forked;
+
+/* A process that was forked from one that used the driver cannot use it, nor the memory of cards:
+ * that is not there any more. Locks may have been held by threads that are not there either. */
+static void after_fork(void) {
+    forked = begun;
+    pthread_mutex_init(&opening, NULL);
+}
+
+static int begin(const cfx__cuda_driver *driver) {
+    static bool told;
+    if (!told)
+        told = !pthread_atfork(NULL, NULL, after_fork);
+    begun = true;
+    return driver->init(0);
+}
+
 int cfx__cuda_device_count(void) {
-    int n = 0;
-    const cfx__cuda_driver *driver = cfx_ok() ? cfx__cuda_driver_open() : NULL;
+    static int n; /* as it was found, for a process that was forked since */
+    const cfx__cuda_driver *driver = cfx_ok() && !forked ? cfx__cuda_driver_open() : NULL;
     if (!driver) {
         cfx__error_forgive();
-        return 0;
+        return forked ? n : 0;
     }
-    return driver->init(0) || driver->count(&n) ? 0 : n;
+    pthread_mutex_lock(&opening);
+    int now = 0;
+    n = begin(driver) || driver->count(&now) ? 0 : now;
+    now = n;
+    pthread_mutex_unlock(&opening);
+    return now;
 }
 
 static int attribute(const cfx__cuda_device *d, int which) {
@@ -140,7 +163,7 @@ static bool open_card(cfx__cuda_device *d, int n) {
     int count = 0;
     if (!d->driver)
         return false;
-    const int answer = d->driver->init(0);
+    const int answer = begin(d->driver);
     if (answer && answer != CFX__CUDA_NO_DEVICE) {
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "CUDA cannot be used here: %s",
                  words_of(d->driver, answer));
@@ -163,6 +186,12 @@ cfx__cuda_device *cfx__cuda_device_open(int n) {
     n = n < 0 ? 0 : n;
     if (n >= CARDS) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "there is no cuda:%d", n);
+        return NULL;
+    }
+    if (forked) {
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
+                 "Cannot re-initialize CUDA in forked subprocess. To use CUDA with "
+                 "multiprocessing, you must use the 'spawn' start method");
         return NULL;
     }
     pthread_mutex_lock(&opening);
@@ -190,14 +219,18 @@ int64_t cfx__cuda_threads(int n) {
     return d ? (int64_t)d->processors * attribute(d, PROCESSOR_THREADS) : 0;
 }
 
-bool cfx__cuda_enter(cfx__cuda_device *d) {
-    pthread_mutex_lock(&working[d->number]);
+bool cfx__cuda_is_there(const cfx__cuda_device *d) {
     if (d->lost)
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                  "cuda:%d (%s) was lost to an error before; a new process can use it", d->number,
                  d->name);
-    else if (has_context(d) &&
-             cfx__cuda_done(d, d->driver->set_current(d->context), "going to the card"))
+    return !d->lost;
+}
+
+bool cfx__cuda_enter(cfx__cuda_device *d) {
+    pthread_mutex_lock(&working[d->number]);
+    if (cfx__cuda_is_there(d) && has_context(d) &&
+        cfx__cuda_done(d, d->driver->set_current(d->context), "going to the card"))
         return true;
     pthread_mutex_unlock(&working[d->number]);
     return false;
@@ -207,19 +240,39 @@ void cfx__cuda_leave(cfx__cuda_device *d) { pthread_mutex_unlock(&working[d->num
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static bool is_allowed(const cfx__cuda_device *d, int64_t bytes) {
+static bool is_in_limit(const cfx__cuda_device *d, int64_t bytes) {
     const size_t limit = cfx__ctx()->memory_limit;
-    if (!limit || (uint64_t)d->held + (uint64_t)bytes <= limit)
-        return true;
-    cfx_fail(CFX_MEMORY_ERROR, (cfx_site){0},
-             "the memory limit of %zu bytes is reached on cuda:%d: %lld are held, %lld more were "
-             "asked for",
-             limit, d->number, (long long)d->held, (long long)bytes);
-    return false;
+    return !limit || (uint64_t)d->held + (uint64_t)bytes <= limit;
 }
 
-static cfx__cuda_address taken(cfx__cuda_device *d, int answer, cfx__cuda_address at,
-                               int64_t bytes) {
+/* What is kept for the next tensors and calls may be what is lacking. */
+static void give_back(void) {
+    cfx__cuda_singles_forget();
+    cfx__cuda_tensors_forget();
+}
+
+static int ask(const cfx__cuda_device *d, bool shared, int64_t bytes, cfx__cuda_address *at) {
+    return shared ? d->driver->alloc_managed(at, (size_t)bytes, ATTACH_GLOBAL)
+                  : d->driver->alloc(at, (size_t)bytes);
+}
+
+static cfx__cuda_address take(cfx__cuda_device *d, bool shared, int64_t bytes) {
+    cfx__cuda_address at = 0;
+    bytes = bytes ? bytes : 1;
+    if (!is_in_limit(d, bytes))
+        give_back();
+    if (!is_in_limit(d, bytes)) {
+        cfx_fail(CFX_MEMORY_ERROR, (cfx_site){0},
+                 "the memory limit of %zu bytes is reached on cuda:%d: %lld are held, %lld more "
+                 "were asked for",
+                 cfx__ctx()->memory_limit, d->number, (long long)d->held, (long long)bytes);
+        return 0;
+    }
+    int answer = ask(d, shared, bytes, &at);
+    if (answer == CFX__CUDA_OUT_OF_MEMORY) {
+        give_back();
+        answer = ask(d, shared, bytes, &at);
+    }
     if (!cfx__cuda_done(d, answer,
                         cfx__text_format("asking for %lld bytes of memory", (long long)bytes)))
         return 0;
@@ -228,25 +281,15 @@ static cfx__cuda_address taken(cfx__cuda_device *d, int answer, cfx__cuda_addres
 }
 
 cfx__cuda_address cfx__cuda_alloc(cfx__cuda_device *d, int64_t bytes) {
-    cfx__cuda_address at = 0;
-    bytes = bytes ? bytes : 1;
-    if (!is_allowed(d, bytes))
-        return 0;
-    const int answer = d->driver->alloc(&at, (size_t)bytes);
-    return taken(d, answer, at, bytes);
+    return take(d, false, bytes);
 }
 
 cfx__cuda_address cfx__cuda_alloc_shared(cfx__cuda_device *d, int64_t bytes) {
-    cfx__cuda_address at = 0;
-    bytes = bytes ? bytes : 1;
-    if (!is_allowed(d, bytes))
-        return 0;
-    const int answer = d->driver->alloc_managed(&at, (size_t)bytes, ATTACH_GLOBAL);
-    return taken(d, answer, at, bytes);
+    return take(d, true, bytes);
 }
 
 void cfx__cuda_free(cfx__cuda_device *d, cfx__cuda_address at, int64_t bytes) {
-    if (!at)
+    if (!at || forked)
         return;
     bytes = bytes ? bytes : 1;
     d->driver->set_current(d->context);

@@ -34,6 +34,8 @@ cfx__cuda_device *cfx__cuda_device_open(int n);
 int cfx__cuda_device_count(void);
 /* How many threads card n runs at once; 0, without an error, where there is none. */
 int64_t cfx__cuda_threads(int n);
+/* Whether a card is not lost; else an error. */
+bool cfx__cuda_is_there(const cfx__cuda_device *d);
 /* Work on a card begins, for this thread alone, and ends. False, with an error, where it is lost.
  */
 bool cfx__cuda_enter(cfx__cuda_device *d);
@@ -42,7 +44,7 @@ void cfx__cuda_leave(cfx__cuda_device *d);
 bool cfx__cuda_done(cfx__cuda_device *d, int answer, const char *what);
 
 /* Memory on the card, and memory that both sides see at one address; 0, with an error, where there
- * is not enough. Freed by the first. */
+ * is not enough, even after what is kept for later was given back. Freed by cfx__cuda_free. */
 cfx__cuda_address cfx__cuda_alloc(cfx__cuda_device *d, int64_t bytes);
 cfx__cuda_address cfx__cuda_alloc_shared(cfx__cuda_device *d, int64_t bytes);
 void cfx__cuda_free(cfx__cuda_device *d, cfx__cuda_address at, int64_t bytes);

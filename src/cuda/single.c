@@ -45,8 +45,10 @@ static void put_first(entry *e) {
 /* The oldest, which is no longer in the table; NULL: there is none. */
 static entry *take_oldest(void) {
     entry *e = oldest;
-    if (!e)
+    if (!e) {
+        cfx__map_release(&entries);
         return NULL;
+    }
     unlink_entry(e);
     cfx__map_remove(&entries, e->key);
     nkept--;
@@ -68,7 +70,6 @@ void cfx__cuda_singles_forget(void) {
         if (!e)
             break;
     }
-    cfx__map_release(&entries);
 }
 
 /* The plan for a key and its module, of which the caller owns counts; false: nothing is known. */
@@ -191,7 +192,8 @@ static bool put_value(cfx__text *t, cfx_value v) {
 static const char *key_of(const cfx_op_call *c, int card) {
     cfx__text t = {0};
     bool fine = true;
-    cfx__text_printf(&t, "%d %p %d", card, (void *)c->op, (int)cfx__ctx()->precision);
+    cfx__text_printf(&t, "%d %p %d %d", card, (void *)c->op, (int)cfx__ctx()->precision,
+                     cfx__ctx()->float_dtype);
     for (int i = 0; i < c->nargs && fine; i++) {
         cfx__text_putc(&t, ' ');
         fine = put_value(&t, c->args[i]);

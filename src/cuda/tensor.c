@@ -46,12 +46,14 @@ static void block_free(void *obj) {
 static const cfx__obj_type block_type = {.name = "memory of a card", .free = block_free};
 
 void cfx__cuda_tensors_forget(void) {
+    spare all[KEPT];
     pthread_mutex_lock(&lock);
     const int n = nspares;
+    memcpy(all, spares, (size_t)n * sizeof *all);
     nspares = 0;
     pthread_mutex_unlock(&lock);
     for (int i = 0; i < n; i++)
-        cfx__cuda_free(spares[i].device, spares[i].at, spares[i].bytes);
+        cfx__cuda_free(all[i].device, all[i].at, all[i].bytes);
 }
 
 static cfx__cuda_address take(cfx__cuda_device *d, int64_t bytes) {
@@ -63,15 +65,7 @@ static cfx__cuda_address take(cfx__cuda_device *d, int64_t bytes) {
             memmove(&spares[i], &spares[i + 1], (size_t)(--nspares - i) * sizeof *spares);
         }
     pthread_mutex_unlock(&lock);
-    if (at)
-        return at;
-    at = cfx__cuda_alloc_shared(d, bytes);
-    if (!at && nspares && !d->lost) { /* what is kept may be what is lacking */
-        cfx__error_forgive();
-        cfx__cuda_tensors_forget();
-        at = cfx__cuda_alloc_shared(d, bytes);
-    }
-    return at;
+    return at ? at : cfx__cuda_alloc_shared(d, bytes);
 }
 
 void *cfx__cuda_memory(cfx_site at, int card, size_t bytes, void **owner) {

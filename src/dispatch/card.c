@@ -1,4 +1,5 @@
 /* Calls on tensors of a card: one device for all of them, and for what they give. */
+#include "../value/later.h"
 #include "dispatch.h"
 
 typedef struct {
@@ -66,6 +67,8 @@ bool cfx__op_enter_card(const cfx_op_call *c) {
     for (int i = 0; i < c->nargs; i++)
         look_in(&d, c->args[i], i);
     const bool any = c->op->effects & CFX_ANY_DEVICE;
+    if (d.card->data && !cfx__later_rooms.card_executor(d.card->device.index))
+        return false; /* lost, or of another process: the host cannot reach that memory either */
     if (d.other && needs_one(c)) {
         if (!any)
             refuse(c, &d);
