@@ -104,6 +104,7 @@ static int graph_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(o->held);
     Py_VISIT(o->insert_node);
+    Py_VISIT(o->root);
     if (!o->g || !only(o->g, 1))
         return 0;
     cfx_each_node(o->g, n) {
@@ -125,6 +126,7 @@ static int graph_clear(PyObject *self) {
     }
     Py_CLEAR(o->held);
     Py_CLEAR(o->insert_node);
+    Py_CLEAR(o->root);
     cfx_drop(g);
     return 0;
 }
@@ -373,6 +375,20 @@ typedef struct iterator {
     bool back, started;
 } iterator;
 
+/* _end(last): the first or last node; the root of a graph without nodes. */
+static PyObject *graph_end(PyObject *self, PyObject *last) {
+    const cfx_graph *g = cfx__py_graph_of(self);
+    if (!g)
+        return NULL;
+    return cfx__py_node_or_root(self, last == Py_True ? cfx_graph_last(g) : cfx_graph_first(g));
+}
+
+/* _make_root(): the node before the first and behind the last. */
+static PyObject *graph_root(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return cfx__py_graph_of(self) ? cfx__py_node_or_root(self, NULL) : NULL;
+}
+
 /* _iterate(backwards) */
 static PyObject *graph_iterate(PyObject *self, PyObject *back) {
     if (!cfx__py_graph_of(self))
@@ -450,6 +466,8 @@ static PyMethodDef methods[] = {
     {"_find", graph_find, METH_O, "The node called so, or None."},
     {"_erase", graph_erase, METH_O, NULL},
     {"_iterate", graph_iterate, METH_O, NULL},
+    {"_end", graph_end, METH_O, NULL},
+    {"_make_root", graph_root, METH_NOARGS, NULL},
     {"_hash", graph_hash_value, METH_NOARGS, NULL},
     {"_equal", graph_equal, METH_O, NULL},
     {0}};

@@ -22,6 +22,7 @@ typedef struct cfx__py_graph {
     PyObject *held;        /* a list of its nodes' objects */
     cfx__py_insert insert; /* where new nodes go */
     PyObject *insert_node; /* before or after which one */
+    PyObject *root;        /* the node before the first and behind the last; NULL: not asked for */
 } cfx__py_graph;
 
 typedef struct cfx__py_node {
@@ -35,9 +36,10 @@ typedef struct cfx__py_node {
     PyObject *op, *target; /* what was set and does not fit together yet; NULL: nothing */
 } cfx__py_node;
 
-/* The graph of an object, and whether a node has its: NULL, false, with an exception. */
+/* The graph of an object: NULL, with an exception, where it was collected. */
 cfx_graph *cfx__py_graph_of(PyObject *o);
-bool cfx__py_node_live(PyObject *o);
+/* The object of a node; that of the graph's root where n is NULL. NULL with an exception. */
+PyObject *cfx__py_node_or_root(PyObject *graph, cfx_node *n);
 /* The opcode called so; false with an exception. */
 bool cfx__py_opcode(PyObject *o, cfx_opcode *out);
 /* What a Python target is in C; scope. False with an exception. */

@@ -15,6 +15,7 @@ static const struct place {
 } places[] = {
 #define PLACE(field) {#field, &cfx__py.field}
     PLACE(parameter),     PLACE(size),           PLACE(tensor_class), PLACE(node_class),
+    PLACE(root_class),
     PLACE(graph_class),   PLACE(immutable_list), PLACE(immutable_dict), PLACE(return_type),
     PLACE(callable),      PLACE(target_of),      PLACE(meta_from),    PLACE(overload_attr),
     PLACE(code_of),       PLACE(disabled),       PLACE(sym_class),    PLACE(sym_float_class),

@@ -27,10 +27,30 @@ PyObject *cfx__py_from_node(cfx_node *n) {
     return (PyObject *)o;
 }
 
+PyObject *cfx__py_node_or_root(PyObject *graph, cfx_node *n) {
+    cfx__py_graph *g = (cfx__py_graph *)graph;
+    if (n)
+        return cfx__py_from_node(n);
+    if (!g->root && cfx__py.root_class) {
+        PyTypeObject *class_ = (PyTypeObject *)cfx__py.root_class;
+        allocfunc alloc = (allocfunc)PyType_GetSlot(class_, Py_tp_alloc);
+        cfx__py_node *o = (cfx__py_node *)alloc(class_, 0);
+        if (!o)
+            return NULL;
+        Py_INCREF(graph);
+        o->graph = graph;
+        g->root = (PyObject *)o;
+    }
+    return Py_BuildValue("O", g->root ? g->root : Py_None);
+}
+
 bool cfx__py_node_live(PyObject *o) {
     if (((cfx__py_node *)o)->n)
         return true;
-    PyErr_SetString(PyExc_RuntimeError, "the graph of this node was collected");
+    if (((cfx__py_node *)o)->graph)
+        PyErr_SetString(PyExc_RuntimeError, "the root of a graph is no step of the program");
+    else
+        PyErr_SetString(PyExc_RuntimeError, "the graph of this node was collected");
     return false;
 }
 
@@ -370,15 +390,19 @@ static PyObject *get_erased(PyObject *self, void *unused) {
     return PyBool_FromLong(!n || n->erased);
 }
 
+/* A neighbour; at the ends the root of the graph. */
+static PyObject *neighbour(PyObject *self, cfx_node *next(const cfx_node *n)) {
+    if (!cfx__py_node_live(self))
+        return NULL;
+    return cfx__py_node_or_root(((cfx__py_node *)self)->graph, next(cfx__py_node_of(self)));
+}
 static PyObject *get_next(PyObject *self, void *unused) {
-    const cfx_node *n = cfx__py_node_live(self) ? cfx__py_node_of(self) : NULL;
     (void)unused;
-    return n ? cfx__py_from_node(cfx_node_after(n)) : NULL;
+    return neighbour(self, cfx_node_after);
 }
 static PyObject *get_prev(PyObject *self, void *unused) {
-    const cfx_node *n = cfx__py_node_live(self) ? cfx__py_node_of(self) : NULL;
     (void)unused;
-    return n ? cfx__py_from_node(cfx_node_before(n)) : NULL;
+    return neighbour(self, cfx_node_before);
 }
 
 static PyObject *get_users(PyObject *self, void *unused) {

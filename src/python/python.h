@@ -106,6 +106,7 @@ typedef struct cfx__py_globals {
     PyObject *size;           /* * torch.Size */
     PyObject *tensor_class;   /* * what a tensor that comes out of C is an instance of */
     PyObject *node_class;     /* * and a node, a graph, a size that is a symbol */
+    PyObject *root_class;     /* * the node that stands before the first and behind the last */
     PyObject *graph_class, *program_class;
     PyObject *sym_class, *sym_float_class, *sym_bool_class;
     PyObject *module_from;    /* * called with a module of C: the Python module for it */
@@ -283,6 +284,9 @@ void cfx__py_regain(cfx__py_released r);
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
 cfx_node *cfx__py_node_of(PyObject *o);
+/* Whether the object has a node: false, with an exception, where its graph was collected and for
+ * the root of a graph. */
+bool cfx__py_node_live(PyObject *o);
 PyObject *cfx__py_from_node(cfx_node *n);
 PyObject *cfx__py_from_graph(cfx_graph *g);
 /* The Python module for one of C; and C's own as an object that Python can look into. */

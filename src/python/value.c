@@ -138,9 +138,11 @@ bool cfx__py_to_value(PyObject *o, cfx_value *out) {
         *out = cfx_float(PyFloat_AsDouble(o));
     else if (PyUnicode_Check(o))
         return text_value(o, out);
-    else if (PyObject_TypeCheck(o, cfx__py.node))
+    else if (PyObject_TypeCheck(o, cfx__py.node)) {
+        if (!cfx__py_node_live(o))
+            return false;
         *out = cfx_node_value(cfx__py_node_of(o));
-    else if (PyTuple_Check(o) || PyList_Check(o) || PyDict_Check(o)) {
+    } else if (PyTuple_Check(o) || PyList_Check(o) || PyDict_Check(o)) {
         if (Py_EnterRecursiveCall(" while an object is handed to cfx"))
             return false;
         bool good = PyTuple_Check(o)  ? tuple_value(o, out)

@@ -7,6 +7,44 @@ from cfx.torch import fx
 from cfx.torch.fx.experimental.proxy_tensor import make_fx
 
 
+class Neighbours(unittest.TestCase):
+    def test_the_root_closes_the_ring_of_nodes(self):
+        graph = fx.symbolic_trace(lambda x: x.relu() + 1).graph
+        first, last = list(graph.nodes)[0], list(graph.nodes)[-1]
+        root = first.prev
+        self.assertIs(root, last.next)
+        self.assertIs(root, graph._root)
+        self.assertIs(root.graph, graph)
+        self.assertEqual((root.op, root.name, str(root), root.args, root.kwargs, root.users),
+                         ("root", "", "", (), {}, {}))
+        self.assertIsInstance(root, fx.Node)
+        self.assertIs(root.next, first)
+        self.assertIs(root.prev, last)
+        seen, node = [], root.next
+        while node.op != "root":
+            seen.append(node)
+            node = node.next
+        self.assertEqual(seen, list(graph.nodes))
+        self.assertTrue(root < first and last > root and not first < root and root <= root)
+        with self.assertRaisesRegex(RuntimeError, "root of a graph"):
+            graph.call_function(torch.relu, (root,))
+        empty = fx.Graph()
+        self.assertIs(empty._root.next, empty._root.prev)
+
+    def test_nodes_are_put_beside_the_root(self):
+        graph = fx.Graph()
+        a, b = graph.placeholder("a"), graph.placeholder("b")
+        a.graph._root.prepend(a)
+        self.assertEqual(list(graph.nodes), [b, a])
+        graph._root.append(a)
+        self.assertEqual(list(graph.nodes), [a, b])
+        with graph.inserting_before(b.next):
+            c = graph.call_function(torch.add, (a, b))
+        with graph.inserting_after(a.prev):
+            d = graph.placeholder("d")
+        self.assertEqual(list(graph.nodes), [d, a, b, c])
+
+
 class Arguments(unittest.TestCase):
     def test_containers_of_proxies_become_containers_of_nodes(self):
         def f(x, y):

@@ -1,6 +1,7 @@
 """torch.fx: capture of Python programs as graphs, and what is done with those."""
 from . import immutable_collections  # noqa: F401
 from ._symbolic_trace import PH, ProxyableClassMeta, Tracer, symbolic_trace, wrap  # noqa: F401
+from . import _root  # noqa: F401
 from .graph import CodeGen, Graph  # noqa: F401
 from .graph_module import GraphModule  # noqa: F401
 from .interpreter import Interpreter, Transformer  # noqa: F401

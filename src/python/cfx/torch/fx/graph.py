@@ -123,6 +123,7 @@ class Graph(_cfx.GraphBase):
     owning_module = property(lambda self: self._owning_module,
                              lambda self, module: setattr(self, "_owning_module", module))
     _len = property(lambda self: len(self))
+    _root = property(lambda self: self._make_root())
 
     def __bool__(self):
         return True
@@ -282,6 +283,8 @@ class Graph(_cfx.GraphBase):
             return _InsertPoint(self, AT_START, None)
         if n.graph is not self:
             raise AssertionError("Node to insert before is not in graph.")
+        if n.op == "root":
+            return _InsertPoint(self, AT_END, None)
         return _InsertPoint(self, BEFORE, n)
 
     @compatibility(is_backward_compatible=True)
@@ -291,6 +294,8 @@ class Graph(_cfx.GraphBase):
             return _InsertPoint(self, AT_END, None)
         if n.graph is not self:
             raise AssertionError("Node to insert after is not in graph.")
+        if n.op == "root":
+            return _InsertPoint(self, AT_START, None)
         return _InsertPoint(self, AFTER, n)
 
     @compatibility(is_backward_compatible=True)
