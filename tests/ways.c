@@ -211,9 +211,13 @@ static void check_saved(subject *t, subject *s, cfx_program *p, cfx_module *gm) 
         again = tried ? reopened(tried, ".pt2") : NULL;
         if (!tried)
             return;
-        outcome o = cfx_ok() ? agree_run(again, t->drawn, agree_held(again, t->drawn),
-                                         &cfx_interpreter, NULL, 0)
-                             : (outcome){.ran = true};
+        const bool opened = cfx_ok() && !cfx_failed(again);
+        const cfx_dict *held = opened ? agree_held(again, t->drawn) : NULL;
+        outcome o = {.ran = true};
+        if (opened) {
+            o = agree_run(again, t->drawn, held, &cfx_interpreter, NULL, 0);
+            agree_restore(again, held);
+        }
         if (!o.ran && refuses_inputs(o.why)) {
             s->counts->fixed++;
             return;
