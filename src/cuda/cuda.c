@@ -4,12 +4,23 @@
 #include "../base/given.h"
 #include "../plan/plan.h"
 #include "plan.h"
+#include "single.h"
 
 int cfx_cuda_count(void) { return cfx__cuda_device_count(); }
 
 const char *cfx_cuda_name(int n) {
     const cfx__cuda_device *d = cfx__cuda_device_open(n);
     return d ? cfx__text_format("%s, %d.%d", d->name, d->major, d->minor) : NULL;
+}
+
+int64_t cfx_cuda_held(int n) {
+    const cfx__cuda_device *d = cfx__cuda_device_open(n);
+    return d ? __atomic_load_n(&d->held, __ATOMIC_RELAXED) : 0;
+}
+
+void cfx_cuda_empty_cache(void) {
+    cfx__cuda_singles_forget();
+    cfx__cuda_tensors_forget();
 }
 
 static void *prepare_on(int n, const cfx_execution *e) {

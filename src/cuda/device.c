@@ -1,6 +1,7 @@
 /* Cards: opening, memory, copies. */
+#include <cfx/cuda.h>
+
 #include "device.h"
-#include "single.h"
 
 #include <stdlib.h>
 
@@ -245,12 +246,6 @@ static bool is_in_limit(const cfx__cuda_device *d, int64_t bytes) {
     return !limit || (uint64_t)d->held + (uint64_t)bytes <= limit;
 }
 
-/* What is kept for the next tensors and calls may be what is lacking. */
-static void give_back(void) {
-    cfx__cuda_singles_forget();
-    cfx__cuda_tensors_forget();
-}
-
 static int ask(const cfx__cuda_device *d, bool shared, int64_t bytes, cfx__cuda_address *at) {
     return shared ? d->driver->alloc_managed(at, (size_t)bytes, ATTACH_GLOBAL)
                   : d->driver->alloc(at, (size_t)bytes);
@@ -259,8 +254,8 @@ static int ask(const cfx__cuda_device *d, bool shared, int64_t bytes, cfx__cuda_
 static cfx__cuda_address take(cfx__cuda_device *d, bool shared, int64_t bytes) {
     cfx__cuda_address at = 0;
     bytes = bytes ? bytes : 1;
-    if (!is_in_limit(d, bytes))
-        give_back();
+    if (!is_in_limit(d, bytes)) /* what is kept for later may be what is lacking */
+        cfx_cuda_empty_cache();
     if (!is_in_limit(d, bytes)) {
         cfx_fail(CFX_MEMORY_ERROR, (cfx_site){0},
                  "the memory limit of %zu bytes is reached on cuda:%d: %lld are held, %lld more "
@@ -270,7 +265,7 @@ static cfx__cuda_address take(cfx__cuda_device *d, bool shared, int64_t bytes) {
     }
     int answer = ask(d, shared, bytes, &at);
     if (answer == CFX__CUDA_OUT_OF_MEMORY) {
-        give_back();
+        cfx_cuda_empty_cache();
         answer = ask(d, shared, bytes, &at);
     }
     if (!cfx__cuda_done(d, answer,

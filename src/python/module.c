@@ -108,6 +108,22 @@ static PyObject *cuda_name(PyObject *unused, PyObject *card) {
     return o;
 }
 
+static PyObject *cuda_held(PyObject *unused, PyObject *card) {
+    PyObject *o = NULL;
+    const int n = (int)PyLong_AsLong(card);
+    (void)unused;
+    if (PyErr_Occurred())
+        return NULL;
+    CFX__PY_CALL(o) o = PyLong_FromLongLong(cfx_cuda_held(n));
+    return o;
+}
+
+static PyObject *cuda_empty_cache(PyObject *unused, PyObject *none) {
+    (void)unused, (void)none;
+    cfx_cuda_empty_cache();
+    Py_RETURN_NONE;
+}
+
 /* set_default_device("cuda:0"): the one before, as a device. */
 static PyObject *set_default_device(PyObject *unused, PyObject *device) {
     PyObject *o = NULL;
@@ -272,6 +288,8 @@ static PyMethodDef functions[] = {
     {"get_grad_mode", get_grad_mode, METH_NOARGS, NULL},
     {"cuda_count", cuda_count, METH_NOARGS, "How many cards there are."},
     {"cuda_name", cuda_name, METH_O, "cuda_name(n): what card n is"},
+    {"cuda_held", cuda_held, METH_O, "cuda_held(n): bytes that are held on card n"},
+    {"cuda_empty_cache", cuda_empty_cache, METH_NOARGS, "Gives back what is kept on cards."},
     {"set_default_device", set_default_device, METH_O, "The device before is returned."},
     {"set_fake_mode", set_fake_mode, METH_O, NULL},
     {"manual_seed", manual_seed, METH_O, NULL},

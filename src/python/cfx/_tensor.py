@@ -291,7 +291,8 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
     def type(self, dtype=None, non_blocking=False):
         """The name of the class of old, or the tensor in another dtype."""
         if dtype is None:
-            return f"torch.{_OLD_NAMES.get(self.dtype, 'Tensor')}"
+            where = "torch.cuda" if self.is_cuda else "torch"
+            return f"{where}.{_OLD_NAMES.get(self.dtype, 'Tensor')}"
         if isinstance(dtype, str):
             dtype = {f"torch.{n}": d for d, n in _OLD_NAMES.items()}[dtype]
         return self.to(getattr(dtype, "dtype", dtype))  # torch.FloatTensor has one

@@ -82,17 +82,77 @@ memory first.
 """)
         self.assertEqual(status, 0)
 
+    def test_streams_events_and_numbers_of_cards(self):
+        status, got = self.script("""
+import torch
+x = torch.ones(2, 3, device=0)
+print(x.device, x.cpu().to(0).device, torch.nn.Linear(3, 1, device=0)(x).shape, torch.device(0))
+p = torch.cuda.get_device_properties(0)
+print(p.name == torch.cuda.get_device_name(),
+      (p.major, p.minor) == torch.cuda.get_device_capability(), x.type())
+side = torch.cuda.Stream()
+start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+start.record()
+with torch.cuda.stream(side):
+    y = x * 2
+side.wait_stream(torch.cuda.current_stream())
+end.record(side)
+torch.cuda.synchronize()
+print(start.elapsed_time(end) >= 0, end.query(), y.sum().item(), side.device)
+for times in (lambda: torch.cuda.Event().elapsed_time(end),
+              lambda: torch.cuda.Event(enable_timing=True).elapsed_time(end)):
+    try:
+        times()
+    except ValueError as e:
+        print(e)
+held = torch.cuda.memory_allocated()
+z = torch.ones(1 << 20, device="cuda")
+more = torch.cuda.memory_allocated() - held
+del z
+torch.cuda.empty_cache()
+print(more >= 4 << 20, torch.cuda.memory_allocated() <= held)
+""")
+        self.assertEqual(got, """cuda:0 cuda:0 torch.Size([2, 1]) cuda:0
+True True torch.cuda.FloatTensor
+True True 12.0 cuda:0
+Both events must be created with argument 'enable_timing=True'.
+Both events must be recorded before calculating elapsed time.
+True True
+""")
+        self.assertEqual(status, 0)
+
+    def test_a_forked_process(self):
+        status, got = self.script("""
+import os, torch
+x = torch.ones(3, device="cuda")
+if not os.fork():
+    try:
+        x + 1
+    except RuntimeError as e:
+        print(str(e).split("\\n")[0], flush=True)
+    os._exit(0)
+os.wait()
+print((x + 1).tolist())
+""")
+        self.assertEqual(got, "Cannot re-initialize CUDA in forked subprocess. To use CUDA with "
+                         "multiprocessing, you must use the 'spawn' start method\n"
+                         "[2.0, 2.0, 2.0]\n")
+        self.assertEqual(status, 0)
+
     def test_without_a_card(self):
         status, got = self.script("""
 import torch
 print(torch.cuda.is_available(), torch.cuda.device_count())
-for make in (lambda: torch.ones(2).cuda(), lambda: torch.ones(2, device="cuda")):
+print(torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated(), torch.cuda.empty_cache())
+for make in (lambda: torch.ones(2).cuda(), lambda: torch.ones(2, device="cuda"), torch.cuda.Event,
+             lambda: torch.ones(2, device=0), torch.cuda.Stream, torch.cuda.synchronize,
+             torch.cuda.get_device_properties, torch.cuda.current_device):
     try:
         make()
     except AssertionError as e:
         print(e)
 """, CFX_CARD_COUNT="0")
-        self.assertEqual(got, "False 0\n" + 2 * "Torch not compiled with CUDA enabled\n")
+        self.assertEqual(got, "False 0\n0 0 None\n" + 8 * "Torch not compiled with CUDA enabled\n")
         self.assertEqual(status, 0)
 
     def test_a_card_without_memory(self):

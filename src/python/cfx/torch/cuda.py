@@ -1,5 +1,7 @@
 """torch.cuda: the cards that there are."""
 import contextlib
+import time
+import types
 
 from cfx import _cfx
 
@@ -66,7 +68,8 @@ def device(device):
 
 
 def empty_cache():
-    """Nothing is kept that an operator in need would not give back itself."""
+    """What is kept for the next tensors and operators is given back."""
+    _cfx.cuda_empty_cache()
 
 
 def manual_seed(seed):
@@ -76,16 +79,106 @@ def manual_seed(seed):
 manual_seed_all = manual_seed
 
 
-def _absent(*args, **kwargs):
-    _lazy_init()
-    raise NotImplementedError("cfx has one stream for each card, and no handle of it")
+def get_device_properties(device=None):
+    n = _number(device)
+    major, minor = get_device_capability(n)
+    return types.SimpleNamespace(name=get_device_name(n), major=major, minor=minor)
 
 
-current_stream = get_device_properties = Stream = Event = _absent
+def is_bf16_supported(including_emulation=True):
+    return is_available() and (including_emulation or get_device_capability()[0] >= 8)
+
+
+# ---- streams and events --------------------------------------------------------------------------
+
+
+class Stream:
+    """The order in which a card works. There is one for each card, and operators wait for it, so
+    that whatever was called before is done."""
+
+    def __init__(self, device=None, priority=0, **kwargs):
+        self.device = _cfx.device("cuda", _number(device))
+        self.priority = priority
+
+    def synchronize(self):
+        pass
+
+    def query(self):
+        return True
+
+    def wait_event(self, event):
+        pass
+
+    def wait_stream(self, stream):
+        pass
+
+    def record_event(self, event=None):
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def __eq__(self, other):
+        return isinstance(other, Stream) and self.device == other.device
+
+    def __hash__(self):
+        return hash(self.device)
+
+
+def current_stream(device=None):
+    return Stream(device)
+
+
+default_stream = current_stream
+
+
+@contextlib.contextmanager
+def stream(stream):
+    """All work goes to the one stream of a card, whichever is named."""
+    yield stream
+
+
+class Event:
+    """A point in time, by the host's clock: whatever was called before it is done then."""
+
+    def __init__(self, enable_timing=False, blocking=False, interprocess=False):
+        _lazy_init()
+        self._timed, self._at = enable_timing, None
+
+    def record(self, stream=None):
+        self._at = time.perf_counter()
+
+    def synchronize(self):
+        pass
+
+    def wait(self, stream=None):
+        pass
+
+    def query(self):
+        return True
+
+    def elapsed_time(self, end_event):
+        if not (self._timed and end_event._timed):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        if self._at is None or end_event._at is None:
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
+        return 1e3 * (end_event._at - self._at)
+
+
+# ---- memory --------------------------------------------------------------------------------------
 
 
 def memory_allocated(device=None):
+    """Bytes that are held on a card: by tensors, by plans, and for the next of both."""
+    return _cfx.cuda_held(_number(device)) if is_available() else 0
+
+
+memory_reserved = memory_allocated
+
+
+def max_memory_allocated(device=None):
+    if is_available():
+        raise NotImplementedError("cfx counts what a card holds now, not the most that it held")
     return 0
 
 
-max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
+max_memory_reserved = max_memory_allocated
