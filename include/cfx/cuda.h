@@ -15,8 +15,8 @@ extern "C" {
 CFX_API int cfx_cuda_count(void);
 /* "NVIDIA H200, 9.0": what card n is; NULL, with an error, where there is none. Scope. */
 CFX_API const char *cfx_cuda_name(int n);
-/* Bytes that are held on card n: by tensors, weights and plans, and for the next of them; 0, with an
- * error, where there is no such card. What is kept for the next is given back by the other, of all
+/* Bytes that are held on card n: by tensors, weights and plans, and for the next of them; 0, with
+ * an error, where there is no such card. The second gives back what is kept for the next, on all
  * cards; that happens by itself before a card is full. */
 CFX_API int64_t cfx_cuda_held(int n);
 CFX_API void cfx_cuda_empty_cache(void);
