@@ -43,9 +43,8 @@ static bool convert(cfx__schema_type type, cfx_value v, unsigned mode, cfx_value
         *out = cfx_complex_value(cfx_number(v), 0);
         return true;
     case CFX__T_DEVICE: {
-        cfx_device d = {CFX_CUDA, (int16_t)v.i_}; /* device=1: that card */
-        const bool card = v.tag == CFX_TAG_INT && v.i_ >= 0 && v.i_ < INT8_MAX;
-        if (!card && (v.tag != CFX_TAG_STR || !cfx__device_parse(v.str_->text, &d)))
+        cfx_device d;
+        if (v.tag != CFX_TAG_STR || !cfx__device_parse(v.str_->text, &d))
             return false;
         *out = cfx_device_value(d);
         return true;
@@ -104,9 +103,7 @@ static bool take_other(const cfx__schema_arg *arg, cfx_value v, unsigned mode, c
 static inline bool take(const cfx__schema_arg *arg, cfx_value v, unsigned mode, cfx_value *out) {
     if (likely(is_taken(arg->accepts, v))) {
         *out = v;
-        /* a dtype is a number to torch.ops; in x.to(0) that is a card's */
-        return likely(v.tag != CFX_TAG_INT || arg->type != CFX__T_DTYPE) ||
-               !(mode & CFX__BIND_EXACT);
+        return true;
     }
     return take_other(arg, v, mode, out);
 }

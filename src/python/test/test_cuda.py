@@ -85,8 +85,9 @@ memory first.
     def test_streams_events_and_numbers_of_cards(self):
         status, got = self.script("""
 import torch
-x = torch.ones(2, 3, device=0)
-print(x.device, x.cpu().to(0).device, torch.nn.Linear(3, 1, device=0)(x).shape, torch.device(0))
+x = torch.ones(2, 3, device="cuda")
+print(x.device, x.cpu().cuda(0).device,
+      torch.nn.Linear(3, 1, device="cuda:0")(x).shape, torch.device(0))
 p = torch.cuda.get_device_properties(0)
 print(p.name == torch.cuda.get_device_name(),
       (p.major, p.minor) == torch.cuda.get_device_capability(), x.type())
@@ -145,7 +146,7 @@ import torch
 print(torch.cuda.is_available(), torch.cuda.device_count())
 print(torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated(), torch.cuda.empty_cache())
 for make in (lambda: torch.ones(2).cuda(), lambda: torch.ones(2, device="cuda"), torch.cuda.Event,
-             lambda: torch.ones(2, device=0), torch.cuda.Stream, torch.cuda.synchronize,
+             lambda: torch.ones(2, device="cuda:0"), torch.cuda.Stream, torch.cuda.synchronize,
              torch.cuda.get_device_properties, torch.cuda.current_device):
     try:
         make()
