@@ -456,3 +456,27 @@ class Shown(unittest.TestCase):
         self.assertEqual(counter.get_total_flops(), 2 * 2 * (3 * 4 + 4 * 5))
         self.assertEqual(sum(counter.get_flop_counts()["Sequential.2"].values()), 80)
 
+
+class OperatorsOfFunctions(unittest.TestCase):
+    def test_operators_of_functions_have_modules_of_their_own(self):
+        from cfx.torch._functorch.apis import vmap
+        from cfx.torch._higher_order_ops.associative_scan import associative_scan
+        from cfx.torch._higher_order_ops.cond import cond, cond_op
+        from cfx.torch._higher_order_ops.map import map as map_
+        from cfx.torch._higher_order_ops.scan import scan
+        from cfx.torch._higher_order_ops.while_loop import while_loop
+
+        x = torch.arange(4.0)
+        self.assertIs(torch.ops.higher_order.cond, cond_op)
+        self.assertIs(torch._higher_order_ops.scan, scan)
+        self.assertEqual(cond(x.sum() > 0, lambda a: a + 1, lambda a: a, (x,)).tolist(),
+                         [1, 2, 3, 4])
+        self.assertEqual(while_loop(lambda a: a.sum() < 9, lambda a: (a + 1,), (x,))[0].tolist(),
+                         [1, 2, 3, 4])
+        self.assertEqual(map_(lambda a: a * 2, x).tolist(), [0, 2, 4, 6])
+        self.assertEqual(scan(lambda c, a: (c + a, c * a), x[0], x)[1].tolist(), [0, 0, 2, 9])
+        self.assertEqual(associative_scan(torch.add, x, 0).tolist(), [0, 1, 3, 6])
+        self.assertEqual(vmap(torch.sum)(x.reshape(2, 2)).tolist(), [1, 5])
+        out, product = torch.func.linearize(lambda a: a * a, x)
+        self.assertEqual((out.tolist(), product(torch.ones(4)).tolist()),
+                         ([0, 1, 4, 9], [0, 2, 4, 6]))

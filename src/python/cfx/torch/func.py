@@ -2,11 +2,11 @@
 import contextlib
 
 from ._functorch.functionalize import functionalize
-from ._functorch.transforms import (grad, grad_and_value, hessian, jacfwd, jacrev, jvp,
+from ._functorch.transforms import (grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize,
                                     stack_module_state, vjp, vmap)
 
 __all__ = ["functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd",
-           "jacrev", "jvp", "stack_module_state", "vjp", "vmap"]
+           "jacrev", "jvp", "linearize", "stack_module_state", "vjp", "vmap"]
 
 
 @contextlib.contextmanager

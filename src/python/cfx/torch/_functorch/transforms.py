@@ -161,6 +161,11 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         return (*result, level.leave(aux)) if has_aux else result
 
 
+def linearize(func, *primals):
+    """(func(*primals), the function that takes tangents to its Jacobian times them)."""
+    return func(*primals), lambda *tangents: jvp(func, primals, tangents)[1]
+
+
 def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
     """A function that gives the Jacobian of func by some of its arguments."""
 
