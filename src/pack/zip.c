@@ -6,7 +6,6 @@
  * checked. */
 #include "zip.h"
 
-#include <errno.h>
 #include <zlib.h>
 
 enum {
@@ -442,11 +441,7 @@ void cfx__zip_piece(cfx__zip_writer *w, const void *data, size_t size) {
 
 /* Goes on writing at another place of the file. */
 static void seek(cfx__zip_writer *w, uint64_t at) {
-    if (fseeko(w->file, (off_t)at, SEEK_SET) != 0) {
-        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "an archive cannot be written: %s",
-                 strerror(errno));
-        w->failed = true;
-    }
+    w->failed |= fseeko(w->file, (off_t)at, SEEK_SET) != 0;
     w->at = at;
 }
 
