@@ -295,7 +295,7 @@ TEST(all_problems_are_listed) {
     CHECK_INT(found->n, 4);
     CHECK_STR(cfx_problems_str(found, "m.fx"),
               "m.fx:2: 2 nodes (a, b): We failed to resolve torch.ops.aten.rellu.default to an "
-              "operator\n"
+              "operator; the nearest: aten.relu.default, aten.celu.default, aten.elu.default\n"
               "m.fx:4: node c: shape '[3, 2]' is invalid for input of size 8\n"
               "m.fx:5: node d computes f32[4, 2], but i64[4, 2] is noted\n");
     CHECK(!cfx_program_check(p));

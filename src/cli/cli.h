@@ -95,6 +95,8 @@ void cli_wrote(const char *path, const cfx_program *p);
 /* Prints what is wrong with a program: by its own dialect, or by the one named alone. Returns the
  * exit code. */
 int cli_show_problems(const cfx_program *p, const char *path, const char *dialect);
+/* Says which operators of a program are not known, on stderr: it can be looked at, not run. */
+void cli_tell_unknown(const cfx_program *p, const char *path);
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 

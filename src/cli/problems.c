@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "../dispatch/dispatch.h"
+#include "../run/run.h"
+
 bool cli_program_out(cli_words *w, cli_out *out) {
     if (cli_flag(w, "--force", &out->force))
         return true;
@@ -57,6 +60,32 @@ int cli_write(const cfx_program *p, const cli_out *out) {
     if (found->n)
         cli_say("cfx: '%s' is written all the same, with %s\n", out->path, count(found));
     return CLI_DONE;
+}
+
+/* Collects the names of operators that are not known here, each with its first node. */
+static void find_unknown(const char *path, cfx_module *m, void *user) {
+    cfx_dict *unknown = user;
+    (void)path;
+    if (!m->graph)
+        return;
+    cfx_each_node(m->graph, n) {
+        if (!cfx__run_known(n) && cfx_is_none(cfx_dict_get(unknown, n->target.name)))
+            cfx_dict_set(unknown, n->target.name, cfx_string_value(n->name));
+    }
+}
+
+void cli_tell_unknown(const cfx_program *p, const char *path) {
+    enum { MOST = 5 };
+    cfx_dict *unknown = cfx_dict_new();
+    cfx_module_walk(p->module, find_unknown, unknown);
+    for (int64_t i = 0; i < unknown->len && i < MOST; i++) {
+        const char *name = cfx_as_string(unknown->entries[i].key)->text;
+        cli_say("cfx: %s: node %s: %s is no operator that is known here%s\n", path,
+                cfx_value_str(unknown->entries[i].value), name, cfx__dispatch_hint(name));
+    }
+    if (unknown->len > MOST)
+        cli_say("cfx: %s: and %lld more such operators; --check lists all\n", path,
+                (long long)(unknown->len - MOST));
 }
 
 static void count_nodes(const char *path, cfx_module *m, void *user) {

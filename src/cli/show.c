@@ -201,6 +201,7 @@ static int run(int argc, char **argv) {
         return cli_usage(&cli_show, "--after goes with --as plan");
     if (check || dialect)
         return cli_show_problems(p, model, dialect);
+    cli_tell_unknown(p, model);
     if (selector)
         return show_nodes(p, selector);
     if (from)

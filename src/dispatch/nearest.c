@@ -99,6 +99,9 @@ static const char *nearest_to(const char *name) {
 }
 
 const char *cfx__dispatch_hint(const char *name) {
+    static const char overloads[] = "torch.ops."; /* graphs say torch.ops.aten.relu.default */
+    if (!strncmp(name, overloads, strlen(overloads)))
+        name += strlen(overloads);
     const char *what = elsewhere(name);
     if (what)
         return cfx__text_format("; PyTorch has it for %s alone", what);
