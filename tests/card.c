@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -198,29 +199,31 @@ typedef struct {
     char lib[600];
 } program;
 
+static char folder_path[512];
+
 /* Where play.h lies, and where what was compiled is kept. */
 #ifdef CARD_LIBRARY
 static const char *const tests = CARD_TESTS;
 
-static const char *folder(void) {
-    static char path[512];
-    snprintf(path, sizeof path, "%s", CARD_LIBRARY);
-    mkdir(path, 0777);
-    return path;
-}
+static void find_folder(void) { snprintf(folder_path, sizeof folder_path, "%s", CARD_LIBRARY); }
 #else
 static const char *const tests = "tests";
 
-static const char *folder(void) {
-    static char path[512];
-    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 16);
-    path[n > 0 ? n : 0] = 0;
-    char *slash = strrchr(path, '/');
-    strcpy(slash ? slash : path, "/played");
-    mkdir(path, 0777);
-    return path;
+static void find_folder(void) {
+    const ssize_t n = readlink("/proc/self/exe", folder_path, sizeof folder_path - 16);
+    folder_path[n > 0 ? n : 0] = 0;
+    char *slash = strrchr(folder_path, '/');
+    strcpy(slash ? slash : folder_path, "/played");
 }
 #endif
+
+/* Where compiled kernels are kept; kernels are compiled by several threads. */
+static const char *folder(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_folder);
+    mkdir(folder_path, 0777);
+    return folder_path;
+}
 
 static char *read_whole(const char *path) {
     FILE *f = fopen(path, "rb");
@@ -249,7 +252,7 @@ static int create(void **made, const char *text, const char *name, int n,
 static int compile(void *of, int n, const char *const *options) {
     (void)n, (void)options;
     program *p = of;
-    char source[700], line[4000];
+    char source[700], line[6000];
     snprintf(line, sizeof line, "%s/play.h", tests);
     char *player = read_whole(line);
     const char *const parts[] = {p->text, player};
@@ -262,16 +265,19 @@ static int compile(void *of, int n, const char *const *options) {
     snprintf(source, sizeof source, "%s.cpp", p->lib);
     if (!access(p->lib, R_OK) && !access(source, R_OK))
         return 0;
-    FILE *f = fopen(source, "w");
+    static _Atomic unsigned compiled; /* threads and processes compile the same text at once */
+    char mine[700];
+    snprintf(mine, sizeof mine, "%s/card-%d-%u", folder(), (int)getpid(), compiled++);
+    snprintf(line, sizeof line, "%s.cpp", mine);
+    FILE *f = fopen(line, "w");
     if (!f)
         return BAD;
     fprintf(f, "#include \"play.h\"\n%s", p->text);
     fclose(f);
     snprintf(line, sizeof line,
              "%s -std=c++17 -O1 -g0 -w -fPIC -shared -fno-strict-aliasing -ffp-contract=off "
-             "-I'%s' -o '%s.%d' '%s' 2>&1 | head -20 && mv '%s.%d' '%s'",
-             getenv("CXX") ? getenv("CXX") : "c++", tests, p->lib, (int)getpid(), source, p->lib,
-             (int)getpid(), p->lib);
+             "-I'%s' -o '%s.so' '%s.cpp' 2>&1 | head -20 && mv '%s.cpp' '%s' && mv '%s.so' '%s'",
+             getenv("CXX") ? getenv("CXX") : "c++", tests, mine, mine, mine, source, mine, p->lib);
     return system(line) ? BAD : 0;
 }
 
