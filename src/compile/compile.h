@@ -130,6 +130,7 @@ typedef struct cfx__c_card {
     /* The elements of a row, shared among its threads; "sum1" of all of those becomes one; what one
      * thread of a row does. */
     void (*open_row)(struct cfx__c *c, const struct cfx__c_walk *row);
+    void (*close_row)(struct cfx__c *c);
     void (*fold)(struct cfx__c *c, cfx__loop_fold how, const char *name);
     void (*open_once)(struct cfx__c *c);
 } cfx__c_card;

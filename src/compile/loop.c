@@ -409,7 +409,7 @@ static void put_pass(writer *w, int pass) {
         if (l->lanes[i].write && l->lanes[i].breadth == CFX__LOOP_WIDE)
             store(w, i);
     if (w->c->card && w->l->row)
-        cfx__c_close(w->c);
+        w->c->card->close_row(w->c);
     else
         cfx__c_walk_close(w->c, &w->inner);
     forget(w, false);

@@ -419,7 +419,7 @@ static bool make(cfx__cuda_making *m) {
     cfx__cuda_plan *p = m->p;
     cfx__c *c = &m->c;
     const size_t n = (size_t)p->plan->n;
-    cfx__cuda_pen_begin(&m->text, c);
+    cfx__cuda_pen_begin(&m->text, c, (int64_t)p->device->processors * 256);
     c->arena = (p->plan->room_bytes + CFX__CUDA_LINE - 1) / CFX__CUDA_LINE * CFX__CUDA_LINE;
     m->unit = (cfx__c_unit){.c = c, .plan = p->plan, .slot = -1};
     m->unit.refs = cfx__arena_alloc(&p->memory, n * sizeof *m->unit.refs);

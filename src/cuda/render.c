@@ -5,114 +5,8 @@
 #include "kernels.h"
 #include "render.h"
 
-/* What rendered kernels stand on: names of C, numbers of 16 bits, folds over threads of a row. */
-static const char prelude[] =
-    "#ifndef CFX_PLAY\n"
-    "typedef signed char int8_t;\n"
-    "typedef short int16_t;\n"
-    "typedef int int32_t;\n"
-    "typedef long long int64_t;\n"
-    "typedef unsigned char uint8_t;\n"
-    "typedef unsigned short uint16_t;\n"
-    "typedef unsigned int uint32_t;\n"
-    "typedef unsigned long long uint64_t;\n"
-    "#define INFINITY __int_as_float(0x7f800000)\n"
-    "#define NAN __int_as_float(0x7fc00000)\n"
-    "#define INT64_MAX 0x7fffffffffffffffLL\n"
-    "#define INT64_MIN (-INT64_MAX - 1)\n"
-    "#define INT64_C(x) x##LL\n"
-    "#endif\n"
-    "__device__ inline void cfx_previous() { /* see wait_for_previous in kernels/base.cu */\n"
-    "#if defined CFX_PLAY\n"
-    "    play_previous();\n"
-    "#elif defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900\n"
-    "    asm volatile(\"griddepcontrol.launch_dependents; griddepcontrol.wait;\" ::: \"memory\");\n"
-    "#endif\n"
-    "}\n"
-    "struct cfx_call { int *bad; };\n"
-    "__device__ inline float cfx_exp(float x) { return expf(x); }\n"
-    "__device__ inline float cfx_log(float x) { return logf(x); }\n"
-    "__device__ inline float cfx_tanh(float x) { return tanhf(x); }\n"
-    "__device__ inline float cfx_erf(float x) { return erff(x); }\n"
-    "__device__ inline float cfx_from_bf16(uint16_t h) {\n"
-    "    return __uint_as_float((uint32_t)h << 16);\n"
-    "}\n"
-    "__device__ inline uint16_t cfx_to_bf16(float x) {\n"
-    "    const uint32_t bits = __float_as_uint(x);\n"
-    "    return (uint16_t)(x != x ? 0x7fc0u : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);\n"
-    "}\n"
-    "__device__ inline float cfx_from_f16(uint16_t h) {\n"
-    "    const uint32_t bits = (uint32_t)h << 16, sign = bits & 0x80000000u, rest = bits + bits;\n"
-    "    const float normal = __uint_as_float((rest >> 4) + (0xe0u << 23)) * 0x1p-112f;\n"
-    "    const float small = __uint_as_float((rest >> 17) | (126u << 23)) - 0.5f;\n"
-    "    return __uint_as_float(sign | __float_as_uint(rest < (1u << 27) ? small : normal));\n"
-    "}\n"
-    "__device__ inline uint16_t cfx_to_f16(float x) {\n"
-    "    const uint32_t bits = __float_as_uint(x), sign = (bits >> 16) & 0x8000u;\n"
-    "    const uint32_t rest = bits + bits, power = rest & 0xff000000u;\n"
-    "    const uint32_t least = power < 0x71000000u ? 0x71000000u : power;\n"
-    "    const float size = __uint_as_float(bits & 0x7fffffffu);\n"
-    "    const float moved = (size * 0x1p112f) * 0x1p-110f;\n"
-    "    const uint32_t sum = __float_as_uint(__uint_as_float((least >> 1) + 0x07800000u) + "
-    "moved);\n"
-    "    const uint32_t number = ((sum >> 13) & 0x7c00u) + (sum & 0xfffu);\n"
-    "    return (uint16_t)(sign | (rest > 0xff000000u ? 0x7e00u : number));\n"
-    "}\n"
-    "struct cfx_sum {\n"
-    "    template <typename V> __device__ V operator()(V a, V b) { return a + b; }\n"
-    "};\n"
-    "struct cfx_product {\n"
-    "    template <typename V> __device__ V operator()(V a, V b) { return a * b; }\n"
-    "};\n"
-    "struct cfx_most { /* NaN wins */\n"
-    "    template <typename V> __device__ V operator()(V a, V b) {\n"
-    "        return a > b || a != a ? a : b;\n"
-    "    }\n"
-    "};\n"
-    "struct cfx_least {\n"
-    "    template <typename V> __device__ V operator()(V a, V b) {\n"
-    "        return a < b || a != a ? a : b;\n"
-    "    }\n"
-    "};\n"
-    "struct cfx_either { __device__ int operator()(int a, int b) { return a | b; } };\n"
-    "struct cfx_both { __device__ int operator()(int a, int b) { return a & b; } };\n"
-    "/* One value of those that the threads of a row have, LANES of them, STEP threads apart: the\n"
-    "   same in each run, whatever the order in which threads come. All threads of a block call\n"
-    "   it. */\n"
-    "template <int LANES, int STEP, int THREADS, typename V, typename F>\n"
-    "__device__ V cfx_fold(V v, int lane, F f) {\n"
-    "    if (STEP == 1 && LANES == 32) {\n"
-    "        for (int m = 16; m > 0; m /= 2)\n"
-    "            v = f(v, __shfl_xor_sync(0xffffffffu, v, m));\n"
-    "        return v;\n"
-    "    }\n"
-    "    if (STEP == 1 && LANES > 32) {\n"
-    "        __shared__ V of[THREADS / 32 + 1];\n"
-    "        const int first = (threadIdx.x - lane) / 32;\n"
-    "        for (int m = 16; m > 0; m /= 2)\n"
-    "            v = f(v, __shfl_xor_sync(0xffffffffu, v, m));\n"
-    "        if (threadIdx.x % 32 == 0)\n"
-    "            of[threadIdx.x / 32] = v;\n"
-    "        __syncthreads();\n"
-    "        v = of[first];\n"
-    "        for (int i = 1; i < LANES / 32; i++)\n"
-    "            v = f(v, of[first + i]);\n"
-    "        __syncthreads();\n"
-    "        return v;\n"
-    "    }\n"
-    "    __shared__ V part[THREADS];\n"
-    "    const int at = threadIdx.x;\n"
-    "    part[at] = v;\n"
-    "    __syncthreads();\n"
-    "    for (int m = LANES / 2; m > 0; m /= 2) {\n"
-    "        if (lane < m)\n"
-    "            part[at] = f(part[at], part[at + m * STEP]);\n"
-    "        __syncthreads();\n"
-    "    }\n"
-    "    v = part[at - lane * STEP];\n"
-    "    __syncthreads();\n"
-    "    return v;\n"
-    "}\n";
+/* What rendered kernels stand on. */
+static const char *prelude(void) { return cfx__cuda_text("rendered"); }
 
 static cfx__cuda_pen *text_of(const cfx__c *c) { return (cfx__cuda_pen *)c->card; }
 
@@ -158,8 +52,8 @@ static bool has_functions(const cfx__c *c, const char *body) {
         while (is_name(at[n]))
             n++;
         const char *name = cfx__text_format("%.*s", (int)n, at);
-        if (at[n] == '(' && !strstr(prelude, cfx__text_format(" %s(", name)) &&
-            !strstr(prelude, cfx__text_format("struct %s ", name)) &&
+        if (at[n] == '(' && !strstr(prelude(), cfx__text_format(" %s(", name)) &&
+            !strstr(prelude(), cfx__text_format("struct %s ", name)) &&
             !(c->helpers.len && strstr(c->helpers.data, cfx__text_format(" %s(", name))))
             return false;
     }
@@ -201,12 +95,31 @@ static void open_walk(cfx__c *c, const cfx__c_walk *w) {
     t->card.loose |= w->serial && n > 1;
     t->wide |= n > NARROW_MOST;
     t->threads = n;
+    t->walks = true;
+    t->walk = *w;
+}
+
+/* The body of a walk with what comes before it, for one element or, where it is worth it, for
+ * several. */
+static const char *walk_text(cfx__c *c, const char *body) {
+    cfx__cuda_pen *t = text_of(c);
+    const cfx__c_walk *w = &t->walk;
+    const int64_t beside = w->ndim ? w->shape[w->ndim - 1] : 1;
+    const int by = cfx__cuda_wide(t, t->threads, beside);
+    const char *var = by > 1 ? cfx__c_var(w->first + w->ndim - 1) : "";
+    const char *several = by > 1 ? cfx__cuda_widen(t, body, var, by) : NULL;
+    t->several = several ? by : 1;
+    t->threads /= t->several;
+    const int64_t n = t->threads;
     t->block = n < BLOCK ? n < 32 ? 32 : 64 : BLOCK;
     t->block = n > 64 && n < BLOCK ? 128 : t->block;
-    t->walks = true;
     cfx__c_line(c, "if (at_ >= %lld)", (long long)n);
     cfx__c_line(c, "    return;");
-    put_indices(c, w, "at_");
+    put_indices(c, w, several ? cfx__text_format("(at_ * %d)", by) : "at_");
+    const char *head = cfx__text_format("%.*s", (int)(c->out.len - t->start),
+                                        c->out.data ? c->out.data + t->start : "");
+    c->out.len = t->start;
+    return cfx__text_format("%s%s", head, several ? several : body);
 }
 
 static int power_above(int64_t n, int least, int most) {
@@ -221,6 +134,7 @@ static void open_rows(cfx__c *c, const cfx__c_walk *rows, const cfx__c_walk *row
     const int64_t n = cfx__c_walk_count(rows), length = cfx__c_walk_count(row);
     begin(c);
     t->walks = false;
+    t->several = 1;
     t->wide |= n > NARROW_MOST || length > NARROW_MOST;
     t->along = along;
     if (t->within) { /* a block's own, one row after the other */
@@ -228,7 +142,13 @@ static void open_rows(cfx__c *c, const cfx__c_walk *rows, const cfx__c_walk *row
         t->lanes = t->within;
         t->rows = 1;
     } else if (along) {
-        t->lanes = power_above((length + 3) / 4, 32, 1024);
+        /* Pieces of a row: one for each thread, four where there are rows enough for all. */
+        const int64_t beside = row->ndim ? row->shape[row->ndim - 1] : 1;
+        t->several = cfx__cuda_wide(t, n * length, beside);
+        while (t->several > 1 && length / t->several < 32) /* a warp has at least */
+            t->several /= 2;
+        const int64_t each = t->several == 1 || n * length / t->several > 8 * t->full ? 4 : 1;
+        t->lanes = power_above((length / t->several + each - 1) / each, 32, 1024);
         t->rows = t->lanes < 128 ? 128 / t->lanes : 1;
     } else {
         t->rows = power_above(n, 1, n < 4096 ? 8 : 32); /* 32 bytes beside each other at least */
@@ -246,12 +166,30 @@ static void open_rows(cfx__c *c, const cfx__c_walk *rows, const cfx__c_walk *row
 }
 
 static void open_row(cfx__c *c, const cfx__c_walk *row) {
-    const cfx__cuda_pen *t = text_of(c);
+    cfx__cuda_pen *t = text_of(c);
+    t->row_start = c->out.len;
+    t->walk = *row;
+    c->indent++;
+}
+
+static void close_row(cfx__c *c) {
+    cfx__cuda_pen *t = text_of(c);
+    const cfx__c_walk *row = &t->walk;
+    const char *body = cfx__text_format("%.*s", (int)(c->out.len - t->row_start),
+                                        c->out.data ? c->out.data + t->row_start : "");
+    const char *last = row->ndim ? cfx__c_var(row->first + row->ndim - 1) : "";
+    const char *several =
+        t->several > 1 ? cfx__cuda_widen(t, body, last, t->several) : NULL;
+    const int by = several ? t->several : 1;
+    c->out.len = t->row_start;
+    c->indent--;
     if (t->within)
         cfx__c_line(c, "#pragma unroll 4");
-    cfx__c_open(c, "for (%s e_ = lane_; e_ < (live_ ? %lld : 0); e_ += %d)", index_type(t),
-                (long long)cfx__c_walk_count(row), t->lanes);
+    cfx__c_open(c, "for (%s e_ = lane_ * %d; e_ < (live_ ? %lld : 0); e_ += %d)", index_type(t),
+                by, (long long)cfx__c_walk_count(row), t->lanes * by);
     put_indices(c, row, "e_");
+    cfx__text_puts(&c->out, several ? several : body);
+    cfx__c_close(c);
 }
 
 static void put_fold(cfx__c *c, cfx__loop_fold how, const char *name) {
@@ -290,6 +228,8 @@ static void close_kernel(cfx__c *c) {
     const char *body = cfx__text_format("%.*s", (int)(c->out.len - t->start),
                                         c->out.data ? c->out.data + t->start : "");
     c->out.len = t->start;
+    if (t->walks && t->threads)
+        body = walk_text(c, body);
     c->indent = 0;
     t->card.inside = false;
     t->card.loose |= !has_functions(c, body);
@@ -297,7 +237,7 @@ static void close_kernel(cfx__c *c) {
         return;
     cfx__cuda_rendered k = {.block = (unsigned)t->block,
                             .grid = (unsigned)((t->threads + t->block - 1) / t->block),
-                            .elements = t->walks ? t->threads : 0};
+                            .elements = t->walks && t->several == 1 ? t->threads : 0};
     cfx__text parameters = {0}, arguments = {0};
     cfx__c_ref *refs = cfx__arena_alloc(&c->memory, (t->names.len + 1) * sizeof *refs);
     bool *writes = cfx__arena_alloc(&c->memory, t->names.len + 1);
@@ -409,12 +349,14 @@ int cfx__cuda_render_joined(cfx__cuda_pen *t, cfx__c *c, int n, const int *made,
 
 /* ---- the ways in ----------------------------------------------------------------------------- */
 
-void cfx__cuda_pen_begin(cfx__cuda_pen *t, cfx__c *c) {
-    *t = (cfx__cuda_pen){.card = {.pointer = note_pointer,
+void cfx__cuda_pen_begin(cfx__cuda_pen *t, cfx__c *c, int64_t full) {
+    *t = (cfx__cuda_pen){.full = full,
+                         .card = {.pointer = note_pointer,
                                   .open = open_walk,
                                   .open_rows = open_rows,
                                   .close = close_kernel,
                                   .open_row = open_row,
+                                  .close_row = close_row,
                                   .fold = put_fold,
                                   .open_once = open_once}};
     c->card = &t->card;
@@ -472,7 +414,7 @@ bool cfx__cuda_render_within(cfx__cuda_pen *t, cfx__c_unit *u, int slot, int thr
     if (!fine || to->is.flags)
         return false;
     const cfx__cuda_function_text *f = &t->functions.data[to->is.text];
-    to->text = cfx__text_format("%s%s__device__ inline void %s_one%s\n", prelude,
+    to->text = cfx__text_format("%s%s__device__ inline void %s_one%s\n", prelude(),
                                 u->c->helpers.len ? u->c->helpers.data : "", f->name, f->one);
     return true;
 }
@@ -563,7 +505,7 @@ void cfx__cuda_pen_use(cfx__cuda_pen *t, int made) {
 
 const char *cfx__cuda_pen_whole(const cfx__cuda_pen *t, const cfx__c *c) {
     cfx__text all = {0};
-    cfx__text_printf(&all, "%s%s", prelude, c->helpers.len ? c->helpers.data : "");
+    cfx__text_printf(&all, "%s%s", prelude(), c->helpers.len ? c->helpers.data : "");
     for (size_t i = 0; i < t->functions.len; i++) {
         const cfx__cuda_function_text *f = &t->functions.data[i];
         if (f->one && (f->is_called || f->is_launched))

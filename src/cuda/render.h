@@ -44,7 +44,11 @@ typedef struct cfx__cuda_pen {
     size_t start;    /* where the body of the kernel begins */
     int64_t threads; /* of it; 0: it has nothing to do */
     int block;
-    bool walks; /* a thread for each element */
+    int64_t full;      /* threads that a card has to have to be busy; 0: not known */
+    cfx__c_walk walk;  /* what is walked: of a kernel, or of the row that is being written */
+    size_t row_start;  /* where what is done for the elements of a row begins */
+    int several;       /* elements beside each other that a thread has at once */
+    bool walks; /* a thread for each element, or for several */
     bool wide; /* indices need 64 bits */
     int lanes; /* threads of a row; and rows of a block */
     int rows;
@@ -53,8 +57,14 @@ typedef struct cfx__cuda_pen {
 } cfx__cuda_pen;
 
 /* Makes c write to t; and ends t. */
-void cfx__cuda_pen_begin(cfx__cuda_pen *t, cfx__c *c);
+void cfx__cuda_pen_begin(cfx__cuda_pen *t, cfx__c *c, int64_t full);
 void cfx__cuda_pen_end(cfx__cuda_pen *t);
+/* What `body` does for the element at `var`, for that one and those behind it, `by` in all:
+ * operands that lie so are read and written in pieces of 16 bytes. NULL where there are none, or
+ * the body is no list of statements. Scope (widen.c). */
+const char *cfx__cuda_widen(const cfx__cuda_pen *t, const char *body, const char *var, int by);
+/* How many of so many elements, of which `beside` follow each other, a thread should have. */
+int cfx__cuda_wide(const cfx__cuda_pen *t, int64_t elements, int64_t beside);
 /* Writes the kernels of a slot's work behind t->made; false where it has no form on a card, nothing
  * is added then. */
 bool cfx__cuda_render(cfx__cuda_pen *t, cfx__c_unit *u, int slot);
