@@ -21,10 +21,15 @@ static int64_t shared_bytes(const shares *s, int64_t wide) {
 /* With few rows the warps of a block share the keys, and blocks do where the keys are many. */
 static shares share(int64_t rows, int64_t heads, int64_t keys, int64_t d, int64_t wide) {
     shares s = {.wq = 1, .wk = 4, .keys = 32, .splits = 1, .d = d};
-    if (cfx__cuda_up(rows, 64) * heads >= CFX__CUDA_SMS)
+    if (cfx__cuda_up(rows, 64) * heads >= CFX__CUDA_SMS) {
         s.wq = 4, s.wk = 1, s.keys = d * wide <= 256 ? 64 : 32;
-    else if (cfx__cuda_up(rows, 32) * heads >= CFX__CUDA_SMS)
+        for (int64_t wq = 5; wq <= 8 && d * wide <= 128; wq++) /* warps without rows are few */
+            if (cfx__cuda_up(rows, 16 * wq) * wq < cfx__cuda_up(rows, 16 * s.wq) * s.wq &&
+                cfx__cuda_up(rows, 16 * wq) * heads >= 2 * CFX__CUDA_SMS)
+                s.wq = wq;
+    } else if (cfx__cuda_up(rows, 32) * heads >= CFX__CUDA_SMS) {
         s.wq = 2, s.wk = 2;
+    }
     while (s.wk > 1 && (s.shared = shared_bytes(&s, wide)) > CFX__CUDA_SHARED)
         s.wk /= 2;
     s.shared = shared_bytes(&s, wide);
@@ -45,6 +50,14 @@ static bool rows_align(const cfx__cuda_array *a) {
     bool held = a->at % 16 == 0 && a->shape[3] * wide % 16 == 0;
     for (int i = 0; i < 3; i++)
         held &= a->shape[i] == 1 || a->stride[i] * wide % 16 == 0;
+    return held;
+}
+
+/* Whether rows are whole pairs of elements, each aligned as one. */
+static bool rows_pair(const cfx__cuda_array *a) {
+    bool held = a->at % (2 * (int64_t)cfx_dtype_size(a->dtype)) == 0 && a->shape[3] % 2 == 0;
+    for (int i = 0; i < 3; i++)
+        held &= a->shape[i] == 1 || a->stride[i] % 2 == 0;
     return held;
 }
 
@@ -158,10 +171,10 @@ bool cfx__cuda_attention(const cfx__cuda_attention_call *c, cfx__cuda_work *work
         return false;
     l->defines = cfx__text_format(
         "%s#define HEAD %d\n#define VALUE %d\n#define D %d\n#define WQ %d\n#define WK %d\n"
-        "#define KEYS %d\n#define MASK %d\n#define VECTOR %d\n",
+        "#define KEYS %d\n#define MASK %d\n#define VECTOR %d\n#define PAIRS %d\n",
         cfx__cuda_element(c->q.dtype, c->precision), (int)head, (int)value, (int)d, (int)s.wq,
         (int)s.wk, (int)s.keys, mask_kind(c),
-        rows_align(&c->q) && rows_align(&c->k) && rows_align(&c->v));
+        rows_align(&c->q) && rows_align(&c->k) && rows_align(&c->v), rows_pair(&c->out));
     l->grid[0] = (unsigned)cfx__cuda_up(rows, 16 * s.wq);
     l->grid[1] = (unsigned)(c->q.shape[0] * groups), l->grid[2] = (unsigned)splits;
     l->block[0] = (unsigned)(s.wq * s.wk * 32);

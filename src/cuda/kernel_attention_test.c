@@ -126,11 +126,14 @@ TEST(cuda_attention_f16) {
               attends(&shapes[1], CFX_F32, CFX__CUDA_F16));
 }
 
-/* Many rows: a block has 64 of them. */
+/* Many rows: a block has 64 of them, or up to 128 where fewer warps have none then; rows of results
+ * that are whole pairs of elements, and such that are not. */
 TEST(cuda_attention_many_rows) {
-    static const shape s = {12, 12, 12, 70, 70, 16, 16, NO_MASK, true, false};
-    if (player_runs())
-        attends(&s, CFX_BF16, CFX__CUDA_EXACT);
+    static const shape of[] = {{12, 12, 12, 70, 70, 16, 16, NO_MASK, true, false},
+                               {22, 12, 12, 70, 40, 16, 16, NO_MASK, false, true},
+                               {12, 12, 12, 65, 17, 24, 9, SEEN, false, false}};
+    for (int i = 0; i < COUNT(of) && player_runs(); i++)
+        CHECK(attends(&of[i], CFX_BF16, CFX__CUDA_EXACT));
 }
 
 /* A few rows, which go by the keys without the tensor cores: a block for all keys, or several. */

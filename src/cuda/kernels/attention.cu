@@ -8,7 +8,7 @@
  *
  * HEAD, VALUE: elements of a row of q and k, of v; D: the larger, up to a multiple of 16. MASK: 0
  * none, 1 bytes that say what is seen, 2 elements that are added, 3 floats. VECTOR: rows are whole
- * 16 bytes, aligned. Row i sees keys up to i + offset. lse: the logarithms of the sums, NULL where
+ * 16 bytes, aligned; PAIRS: those of out are whole pairs. Row i sees keys up to i + offset. lse: the logarithms of the sums, NULL where
  * they are not wanted. A row that sees nothing gives zeros. */
 
 #define THREADS (WQ * WK * 32)
@@ -64,16 +64,28 @@ INLINE void multiply(float *d, unsigned *a, unsigned *b) {
 #endif
 }
 
-/* Scores of 16 rows with a tile of keys. */
-INLINE void find_scores(const unsigned char *q, const unsigned char *k, float (*score)[4]) {
+/* Rows of q as the tensor cores take them: kept where registers have room, else read each time. */
+#define STEPS (D * (int)sizeof(T) / 32)
+#define KEPT (STEPS <= 4)
+INLINE void load_row(unsigned *a, const unsigned char *q, int step) {
+    const int lane = threadIdx.x & 31;
+    load_matrices(a, q + (lane & 15) * PITCH + step * 32 + (lane >> 4) * 16);
+}
+
+/* Scores of 16 rows with the first `sixteens` times 16 keys of a tile. */
+INLINE void find_scores(const unsigned char *q, unsigned (*kept)[4], const unsigned char *k,
+                        int sixteens, float (*score)[4]) {
     const int lane = threadIdx.x & 31;
 #pragma unroll
-    for (int step = 0; step < D * (int)sizeof(T) / 32; step++) {
-        unsigned a[4];
-        load_matrices(a, q + (lane & 15) * PITCH + step * 32 + (lane >> 4) * 16);
+    for (int step = 0; step < STEPS; step++) {
+        unsigned read[4], *a = KEPT ? kept[step] : read;
+        if (!KEPT)
+            load_row(read, q, step);
 #pragma unroll
         for (int j = 0; j < KEYS / 16; j++) {
             unsigned four[4];
+            if (j >= sixteens)
+                continue;
             load_matrices(four, k + (j * 16 + (lane & 7) + (lane >> 4 << 3)) * PITCH + step * 32 +
                                     (lane >> 3 & 1) * 16);
             multiply(score[2 * j], a, four);
@@ -82,10 +94,10 @@ INLINE void find_scores(const unsigned char *q, const unsigned char *k, float (*
     }
 }
 
-/* sum = sum * keep + score v, for 16 rows. The lanes of a row hold each two columns of scores: as
+/* sum = sum * keep + score v, for 16 rows and the first keys of a tile. The lanes of a row hold each two columns of scores: as
  * rows of v that are floats are taken in the order in which the scores lie, none has to move. */
-INLINE void add_values(const unsigned char *v, const float (*score)[4], const float *keep,
-                       float (*sum)[4]) {
+INLINE void add_values(const unsigned char *v, int sixteens, const float (*score)[4],
+                       const float *keep, float (*sum)[4]) {
     const int lane = threadIdx.x & 31;
 #pragma unroll
     for (int d = 0; d < D / 16; d++) {
@@ -94,6 +106,8 @@ INLINE void add_values(const unsigned char *v, const float (*score)[4], const fl
 #pragma unroll
         for (int j = 0; j < KEYS / 16; j++) {
             unsigned a[4], four[4];
+            if (j >= sixteens)
+                continue;
             const float *low = score[2 * j], *high = score[2 * j + 1];
             a[0] = narrow_pair(low[0], low[1]), a[1] = narrow_pair(low[2], low[3]);
             a[2] = narrow_pair(high[0], high[1]), a[3] = narrow_pair(high[2], high[3]);
@@ -106,6 +120,8 @@ INLINE void add_values(const unsigned char *v, const float (*score)[4], const fl
 #pragma unroll
         for (int j = 0; j < KEYS / 8; j++) {
             unsigned a[4], b[2];
+            if (j / 2 >= sixteens)
+                continue;
             a[0] = __float_as_uint(score[j][0]), a[1] = __float_as_uint(score[j][2]);
             a[2] = __float_as_uint(score[j][1]), a[3] = __float_as_uint(score[j][3]);
 #pragma unroll
@@ -200,31 +216,53 @@ attention(const T *q, const T *k, const T *v, const void *mask, T *out, float *l
         const i64 end = mine[i].row + offset + 1;
         limit[i] = r < all ? (int)(end < keys ? end : keys) : 0;
     }
+    unsigned kept[KEPT ? STEPS : 1][4];
+    copy_wait<1>();
+    __syncthreads();
+    if (KEPT) {
+#pragma unroll
+        for (int i = 0; i < STEPS; i++)
+            load_row(kept[i], qs + wq * 16 * PITCH, i);
+    }
     for (i64 step = begin; step < end; step++) {
         copy_wait<1>();
         __syncthreads();
         float score[KEYS / 8][4] = {};
-        find_scores(qs + wq * 16 * PITCH, ks + wk * TILE, score);
+        const int behind = (int)(seen - (step * WK + wk) * KEYS); /* keys from the tile on */
+        const int sixteens = behind < 0 ? 0 : behind >= KEYS ? KEYS / 16 : (behind + 15) / 16;
+        find_scores(qs + wq * 16 * PITCH, kept, ks + wk * TILE, sixteens, score);
         __syncthreads();
         if (step + 1 < end)
             load_rows(ks, k, kr, (step + 1) * WK * KEYS, keys, WK * KEYS, HEAD);
         copy_commit();
 
         const int key0 = (int)(step * WK + wk) * KEYS + lane % 4 * 2;
+        const int tile_end = key0 - lane % 4 * 2 + KEYS;
+        const bool all_seen = tile_end <= limit[0] && tile_end <= limit[1];
         float top[2] = {best[0], best[1]};
+        if (!MASK && all_seen) {
 #pragma unroll
-        for (int j = 0; j < KEYS / 8; j++)
+            for (int j = 0; j < KEYS / 8; j++)
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const int key = key0 + j * 8 + i % 2;
-                const place &p = mine[i / 2];
-                float s = score[j][i] * by;
-                if (MASK && key < limit[i / 2])
-                    s = apply_mask(s, mask,
-                                   b * mb + (h * shared_by + p.head) * mh + p.row * mr + key * mk);
-                score[j][i] = key < limit[i / 2] ? s : -INFINITY_;
-                top[i / 2] = larger(top[i / 2], score[j][i]);
-            }
+                for (int i = 0; i < 4; i++) {
+                    score[j][i] *= by;
+                    top[i / 2] = larger(top[i / 2], score[j][i]);
+                }
+        } else {
+#pragma unroll
+            for (int j = 0; j < KEYS / 8; j++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const int key = key0 + j * 8 + i % 2;
+                    const place &p = mine[i / 2];
+                    float s = score[j][i] * by;
+                    const i64 at = b * mb + (h * shared_by + p.head) * mh + p.row * mr + key * mk;
+                    if (MASK && key < limit[i / 2])
+                        s = apply_mask(s, mask, at);
+                    score[j][i] = key < limit[i / 2] ? s : -INFINITY_;
+                    top[i / 2] = larger(top[i / 2], score[j][i]);
+                }
+        }
         float keep[2];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
@@ -245,13 +283,46 @@ attention(const T *q, const T *k, const T *v, const void *mask, T *out, float *l
             }
         copy_wait<1>();
         __syncthreads();
-        add_values(vs + wk * TILE, score, keep, sum);
+        add_values(vs + wk * TILE, sixteens, score, keep, sum);
         __syncthreads();
         if (step + 1 < end)
             load_rows(vs, v, vr, (step + 1) * WK * KEYS, keys, WK * KEYS, VALUE);
         copy_commit();
     }
     copy_wait<0>();
+    if (WK == 1 && splits == 1) { /* a warp has all of its rows */
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            total[i] += __shfl_xor_sync(FULL, total[i], 1);
+            total[i] += __shfl_xor_sync(FULL, total[i], 2);
+        }
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            if (first + wq * 16 + lane / 4 + 8 * i >= all)
+                break;
+            const i64 head = h * shared_by + mine[i].head;
+            T *to = out + b * ob + head * oh + mine[i].row * orow;
+            const float share = total[i] == 0 ? 0 : 1 / total[i];
+#pragma unroll
+            for (int d = 0; d < D / 8; d++) {
+                const int at = d * 8 + lane % 4 * 2;
+                const float two[2] = {sum[d][2 * i] * share, sum[d][2 * i + 1] * share};
+#if PAIRS
+                if (at < VALUE)
+                    store_pair(to + at, two);
+#else
+                if (at < VALUE)
+                    store(to + at, two[0]);
+                if (at + 1 < VALUE)
+                    store(to + at + 1, two[1]);
+#endif
+            }
+            if (lse && lane % 4 == 0)
+                lse[(b * heads + head) * rows + mine[i].row] =
+                    (best[i] + log2f(total[i])) * 0.69314718055994531f;
+        }
+        return;
+    }
     __syncthreads();
 
     /* What the warps have is put together: rows of D sums, the most, the sum of weights. */

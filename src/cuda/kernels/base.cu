@@ -135,7 +135,15 @@ INLINE float warp_sum(float x) {
 }
 
 /* NaN is the most there is. */
-INLINE float larger(float a, float b) { return a > b || a != a ? a : b; }
+INLINE float larger(float a, float b) {
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
+    float x;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(a), "f"(b));
+    return x;
+#else
+    return a > b || a != a ? a : b;
+#endif
+}
 
 INLINE float warp_max(float x) {
 #pragma unroll
