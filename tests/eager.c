@@ -131,7 +131,8 @@ static cfx_value magnitudes(cfx_value v) {
  * products and sums of the arguments without their signs. */
 static void disturb_sums(const cfx_node *n, cfx_value args, cfx_value v, uint64_t *lot) {
     static const char *const names[] = {".linear.", "mm.", ".mv.", ".addmv.", "dot.", ".matmul.",
-                                        ".conv", ".sum.", ".mean.", ".cumsum."};
+                                        ".conv", ".sum.", ".mean.", ".cumsum.",
+                                        ".addcmul.", ".addcdiv.", ".logaddexp"};
     cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
     bool sums = false;
     for (size_t i = 0; t && i < sizeof names / sizeof *names; i++)
