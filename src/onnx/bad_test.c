@@ -99,6 +99,24 @@ TEST(onnx_mistakes_of_nodes_are_named) {
     CHECK_ERROR("it uses the value 'nowhere', which nothing before it gives");
 }
 
+TEST(onnx_versions_that_are_not_known_are_refused) {
+    made g = plain("Add", NULL);
+    opened(&g, 99);
+    CHECK_ERROR("it is of version 99 of ONNX's operator set, and the newest known here is 28");
+    g = plain("Add", NULL);
+    opened(&g, 0);
+    CHECK_ERROR("it is of version 0 of ONNX's operator set, which there is not");
+}
+
+/* ONNX Runtime's optimizer puts the norm into models of versions that do not have it. */
+TEST(onnx_layer_norm_of_an_old_version) {
+    made g = plain("LayerNormalization", NULL);
+    cfx_program *p = opened(&g, 13);
+    CHECK_STR(RUN(p, cfx_tensor_from_value(cfx_list(1.0, 2.0, 3.0))),
+              "tensor([-1.2247,  0.0000,  3.6742])");
+    CHECK_OK();
+}
+
 TEST(onnx_operators_nobody_knows_are_shown_not_run) {
     made g = plain("Frobnicate", "{'how': [1, 2]}");
     cfx_program *p = opened(&g, 17);

@@ -284,6 +284,9 @@ static cfx__onnx_graph *read_graph(cfx__onnx_reader *r, cfx__slice message, int 
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
+/* Later versions may give an operator another meaning. */
+enum { NEWEST_SET = 28 };
+
 static bool read_opset(cfx__onnx_reader *r, cfx__slice message, cfx__onnx_opset *o) {
     cfx__wire w = cfx__wire_of(message);
     cfx__wire_field f;
@@ -298,6 +301,13 @@ static bool read_opset(cfx__onnx_reader *r, cfx__slice message, cfx__onnx_opset 
         return false;
     if (!strcmp(o->domain, "ai.onnx"))
         o->domain = "";
+    if (!*o->domain && o->version > NEWEST_SET)
+        return cfx__onnx_lacks(r, "it is of version %lld of ONNX's operator set, and the newest "
+                               "known here is %d: what operators mean in it is not known",
+                               (long long)o->version, NEWEST_SET);
+    if (!*o->domain && o->version < 1)
+        return cfx__onnx_bad(r, "it is of version %lld of ONNX's operator set, which there is not",
+                             (long long)o->version);
     return true;
 }
 

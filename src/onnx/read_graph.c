@@ -231,13 +231,15 @@ static void count_parts(const cfx__onnx_node *n, const cfx__schema *schema, cfx_
         cfx_dict_set(kwargs, "num_outputs", cfx_int((int64_t)n->noutputs));
 }
 
-/* Numbers are quantized to the type of their zero point and cast to that of another tensor, also
- * where that has few bits. */
+/* Numbers are quantized to the type of their zero point, cast to that of another tensor or taken
+ * from one, also where that has few bits. */
 static void note_bits(const cfx__schema *schema, const cfx_list *args, cfx_dict *kwargs) {
     static const struct {
         const char *op, *keyword;
         int like;
-    } rows[] = {{"QuantizeLinear", "output_dtype", 2}, {"CastLike", "to", 1}};
+    } rows[] = {{"QuantizeLinear", "output_dtype", 2},
+                {"CastLike", "to", 1},
+                {"GatherBlockQuantized", "data_type", 0}};
     for (int i = 0; i < COUNT(rows); i++) {
         if (strcmp(schema->name, rows[i].op) || args->len <= rows[i].like ||
             args->items[rows[i].like].tag != CFX_TAG_NODE ||

@@ -79,6 +79,11 @@ ONNX_OP(CausalConvWithState) { /* input, weight, bias, past_state, activation */
     cfx_tensor *y = cfx_conv1d(all, w, T(2), 1, 0, 1, onnx_size(x, 1));
     const char *activation = arg_text(c, 4);
     bool silu = !strcmp(activation, "silu") || !strcmp(activation, "swish");
+    if (!silu && strcmp(activation, "none")) {
+        op_fail(c, "CausalConvWithState: the activation is none, silu or swish, not '%s'",
+                activation);
+        return;
+    }
     OUT(0) = silu ? cfx_silu(y) : y;
     OUT(1) = cfx_slice(all, -1, onnx_size(all, 2) - before, INT64_MAX);
 }

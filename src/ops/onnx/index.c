@@ -177,6 +177,10 @@ ONNX_OP(TensorScatter) { /* past_cache, update, write_indices, axis, mode */
         return;
     }
     bool circular = !strcmp(arg_text(c, 4), "circular");
+    if (!circular && strcmp(arg_text(c, 4), "linear")) {
+        op_fail(c, "TensorScatter: the mode is linear or circular, not '%s'", arg_text(c, 4));
+        return;
+    }
     cfx_tensor *at = cfx_unsqueeze(count_to(update->shape[axis]), 0);
     if (T(2))
         at = cfx_add(at, cfx_unsqueeze(onnx_to(T(2), CFX_I64), 1));

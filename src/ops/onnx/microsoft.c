@@ -13,6 +13,36 @@ ONNX_OP(FastGelu) {
 }
 ONNX_OP(QuickGelu) { OUT(0) = cfx_mul(T(0), cfx_sigmoid(cfx_mul(T(0), arg_float(c, 1)))); }
 
+/* The second half of the last dimension gates the first. */
+ONNX_OP(BiasSplitGelu) {
+    cfx_value halves = cfx_chunk(cfx_add(T(0), T(1)), 2, -1);
+    if (!cfx_is_bad(halves) && cfx_as_list(halves)->len == 2)
+        OUT(0) = cfx_mul(cfx_tensor_at(halves, 0), cfx_gelu(cfx_tensor_at(halves, 1)));
+}
+
+/* data, bias, axis, is_inner_broadcast: the dimensions from the axis on are one. The bias is
+ * repeated within each batch, or each batch has the same. */
+ONNX_OP(BiasSoftmax) {
+    cfx_tensor *x = T(0), *bias = T(1);
+    int axis = onnx_axis(c, arg_int(c, 2), x->ndim);
+    if (axis < 0)
+        return;
+    if (bias->ndim != x->ndim && arg_bool(c, 3)) {
+        op_fail_as(NOT_IMPLEMENTED, c, "BiasSoftmax: a bias of other dimensions than the data "
+                   "that is repeated inside is not known here");
+        return;
+    }
+    OUT(0) = cfx_reshape(cfx_softmax(cfx_flatten(cfx_add(x, bias), axis, -1), -1),
+                         cfx_ints_value(x->ndim, x->shape));
+}
+
+CFX_OP(onnx_microsoft_BiasSplitGelu) = {
+    "onnx_microsoft::BiasSplitGelu(Tensor X, Tensor bias) -> Tensor",
+    ONNX(BiasSplitGelu, 1)};
+CFX_OP(onnx_microsoft_BiasSoftmax) = {
+    "onnx_microsoft::BiasSoftmax(Tensor data, Tensor bias, *, int axis=1, int is_inner_broadcast) "
+    "-> Tensor",
+    ONNX(BiasSoftmax, 1)};
 CFX_OP(onnx_microsoft_Gelu) = {"onnx_microsoft::Gelu(Tensor X) -> Tensor", ONNX(Gelu, 1)};
 CFX_OP(onnx_microsoft_BiasGelu) = {
     "onnx_microsoft::BiasGelu(Tensor A, Tensor B) -> Tensor",
@@ -201,6 +231,34 @@ CFX_OP(onnx_SimplifiedLayerNormalization) = {
     "onnx::SimplifiedLayerNormalization(Tensor X, Tensor scale, *, int axis=-1, float "
     "epsilon=1e-05, int stash_type=1) -> Tensor",
     ONNX(SimplifiedLayerNormalization, 1)};
+
+/* ---- before ONNX had them -------------------------------------------------------------------- */
+
+CFX_FAMILY(MATH);
+
+ONNX_OP(Inverse) { OUT(0) = cfx_inverse(T(0)); }
+
+/* X, Grid, align_corners, mode, padding_mode */
+ONNX_OP(GridSample) {
+    OUT(0) = onnx_tensor_of(cfx_op_do_from(
+        c->at, &cfx_op_onnx_GridSample,
+        CFX_ARGS(T(0), T(1), CFX_KW(align_corners, c->args[2]), CFX_KW(mode, c->args[3]),
+                 CFX_KW(padding_mode, c->args[4]))));
+}
+
+ONNX_OP(Trilu) { /* X, k, upper */
+    OUT(0) = onnx_tensor_of(cfx_op_do_from(c->at, &cfx_op_onnx_Trilu,
+                                           CFX_ARGS(T(0), T(1), CFX_KW(upper, c->args[2]))));
+}
+
+CFX_OP(onnx_microsoft_Inverse) = {"onnx_microsoft::Inverse(Tensor X) -> Tensor", ONNX(Inverse, 1)};
+CFX_OP(onnx_microsoft_GridSample) = {
+    "onnx_microsoft::GridSample(Tensor X, Tensor Grid, *, int align_corners=0, str "
+    "mode=\"bilinear\", str padding_mode=\"zeros\") -> Tensor",
+    ONNX(GridSample, 1)};
+CFX_OP(onnx_microsoft_Trilu) = {
+    "onnx_microsoft::Trilu(Tensor X, Tensor? k=None, *, int upper=1) -> Tensor",
+    ONNX(Trilu, 1)};
 
 /* ---- embeddings ------------------------------------------------------------------------------ */
 

@@ -35,14 +35,24 @@ static cfx_value scale_of(cfx_op_call *c, int i) {
     return arg_is_none(c, i) || arg_float(c, i) == 0 ? cfx_none() : c->args[i];
 }
 
-/* What to add to the products, of shape [batch, 1, 1, keys] or alike: `hidden` where a mask of
- * zeros and ones, or the lengths of the rows, leave a key out. */
-static cfx_tensor *padding(cfx_op_call *c, cfx_tensor *mask, int64_t keys, double hidden,
-                           cfx_dtype d) {
+/* Keys by the lengths of the rows, or by their ends followed by their beginnings. */
+static cfx_tensor *between(cfx_tensor *mask, int64_t rows, int64_t keys) {
+    cfx_tensor *at = cfx_arange(keys, CFX_KW(dtype, cfx_dtype_value(CFX_I64)));
+    cfx_tensor *ends = cfx_reshape(cfx_slice(mask, 0, 0, rows), cfx_list(-1, 1, 1, 1));
+    cfx_tensor *seen = cfx_lt(at, ends);
+    if (onnx_size(mask, 0) == rows)
+        return seen;
+    cfx_tensor *first = cfx_reshape(cfx_slice(mask, 0, rows, 2 * rows), cfx_list(-1, 1, 1, 1));
+    return cfx_logical_and(seen, cfx_ge(at, first));
+}
+
+/* What to add to the products of so many rows, of shape [batch, 1, 1, keys] or alike: `hidden`
+ * where a mask of zeros and ones, or the lengths of the rows, leave a key out. */
+static cfx_tensor *padding(cfx_op_call *c, cfx_tensor *mask, int64_t rows, int64_t keys,
+                           double hidden) {
     cfx_tensor *seen = NULL;
-    if (mask->ndim == 1)
-        seen = cfx_lt(cfx_arange(keys, CFX_KW(dtype, cfx_dtype_value(CFX_I64))),
-                      cfx_reshape(mask, cfx_list(-1, 1, 1, 1)));
+    if (mask->ndim == 1 && (onnx_size(mask, 0) == rows || onnx_size(mask, 0) == 2 * rows))
+        seen = between(mask, rows, keys);
     else if (mask->ndim == 2)
         seen = cfx_ne(cfx_unsqueeze(cfx_unsqueeze(mask, 1), 1), 0);
     else if (mask->ndim == 3)
@@ -52,7 +62,8 @@ static cfx_tensor *padding(cfx_op_call *c, cfx_tensor *mask, int64_t keys, doubl
                    cfx__shape_text(mask->ndim, mask->shape));
         return NULL;
     }
-    return onnx_to(cfx_mul(onnx_to(cfx_logical_not(seen), CFX_F32), hidden), d);
+    return onnx_to(cfx_mul(onnx_to(cfx_logical_not(seen), CFX_F32), hidden),
+                   (cfx_dtype)T(0)->dtype);
 }
 
 /* The mask and the bias of products in one. */
@@ -97,7 +108,7 @@ static void attention(cfx_op_call *c, bool all) {
         a.past_k = cfx_select(past, 0, 0), a.past_v = cfx_select(past, 0, 1);
         keys += onnx_size(past, 3);
     }
-    cfx_tensor *mask = T(3) ? padding(c, T(3), keys, arg_float(c, 8), (cfx_dtype)x->dtype) : NULL;
+    cfx_tensor *mask = T(3) ? padding(c, T(3), onnx_size(x, 0), keys, arg_float(c, 8)) : NULL;
     a.mask = cfx_ok() ? joined(mask, T(5)) : NULL;
     if (cfx_ok() && attend(c, &a, all) && all)
         OUT(1) = cfx_stack(cfx_list(OUT(1), OUT(2)), 0);
@@ -121,6 +132,45 @@ CFX_OP(onnx_microsoft_Attention_all) = {
     "rotary_embedding_dim=0, float? scale=None, int unidirectional=0) -> (Tensor output, Tensor "
     "present)",
     ONNX(Attention_all, 1)};
+
+/* input, weight, bias, input_scale, weight_scale, mask_index, input_zero_point, weight_zero_point,
+ * past, do_rotary, mask_filter_value, num_heads, past_present_share_buffer, scale, unidirectional:
+ * the same of quantized numbers. */
+static void quantized_attention(cfx_op_call *c, cfx_op *by) {
+    cfx_tensor *x = onnx_tensor_of(cfx_op_do_from(c->at, &cfx_op_onnx_DequantizeLinear,
+                                                  CFX_ARGS(T(0), T(3), T(6))));
+    cfx_tensor *w = onnx_tensor_of(cfx_op_do_from(c->at, &cfx_op_onnx_DequantizeLinear,
+                                                  CFX_ARGS(T(1), T(4), T(7))));
+    if (!cfx_ok())
+        return;
+    cfx_value y = cfx_op_do_from(
+        c->at, by,
+        CFX_ARGS(x, w, T(2), T(5), T(8), CFX_KW(do_rotary, c->args[9]),
+                 CFX_KW(mask_filter_value, c->args[10]), CFX_KW(num_heads, c->args[11]),
+                 CFX_KW(past_present_share_buffer, c->args[12]), CFX_KW(scale, c->args[13]),
+                 CFX_KW(unidirectional, c->args[14])));
+    bool all = by == &cfx_op_onnx_microsoft_Attention_all;
+    for (int i = 0; i < (all ? 2 : 1) && !cfx_is_bad(y); i++)
+        OUT(i) = all ? cfx_tensor_at(y, i) : cfx_as_tensor(y);
+}
+
+ONNX_OP(QAttention) { quantized_attention(c, &cfx_op_onnx_microsoft_Attention); }
+ONNX_OP(QAttention_all) { quantized_attention(c, &cfx_op_onnx_microsoft_Attention_all); }
+
+CFX_OP(onnx_microsoft_QAttention) = {
+    "onnx_microsoft::QAttention(Tensor input, Tensor weight, Tensor bias, Tensor input_scale, "
+    "Tensor weight_scale, Tensor? mask_index=None, Tensor? input_zero_point=None, Tensor? "
+    "weight_zero_point=None, Tensor? past=None, *, int do_rotary=0, float "
+    "mask_filter_value=-10000., int num_heads, int past_present_share_buffer=0, float? "
+    "scale=None, int unidirectional=0) -> Tensor",
+    ONNX(QAttention, 1)};
+CFX_OP(onnx_microsoft_QAttention_all) = {
+    "onnx_microsoft::QAttention.all(Tensor input, Tensor weight, Tensor bias, Tensor input_scale, "
+    "Tensor weight_scale, Tensor? mask_index=None, Tensor? input_zero_point=None, Tensor? "
+    "weight_zero_point=None, Tensor? past=None, *, int do_rotary=0, float "
+    "mask_filter_value=-10000., int num_heads, int past_present_share_buffer=0, float? "
+    "scale=None, int unidirectional=0) -> (Tensor output, Tensor present)",
+    ONNX(QAttention_all, 1)};
 
 /* ---- of queries, keys and values ------------------------------------------------------------- */
 
@@ -146,8 +196,7 @@ static void multi_head(cfx_op_call *c, bool all) {
     a.v = with_bias(a.v, T(3), 2 * wide, all_bias);
     int64_t keys = onnx_size(a.k, a.k->ndim == 4 ? 2 : 1);
     keys += a.past_k ? onnx_size(a.past_k, 2) : 0;
-    cfx_tensor *mask =
-        T(4) ? padding(c, T(4), keys, arg_float(c, 8), (cfx_dtype)a.q->dtype) : NULL;
+    cfx_tensor *mask = T(4) ? padding(c, T(4), onnx_size(a.q, 0), keys, arg_float(c, 8)) : NULL;
     a.mask = cfx_ok() ? joined(mask, T(5)) : NULL;
     if (cfx_ok())
         attend(c, &a, all);
@@ -261,6 +310,11 @@ ONNX_OP(RotaryEmbedding) {
     int64_t size = arg_int(c, 7) ? arg_int(c, 7) : 2 * onnx_size(cosine, 1);
     if (!cfx_ok() || size < 1)
         return;
+    if (arg_bool(c, 5) || arg_float(c, 8) != 1) {
+        op_fail_as(NOT_IMPLEMENTED, c,
+                   "RotaryEmbedding: packed batches and scales are not known here");
+        return;
+    }
     if (places->ndim < 2) {
         places = cfx_add(cfx_reshape(places, cfx_list(1, 1)),
                          cfx_arange(rows, CFX_KW(dtype, cfx_dtype_value(CFX_I64))));

@@ -24,6 +24,29 @@ static void give(cfx_op_call *c, cfx_tensor *x, int i, const cfx_tensor *like) {
                            CFX_ARGS(x, T(i), T(i + 1), CFX_KW(output_dtype, type))));
 }
 
+/* The operators of ONNX before those had 16 and 4 bits. `output_dtype` is no attribute of files: it
+ * says what bits a zero point has. */
+ONNX_OP(QuantizeLinear) { /* x, y_scale, y_zero_point, axis, block_size, output_dtype */
+    OUT(0) = onnx_tensor_of(cfx_op_do_from(
+        c->at, &cfx_op_onnx_QuantizeLinear,
+        CFX_ARGS(T(0), T(1), T(2), CFX_KW(axis, c->args[3]), CFX_KW(block_size, c->args[4]),
+                 CFX_KW(output_dtype, c->args[5]))));
+}
+ONNX_OP(DequantizeLinear) { /* x, x_scale, x_zero_point, axis, block_size */
+    OUT(0) = onnx_tensor_of(cfx_op_do_from(
+        c->at, &cfx_op_onnx_DequantizeLinear,
+        CFX_ARGS(T(0), T(1), T(2), CFX_KW(axis, c->args[3]), CFX_KW(block_size, c->args[4]))));
+}
+
+CFX_OP(onnx_microsoft_QuantizeLinear) = {
+    "onnx_microsoft::QuantizeLinear(Tensor x, Tensor y_scale, Tensor? y_zero_point=None, *, int "
+    "axis=1, int block_size=0, str? output_dtype=None) -> Tensor",
+    ONNX(QuantizeLinear, 1)};
+CFX_OP(onnx_microsoft_DequantizeLinear) = {
+    "onnx_microsoft::DequantizeLinear(Tensor x, Tensor x_scale, Tensor? x_zero_point=None, *, int "
+    "axis=1, int block_size=0) -> Tensor",
+    ONNX(DequantizeLinear, 1)};
+
 /* ---- one and two operands -------------------------------------------------------------------- */
 
 ONNX_OP(QLinearAdd) { give(c, cfx_add(floats(c, 0, 1), floats(c, 3, 1)), 6, T(0)); }
@@ -43,6 +66,29 @@ ONNX_OP(QLinearSoftmax) {
     give(c, rows ? cfx_reshape_as(y, x) : y, 3, T(0));
 }
 
+/* condition, X, x_scale, x_zero_point, Y, y_scale, y_zero_point, z_scale, z_zero_point */
+ONNX_OP(QLinearWhere) {
+    give(c, cfx_where(T(0), floats(c, 1, 1), floats(c, 4, 1)), 7, T(1));
+}
+
+/* data, data_scale, data_zero_point, reduced_scale, reduced_zero_point, axes, keepdims */
+ONNX_OP(QLinearReduceMean) {
+    give(c, onnx_tensor_of(cfx_op_do_from(c->at, &cfx_op_onnx_ReduceMean_v1,
+                                          CFX_ARGS(floats(c, 0, 1), CFX_KW(axes, c->args[5]),
+                                                   CFX_KW(keepdims, c->args[6])))),
+         3, T(0));
+}
+
+CFX_OP(onnx_microsoft_QLinearWhere) = {
+    "onnx_microsoft::QLinearWhere(Tensor condition, Tensor X, Tensor x_scale, Tensor "
+    "x_zero_point, Tensor Y, Tensor y_scale, Tensor y_zero_point, Tensor z_scale, Tensor "
+    "z_zero_point) -> Tensor",
+    ONNX(QLinearWhere, 1)};
+CFX_OP(onnx_microsoft_QLinearReduceMean) = {
+    "onnx_microsoft::QLinearReduceMean(Tensor data, Tensor data_scale, Tensor? data_zero_point, "
+    "Tensor reduced_scale, Tensor? reduced_zero_point=None, *, int[]? axes=None, int keepdims=1) "
+    "-> Tensor",
+    ONNX(QLinearReduceMean, 1)};
 CFX_OP(onnx_microsoft_QLinearAdd) = {
     "onnx_microsoft::QLinearAdd(Tensor A, Tensor A_scale, Tensor? A_zero_point, Tensor B, Tensor "
     "B_scale, Tensor? B_zero_point, Tensor C_scale, Tensor? C_zero_point=None) -> Tensor",
@@ -128,6 +174,22 @@ ONNX_OP(QLinearAveragePool) {
     give(c, channels_back(y, last), 3, T(0));
 }
 
+/* x, auto_pad, ceil_mode, dilations, kernel_shape, pads, strides */
+ONNX_OP(NhwcMaxPool) {
+    cfx_tensor *y = onnx_tensor_of(cfx_op_do_from(
+        c->at, &cfx_op_onnx_MaxPool,
+        CFX_ARGS(channels_first(T(0), true), CFX_KW(auto_pad, c->args[1]),
+                 CFX_KW(ceil_mode, c->args[2]), CFX_KW(dilations, c->args[3]),
+                 CFX_KW(kernel_shape, c->args[4]), CFX_KW(pads, c->args[5]),
+                 CFX_KW(strides, c->args[6]))));
+    if (cfx_ok())
+        OUT(0) = channels_back(y, true);
+}
+
+CFX_OP(onnx_microsoft_NhwcMaxPool) = {
+    "onnx_microsoft::NhwcMaxPool(Tensor x, *, str auto_pad=\"NOTSET\", int ceil_mode=0, int[]? "
+    "dilations=None, int[] kernel_shape, int[]? pads=None, int[]? strides=None) -> Tensor",
+    ONNX(NhwcMaxPool, 1)};
 CFX_OP(onnx_microsoft_QLinearGlobalAveragePool) = {
     "onnx_microsoft::QLinearGlobalAveragePool(Tensor X, Tensor x_scale, Tensor x_zero_point, "
     "Tensor y_scale, Tensor y_zero_point, *, int channels_last=0) -> Tensor",
@@ -138,6 +200,28 @@ CFX_OP(onnx_microsoft_QLinearAveragePool) = {
     "channels_last=0, int count_include_pad=0, int[] kernel_shape, int[]? pads=None, int[]? "
     "strides=None) -> Tensor",
     ONNX(QLinearAveragePool, 1)};
+
+CFX_FAMILY(CONV);
+
+/* ONNX's arguments, with channels_last before the dilations; the weight is ONNX's either way. */
+ONNX_OP(QLinearConv) {
+    bool last = arg_bool(c, 10);
+    cfx_tensor *y = onnx_tensor_of(cfx_op_do_from(
+        c->at, &cfx_op_onnx_QLinearConv,
+        CFX_ARGS(channels_first(T(0), last), T(1), T(2), T(3), T(4), T(5), T(6), T(7), T(8),
+                 CFX_KW(auto_pad, c->args[9]), CFX_KW(dilations, c->args[11]),
+                 CFX_KW(group, c->args[12]), CFX_KW(kernel_shape, c->args[13]),
+                 CFX_KW(pads, c->args[14]), CFX_KW(strides, c->args[15]))));
+    if (cfx_ok())
+        OUT(0) = channels_back(y, last);
+}
+
+CFX_OP(onnx_microsoft_QLinearConv) = {
+    "onnx_microsoft::QLinearConv(Tensor x, Tensor x_scale, Tensor x_zero_point, Tensor w, Tensor "
+    "w_scale, Tensor w_zero_point, Tensor y_scale, Tensor y_zero_point, Tensor? B=None, *, str "
+    "auto_pad=\"NOTSET\", int channels_last=0, int[]? dilations=None, int group=1, int[]? "
+    "kernel_shape=None, int[]? pads=None, int[]? strides=None) -> Tensor",
+    ONNX(QLinearConv, 1)};
 
 /* ---- products -------------------------------------------------------------------------------- */
 
@@ -226,8 +310,9 @@ ONNX_OP(MatMulNBits) {
                 (long long)n, (long long)k, (long long)bits, (long long)block);
         return;
     }
-    if (T(4)) {
-        op_fail_as(NOT_IMPLEMENTED, c, "MatMulNBits: an order of groups (g_idx) is not known here");
+    if (T(4) || arg_int(c, 11)) {
+        op_fail_as(NOT_IMPLEMENTED, c, "MatMulNBits: %s not known here",
+                   T(4) ? "an order of groups (g_idx) is" : "weights packed for a machine are");
         return;
     }
     int64_t blocks = (k + block - 1) / block;
@@ -247,3 +332,53 @@ CFX_OP(onnx_microsoft_MatMulNBits) = {
     "Tensor? g_idx=None, Tensor? bias=None, *, int K, int N, int accuracy_level=0, int bits=4, "
     "int block_size, int weight_prepacked=0) -> Tensor",
     ONNX(MatMulNBits, 1)};
+
+CFX_FAMILY(INDEX);
+
+/* Slices of argument i by the places of argument 1. */
+static cfx_tensor *gathered(cfx_op_call *c, int i, int axis) {
+    return onnx_tensor_of(cfx_op_do_from(c->at, &cfx_op_onnx_Gather,
+                                         CFX_ARGS(T(i), T(1), CFX_KW(axis, (int64_t)axis))));
+}
+
+/* data, indices, scales, zero_points, bits, block_size, data_type, gather_axis, quantize_axis:
+ * bytes hold numbers of so many bits along the last dimension, unless the file says that numbers
+ * themselves have 4 bits: `data_type`, which is no attribute of files. */
+ONNX_OP(GatherBlockQuantized) {
+    int64_t bits = arg_int(c, 4), block = arg_int(c, 5);
+    bool packed = T(0)->dtype == CFX_U8 && arg_is_none(c, 6);
+    int by = onnx_axis(c, arg_int(c, 7), T(0)->ndim);
+    int along = by < 0 ? -1 : onnx_axis(c, arg_int(c, 8), T(0)->ndim);
+    if (along < 0)
+        return;
+    if ((bits != 2 && bits != 4 && bits != 8) || block < 1 || by == along ||
+        cfx__dtype_is_float8((cfx_dtype)T(0)->dtype) ||
+        (packed && bits < 8 && along != T(0)->ndim - 1)) {
+        op_fail_as(NOT_IMPLEMENTED, c,
+                   "GatherBlockQuantized: numbers of %lld bits in blocks of %lld along axis %d, "
+                   "taken along axis %d, are not known here", (long long)bits, (long long)block,
+                   along, by);
+        return;
+    }
+    cfx_tensor *x = gathered(c, 0, by), *scale = gathered(c, 2, by);
+    cfx_tensor *zero = T(3) ? gathered(c, 3, by) : NULL;
+    if (!cfx_ok())
+        return;
+    int at = along > by ? along + T(1)->ndim - 1 : along;
+    cfx_dtype d = (cfx_dtype)scale->dtype;
+    x = packed ? unpacked(x, bits) : x;
+    zero = zero && packed ? cfx_slice(unpacked(zero, bits), at, 0, onnx_size(scale, at)) : zero;
+    x = onnx_to(x, d);
+    if (zero)
+        zero = cfx_slice(cfx_repeat_interleave(onnx_to(zero, d), block, at), at, 0,
+                         onnx_size(x, at));
+    x = zero ? cfx_sub(x, zero) : packed ? cfx_sub(x, (int64_t)1 << (bits - 1)) : x;
+    OUT(0) = cfx_mul(x, cfx_slice(cfx_repeat_interleave(scale, block, at), at, 0,
+                                  onnx_size(x, at)));
+}
+
+CFX_OP(onnx_microsoft_GatherBlockQuantized) = {
+    "onnx_microsoft::GatherBlockQuantized(Tensor data, Tensor indices, Tensor scales, Tensor? "
+    "zero_points=None, *, int bits=4, int block_size=128, str? data_type=None, int gather_axis=0, "
+    "int quantize_axis=1) -> Tensor",
+    ONNX(GatherBlockQuantized, 1)};

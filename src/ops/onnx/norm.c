@@ -12,17 +12,18 @@ static cfx_tensor *like(cfx_tensor *t, const cfx_tensor *x) {
     return onnx_to(t, (cfx_dtype)x->dtype);
 }
 
-static cfx_tensor *batch_norm(cfx_op_call *c, double eps) {
+/* By a mean and a variance, of the batch itself or given. */
+static cfx_tensor *batch_norm(cfx_op_call *c, cfx_tensor *mean, cfx_tensor *var) {
     cfx_tensor *x = T(0);
-    if (x->ndim < 2) {
-        op_fail(c, "BatchNormalization: a tensor of %d dimensions has no channels", x->ndim);
-        return &cfx__tensor_bad;
-    }
-    return cfx_batch_norm(x, like(T(1), x), like(T(2), x), like(T(3), x), like(T(4), x), false, 0.,
-                          eps, false);
+    return cfx_batch_norm(x, like(T(1), x), like(T(2), x), like(mean, x), like(var, x), false, 0.,
+                          arg_float(c, 5), false);
 }
 
-ONNX_OP(BatchNormalization) { OUT(0) = batch_norm(c, arg_float(c, 5)); }
+static bool has_channels(cfx_op_call *c) {
+    if (T(0)->ndim < 2)
+        op_fail(c, "BatchNormalization: a tensor of %d dimensions has no channels", T(0)->ndim);
+    return T(0)->ndim >= 2;
+}
 
 /* The mean and the variance over all dimensions but the second. */
 static cfx_value all_but_channels(const cfx_tensor *x) {
@@ -33,20 +34,38 @@ static cfx_value all_but_channels(const cfx_tensor *x) {
 }
 
 /* X, scale, B, input_mean, input_var, epsilon, momentum, training_mode */
-ONNX_OP(BatchNormalization_training) {
-    cfx_tensor *x = T(0);
+static void batch_norm_now(cfx_op_call *c, bool running) {
+    cfx_tensor *x = T(0), *mean = T(3), *var = T(4);
     double momentum = arg_float(c, 6);
-    if (!arg_bool(c, 7)) {
-        OUT(0) = batch_norm(c, arg_float(c, 5));
-        OUT(1) = T(3), OUT(2) = T(4);
+    bool training = arg_bool(c, 7);
+    if (!has_channels(c))
+        return;
+    if (training) {
+        cfx_value dims = all_but_channels(x);
+        mean = cfx_mean(x, dims), var = cfx_var(x, dims, CFX_KW(correction, 0));
+    }
+    OUT(0) = batch_norm(c, mean, var);
+    if (!running)
+        return;
+    OUT(1) = training ? cfx_add(cfx_mul(T(3), momentum), cfx_mul(mean, 1 - momentum)) : mean;
+    OUT(2) = training ? cfx_add(cfx_mul(T(4), momentum), cfx_mul(var, 1 - momentum)) : var;
+}
+
+ONNX_OP(BatchNormalization) { batch_norm_now(c, false); }
+ONNX_OP(BatchNormalization_training) { batch_norm_now(c, true); }
+
+/* X, scale, B, mean, var, epsilon, momentum, is_test, spatial: that there is one result says that
+ * nothing is trained. Where it is not spatial, each place of an image has statistics of its own. */
+ONNX_OP(BatchNormalization_v1) {
+    cfx_tensor *x = T(0);
+    if (!has_channels(c))
+        return;
+    if (arg_bool(c, 8)) {
+        OUT(0) = batch_norm(c, T(3), T(4));
         return;
     }
-    cfx_value dims = all_but_channels(x);
-    cfx_tensor *mean = cfx_mean(x, dims), *var = cfx_var(x, dims, CFX_KW(correction, 0));
-    OUT(0) = cfx_batch_norm(x, like(T(1), x), like(T(2), x), mean, var, false, 0., arg_float(c, 5),
-                            false);
-    OUT(1) = cfx_add(cfx_mul(T(3), momentum), cfx_mul(mean, 1 - momentum));
-    OUT(2) = cfx_add(cfx_mul(T(4), momentum), cfx_mul(var, 1 - momentum));
+    cfx_tensor *scale = cfx_mul(like(T(1), x), cfx_rsqrt(cfx_add(like(T(4), x), arg_float(c, 5))));
+    OUT(0) = cfx_add(cfx_mul(cfx_sub(x, like(T(3), x)), scale), like(T(2), x));
 }
 
 CFX_OP(onnx_BatchNormalization) = {
@@ -61,7 +80,7 @@ CFX_OP(onnx_BatchNormalization_training) = {
 CFX_OP(onnx_BatchNormalization_v1) = {
     "onnx::BatchNormalization.v1(Tensor X, Tensor scale, Tensor B, Tensor mean, Tensor var, *, "
     "float epsilon=1e-05, float momentum=0.9, int is_test=1, int spatial=1) -> Tensor",
-    ONNX(BatchNormalization, 1)};
+    ONNX(BatchNormalization_v1, 1)};
 
 /* ---- instances, groups, layers --------------------------------------------------------------- */
 
@@ -153,14 +172,15 @@ ONNX_OP(RMSNormalization) { /* X, scale, axis, epsilon, stash_type */
                                     : scaled(cfx_rms_norm(T(0), shape, NULL, eps), T(1), NULL);
 }
 
+/* Of version 17; ONNX Runtime's optimizer writes it into models of older versions too. */
 CFX_OP(onnx_LayerNormalization) = {
     "onnx::LayerNormalization(Tensor X, Tensor Scale, Tensor? B=None, *, int axis=-1, float "
     "epsilon=1e-05, int stash_type=1) -> Tensor",
-    ONNX(LayerNormalization, 17)};
+    ONNX(LayerNormalization, 1)};
 CFX_OP(onnx_LayerNormalization_statistics) = {
     "onnx::LayerNormalization.statistics(Tensor X, Tensor Scale, Tensor? B=None, *, int axis=-1, "
     "float epsilon=1e-05, int stash_type=1) -> (Tensor Y, Tensor Mean, Tensor InvStdDev)",
-    ONNX(LayerNormalization_statistics, 17)};
+    ONNX(LayerNormalization_statistics, 1)};
 CFX_OP(onnx_RMSNormalization) = {
     "onnx::RMSNormalization(Tensor X, Tensor scale, *, int axis=-1, float epsilon=1e-05, int "
     "stash_type=1) -> Tensor",
@@ -190,6 +210,10 @@ ONNX_OP(LRN) { /* X, alpha, beta, bias, size */
 /* Zeros stay zeros. */
 ONNX_OP(LpNormalization) { /* input, axis, p */
     cfx_tensor *x = T(0);
+    if (arg_int(c, 2) != 1 && arg_int(c, 2) != 2) {
+        op_fail(c, "LpNormalization: p is 1 or 2, not %lld", (long long)arg_int(c, 2));
+        return;
+    }
     cfx_tensor *size = arg_int(c, 2) == 1
                            ? cfx_sum(cfx_abs(x), cfx_list(arg_int(c, 1)), true)
                            : cfx_sqrt(cfx_sum(cfx_mul(x, x), cfx_list(arg_int(c, 1)), true));

@@ -279,3 +279,29 @@ TEST(onnx_sequences) {
     OP("SequenceAt", s, number(3));
     CHECK_ERROR("SequenceAt: there is no place 3 in a sequence of 3");
 }
+
+/* Statistics of the batch, though its running ones are not asked for; and, in versions before 9, of
+ * each place. */
+TEST(onnx_batch_norm_by_its_own_statistics) {
+    cfx_tensor *x = T(L(1.0), L(3.0)), *one = T(1.0), *zero = T(0.0), *nine = T(9.0);
+    CHECK_STR(OP("BatchNormalization", x, one, zero, nine, nine, CFX_KW(training_mode, 1),
+                 CFX_KW(epsilon, 0.0)),
+              "tensor([[-1.],\n        [ 1.]])");
+    CHECK_STR(OP("BatchNormalization.v1", cfx_reshape(T(1.0, 2.0), L(1, 1, 2)),
+                 T(L(1.0, 10.0)), T(L(0.0, 5.0)), T(L(0.0, 1.0)), T(L(4.0, 1.0)),
+                 CFX_KW(spatial, 0), CFX_KW(epsilon, 0.0)),
+              "tensor([[[ 0.5000, 15.0000]]])");
+    CHECK_OK();
+}
+
+TEST(onnx_words_and_numbers_that_are_not_there) {
+    OP("LpNormalization", T(1.0), CFX_KW(p, 3));
+    CHECK_ERROR("LpNormalization: p is 1 or 2, not 3");
+    OP("TensorScatter", cfx_zeros(L(1, 2, 1)), cfx_zeros(L(1, 1, 1)), CFX_KW(mode, "round"));
+    CHECK_ERROR("TensorScatter: the mode is linear or circular, not 'round'");
+    OP("CausalConvWithState", cfx_zeros(L(1, 1, 2)), cfx_zeros(L(1, 1, 2)),
+       CFX_KW(activation, "relu"));
+    CHECK_ERROR("CausalConvWithState: the activation is none, silu or swish, not 'relu'");
+    OP("Resize", cfx_zeros(L(2)), NULL, NULL, T(4), CFX_KW(keep_aspect_ratio_policy, "squeeze"));
+    CHECK_ERROR("Resize: there is no keep_aspect_ratio_policy 'squeeze'");
+}

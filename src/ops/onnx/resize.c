@@ -264,6 +264,9 @@ static bool take_sizes(cfx_op_call *c, resizing *r, int at, const char *policy, 
         op_fail(c, "%s: there are %d sizes for %d axes", op_title(c), count, n);
         return false;
     }
+    static const char *const policies[] = {"stretch", "not_larger", "not_smaller"};
+    if (!known_word(c, "keep_aspect_ratio_policy", policy, COUNT(policies), policies))
+        return false;
     bool larger = is(policy, "not_larger"), keep = larger || is(policy, "not_smaller");
     for (int i = 0; i < n; i++) {
         double own = (double)size[i] / (double)x->shape[axes[i]];
