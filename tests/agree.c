@@ -48,12 +48,25 @@ static bool reads_shape(const cfx_node *call, const cfx_node *n) {
            (first.tag == CFX_TAG_LIST && (strstr(op, "atleast_") || strstr(op, "broadcast_")));
 }
 
+/* The first call that overwrites the value of a node; NULL: none. */
+static const cfx_node *overwriter(const cfx_node *n) {
+    const cfx_node *first = NULL;
+    cfx_each_user(n, u) {
+        if (is_overwritten(u->user, n) && (!first || cfx_node_precedes(u->user, first)))
+            first = u->user;
+    }
+    return first;
+}
+
 /* Whether a result of the program depends on the value of a node. What control flow gives is made
- * of many: it may depend on others. */
+ * of many: it may depend on others. Calls behind one that overwrites the value read another. */
 static bool is_live(const cfx_node *n) {
     if (n->op == CFX_OUTPUT)
         return true;
+    const cfx_node *over = overwriter(n);
     cfx_each_user(n, u) {
+        if (over && !cfx_node_precedes(u->user, over))
+            continue;
         if (!reads_shape(u->user, n) && !cfx_node_higher_order(u->user) && is_live(u->user))
             return true;
     }

@@ -13,12 +13,13 @@ TEST(random_programs_that_once_differed_agree) {
                                      111001438, 103007165, 200000925, 200005249,
                                      200005784, 200025677, 200032412, 200002381,
                                      200000253, 500001741, 200018155, 700001081, 710003393,
-                                     750000264, 760001919, 1000003633, 1076000003};
+                                     750000264, 760001919, 820377465, 1000003633, 1076000003,
+                                     81594292, 83189084984, 83189086854, 85161129833};
     program_counts c = {0};
     for (int i = 0; i < (int)(sizeof seeds / sizeof *seeds); i++) {
         program_finding f = programs_check(seeds[i], &c);
         if (f.any)
-            test_fail(CFX_HERE, "seed %d: %s", (int)seeds[i], f.text);
+            test_fail(CFX_HERE, "seed %llu: %s", (unsigned long long)seeds[i], f.text);
     }
     CHECK_INT(c.drawn, (int)(sizeof seeds / sizeof *seeds));
 }

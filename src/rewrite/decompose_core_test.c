@@ -234,3 +234,20 @@ TEST(decompose_deviations_refuse_a_complex_correction) {
         }
     }
 }
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+/* A write to a tensor without elements changes nothing, but the call may refuse. */
+TEST(decompose_keeps_writes_to_nothing_that_may_refuse) {
+    cfx_program *p = cfx_decompose(
+        program_of(HEAD "    def forward(self, x: \"f32[0]\", i: \"i64[1]\"):\n"
+                        "        view: \"i64[0]\" = torch.ops.aten.view.dtype(x, torch.int64)\n"
+                        "        add_: \"i64[0]\" = torch.ops.aten.scatter_add_.default(view, 0, "
+                        "i, i)\n"
+                        "        return (add_,)\n"),
+        CFX_NONE);
+    CHECK_OK();
+    HAS(cfx_module_code(p->module), "torch.ops.aten.scatter_add.default(view, 0, i, i)");
+    cfx_program_run(p, cfx_zeros(0), cfx_zeros(1, CFX_KW(dtype, cfx_i64)));
+    CHECK_ERROR("index 0 is out of bounds for dimension 0 with size 0");
+}

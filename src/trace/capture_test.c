@@ -340,6 +340,30 @@ TEST(export_scan) {
     check_runs(m, p, cfx_tuple(xs, h));
 }
 
+static cfx_value bytes_step(cfx_module *self, cfx_args a) {
+    (void)self;
+    cfx_tensor *bytes = cfx_view(cfx_contiguous(a.v[1]), cfx_u8);
+    return cfx_tuple(cfx_add(a.v[0], cfx_sum(bytes)), cfx_mul(a.v[1], 2));
+}
+
+static cfx_value scanning_bytes(cfx_module *self, cfx_args a) {
+    return cfx_scan(self, bytes_step, a.v[1], a.v[0]);
+}
+
+/* Rows are packed where the body is captured, and contiguous() is none of its nodes. So they are
+ * when it runs, however the whole lies. */
+TEST(rows_of_a_scan_are_packed) {
+    cfx_module *m = cfx_module_new("Scan", scanning_bytes, "xs, h");
+    cfx_tensor *xs = cfx_t(cfx_reshape(cfx_arange(6), cfx_list(3, 2)));
+    cfx_tensor *h = cfx_zeros(cfx_list(), CFX_KW(dtype, cfx_i64));
+    cfx_program *p = EXPORT(m, xs, h);
+    if (!CHECK_OK())
+        return;
+    CHECK_STR(cfx_str(cfx_program_run(p, xs, h)),
+              "(tensor(15), tensor([[ 0,  4,  8],\n        [ 2,  6, 10]]))");
+    CHECK_OK();
+}
+
 static cfx_value add_two(cfx_module *self, cfx_args a) {
     (void)self;
     return cfx_tensor_value(cfx_add(a.v[0], a.v[1]));

@@ -153,7 +153,12 @@ static void assign(cfx__recorder *r, cfx_site at, cfx_tensor *t, cfx_tensor *val
                                  CFX_KW(layout, cfx_layout_value(CFX_STRIDED))));
     settle(r, at, s->base, s->view);
     set_value(&s->value, value);
-    set_value(&s->base->value, cfx__steps_back(r, at, s->view, s->base->value, value));
+    cfx_tensor *whole = cfx__steps_back(r, at, s->view, s->base->value, value);
+    if (whole == s->base->value) { /* t has no elements; the call stays, since it may refuse */
+        s->version = s->base->version;
+        return;
+    }
+    set_value(&s->base->value, whole);
     s->base->version++;
     if (cfx_ok())
         cfx__functional_value(r, t);

@@ -217,7 +217,8 @@ static int64_t count_rows(cfx_site at, const char *op, cfx_value xs) {
 static cfx_value row_of(cfx_value xs, int64_t k) {
     cfx_value out = no_list();
     for (int64_t i = 0; i < cfx_len(xs); i++)
-        cfx_list_append(cfx_as_list(out), cfx_tensor_value(cfx_select(cfx_at(xs, i), 0, k)));
+        cfx_list_append(cfx_as_list(out),
+                        cfx_tensor_value(cfx_contiguous(cfx_select(cfx_at(xs, i), 0, k))));
     return out;
 }
 
