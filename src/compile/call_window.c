@@ -182,9 +182,14 @@ void cfx__c_call_adaptive(cfx__c_unit *u, const cfx__plan_kernel *k) {
         const long long has = x->shape[lead + i], outs = out->shape[lead + i];
         const char *v = cfx__c_var(lead + i);
         below /= has ? has : 1;
-        cfx__c_line(c, "const int64_t from%d = %s * %lld / %lld;", i, v, has, outs);
-        cfx__c_line(c, "const int64_t to%d = ((%s + 1) * %lld + %lld) / %lld;", i, v, has, outs - 1,
-                    outs);
+        if (outs && has % outs == 0) { /* windows of one size */
+            cfx__c_line(c, "const int64_t from%d = %s * %lld;", i, v, has / outs);
+            cfx__c_line(c, "const int64_t to%d = from%d + %lld;", i, i, has / outs);
+        } else {
+            cfx__c_line(c, "const int64_t from%d = %s * %lld / %lld;", i, v, has, outs);
+            cfx__c_line(c, "const int64_t to%d = ((%s + 1) * %lld + %lld) / %lld;", i, v, has,
+                        outs - 1, outs);
+        }
         cfx__text_printf(&at, "%sp%d * %lld", i ? " + " : "", i, (long long)x->stride[lead + i]);
         cfx__text_printf(&count, "%s(to%d - from%d)", i ? " * " : "", i, i);
         cfx__text_printf(&where, "%sp%d * %lld", i ? " + " : "", i, (long long)below);

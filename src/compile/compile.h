@@ -196,6 +196,8 @@ const char *cfx__c_value_type(cfx_dtype d);
 cfx_dtype cfx__c_part(cfx_dtype d);
 /* A number as a C constant of the dtype's value type; scope. */
 const char *cfx__c_number(cfx_dtype d, double f, int64_t i);
+/* The same in a list, where a sign needs no parentheses; scope. */
+const char *cfx__c_listed(const char *number);
 /* The only element of a tensor so, or element i of a contiguous one; scope. */
 const char *cfx__c_element(const cfx_tensor *t, int64_t i);
 
@@ -214,6 +216,8 @@ void cfx__c_put_named(cfx__text *t, const char *text, const char *name);
 /* "model_product": what a function of src/compile/kernels is called here; scope. Those that the
  * text names are written out with it (kernels.h). */
 const char *cfx__c_kernel(const cfx__c *c, const char *function);
+/* Takes out what a person would not have written (tidy.c). */
+void cfx__c_tidy(cfx__text *text);
 /* A helper function of this text, @ in which is its name; the name. One for each text; scope. */
 const char *cfx__c_helper(cfx__c *c, const char *stem, const char *text);
 /* A node cannot be written: noted, and told at the end. */

@@ -69,6 +69,8 @@ TEST(c_expressions_say_their_types) {
     CHECK_STR(written("vsigmoid(x)", CFX_F32, 0), "1.0f / (1.0f + m_exp(-a))");
     CHECK_STR(written("sqrt(x) * p0", CFX_F64, 0.5), "sqrt(a) * 0.5");
     CHECK_STR(written("x > 0 || x != x ? x : 0", CFX_F32, 0), "a > 0.0f || a != a ? a : 0.0f");
+    CHECK_STR(written("x * p0 + y / p0", CFX_F32, 1), "a + b");
+    CHECK_STR(written("WRAP(x, +, WRAP(1, *, 0))", CFX_I64, 0), "a");
     CHECK_STR(written("WRAP(x, *, y)", CFX_I64, 0), "(int64_t)((uint64_t)a * (uint64_t)b)");
     CHECK_STR(written("HOLD(x + 3, 0, 6)", CFX_F32, 0),
               "const float v_a = a + 3.0f;\nv_a < 0.0f ? 0.0f : v_a > 6.0f ? 6.0f : v_a");
@@ -104,9 +106,28 @@ TEST(c_source_of_a_pointwise_program_is_one_loop) {
                     "        const float *y = c->y;\n"
                     "        float *out0 = c->out0;\n"
                     "        for (int64_t i = 0; i < 4; i++) {\n"
-                    "            for (int64_t j = 0; j < 8; j++) {\n");
+                    "            for (int64_t j = 0; j < 8; j++) {\n"
+                    "                const float v0 = x[i * 8 + j];\n"
+                    "                const float v1 = y[j];\n"
+                    "                const float v2 = v0 + v1;\n"
+                    "                out0[i * 8 + j] = v2 > 0.0f || v2 != v2 ? v2 : 0.0f;\n");
+    CHECK(!strstr(text, "_results"));
     CHECK_HAS(text, "int tiny_run(const struct tiny_weights *w, void *arena,\n"
                     "    const float *x,\n    const float *y,\n    float *out0) {\n");
+}
+
+/* Halves are rounded where they are kept, once; a row is kept once, whatever is made of it. */
+TEST(c_rows_that_are_read_again_are_kept_once) {
+    const char *text = cfx_compile_text(
+        program_of(HEAD "x: \"bf16[4, 8]\"):\n"
+                        "        e = torch.ops.aten.exp.default(x)\n"
+                        "        n = torch.ops.aten.layer_norm.default(e, [8], None, None, 1e-05)\n"
+                        "        s = torch.ops.aten.softmax.int(n, -1)\n"
+                        "        return (s,)\n"),
+        &(cfx_compile_options){.name = "rows"});
+    CHECK_HAS(text, "float *row0 = (float *)c->arena;\n");
+    CHECK_HAS(text, "out0[i * 8 + j] = rows_to_bf16(v");
+    CHECK(!strstr(text, "row1") && !strstr(text, "rows_to_bf16(rows_from_bf16("));
 }
 
 TEST(c_what_has_no_form_is_refused_with_its_nodes) {
@@ -217,7 +238,7 @@ TEST(c_clamps_of_halves_and_pools_of_integers_have_forms) {
                                      "        c = torch.ops.aten.clamp.Tensor(x, low, high)\n"
                                      "        return (c,)\n",
                                 true);
-    CHECK_HAS(text, "v6 = v3 != v3 ? v3 : v6_a > v5 || v5 != v5 ? v5 : v6_a;\n");
+    CHECK_HAS(text, "v6 = v0 != v0 ? v0 : v6_a > v2 || v2 != v2 ? v2 : v6_a;\n");
     text = compiled(HEAD "x: \"i8[1, 1, 4, 4]\"):\n"
                          "        m = torch.ops.aten.max_pool2d.default(x, [2, 2])\n"
                          "        return (m,)\n",

@@ -47,23 +47,25 @@ const char *cfx__c_post_function(cfx__c *c, const cfx__epilogue *e, int from) {
     const int indent = c->indent;
     c->out = (cfx__text){0};
     c->indent = 2;
-    const char *v = "v", *names = "";
+    const char *v = "v", *before = v, *names = "";
     for (int i = from; i < e->n; i++) {
         cfx__loop_note note;
         const char *name = cfx__text_format("y%d", i);
         if (!cfx__c_post(&e->post[i], &note))
             continue;
-        const char *made = cfx__c_expr(c, name, note.says.expr, 1, &(cfx__c_term){v, CFX_F32},
-                                       note.says.f, note.says.i, CFX_F32);
-        cfx__c_line(c, "const float %s = %s;", name, made);
+        if (i > from)
+            cfx__c_line(c, "const float %s = %s;", before, v);
+        v = cfx__c_expr(c, name, note.says.expr, 1,
+                        &(cfx__c_term){i > from ? before : v, CFX_F32}, note.says.f, note.says.i,
+                        CFX_F32);
+        before = name;
         names = cfx__text_format("%s_%s", names, cfx__op_info_of(e->post[i].op)->schema->name);
-        v = name;
     }
     cfx__text_printf(&body,
                      "static void @(float *x, ptrdiff_t n) {\n"
                      "    for (ptrdiff_t i = 0; i < n; i++) {\n"
                      "        const float v = x[i];\n%s        x[i] = %s;\n    }\n}\n",
-                     c->out.data, v);
+                     c->out.data ? c->out.data : "", v);
     cfx__text_release(&c->out);
     c->out = out;
     c->indent = indent;

@@ -230,7 +230,9 @@ static void put_run(cfx__text *t, const cfx__c *c) {
     cfx__text_printf(t, "    };\n");
     if (any)
         cfx__text_printf(t, "    %s_forward(&call);\n", c->name);
-    cfx__text_printf(t, "    %s_results(&call);\n    return bad ? 3 : 0;\n}\n\n", c->name);
+    if (strstr(c->out.data, cfx__text_format("static void %s_results(", c->name)))
+        cfx__text_printf(t, "    %s_results(&call);\n", c->name);
+    cfx__text_puts(t, "    return bad ? 3 : 0;\n}\n\n");
 }
 
 static void put_state_init(cfx__text *t, const cfx__c *c) {
@@ -247,6 +249,7 @@ static void put_state_init(cfx__text *t, const cfx__c *c) {
 void cfx__c_source(cfx__c *c, cfx__text *t, const char *header, const char *bin) {
     cfx__text rest = {0};
     const char *prefix = cfx__text_format("%s_", c->name);
+    cfx__c_tidy(&c->out);
     put_call(&rest, c);
     cfx__text_add(&rest, c->helpers.data ? c->helpers.data : "", c->helpers.len);
     cfx__text_add(&rest, c->out.data, c->out.len);

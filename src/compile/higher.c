@@ -122,11 +122,17 @@ static int put_graph(const call *h, cfx_module *m, const operands *o, const cfx_
 
 /* ---- the operators --------------------------------------------------------------------------- */
 
+static void put_copy(const call *h, const cfx__c_ref *to, const cfx__c_ref *from,
+                     const char *what) {
+    cfx__c_line(h->c, "/* %s */", what);
+    cfx__c_copy(h->c, to, from);
+}
+
 static void put_results(const call *h, const cfx__c_ref *const *from, int n) {
     const cfx__c_refs *to = cfx__c_slot(h->u, h->u->slot);
     for (int i = 0; i < n && i < to->n; i++)
         if (!cfx__c_is_there(&to->refs[i], from[i]))
-            cfx__c_copy(h->c, &to->refs[i], from[i]);
+            put_copy(h, &to->refs[i], from[i], "the result");
 }
 
 static void put_branch(const call *h, int graph, const operands *o) {
@@ -169,7 +175,7 @@ static void put_carried(const call *h, const cfx__c_refs *to, const cfx__c_ref *
             }
     for (int i = 0; i < n; i++)
         if (!cfx__c_is_there(from[i], &to->refs[i]))
-            cfx__c_copy(h->c, &to->refs[i], from[i]);
+            put_copy(h, &to->refs[i], from[i], "for the next round");
 }
 
 /* while_loop(cond, body, carried, rest) */
@@ -182,7 +188,7 @@ static void put_while(const call *h) {
         return;
     }
     for (int i = 0; i < o.n; i++) {
-        cfx__c_copy(h->c, &to->refs[i], o.of[i]);
+        put_copy(h, &to->refs[i], o.of[i], "what the first round begins with");
         o.of[i] = &to->refs[i];
     }
     if (!add_list(h, &o, 3)) {
@@ -231,7 +237,7 @@ static void put_scan(const call *h, bool maps) {
     }
     const int64_t rounds = o.of[ncarried]->shape[0];
     for (int i = 0; i < ncarried; i++)
-        cfx__c_copy(h->c, &to->refs[i], o.of[i]);
+        put_copy(h, &to->refs[i], o.of[i], "what the first round begins with");
     cfx__c_open(h->c, "for (int64_t %s = 0; %s < %lld; %s++)", round, round, (long long)rounds,
                 round);
     for (int i = 0; i < nrows; i++)
@@ -239,7 +245,7 @@ static void put_scan(const call *h, bool maps) {
     const int n = put_graph(h, graph_at(h, 0), &o, results, CFX_MAX_ARGS);
     if (n == to->n) {
         for (int i = ncarried; i < n; i++)
-            cfx__c_copy(h->c, row_of(h, &to->refs[i], round), results[i]);
+            put_copy(h, row_of(h, &to->refs[i], round), results[i], "the result of this round");
         put_carried(h, to, results, ncarried);
     } else if (n >= 0) {
         refuse(h, "gives another number of values than it should");

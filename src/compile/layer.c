@@ -48,20 +48,26 @@ bool cfx__c_layer_known(const cfx__layer *l) {
 /* ---- arguments ------------------------------------------------------------------------------- */
 
 void cfx__c_put_result(cfx__c_work *k, const cfx__c_walk *w, int out, int add, cfx_dtype d) {
-    const char *v = "sum";
+    const char *v = "sum", *before = NULL; /* the name of v, once something follows */
     for (int i = 0; k->epilogue && i < k->epilogue->n; i++) {
         cfx__loop_note note;
-        const char *name = cfx__text_format("y%d", i), *made;
+        const char *name = cfx__text_format("y%d", i);
+        cfx__c_term term = {before ? before : v, CFX_F32};
+        if (before)
+            cfx__c_line(k->c, "const float %s = %s;", before, v);
         if (!k->epilogue->post[i].op)
-            made = cfx__text_format("%s + %s", v,
-                                    cfx__c_load(k->c, "add", cfx__c_at(w, add), k->add->dtype));
+            v = cfx__text_format("%s + %s", term.text,
+                                 cfx__c_load(k->c, "add", cfx__c_at(w, add), k->add->dtype));
         else if (cfx__c_post(&k->epilogue->post[i], &note))
-            made = cfx__c_expr(k->c, name, note.says.expr, 1, &(cfx__c_term){v, CFX_F32},
-                               note.says.f, note.says.i, CFX_F32);
+            v = cfx__c_expr(k->c, name, note.says.expr, 1, &term, note.says.f, note.says.i,
+                            CFX_F32);
         else
             continue;
-        cfx__c_line(k->c, "const float %s = %s;", name, made);
-        v = name;
+        before = name;
+    }
+    if (before && d != k->out->dtype && !cfx__dtype_is_half(k->out->dtype)) {
+        cfx__c_line(k->c, "const float %s = %s;", before, v);
+        v = before;
     }
     cfx__c_line(k->c, "out[%s] = %s;", cfx__c_at(w, out),
                 cfx__c_store(k->c, cfx__c_convert(k->c, v, d, k->out->dtype), k->out->dtype));

@@ -1,43 +1,10 @@
 /* Loops: the steps of several calls, element by element; over rows, in as many passes as folds of
  * the row ask for. A value that a later pass needs is read again where it comes from memory, else
  * kept in a row of scratch. Start at cfx__c_loop. */
-#include "compile.h"
+#include "loops.h"
 
-typedef enum { LOAD, NUMBER, EACH, CONVERT, FOLD, TEXT } kind;
-
-/* A value of the loop, and what makes it: steps, with those of whole rows taken apart. */
-typedef struct {
-    kind kind;
-    cfx_dtype dtype;
-    bool narrow;
-    int level; /* the pass that computes it; of a narrow one, the first that can use it */
-    int n, in[CFX__LOOP_OPERANDS];
-    int lane;                   /* LOAD */
-    const char *number;         /* NUMBER: its text */
-    const cfx__loop_step *step; /* EACH */
-    cfx__loop_fold fold;        /* FOLD */
-    const char *text;           /* TEXT: $0, $1, ... are the operands */
-    int64_t buffer;             /* bytes from the start of scratch; -1: it is not kept */
-    const char *name;           /* while a pass is written; NULL: not there */
-} value;
-
-enum { MOST = 4 * CFX__LOOP_VALUES };
-
-typedef struct {
-    cfx__c_unit *u;
-    cfx__c *c;
-    const cfx__loop *l;
-    const cfx__c_ref *lanes[CFX__LOOP_LANES];
-    const char *pointers[CFX__LOOP_LANES];
-    int n;
-    value v[MOST];
-    int of[CFX__LOOP_VALUES]; /* value of the description to one here */
-    int passes;
-    cfx__c_walk outer, inner;
-    int in_outer[CFX__LOOP_LANES], in_inner[CFX__LOOP_LANES], in_row;
-    int64_t scratch;
-    bool wrong;
-} writer;
+typedef cfx__c_loop_value value;
+typedef cfx__c_loop_writer writer;
 
 bool cfx__c_loop_known(const cfx__loop *l, bool card) {
     for (int i = 0; i < l->nvalues; i++)
@@ -47,128 +14,6 @@ bool cfx__c_loop_known(const cfx__loop *l, bool card) {
         if (l->steps[i].kind == CFX__STEP_EACH && !cfx__c_expr_known(l->steps[i].says.expr, card))
             return false;
     return l->nvalues < CFX__LOOP_VALUES / 2;
-}
-
-/* ---- values ---------------------------------------------------------------------------------- */
-
-static int add(writer *w, value v) {
-    v.buffer = -1;
-    for (int i = 0; i < v.n; i++)
-        if (w->v[v.in[i]].level > v.level)
-            v.level = w->v[v.in[i]].level;
-    if (v.kind == FOLD)
-        v.level++;
-    w->v[w->n] = v;
-    return w->n++;
-}
-
-static int text(writer *w, cfx_dtype d, bool narrow, const char *fmt, int n, int a, int b, int c) {
-    return add(
-        w,
-        (value){.kind = TEXT, .dtype = d, .narrow = narrow, .text = fmt, .n = n, .in = {a, b, c}});
-}
-
-static int fold(writer *w, cfx__loop_fold how, int x, cfx_dtype d) {
-    return add(w,
-               (value){.kind = FOLD, .dtype = d, .narrow = true, .fold = how, .n = 1, .in = {x}});
-}
-
-static int softmax(writer *w, const cfx__loop_step *s, cfx_dtype d) {
-    const int x = w->of[s->in[0]];
-    const int top = fold(w, CFX__FOLD_MAX, x, d);
-    const bool wide = d == CFX_F64;
-    const int e =
-        text(w, d, false, wide ? "exp($0 - $1)" : cfx__text_format("%s_exp($0 - $1)", w->c->name),
-             2, x, top, 0);
-    const int sum = fold(w, CFX__FOLD_SUM, e, d);
-    if (s->says.row == CFX__ROW_LOG_SOFTMAX) {
-        const int log = text(w, d, true, wide ? "$0 + log($1)" : "$0 + logf($1)", 2, top, sum, 0);
-        return text(w, d, false, "$0 - $1", 2, x, log, 0);
-    }
-    const int part = text(w, d, true, wide ? "1.0 / $0" : "1.0f / $0", 1, sum, 0, 0);
-    if (s->says.row == CFX__ROW_SAFE_SOFTMAX)
-        return text(w, d, false,
-                    wide ? "$2 == -(double)INFINITY ? 0.0 : $0 * $1"
-                         : "$2 == -INFINITY ? 0.0f : $0 * $1",
-                    3, e, part, top);
-    return text(w, d, false, "$0 * $1", 2, e, part, 0);
-}
-
-static int norm(writer *w, const cfx__loop_step *s, cfx_dtype d) {
-    const int x = w->of[s->in[0]];
-    const bool centred = s->says.row == CFX__ROW_LAYER_NORM, wide = d == CFX_F64;
-    int at = 1, off = x;
-    if (centred)
-        off = text(w, d, false, "$0 - $1", 2, x, fold(w, CFX__FOLD_MEAN, x, d), 0);
-    const int square = text(w, d, false, "$0 * $0", 1, off, 0, 0);
-    const int mean = fold(w, CFX__FOLD_MEAN, square, d);
-    const char *eps = cfx__c_number(d, s->says.f[0], 0);
-    const int scale = text(
-        w, d, true, cfx__text_format(wide ? "1.0 / sqrt($0 + %s)" : "1.0f / sqrtf($0 + %s)", eps),
-        1, mean, 0, 0);
-    int v = text(w, d, false, "$0 * $1", 2, off, scale, 0);
-    if (s->says.affine & CFX__ROW_WEIGHT)
-        v = text(w, d, false, "$0 * $1", 2, v, w->of[s->in[at++]], 0);
-    if (s->says.affine & CFX__ROW_BIAS)
-        v = text(w, d, false, "$0 + $1", 2, v, w->of[s->in[at]], 0);
-    return v;
-}
-
-static void add_step(writer *w, const cfx__loop_step *s) {
-    const cfx__loop_value *out = &w->l->values[s->out];
-    value v = {.dtype = out->dtype, .narrow = out->narrow, .n = s->n, .step = s};
-    for (int i = 0; i < s->n; i++)
-        v.in[i] = w->of[s->in[i]];
-    int made;
-    switch (s->kind) {
-    case CFX__STEP_EACH:
-        v.kind = EACH;
-        made = add(w, v);
-        break;
-    case CFX__STEP_FOLD:
-        made = fold(w, s->says.fold, v.in[0], out->dtype);
-        break;
-    case CFX__STEP_ROW:
-        made =
-            s->says.row >= CFX__ROW_LAYER_NORM ? norm(w, s, out->dtype) : softmax(w, s, out->dtype);
-        break;
-    case CFX__STEP_WIDEN: /* a narrow value is there for every element */
-        made = w->v[v.in[0]].dtype == out->dtype ? v.in[0]
-                                                 : add(w, (value){.kind = CONVERT,
-                                                                  .dtype = out->dtype,
-                                                                  .n = 1,
-                                                                  .narrow = w->v[v.in[0]].narrow,
-                                                                  .in = {v.in[0]}});
-        break;
-    default:
-        v.kind = CONVERT;
-        made = add(w, v);
-    }
-    w->of[s->out] = made;
-}
-
-static void add_values(writer *w, const char *const *numbers) {
-    const cfx__loop *l = w->l;
-    for (int i = 0; i < l->nvalues; i++) {
-        const cfx__loop_value *x = &l->values[i];
-        value v = {.kind = NUMBER, .dtype = x->dtype, .narrow = x->narrow, .lane = x->lane};
-        if (x->lane >= 0) {
-            v.kind = LOAD;
-            v.number = numbers ? numbers[x->lane] : NULL;
-            v.kind = v.number ? NUMBER : LOAD;
-        } else if (x->number) {
-            double f = 0;
-            int64_t whole = 0;
-            cfx__convert((char *)&f, 8, CFX_F64, x->number, 0, x->dtype, 1);
-            cfx__convert((char *)&whole, 8, CFX_I64, x->number, 0, x->dtype, 1);
-            v.number = cfx__c_number(x->dtype, f, whole);
-        } else {
-            continue;
-        }
-        w->of[i] = add(w, v);
-    }
-    for (int i = 0; i < l->nsteps; i++)
-        add_step(w, &l->steps[i]);
 }
 
 /* ---- text of values -------------------------------------------------------------------------- */
@@ -193,8 +38,10 @@ static const char *filled(const writer *w, const value *v) {
     return cfx__text_take(&t);
 }
 
-static const char *made_text(writer *w, const value *v, const char *stem) {
+/* The text that makes a value; `rounded` is false where what is stored rounds it. */
+static const char *made_text(writer *w, const value *v, const char *stem, bool rounded) {
     cfx__c_term in[CFX__LOOP_OPERANDS];
+    const cfx_dtype to = rounded || !cfx__dtype_is_half(v->dtype) ? v->dtype : CFX_F32;
     switch (v->kind) {
     case LOAD:
         return cfx__c_convert(w->c,
@@ -202,7 +49,7 @@ static const char *made_text(writer *w, const value *v, const char *stem) {
                                           w->lanes[v->lane]->dtype),
                               w->lanes[v->lane]->dtype, v->dtype);
     case CONVERT:
-        return cfx__c_convert(w->c, w->v[v->in[0]].name, w->v[v->in[0]].dtype, v->dtype);
+        return cfx__c_convert(w->c, w->v[v->in[0]].name, w->v[v->in[0]].dtype, to);
     case TEXT:
         return filled(w, v);
     default:
@@ -212,10 +59,19 @@ static const char *made_text(writer *w, const value *v, const char *stem) {
                                     v->step->says.i, v->dtype);
         w->wrong |= !t;
         /* what an operator gives in halves it rounds to them */
-        return t && cfx__dtype_is_half(v->dtype) ? cfx__c_convert(w->c, t, CFX_F32, v->dtype)
-               : t                               ? t
-                                                 : "0";
+        return !t ? "0" : cfx__dtype_is_half(v->dtype) ? cfx__c_convert(w->c, t, CFX_F32, to) : t;
     }
+}
+
+/* Whether a text is the name of an operand that has the type of the value. */
+static bool is_operand(const writer *w, const value *v, const char *text) {
+    for (int k = 0; k < v->n; k++) {
+        const value *in = &w->v[v->in[k]];
+        if (!strcmp(in->name, text) &&
+            !strcmp(cfx__c_value_type(in->dtype), cfx__c_value_type(v->dtype)))
+            return true;
+    }
+    return false;
 }
 
 /* Writes the line that makes a value, unless it has one in this place already. */
@@ -228,14 +84,19 @@ static void make(writer *w, int i, int pass) {
         return;
     }
     const char *name = cfx__text_format("v%d", i), *type = cfx__c_value_type(v->dtype);
-    if (!v->narrow && v->level < pass && v->buffer >= 0) {
-        cfx__c_line(w->c, "const %s %s = r%d[%s];", type, name, i, cfx__c_at(&w->inner, w->in_row));
+    if (v->until && v->level < pass) {
+        cfx__c_line(w->c, "const %s %s = row%d[%s];", type, name, v->row,
+                    cfx__c_at(&w->inner, w->in_row));
         v->name = name;
         return;
     }
     for (int k = 0; k < v->n; k++)
         make(w, v->in[k], pass);
-    const char *made = made_text(w, v, name);
+    const char *made = made_text(w, v, name, true);
+    if (is_operand(w, v, made)) { /* nothing is done to it */
+        v->name = made;
+        return;
+    }
     cfx__c_line(w->c, "const %s %s = %s;", type, name, made);
     v->name = name;
 }
@@ -244,83 +105,103 @@ static void make(writer *w, int i, int pass) {
 
 static bool is_whole(cfx_dtype d) { return !cfx__dtype_is_float(d); }
 
+/* What holds a fold while elements come in. */
+static const char *fold_name(const writer *w, int i) {
+    const cfx__loop_fold f = w->v[i].fold;
+    return cfx__text_format("%s%d",
+                            f == CFX__FOLD_MAX     ? "most"
+                            : f == CFX__FOLD_MIN   ? "least"
+                            : f == CFX__FOLD_PROD  ? "product"
+                            : f == CFX__FOLD_COUNT ? "count"
+                            : f == CFX__FOLD_ANY   ? "any"
+                            : f == CFX__FOLD_ALL   ? "all"
+                                                   : "sum",
+                            i);
+}
+
+/* The type of that. */
+static const char *fold_type(const writer *w, int i) {
+    const cfx_dtype d = w->v[w->v[i].in[0]].dtype;
+    switch (w->v[i].fold) {
+    case CFX__FOLD_COUNT:
+        return "int64_t";
+    case CFX__FOLD_ANY:
+    case CFX__FOLD_ALL:
+        return "int";
+    case CFX__FOLD_MAX:
+    case CFX__FOLD_MIN:
+        return is_whole(d) ? "int64_t" : cfx__c_value_type(d);
+    default:
+        return is_whole(d) ? "int64_t" : "double";
+    }
+}
+
 static void begin_fold(writer *w, int i) {
     const value *v = &w->v[i];
     const cfx_dtype d = w->v[v->in[0]].dtype;
-    const char *type = "double", *start = "0";
-    switch (v->fold) {
-    case CFX__FOLD_COUNT:
-        type = "int64_t";
-        break;
-    case CFX__FOLD_ANY:
-        type = "int";
-        break;
-    case CFX__FOLD_ALL:
-        type = "int", start = "1";
-        break;
-    case CFX__FOLD_MAX:
-    case CFX__FOLD_MIN:
-        type = is_whole(d) ? "int64_t" : cfx__c_value_type(d);
-        start = v->fold == CFX__FOLD_MAX ? is_whole(d) ? "INT64_MIN" : "-INFINITY"
-                : is_whole(d)            ? "INT64_MAX"
-                                         : "INFINITY";
-        if (d == CFX_F64)
-            start = v->fold == CFX__FOLD_MAX ? "-(double)INFINITY" : "(double)INFINITY";
-        break;
-    default:
-        type = is_whole(d) ? "int64_t" : "double";
-        start = v->fold == CFX__FOLD_PROD ? "1" : "0";
+    const char *start = "0";
+    if (v->fold == CFX__FOLD_MAX || v->fold == CFX__FOLD_MIN) {
+        const bool most = v->fold == CFX__FOLD_MAX;
+        start = is_whole(d)    ? most ? "INT64_MIN" : "INT64_MAX"
+                : d == CFX_F64 ? most ? "-(double)INFINITY" : "(double)INFINITY"
+                : most         ? "-INFINITY"
+                               : "INFINITY";
+    } else if (v->fold == CFX__FOLD_ALL || v->fold == CFX__FOLD_PROD) {
+        start = "1";
     }
-    cfx__c_line(w->c, "%s sum%d = %s;", type, i, start);
+    cfx__c_line(w->c, "%s %s = %s;", fold_type(w, i), fold_name(w, i), start);
 }
 
 static void go_on_fold(writer *w, int i) {
     const value *v = &w->v[i];
-    const char *x = w->v[v->in[0]].name;
+    const char *x = w->v[v->in[0]].name, *to = fold_name(w, i);
     const bool whole = is_whole(w->v[v->in[0]].dtype);
     const char op = v->fold == CFX__FOLD_PROD ? '*' : '+';
     switch (v->fold) {
     case CFX__FOLD_COUNT:
-        cfx__c_line(w->c, "sum%d += %s != 0;", i, x);
+        cfx__c_line(w->c, "%s += %s != 0;", to, x);
         break;
     case CFX__FOLD_ANY:
-        cfx__c_line(w->c, "sum%d |= %s != 0;", i, x);
+        cfx__c_line(w->c, "%s |= %s != 0;", to, x);
         break;
     case CFX__FOLD_ALL:
-        cfx__c_line(w->c, "sum%d &= %s != 0;", i, x);
+        cfx__c_line(w->c, "%s &= %s != 0;", to, x);
         break;
     case CFX__FOLD_MAX:
     case CFX__FOLD_MIN:
-        cfx__c_line(w->c, "sum%d = %s %c sum%d%s ? %s : sum%d;", i, x,
-                    v->fold == CFX__FOLD_MAX ? '>' : '<', i,
-                    whole ? "" : cfx__text_format(" || %s != %s", x, x), x, i);
+        cfx__c_line(w->c, "%s = %s %c %s%s ? %s : %s;", to, x, v->fold == CFX__FOLD_MAX ? '>' : '<',
+                    to, whole ? "" : cfx__text_format(" || %s != %s", x, x), x, to);
         break;
     case CFX__FOLD_NANSUM:
-        cfx__c_line(w->c, "sum%d += %s != %s ? 0.0 : (double)%s;", i, x, x, x);
+        cfx__c_line(w->c, "%s += %s != %s ? 0.0 : (double)%s;", to, x, x, x);
         break;
     default:
         if (whole)
-            cfx__c_line(w->c, "sum%d = (int64_t)((uint64_t)sum%d %c (uint64_t)%s);", i, i, op, x);
+            cfx__c_line(w->c, "%s = (int64_t)((uint64_t)%s %c (uint64_t)%s);", to, to, op, x);
         else
-            cfx__c_line(w->c, "sum%d %c= (double)%s;", i, op, x);
+            cfx__c_line(w->c, "%s %c= (double)%s;", to, op, x);
     }
 }
 
 /* The narrow value of a fold that a pass has ended. */
 static void end_fold(writer *w, int i) {
     value *v = &w->v[i];
+    const char *type = cfx__c_value_type(v->dtype), *sum = fold_name(w, i);
     if (w->c->card)
-        w->c->card->fold(w->c, v->fold, cfx__text_format("sum%d", i));
-    const char *type = cfx__c_value_type(v->dtype);
-    const char *sum = cfx__text_format("sum%d", i);
+        w->c->card->fold(w->c, v->fold, sum);
     if (v->fold == CFX__FOLD_MEAN) /* a division of doubles is a function of its own on a card */
-        sum = cfx__text_format(w->c->card ? "(sum%d * (1.0 / %lld.0))" : "(sum%d / %lld.0)", i,
+        sum = cfx__text_format(w->c->card ? "(%s * (1.0 / %lld.0))" : "(%s / %lld.0)", sum,
                                (long long)cfx__loop_row_length(w->l));
+    if (strcmp(type, fold_type(w, i)))
+        sum = cfx__text_format("(%s)%s", type, sum);
+    else if (!cfx__dtype_is_half(v->dtype) && v->fold != CFX__FOLD_MEAN) {
+        v->name = sum;
+        return;
+    }
     v->name = cfx__text_format("v%d", i);
-    const char *made = cfx__text_format("(%s)%s", type, sum);
     if (cfx__dtype_is_half(v->dtype))
-        made = cfx__c_convert(w->c, made, CFX_F32, v->dtype);
-    cfx__c_line(w->c, "const %s %s = %s;", type, v->name, made);
+        sum = cfx__c_convert(w->c, sum, CFX_F32, v->dtype);
+    cfx__c_line(w->c, "const %s %s = %s;", type, v->name, sum);
 }
 
 /* ---- passes ---------------------------------------------------------------------------------- */
@@ -328,7 +209,7 @@ static void end_fold(writer *w, int i) {
 /* Whether a value can be had again as cheaply as it could be kept. */
 static bool is_cheap(const writer *w, int i) {
     const value *v = &w->v[i];
-    return v->narrow || v->kind == LOAD || v->kind == NUMBER || w->c->card ||
+    return v->narrow || v->until || v->kind == LOAD || v->kind == NUMBER || w->c->card ||
            (v->kind == CONVERT && is_cheap(w, v->in[0])) ||
            (v->kind == TEXT && v->n <= 2 && !strchr(v->text, '(') && is_cheap(w, v->in[0]) &&
             (v->n < 2 || is_cheap(w, v->in[1])));
@@ -338,16 +219,29 @@ static void need(writer *w, int i, int pass) {
     value *v = &w->v[i];
     if (v->narrow || v->level >= pass)
         return;
-    if (is_cheap(w, i)) {
+    if (v->until || !is_cheap(w, i))
+        v->until = v->until > pass ? v->until : pass;
+    else
         for (int k = 0; k < v->n; k++)
             need(w, v->in[k], pass);
-    } else if (v->buffer < 0) {
-        v->buffer = w->scratch;
-        w->scratch +=
-            (cfx__loop_row_length(w->l) * (v->dtype == CFX_F64 || v->dtype == CFX_I64 ? 8 : 4) +
-             63) /
-            64 * 64;
-    }
+}
+
+/* Finds rows for values that are kept: one that is read last in the pass that makes a value may
+ * become that value's. */
+static void find_rows(writer *w) {
+    for (int level = 0; level < w->passes; level++)
+        for (int i = 0; i < w->n; i++) {
+            value *v = &w->v[i];
+            const char *type = cfx__c_value_type(v->dtype);
+            if (!v->until || v->level != level)
+                continue;
+            for (v->row = 0; v->row < w->nrows; v->row++)
+                if (w->v[w->rows[v->row].value].until <= level &&
+                    !strcmp(w->rows[v->row].type, type))
+                    break;
+            w->nrows += v->row == w->nrows;
+            w->rows[v->row] = (cfx__c_loop_row){type, i};
+        }
 }
 
 static void find_passes(writer *w) {
@@ -363,6 +257,7 @@ static void find_passes(writer *w) {
     for (int i = 0; i < w->l->nlanes; i++) /* results are stored in the last one */
         if (w->l->lanes[i].write && w->l->lanes[i].breadth == CFX__LOOP_WIDE)
             need(w, w->of[w->l->lanes[i].value], w->passes - 1);
+    find_rows(w);
 }
 
 static void forget(writer *w, bool narrow) {
@@ -371,11 +266,46 @@ static void forget(writer *w, bool narrow) {
             w->v[i].name = NULL;
 }
 
-static void store(writer *w, int lane) {
+/* Whether all that is done with a value is to store it, and nothing else is stored: then it needs
+ * no name. */
+static bool is_only_stored(const writer *w, int i) {
+    int stores = 0, own = 0;
+    for (int k = 0; k < w->n; k++)
+        for (int n = 0; n < w->v[k].n; n++)
+            if (w->v[k].in[n] == i)
+                return false;
+    for (int k = 0; k < w->l->nlanes; k++)
+        if (w->l->lanes[k].write) {
+            stores++;
+            own += w->of[w->l->lanes[k].value] == i && w->lanes[k]->dtype == w->v[i].dtype;
+        }
+    return stores == 1 && own == 1 && w->v[i].kind != FOLD && w->v[i].kind != NUMBER;
+}
+
+static void store(writer *w, int lane, int pass) {
     const cfx__c_ref *r = w->lanes[lane];
-    const value *v = &w->v[w->of[w->l->lanes[lane].value]];
+    const int i = w->of[w->l->lanes[lane].value];
+    const value *v = &w->v[i];
+    const char *text;
+    if (!v->name && is_only_stored(w, i)) {
+        for (int k = 0; k < v->n; k++)
+            make(w, v->in[k], pass);
+        text = made_text(w, v, cfx__text_format("v%d", i), false);
+    } else {
+        text = cfx__c_convert(w->c, v->name, v->dtype, r->dtype);
+    }
     cfx__c_line(w->c, "%s[%s] = %s;", w->pointers[lane], place(w, lane),
-                cfx__c_store(w->c, cfx__c_convert(w->c, v->name, v->dtype, r->dtype), r->dtype));
+                cfx__c_store(w->c, text, r->dtype));
+}
+
+/* Keeps a value in its row, behind all that is read there of the value before. */
+static void keep(writer *w, int i, int pass) {
+    for (int k = 0; k < w->n; k++)
+        if (w->v[k].until == pass && w->v[k].level < pass && w->v[k].row == w->v[i].row)
+            make(w, k, pass);
+    make(w, i, pass);
+    cfx__c_line(w->c, "row%d[%s] = %s;", w->v[i].row, cfx__c_at(&w->inner, w->in_row),
+                w->v[i].name);
 }
 
 static void put_pass(writer *w, int pass) {
@@ -396,18 +326,16 @@ static void put_pass(writer *w, int pass) {
             make(w, v->in[0], pass);
         if (folds)
             go_on_fold(w, i);
-        if (!v->narrow && v->level == pass && v->buffer >= 0) {
-            make(w, i, pass);
-            cfx__c_line(w->c, "r%d[%s] = %s;", i, cfx__c_at(&w->inner, w->in_row), v->name);
-        }
+        if (v->until && v->level == pass)
+            keep(w, i, pass);
     }
     for (int i = 0; i < l->nlanes && last; i++)
-        if (l->lanes[i].write && l->lanes[i].breadth == CFX__LOOP_WIDE) {
+        if (l->lanes[i].write && l->lanes[i].breadth == CFX__LOOP_WIDE &&
+            !is_only_stored(w, w->of[l->lanes[i].value]))
             make(w, w->of[l->lanes[i].value], pass);
-        }
     for (int i = 0; i < l->nlanes && last; i++)
         if (l->lanes[i].write && l->lanes[i].breadth == CFX__LOOP_WIDE)
-            store(w, i);
+            store(w, i, pass);
     if (w->c->card && w->l->row)
         w->c->card->close_row(w->c);
     else
@@ -421,7 +349,8 @@ static void put_pass(writer *w, int pass) {
 /* Whether all that a narrow value is made of is there by then. */
 static void make_narrow(writer *w, int level) {
     for (int i = 0; i < w->n; i++)
-        if (w->v[i].narrow && w->v[i].level <= level && w->v[i].kind != FOLD)
+        if (w->v[i].narrow && w->v[i].level <= level && w->v[i].kind != FOLD &&
+            !is_only_stored(w, i))
             make(w, i, level);
 }
 
@@ -437,7 +366,7 @@ static void put_body(writer *w) {
         w->c->card->open_once(w->c);
     for (int i = 0; i < w->l->nlanes; i++)
         if (w->l->lanes[i].write && w->l->lanes[i].breadth != CFX__LOOP_WIDE)
-            store(w, i);
+            store(w, i, w->passes);
     if (shared)
         cfx__c_close(w->c);
 }
@@ -476,7 +405,7 @@ static void find_walks(writer *w) {
     cfx__c_walk_settle(&w->inner, by >= 0 ? by : l->nlanes ? w->in_inner[0] : -1);
     w->inner.first = w->outer.ndim;
     w->inner.serial = l->row != 0;
-    w->outer.serial = w->scratch != 0; /* which threads would share */
+    w->outer.serial = w->nrows != 0; /* which threads would share */
 }
 
 static void name_pointers(writer *w) {
@@ -500,16 +429,16 @@ static void name_pointers(writer *w) {
     }
 }
 
-static void put_buffers(writer *w) {
-    for (int i = 0; i < w->n; i++) {
-        if (w->v[i].buffer < 0)
-            continue;
-        const char *type = cfx__c_value_type(w->v[i].dtype);
-        cfx__c_line(w->c, "%s *r%d = (%s *)%s;", type, i, type,
-                    cfx__c_scratch_at(w->c, w->v[i].buffer));
+static void put_rows(writer *w) {
+    int64_t end = 0;
+    for (int i = 0; i < w->nrows; i++) {
+        const cfx_dtype d = w->v[w->rows[i].value].dtype;
+        const char *type = w->rows[i].type;
+        cfx__c_line(w->c, "%s *row%d = (%s *)%s;", type, i, type, cfx__c_scratch_at(w->c, end));
+        end += (cfx__loop_row_length(w->l) * (d == CFX_F64 || d == CFX_I64 ? 8 : 4) + 63) / 64 * 64;
     }
-    if (w->scratch)
-        cfx__c_scratch(w->c, w->scratch);
+    if (end)
+        cfx__c_scratch(w->c, end);
 }
 
 /* Whether elements of a row lie next to each other, or else those of one row beside the next's. */
@@ -532,11 +461,11 @@ void cfx__c_loop_put(cfx__c_unit *u, const cfx__loop *l, const cfx__c_ref *const
     for (int i = 0; i < l->ndim; i++)
         if (!l->shape[i] && (!l->row || i < l->ndim - l->row))
             return; /* nothing to do */
-    add_values(w, numbers);
+    cfx__c_loop_add_values(w, numbers);
     find_passes(w);
     find_walks(w);
     name_pointers(w);
-    put_buffers(w);
+    put_rows(w);
     if (w->c->card && l->row)
         w->c->card->open_rows(w->c, &w->outer, &w->inner, lies_along(w));
     else if (w->outer.ndim)

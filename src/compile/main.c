@@ -21,7 +21,7 @@ static void put_array(cfx__text *t, const cfx__c *c, const char *name, cfx_value
         if (half)
             cfx__text_printf(t, "0x%04x,", ((const uint16_t *)x->data)[i]);
         else
-            cfx__text_printf(t, "%s,", cfx__c_element(x, i));
+            cfx__text_printf(t, "%s,", cfx__c_listed(cfx__c_element(x, i)));
         cfx_scope_close(mark);
     }
     cfx__text_puts(t, x->numel ? "\n};\n" : "0};\n");

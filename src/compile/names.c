@@ -50,9 +50,10 @@ static const char *const reserved[] = {"auto",      "break",     "case",     "ch
                                        "uint32_t",  "uint64_t"};
 
 /* Names that the text makes of a word and a number: sizes that vary ("s27"), values of loops ("v3",
- * "v3_a", "sum1", "r2", "y2"), what is read by an index ("index0", "a0"), rounds. */
+ * "v3_a", "sum1", "row2", "y2"), what is read by an index ("index0", "a0"), rounds. */
 static bool is_numbered(const char *name) {
-    static const char *const words[] = {"s", "v", "sum", "r", "y", "a", "index", "round"};
+    static const char *const words[] = {"s",     "v",   "sum", "most", "least", "product", "count",
+                                        "any",   "all", "row", "y",    "a",     "index",   "round"};
     for (int i = 0; i < COUNT(words); i++) {
         const size_t n = strlen(words[i]);
         if (strncmp(name, words[i], n) != 0 || !isdigit((unsigned char)name[n]))
@@ -225,6 +226,11 @@ const char *cfx__c_number(cfx_dtype d, double f, int64_t i) {
         return cfx__text_format(i < 0 ? "(-INT64_C(%lld))" : "INT64_C(%lld)",
                                 (long long)(i < 0 ? -i : i));
     return cfx__text_format(i < 0 ? "(%lld)" : "%lld", (long long)i);
+}
+
+const char *cfx__c_listed(const char *number) {
+    return strncmp(number, "(-", 2) ? number
+                                    : cfx__text_format("%.*s", (int)strlen(number) - 2, number + 1);
 }
 
 const char *cfx__c_element(const cfx_tensor *t, int64_t i) {

@@ -113,9 +113,28 @@ const char *cfx__c_load(cfx__c *c, const char *pointer, const char *at, cfx_dtyp
         "%s(%s[%s])", cfx__c_kernel(c, cfx__text_format("from_%s", half_name(d))), pointer, at);
 }
 
+/* The argument of a call of a function, where that is all of a text; NULL: it is not. */
+static const char *argument(const char *text, const char *function) {
+    const size_t n = strlen(function);
+    int depth = 0;
+    if (strncmp(text, function, n) || text[n] != '(')
+        return NULL;
+    for (const char *at = text + n; *at; at++) {
+        depth += (*at == '(') - (*at == ')');
+        if (!depth)
+            return at[1] ? NULL : cfx__text_format("%.*s", (int)(at - text - (int)n - 1),
+                                                   text + n + 1);
+    }
+    return NULL;
+}
+
 const char *cfx__c_store(cfx__c *c, const char *text, cfx_dtype d) {
     if (!cfx__dtype_is_half(d))
         return text;
+    const char *from = cfx__c_kernel(c, cfx__text_format("from_%s", half_name(d)));
+    const char *half = argument(text, from); /* which was one already */
+    if (half)
+        return half;
     return cfx__text_format("%s(%s)", cfx__c_kernel(c, cfx__text_format("to_%s", half_name(d))),
                             text);
 }

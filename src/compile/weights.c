@@ -102,21 +102,23 @@ static void put_numbers(cfx__text *t, const cfx__c_weight *w) {
     size_t line = t->len;
     for (int64_t i = 0; i < n; i++) {
         size_t mark = cfx_scope_open();
-        if (t->len - line > 88 || !i) {
+        if (t->len - line > 84 || !i) {
             cfx__text_puts(t, "\n    ");
             line = t->len;
+        } else {
+            cfx__text_putc(t, ' ');
         }
         double f = 0;
         int64_t whole = 0;
         const char *from = w->data + i * size;
         if (half)
-            cfx__text_printf(t, "0x%04x, ", *(const uint16_t *)from);
+            cfx__text_printf(t, "0x%04x,", *(const uint16_t *)from);
         else if (cfx__dtype_is_float(d)) {
             cfx__convert((char *)&f, 8, CFX_F64, from, 0, d, 1);
-            cfx__text_printf(t, "%s, ", cfx__c_number(d, f, 0));
+            cfx__text_printf(t, "%s,", cfx__c_listed(cfx__c_number(d, f, 0)));
         } else {
             cfx__convert((char *)&whole, 8, CFX_I64, from, 0, d, 1);
-            cfx__text_printf(t, "%s, ", cfx__c_number(d, 0, whole));
+            cfx__text_printf(t, "%s,", cfx__c_listed(cfx__c_number(d, 0, whole)));
         }
         cfx_scope_close(mark);
     }

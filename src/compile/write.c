@@ -390,10 +390,16 @@ static void write_plan(cfx__c_job *w) {
     find_results(w);
     cfx__c_place(&w->unit);
     cfx__c_unit_put(&w->unit);
+    const size_t before = c->out.len;
     cfx__c_open(c, "static void %s_results(const struct %s_call *c)", c->name, c->name);
-    cfx__c_line(c, "(void)c;");
+    const size_t opened = c->out.len;
     put_results(w);
+    const bool empty = c->out.len == opened;
     cfx__c_close(c);
+    if (empty && before) {
+        c->out.len = before;
+        c->out.data[before] = 0;
+    }
     cfx__c_unit_end(&w->unit);
     cfx__c_rooms_place(c);
 }

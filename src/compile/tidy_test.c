@@ -1,0 +1,71 @@
+/* The text after it was made: what says nothing is gone, what means something stays. */
+#include "compile.h"
+#include "../../tests/test.h"
+
+static const char *tidied(const char *text) {
+    cfx__text t = {0};
+    cfx__text_puts(&t, text);
+    cfx__c_tidy(&t);
+    return cfx__text_take(&t);
+}
+
+#define CHECK_TIDY(from, to) CHECK_STR(tidied(from), to)
+
+TEST(c_terms_that_say_nothing_are_left_out) {
+    CHECK_TIDY("p = k * 1 + t * 1 - 0;\n", "p = k + t;\n");
+    CHECK_TIDY("x[i * 64 + j + 0 * 8] = a[0 * 4];\n", "x[i * 64 + j] = a[0];\n");
+    CHECK_TIDY("x[0 * 4 + 0 * s1 + j] = (0 + k) / 1;\n", "x[j] = (k);\n");
+    CHECK_TIDY("float *x = (float *)(c->arena + 0);\n", "float *x = (float *)c->arena;\n");
+    CHECK_TIDY("float *x = (float *)(c->arena + 0) + 8;\n", "float *x = (float *)c->arena + 8;\n");
+    /* numbers that begin so, factors that are no numbers, what binds more tightly, comments */
+    static const char *const stay[] = {"y = x * 1.5f + 0.5f - 0x10;\n",
+                                       "y = x * 16 + 01;\n",
+                                       "y = a - 0 * f(x);\n",
+                                       "y = a + 0 * b[i];\n",
+                                       "y = a + 0 / b;\n",
+                                       "y = x / 10;\n",
+                                       "/* a * 1 + 0 */\n",
+                                       "y = x; /* i * 1 + 0 */\n",
+                                       "y = (c->arena + 10);\n"};
+    for (int i = 0; i < COUNT(stay); i++)
+        CHECK_TIDY(stay[i], stay[i]);
+}
+
+TEST(c_loops_of_one_round_are_none) {
+    CHECK_TIDY("    {\n"
+               "        float *out = y;\n"
+               "        for (int64_t i = 0; i < 1; i++) {\n"
+               "            for (int64_t j = 0; j < 3; j++) {\n"
+               "                out[i * 8 + j] = c->i + ii;\n"
+               "            }\n"
+               "        }\n"
+               "    }\n",
+               "    {\n"
+               "        float *out = y;\n"
+               "        for (int64_t j = 0; j < 3; j++) {\n"
+               "            out[j] = c->i + ii;\n"
+               "        }\n"
+               "    }\n");
+    /* a name that the block around it has, what goes on with the loop, what follows it */
+    static const char *const stay[] = {
+        "{\n    float v = 0;\n    for (int64_t i = 0; i < 1; i++) {\n        float v = x[i];\n"
+        "    }\n}\n",
+        "{\n    for (int64_t i = 0; i < 1; i++) {\n        if (p)\n            continue;\n"
+        "    }\n}\n",
+        "{\n    for (int64_t i = 0; i < 1; i++) {\n        f(i);\n    }\n    g();\n}\n",
+        "{\n    for (int64_t i = 0; i < 10; i++) {\n        f(i);\n    }\n}\n"};
+    for (int i = 0; i < COUNT(stay); i++)
+        CHECK_TIDY(stay[i], stay[i]);
+}
+
+TEST(c_blocks_within_a_block_are_one) {
+    CHECK_TIDY("{\n    {\n        f();\n    }\n}\n", "{\n    f();\n}\n");
+    CHECK_TIDY("{\n    int *to = x;\n    {\n        int v = *to;\n    }\n}\n",
+               "{\n    int *to = x;\n    int v = *to;\n}\n");
+    /* the step of a node stays a block, and so does one whose names would be there twice */
+    static const char *const stay[] = {
+        "{\n    /* add: a node */\n    {\n        f();\n    }\n}\n",
+        "{\n    {\n        int *to = x;\n    }\n    {\n        int *to = y;\n    }\n}\n"};
+    for (int i = 0; i < COUNT(stay); i++)
+        CHECK_TIDY(stay[i], stay[i]);
+}
