@@ -123,7 +123,7 @@ KERNEL_TEST(int8_dynamic) {
         for (int64_t j = 0; j < n; j++)
             scales[j] = 0.01f * (float)(j + 1), bias[j] = (float)j;
         const cfx__pack_conv_shape s = {1, 1, k, n, {1, 1, m}, {1, 1, m}, {1, 1, 1}, {1, 1, 1},
-                                        {1, 1, 1}, {0, 0, 0}, {m * k, 1, 0, 0, k}, n};
+                                        {1, 1, 1}, {0, 0, 0}, {m * k, 1, 0, 0, k}, n, 0, 0};
         cfx__pack_int8(&s, w, panels, sums);
         uint8_t *scratch = cfx__alloc((size_t)cfx__pack_int8_dynamic_scratch(m, n, k));
         NAME_int8_dynamic(m, n, k, from, k, panels, sums, y, n,

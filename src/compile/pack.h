@@ -19,6 +19,7 @@ typedef struct cfx__pack_conv_shape {
     int64_t in[3], out[3], kernel[3], stride[3], dilation[3], pad[3];
     int64_t x_stride[5]; /* of x: image, channel, depth, height, width */
     int64_t y_row;       /* elements from point to point of the result */
+    int64_t y_channel, y_image; /* 0: channels lie side by side, images behind each other */
 } cfx__pack_conv_shape;
 
 /* Weights [oc][ic / groups][kernel], contiguous, as panels for each group: NAME_conv. */

@@ -136,7 +136,11 @@ void cfx__c_put_conv_shape(cfx__c *c, const cfx__pack_conv_shape *s) {
     put_sizes(c, "dilation", s->dilation, 3);
     put_sizes(c, "pad", s->pad, 3);
     put_sizes(c, "x_stride", s->x_stride, 5);
-    cfx__c_line(c, "    .y_row = %lld,", (long long)s->y_row);
+    if (s->y_channel)
+        cfx__c_line(c, "    .y_row = %lld, .y_channel = %lld, .y_image = %lld,",
+                    (long long)s->y_row, (long long)s->y_channel, (long long)s->y_image);
+    else
+        cfx__c_line(c, "    .y_row = %lld,", (long long)s->y_row);
     cfx__c_line(c, "};");
 }
 
@@ -167,6 +171,7 @@ typedef struct {
     const char *call; /* with its arguments */
     const float *packed;
     int64_t floats, scratch;
+    bool scatters; /* may store channels that lie apart */
 } way;
 
 /* The size of its tiles, 0: none. It is the same at all sizes where those vary. */
@@ -205,6 +210,7 @@ static way choose_way(cfx__c *c, const cfx__c_work *k, const cfx__pack_conv_shap
     } else {
         how = (cfx__packing){.kind = CFX__PACKING_CONV, .s = s};
         r.scratch = cfx__pack_conv_scratch(s, c->nvary > 0);
+        r.scatters = true;
         r.call = cfx__text_format("%s(&shape, x, weight, out, &e, (float *)%s);",
                                   cfx__c_kernel(c, "conv"), cfx__c_scratch_at(c, 0));
     }
@@ -234,6 +240,23 @@ static void turn(cfx__pack_conv_shape *s) {
     memcpy(s->out, was.in, sizeof s->out);
 }
 
+/* Whether channels of a result lie further from each other than points do, which lie evenly in each
+ * image: then where. */
+static bool lies_by_channels(const cfx__c_ref *r, int lead, cfx__pack_conv_shape *s) {
+    int64_t row = r->stride[r->ndim - 1], far = row;
+    for (int i = r->ndim - 1; i > lead; i--) {
+        if (r->shape[i] != 1 && r->stride[i] != far)
+            return false;
+        far *= r->shape[i];
+    }
+    if (r->stride[lead] <= 1)
+        return false;
+    s->y_row = row;
+    s->y_channel = r->stride[lead];
+    s->y_image = lead ? r->stride[0] : 0;
+    return true;
+}
+
 bool cfx__c_packed_conv(cfx__c_work *k, const cfx__c_window *win) {
     if (k->c->card)
         return false;
@@ -250,13 +273,14 @@ bool cfx__c_packed_conv(cfx__c_work *k, const cfx__c_window *win) {
     const int64_t oc = s.oc, points = s.batch * s.out[0] * s.out[1] * s.out[2];
     if (win->transposed)
         turn(&s);
-    const bool placed = cfx__c_is_points(c, k->out, lead, &s.y_row);
+    bool placed = cfx__c_is_points(c, k->out, lead, &s.y_row);
     if (!placed)
         s.y_row = oc;
     if (k->add && (!placed || !cfx__c_is_points(c, k->add, lead, &add_row)))
         return false;
-    const bool product = !win->transposed && is_pointwise(&s);
     way w = choose_way(c, k, &s, win->nd, win->transposed);
+    placed = placed || (w.scatters && lies_by_channels(k->out, lead, &s));
+    const bool product = !win->transposed && !s.y_channel && is_pointwise(&s);
     cfx__c_pointer(c, k->x, "x", false);
     put_weight(k, w.packed, w.floats);
     if (bias)

@@ -11,6 +11,8 @@ typedef struct {
     ptrdiff_t in[3], out[3], kernel[3], stride[3], dilation[3], pad[3];
     ptrdiff_t x_stride[5]; /* of x: image, channel, depth, height, width */
     ptrdiff_t y_row;
+    ptrdiff_t y_channel, y_image; /* where channels do not lie side by side: their distance, and
+                                     that of images; else y_channel is 0 or 1 */
 } NAME_conv_shape;
 
 /* Elements of x that are copied at a time. */
@@ -57,6 +59,16 @@ static void NAME_conv_line(const NAME_conv_shape *s, const float *x, ptrdiff_t z
                 to[i * ic + c] = x[i * point + c * channel];
 }
 
+/* Stores finished sums, NAME_COLS from row to row, to places that lie apart. */
+static void NAME_conv_scatter(const NAME_conv_shape *s, const float *sums, int rows, int cols,
+                              ptrdiff_t row, ptrdiff_t first, float *y) {
+    const ptrdiff_t points = s->out[0] * s->out[1] * s->out[2];
+    float *to = y + row / points * s->y_image + row % points * s->y_row + first * s->y_channel;
+    for (int j = 0; j < cols; j++)
+        for (int i = 0; i < rows; i++)
+            to[j * s->y_channel + i * s->y_row] = sums[i * NAME_COLS + j];
+}
+
 /* A line of the result at columns [col, col + NAME_COLS) of a group. `a` is x under its first
  * point, `row` the number of that point, `wide` elements lie from point to point of the line. */
 static void NAME_conv_tiles(const NAME_conv_shape *s, NAME_tile *t, const float *a, ptrdiff_t row,
@@ -74,8 +86,13 @@ static void NAME_conv_tiles(const NAME_conv_shape *s, NAME_tile *t, const float 
         const int rows = (int)(s->out[2] * (i + 1) / tiles - begin);
         t->a = a + begin * t->a_row;
         NAME_tile_sums(t, rows, cols <= NAME_COLS / 2, sums, NAME_COLS);
-        NAME_tile_finish(e, sums, rows, cols, row + begin, first,
-                         y + (row + begin) * s->y_row + first, s->y_row);
+        if (s->y_channel > 1) {
+            NAME_tile_finish(e, sums, rows, cols, row + begin, first, sums, NAME_COLS);
+            NAME_conv_scatter(s, sums, rows, cols, row + begin, first, y);
+        } else {
+            NAME_tile_finish(e, sums, rows, cols, row + begin, first,
+                             y + (row + begin) * s->y_row + first, s->y_row);
+        }
     }
 }
 
