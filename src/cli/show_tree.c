@@ -82,8 +82,8 @@ static branch *place(tree *t, const cfx_node *n) {
         bool pair = level.tag == CFX_TAG_TUPLE && cfx_as_list(level)->len == 2;
         const char *path = pair ? cfx_text(cfx_as_list(level)->items[0]) : NULL;
         const char *type = pair ? cfx_text(cfx_as_list(level)->items[1]) : NULL;
-        if (!path || !strcmp(path, "_empty_nn_module_stack_from_metadata_hook"))
-            continue; /* how PyTorch says that a node belongs to no module */
+        if (!path || cfx__path_is_no_module(path))
+            continue;
         const char *again = strchr(path, '@');
         b = branch_at(t, again ? cfx__string_new(path, (size_t)(again - path))->text : path);
         if (!b->type && type)

@@ -203,7 +203,7 @@ typedef struct cfx__draw_scene {
     cfx__arena arena;
     cfx__map calls;           /* module path to int: calls so far */
     int depth;                /* modules at this depth are closed */
-    int nodes, boxes;         /* of all graphs; drawn */
+    int boxes;                /* drawn */
     bool groups;              /* blocks that repeat and sections get items of their own */
     /* called for each frame when its points are in order */
     void (*ordered)(struct cfx__draw_scene *s, const struct cfx__draw_plot *p);

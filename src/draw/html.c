@@ -494,7 +494,7 @@ static bool put_graph(writer *w) {
     cfx__draw_scene *s = w->s;
     cfx__text_puts(w->out, "{\"title\":");
     put_string(w->out, s->name);
-    cfx__text_printf(w->out, ",\"nodes\":%d,\"depth\":%d,\n", s->nodes, s->options->depth);
+    cfx__text_printf(w->out, ",\"depth\":%d,\n", s->options->depth);
     number_of(w, "");
     static const struct {
         const char *key;

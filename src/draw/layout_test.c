@@ -239,7 +239,7 @@ TEST(draw_closes_modules_by_depth) {
     cfx__draw_scene s;
     CHECK(cfx__draw_scene_make(&s, g, NULL, NULL, &o));
     CHECK(s.boxes <= CFX__READABLE);
-    CHECK_INT(s.nodes, 1201);
+    CHECK_INT(s.items.data[0].nodes, 1201);
     cfx__draw_scene_release(&s);
     o.all = true;
     CHECK(cfx__draw_scene_make(&s, g, NULL, NULL, &o));

@@ -423,9 +423,10 @@ static int legend_rows(const painter *p, int width) {
     return rows;
 }
 
-/* What the picture is of, and what it leaves out. */
+/* What the picture is of, and what it leaves out. Weights are lines of the nodes that use them. */
 static const char *subtitle(const cfx__draw_scene *s) {
-    const char *text = cfx__text_format("%d node%s", s->nodes, s->nodes == 1 ? "" : "s");
+    int nodes = s->items.data[0].nodes;
+    const char *text = cfx__text_format("%d node%s", nodes, nodes == 1 ? "" : "s");
     if (s->options->focus)
         text = cfx__text_format("%s, those at '%s'", text, s->options->focus);
     bool closed = false;

@@ -212,7 +212,7 @@ static bool levels_of(const cfx_node *n, levels *out) {
                 (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST) && cfx_as_list(v)->len == 2;
             const char *key = cfx_text(cfx_as_dict(stack)->entries[i].key);
             const char *path = pair ? cfx_text(cfx_as_list(v)->items[0]) : NULL;
-            if (!key || !path)
+            if (!key || !path || cfx__path_is_no_module(path))
                 continue;
             if (!*path) {
                 out->root = cfx_text(cfx_as_list(v)->items[1]);
@@ -320,7 +320,6 @@ static int add_sheet(cfx__draw_scene *s, cfx__draw_sheet sheet, const cfx__draw_
     sheet.fold = cfx__alloc0(n * sizeof *sheet.fold);
     fold_all(&sheet, given, ngiven);
     VEC_PUSH(s->sheets, sheet);
-    s->nodes += (int)sheet.graph->len;
     return (int)s->sheets.len - 1;
 }
 

@@ -228,6 +228,8 @@ const char *cfx__input_name(cfx_input_kind kind, const char *target);
  * and the like), of the node whose work n does; or only what n has none of. */
 void cfx__node_set_origin(cfx_node *n, const cfx_node *from);
 void cfx__node_add_origin(cfx_node *n, const cfx_node *from);
+/* Whether a path of "nn_module_stack" is how PyTorch says that a node belongs to no module. */
+bool cfx__path_is_no_module(const char *path);
 /* Erases nodes that no one uses and that need not stay, last first. Returns how many. */
 int cfx__graph_sweep(cfx_graph *g, bool (*stays)(const cfx_node *n));
 

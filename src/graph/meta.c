@@ -205,6 +205,10 @@ cfx_value cfx_node_get_meta(const cfx_node *n, const char *key) {
 
 /* ---- where a node is from -------------------------------------------------------------------- */
 
+bool cfx__path_is_no_module(const char *path) {
+    return !strcmp(path, "_empty_nn_module_stack_from_metadata_hook");
+}
+
 static const char *const origin[] = {"stack_trace",     "source",   "nn_module_stack",
                                      "source_fn_stack", "torch_fn", "custom"};
 

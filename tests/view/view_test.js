@@ -52,6 +52,9 @@ const tests = {
             return n / (d.length / 4);
         });
         check("something is painted", ink > 0.01, `${ink} of the pixels`);
+        const count = await page.textContent("#count"), card = await page.textContent("#card");
+        equal("nodes are counted once", count, "5 nodes");
+        check("everywhere", card.includes("nodes5"), card);
         await page.close();
     },
 
@@ -322,6 +325,12 @@ const tests = {
         });
         equal("the canvas has the width", await layout(),
             {wide: true, high: true, out: [], tree: false});
+        for (const file of [spineFile(), draw("index_zoo")]) {
+            const small = await open(file, "", 420, 800);
+            const {scale, y} = await small.evaluate("viewer.active.camera");
+            check("text can be read", scale >= 0.65 && y >= 0, {file, scale, y});
+            await small.close();
+        }
         await page.click("#menu");
         equal("the tree lies over it", await layout(),
             {wide: true, high: true, out: [], tree: true});

@@ -82,11 +82,10 @@ function itemOfModule(pane, i, path) {
 
 function frameCard(pane, i) {
     const g = pane.graph, ops = new Map(), seen = new Set();
-    let nodes = 0, bytes = 0;
+    let bytes = 0;
     for (let k = i; k < g.end[i]; k++) {
         if (!g.isNode(k))
             continue;
-        nodes++;
         if (!g.isEnd(k))
             ops.set(g.op(k), (ops.get(g.op(k)) || 0) + 1);
         for (const t of g.weights(k))
@@ -103,7 +102,7 @@ function frameCard(pane, i) {
         element("p", {class: "op"}, g.type(i)),
         element("dl", {},
             ...(g.kind[i] === REPEAT ? row("blocks", `${g.call(i)} alike`) : []),
-            ...row("nodes", String(nodes)),
+            ...row("nodes", String(g.countNodes(i))),
             ...(seen.size ? row("weights", `${seen.size} tensors, ${brief(bytes)}B`) : []),
             ...(shapes ? row("shape", element("code", {}, shapes)) : []),
             ...(named.length ? row("operators", named.join(", ")) : []), ...factRows(pane, i)),

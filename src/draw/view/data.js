@@ -11,7 +11,6 @@ export class Graph {
         this.raw = raw;
         this.count = n;
         this.title = raw.title;
-        this.nodes = raw.nodes;
         this.text = raw.text;
         this.kind = Uint8Array.from(raw.kind);
         this.family = Uint8Array.from(raw.family);
@@ -53,6 +52,14 @@ export class Graph {
 
     isNode(i) {
         return this.kind[i] === BOX || this.kind[i] === HOLDER;
+    }
+
+    // How many nodes are drawn in an item; weights are lines of those that use them.
+    countNodes(i) {
+        let count = 0;
+        for (let k = i; k < this.end[i]; k++)
+            count += this.isNode(k);
+        return count;
     }
 
     // An input or the output: a node, and no operator.

@@ -49,7 +49,7 @@ class Viewer {
         id("panes").append(...this.panes.map((p) => p.host));
         document.title = this.graphs.map((g) => g.title).join(" | ");
         id("title").textContent = document.title;
-        id("count").textContent = this.graphs.map((g) => `${g.nodes} nodes`).join(", ");
+        id("count").textContent = this.graphs.map((g) => `${g.countNodes(0)} nodes`).join(", ");
         this.tree = new Tree(this, id("tree"));
         this.search = new Search(this, id("search"), id("results"));
         this.fillOverlays();

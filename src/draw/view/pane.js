@@ -4,8 +4,9 @@ import {element} from "./dom.js";
 import {Layout} from "./place.js";
 import {paintCanvas, paintSvg} from "./paint.js";
 
-const SMALLEST = 0.004, LARGEST = 4, READABLE = 0.9, FIRST = 0.5;
-const FIRST_BOXES = [60, 40, 26, 16, 10, 1]; // on the first screen, as many as can be read there
+const SMALLEST = 0.004, LARGEST = 4, READABLE = 0.9;
+const FIRST = 0.65; // the least scale of the first screen: text of 7 pixels
+const FIRST_BOXES = [60, 40, 26, 16, 10]; // on the first screen, as many as can be read there
 
 export class Pane {
     constructor(viewer, graph, number) {
@@ -78,21 +79,23 @@ export class Pane {
         this.paint();
     }
 
-    // The first screen: all of the graph, as deep as it can be read. Where even its outermost level
-    // is too much, as wide as it is and from its top.
+    // The first screen: all of the graph, as deep as it can be read. Where even a few boxes are too
+    // much for the window, as wide as it is and from its top.
     start() {
         const {layout, graph: {raw: {depth}}} = this;
-        for (const most of depth ? [0] : FIRST_BOXES) {
+        const open = (most, widthAlone) => {
             layout.openSome(most, depth);
-            this.camera = this.cameraFor(layout.rects.get(0), 1);
-            if (this.camera.scale >= FIRST)
-                break;
-        }
-        this.fitted = this.camera.scale >= READABLE / 2;
-        if (!this.fitted) {
-            const {w} = layout.rects.get(0);
-            const scale = Math.min(READABLE, Math.max((this.width - 48) / w, READABLE / 2));
-            this.camera = {scale, x: this.width / 2 - scale * w / 2, y: 24};
+            const {w} = layout.rects.get(0), wide = Math.min(READABLE, (this.width - 24) / w);
+            this.camera = widthAlone ? {scale: wide, x: this.width / 2 - wide * w / 2, y: 12}
+                : this.cameraFor(layout.rects.get(0), 1);
+            return this.camera.scale >= FIRST;
+        };
+        const boxes = depth ? [0] : FIRST_BOXES;
+        this.fitted = boxes.some((most) => open(most, false));
+        if (!this.fitted && !open(boxes[boxes.length - 1], true) && !open(1, true)) {
+            const c = this.camera;
+            c.x = this.width / 2 - FIRST * layout.rects.get(0).w / 2;
+            c.scale = FIRST;
         }
         this.paint();
     }
