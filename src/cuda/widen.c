@@ -151,9 +151,7 @@ const char *cfx__cuda_widen(const cfx__cuda_pen *t, const char *body, const char
                      each);
     for (int i = 0; i < w.n; i++)
         if (w.of[i].written)
-            cfx__text_printf(&all, "    *(cfx_pack<%s, %d, %d> *)(%s + %s) = p%d_;\n",
-                             cfx__c_type(w.of[i].name->ref.dtype), by,
-                             (int)aligned_to(&w, &w.of[i].name->ref), w.of[i].name->name,
+            cfx__text_printf(&all, "    cfx_put(%s + %s, p%d_);\n", w.of[i].name->name,
                              w.of[i].place, i);
     return cfx__text_take(&all);
 }

@@ -22,7 +22,7 @@ TEST(what_is_done_for_an_element_is_done_for_those_beside_it) {
               "    const float v = f(p0_.v[u_]) + p1_.v[u_] + y[i] + (j + u_);\n"
               "    p2_.v[u_] = g(v);\n"
               "    }\n"
-              "    *(cfx_pack<uint16_t, 8, 8> *)(z + i * 64 + j) = p2_;\n");
+              "    cfx_put(z + i * 64 + j, p2_);\n");
 }
 
 /* Places that are not beside each other, or begin within a piece, are read one by one. */

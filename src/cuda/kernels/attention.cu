@@ -99,22 +99,27 @@ INLINE void find_scores(const unsigned char *q, unsigned (*kept)[4], const unsig
 INLINE void add_values(const unsigned char *v, int sixteens, const float (*score)[4],
                        const float *keep, float (*sum)[4]) {
     const int lane = threadIdx.x & 31;
+#if defined BF16 || defined HALF
+    unsigned a[KEYS / 16][4];
+#pragma unroll
+    for (int j = 0; j < KEYS / 8; j++) {
+        a[j / 2][j % 2 * 2] = narrow_pair(score[j][0], score[j][1]);
+        a[j / 2][j % 2 * 2 + 1] = narrow_pair(score[j][2], score[j][3]);
+    }
+#endif
 #pragma unroll
     for (int d = 0; d < D / 16; d++) {
         float part[2][4] = {};
 #if defined BF16 || defined HALF
 #pragma unroll
         for (int j = 0; j < KEYS / 16; j++) {
-            unsigned a[4], four[4];
+            unsigned four[4];
             if (j >= sixteens)
                 continue;
-            const float *low = score[2 * j], *high = score[2 * j + 1];
-            a[0] = narrow_pair(low[0], low[1]), a[1] = narrow_pair(low[2], low[3]);
-            a[2] = narrow_pair(high[0], high[1]), a[3] = narrow_pair(high[2], high[3]);
             load_matrices_turned(four, v + (j * 16 + (lane & 15)) * PITCH + d * 32 +
                                            (lane >> 4) * 16);
-            mma(part[0], a, four);
-            mma(part[1], a, four + 2);
+            mma(part[0], a[j], four);
+            mma(part[1], a[j], four + 2);
         }
 #else
 #pragma unroll
@@ -165,7 +170,10 @@ INLINE float apply_mask(float score, const void *mask, i64 at) {
 #endif
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+/* Blocks of a multiprocessor that registers have to do for: 16 warps where rows are short. */
+#define TOGETHER (D <= 64 && sizeof(T) == 2 && THREADS <= 256 ? 512 / THREADS : 1)
+
+extern "C" __global__ void __launch_bounds__(THREADS, TOGETHER)
 attention(const T *q, const T *k, const T *v, const void *mask, T *out, float *lse, float *partial,
           int *counter, double scale, i64 heads, i64 shared_by, i64 rows, i64 keys, i64 offset,
           i64 splits, i64 qb, i64 qh, i64 qr, i64 kb, i64 kh, i64 kr, i64 vb, i64 vh, i64 vr,
@@ -174,7 +182,8 @@ attention(const T *q, const T *k, const T *v, const void *mask, T *out, float *l
     DYNAMIC(unsigned char, memory);
     unsigned char *qs = memory, *ks = qs + ROWS * PITCH, *vs = ks + WK * TILE;
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, wq = warp % WQ, wk = warp / WQ;
-    const i64 kv = heads / shared_by, b = blockIdx.y / kv, h = blockIdx.y % kv;
+    const unsigned kv = (unsigned)heads / (unsigned)shared_by;
+    const i64 b = blockIdx.y / kv, h = blockIdx.y % kv;
     const i64 all = shared_by * rows, first = (i64)blockIdx.x * ROWS;
     q += b * qb + h * shared_by * qh, k += b * kb + h * kh, v += b * vb + h * vh;
 
@@ -183,7 +192,8 @@ attention(const T *q, const T *k, const T *v, const void *mask, T *out, float *l
     const i64 most = (p0.head == p1.head ? p1.row : rows - 1) + offset + 1;
     const i64 seen = most < keys ? most < 0 ? 0 : most : keys;
     const i64 steps = (seen + WK * KEYS - 1) / (WK * KEYS);
-    const i64 begin = steps * blockIdx.z / splits, end = steps * (blockIdx.z + 1) / splits;
+    const i64 begin = splits == 1 ? 0 : steps * blockIdx.z / splits;
+    const i64 end = splits == 1 ? steps : steps * (blockIdx.z + 1) / splits;
 
     for (int i = threadIdx.x; i < ROWS * (D / CHUNK); i += THREADS) { /* rows of several heads */
         const int row = i / (D / CHUNK), chunk = i - row * (D / CHUNK);

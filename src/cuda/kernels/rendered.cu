@@ -27,6 +27,37 @@ struct cfx_call { int *bad; };
 template <typename V, int N, int EVEN> struct alignas(sizeof(V) * EVEN) cfx_pack {
     V v[N];
 };
+/* Stores a piece: 16 bytes or 8 at a time, which compilers do not always find. */
+template <typename V, int N, int EVEN>
+__device__ inline void cfx_put(V *to, const cfx_pack<V, N, EVEN> &from) {
+#ifndef CFX_PLAY
+    if constexpr (sizeof(V) * EVEN >= 8) {
+        enum { EACH = sizeof(V) < 4 ? 4 / sizeof(V) : 1 };
+        uint32_t w[sizeof from / 4];
+        if constexpr (EACH > 1) {
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                const uint32_t v = sizeof(V) == 1 ? (uint8_t)from.v[i] : (uint16_t)from.v[i];
+                w[i / EACH] = (i % EACH ? w[i / EACH] : 0) | v << (8 * sizeof(V) * (i % EACH));
+            }
+        } else {
+            memcpy(w, &from, sizeof from);
+        }
+#pragma unroll
+        for (int i = 0; i < (int)(sizeof from / 4); i += sizeof(V) * EVEN / 4)
+            if constexpr (sizeof(V) * EVEN == 16)
+                asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"((char *)to + 4 * i),
+                             "r"(w[i]), "r"(w[i + 1]), "r"(w[i + 2]), "r"(w[i + 3])
+                             : "memory");
+            else
+                asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"((char *)to + 4 * i),
+                             "r"(w[i]), "r"(w[i + 1])
+                             : "memory");
+        return;
+    }
+#endif
+    *(cfx_pack<V, N, EVEN> *)to = from;
+}
 __device__ inline float cfx_exp(float x) { return expf(x); }
 __device__ inline float cfx_log(float x) { return logf(x); }
 __device__ inline float cfx_tanh(float x) { return tanhf(x); }
