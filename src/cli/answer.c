@@ -20,14 +20,10 @@ const char cli_answer_help[] =
     "  --tsv            its tables, a line for each row, columns divided by tabs\n";
 
 void cli_answer_begin(int argc, char **argv) {
-    bool help = argc < 2 || argv[1][0] == '-' || !strcmp(argv[1], "help");
-    for (int i = 2; i < argc; i++) {
+    for (int i = 1; i < argc; i++) {
         answer.json |= !strcmp(argv[i], "--json");
         answer.tsv |= !strcmp(argv[i], "--tsv");
-        help |= !strcmp(argv[i], "--help");
     }
-    if (help) /* which is words, and so is the version */
-        answer.json = answer.tsv = false;
 }
 
 bool cli_answer_option(cli_words *w) {

@@ -426,19 +426,20 @@ int cli_check(const char *dir, const char *pattern, bool grad, bool compiled) {
     if (!cfx_ok())
         return cli_trouble();
     const char *path = cfx__text_format("%s/calls.jsonl", dir);
-    FILE *f = fopen(path, "r");
-    if (!f) {
-        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "%s cannot be opened", path);
+    cfx__file_mapping *f = cfx__file_map(path);
+    if (!f)
         return cli_trouble();
-    }
-    char *line = NULL;
-    size_t room = 0;
     int number = 0;
-    for (ssize_t n; cfx__limit_time() && cfx_ok() && (n = getline(&line, &room, f)) >= 0;)
+    const char *const end = f->data + f->size;
+    for (const char *line = f->data, *next; line < end; line = next) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        next = newline ? newline + 1 : end;
+        if (!cfx__limit_time() || !cfx_ok())
+            break;
         CFX_SCOPE
-        check_line(&s, line, (size_t)n, ++number);
-    free(line);
-    fclose(f);
+        check_line(&s, line, (size_t)(next - line), ++number);
+    }
+    cfx_drop(f);
     if (compiled)
         cli_check_built(&s);
     if (!cfx_ok())

@@ -145,6 +145,9 @@ void cli_dim(bool on);
 void cli_output_aside(void);
 /* Writes what is left. Returns the exit code; another, with a sentence, where output was lost. */
 int cli_output_end(int code);
+/* Whether nobody reads what stdout is any more; a file that goes there may find out, too. */
+bool cli_output_closed(void);
+void cli_output_close(void);
 
 /* Puts files in the place of each "-" among the words, where a file stands: stdin for what is read,
  * stdout for what is written. False, with words, where that cannot be. */

@@ -97,12 +97,14 @@ static void *room(size_t bytes) {
 static void *weights_of(compiled *c, const char *path) {
     const char *bin = cfx__text_format("%.*s.bin", (int)strlen(path) - 3, path);
     void *to = room(c->weights);
-    FILE *f = to ? fopen(bin, "rb") : NULL;
-    const bool fine = f && fread(to, 1, c->weights, f) == c->weights && fgetc(f) == EOF;
-    if (f)
-        fclose(f);
-    if (!fine && cfx_ok())
-        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' is not there, or not of this program", bin);
+    cfx__file_mapping *f = to ? cfx__file_map(bin) : NULL;
+    const bool fine = f && f->size == c->weights;
+    if (fine && f->size)
+        memcpy(to, f->data, f->size);
+    if (f && !fine)
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
+                 "'%s' has %zu bytes, the weights of this program %zu", bin, f->size, c->weights);
+    cfx_drop(f);
     return fine ? to : NULL;
 }
 

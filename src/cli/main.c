@@ -63,13 +63,21 @@ static int help(bool asked) {
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         print("  %-10s %s\n", commands[i]->name, commands[i]->summary);
     print("\n'cfx help COMMAND' tells more of each.\n");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        CFX_SCOPE
+        cli_answer_row("commands", cfx_dict_of("name", commands[i]->name, "summary",
+                                               commands[i]->summary));
     return asked ? CLI_DONE : CLI_TROUBLE;
 }
 
 static int help_of(const cli_command *command) {
-    fputs(command->help, stdout);
-    fputs(cli_answer_help, stdout);
-    fputs(cli_limits_help, stdout);
+    CFX_SCOPE {
+        const char *words =
+            cfx__text_format("%s%s%s", command->help, cli_answer_help, cli_limits_help);
+        cli_answer("help", cfx_string_value(words));
+        if (!cli_answers())
+            fputs(words, stdout);
+    }
     return CLI_DONE;
 }
 
@@ -94,13 +102,28 @@ static void on_lost_page(int signal) {
     _exit(CLI_TROUBLE);
 }
 
+static bool is_help(const char *word) {
+    return !strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help");
+}
+
+static bool is_form(const char *word) { return !strcmp(word, "--json") || !strcmp(word, "--tsv"); }
+
+/* What an answer calls the command. */
+static const char *called(int argc, char **argv) {
+    if (argc < 2 || is_form(argv[1]))
+        return "";
+    return is_help(argv[1]) ? "help" : !strcmp(argv[1], "--version") ? "version" : argv[1];
+}
+
 static int run(int argc, char **argv) {
     if (argc < 2)
         return help(false);
-    const bool asks = !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
-                      !strcmp(argv[1], "help");
-    if (asks && argc == 2)
+    const bool asks = is_help(argv[1]);
+    if (asks && (argc == 2 || is_form(argv[2])))
         return help(true);
+    if (is_form(argv[1]))
+        return cli_wrong("the command comes first: 'cfx %s %s'; see 'cfx --help'",
+                         argc > 2 ? argv[2] : "COMMAND", argv[1]);
     if (!strcmp(argv[1], "--version")) {
         cli_print_version();
         return CLI_DONE;
@@ -118,15 +141,19 @@ static int run(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is told as a full disk is, */
-    signal(SIGXFSZ, SIG_IGN); /* and a file that may grow no further */
+    void (*on_pipe)(int) = signal(SIGPIPE, SIG_IGN); /* what is written is told to be lost, */
+    signal(SIGXFSZ, SIG_IGN);                        /* also to a file that may not grow */
     signal(SIGBUS, on_lost_page);
     cli_output_begin();
     cli_limits_begin();
     cli_answer_begin(argc, argv);
     int code = cli_streams_begin(argc, argv) ? run(argc, argv) : CLI_TROUBLE;
-    cli_answer_end(argc > 1 ? argv[1] : "", code);
+    cli_answer_end(called(argc, argv), code);
     code = cli_streams_end(cli_output_end(code));
     cfx_finish(stderr);
+    if (cli_output_closed()) { /* ends as it would have at once, now that files are whole */
+        signal(SIGPIPE, on_pipe);
+        raise(SIGPIPE);
+    }
     return code;
 }

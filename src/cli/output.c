@@ -95,6 +95,9 @@ void cli_output_begin(void) {
     stdout = out;
 }
 
+bool cli_output_closed(void) { return closed; }
+void cli_output_close(void) { closed = true; }
+
 void cli_output_aside(void) { written_to = STDERR_FILENO; }
 
 /* ---- lines ----------------------------------------------------------------------------------- */

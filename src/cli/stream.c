@@ -159,7 +159,9 @@ int cli_streams_end(int code) {
     const int fd = open(streams.path, O_RDONLY);
     errno = 0;
     const bool sent = fd < 0 || copy(fd, STDOUT_FILENO);
-    if (!sent && errno != EPIPE)
+    if (!sent && errno == EPIPE)
+        cli_output_close();
+    else if (!sent)
         failed("cannot write the output");
     if (fd >= 0)
         close(fd);

@@ -36,4 +36,7 @@ void cli_print_version(void) {
     cli_print("  with yajl %d.%d.%d, zlib %s\n", YAJL_MAJOR, YAJL_MINOR, YAJL_MICRO,
               zlibVersion());
     print_opened();
+    cli_answer("version", cfx_string_value(CFX_VERSION));
+    cli_answer("built", cfx_string_value(CFX_BUILT_BY ", " CFX_BUILT_HOW));
+    cli_answer("commit", *CFX_BUILT_FROM ? cfx_string_value(CFX_BUILT_FROM) : cfx_none());
 }

@@ -8,6 +8,7 @@
 #include "pt2.h"
 
 #include <ctype.h>
+#include <sys/stat.h>
 
 typedef struct format {
     const char *suffix;
@@ -54,17 +55,21 @@ static const format *format_of(const char *path) {
     }
 }
 
-/* The format of a file whose name does not tell it. One that cannot be read, or that is no text and
- * no model of ONNX, is an archive or nothing. */
+/* The format of a file whose name does not tell it: what is no text and no model of ONNX, or no
+ * file at all ("two.pt2:encoder"), is an archive or nothing. NULL, with an error, where it cannot
+ * be read. */
 static const format *format_in(const char *path) {
-    unsigned char data[512];
-    FILE *file = fopen(path, "rb");
-    const size_t n = file ? fread(data, 1, sizeof data, file) : 0;
+    enum { HEAD = 512 };
     const format *f = formats;
-    if (file)
-        fclose(file);
-    while (*f->suffix && !(f->begins && f->begins(data, n)))
+    struct stat st;
+    const bool file = stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    cfx__file_mapping *m = file ? cfx__file_map(path) : NULL;
+    if (file && !m)
+        return NULL;
+    const size_t n = !m ? 0 : m->size < HEAD ? m->size : HEAD;
+    while (*f->suffix && !(n && f->begins && f->begins((const unsigned char *)m->data, n)))
         f++;
+    cfx_drop(m);
     return f;
 }
 
@@ -74,7 +79,9 @@ cfx_program *cfx_open(const char *path) {
         return &cfx__program_bad;
     }
     const format *f = format_of(path);
-    cfx_program *p = (*f->suffix ? f : format_in(path))->open(path);
+    if (!*f->suffix)
+        f = format_in(path);
+    cfx_program *p = f ? f->open(path) : &cfx__program_bad;
     if (!cfx_failed(p))
         cfx__prepared_find(p, path);
     return p;
