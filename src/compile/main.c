@@ -307,7 +307,9 @@ static void put_run(cfx__text *t, const cfx__c *c, const char *weights) {
     for (int i = 0; i < c->inputs.n + c->outputs.n && c->nvary; i++)
         cfx__text_printf(t, "    free(%s);\n", port_at(c, i)->name);
     cfx__text_puts(t, c->nvary ? "    free(room);\n" : "");
-    cfx__text_puts(t, "    return fflush(stdout) == 0 ? 0 : 2;\n}\n");
+    cfx__text_puts(t, "    if (fflush(stdout) != 0 || ferror(stdout)) {\n"
+                      "        fprintf(stderr, \"the results cannot be written\\n\");\n"
+                      "        return 2;\n    }\n    return 0;\n}\n");
 }
 
 void cfx__c_main(const cfx__c *c, cfx__text *t, const char *bin) {
