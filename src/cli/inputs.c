@@ -40,6 +40,25 @@ static cfx_value fitted(const cfx_program *p, int i, cfx_value v) {
                : v;
 }
 
+/* Whether v is a picture in colours where the input takes one channel, and has the other sizes that
+ * it takes. */
+static bool is_coloured(const cfx_program *p, int i, cfx_value v) {
+    const cfx_result r = cfx_node_result(placeholder(p, i));
+    const cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
+    int others = 0;
+    if (!t || !cli_image_is_coloured() || r.kind != CFX_RESULT_TENSOR || r.ndim != t->ndim)
+        return false;
+    for (int k = 0; k < t->ndim; k++) {
+        const cfx_value size = cfx_result_size(&r, k);
+        if (size.tag != CFX_TAG_INT || cfx_integer(size) == t->shape[k])
+            continue;
+        if (cfx_integer(size) != 1 || t->shape[k] != 3)
+            return false;
+        others++;
+    }
+    return others == 1;
+}
+
 /* Several files as one word. */
 static const char *one_line(const char *spec) {
     char *text = cfx__string_new(spec, strlen(spec))->text;
@@ -63,6 +82,12 @@ bool cli_gather_inputs(const cfx_program *p, const char *path, const cfx_dict *f
         if (cfx_is_none(v) && !s->constant) {
             cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "%s has no input 'in%d' or '%s'; inputs are %s",
                      path ? one_line(path) : "(no --inputs)", flat, s->name, list_inputs(p));
+            return false;
+        }
+        if (is_coloured(p, i, v)) {
+            cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                     "input '%s' takes pictures of one channel, %s: --image channels=grey makes "
+                     "them so", s->name, cli_brief(declared(p, i)));
             return false;
         }
         cfx_list_append(leaves, cfx_is_none(v) ? s->value : fitted(p, i, v));

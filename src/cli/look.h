@@ -75,6 +75,8 @@ bool cli_tensors_savable(const char *path);
 bool cli_tensors_save(const char *path, const cfx_dict *tensors);
 /* --image size=224,mean=...: how pictures among such files become tensors, which is set at once. */
 bool cli_image(cli_words *w);
+/* Whether pictures become tensors of three channels, which that option says. */
+bool cli_image_is_coloured(void);
 #define CLI_IMAGE_HELP                                                                             \
     "  --image HOW      how PNG and JPEG files become tensors, as torchvision does it:\n"         \
     "                   size=224,mean=0.485,0.456,0.406,std=0.229,0.224,0.225; also resize=256\n" \

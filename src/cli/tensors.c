@@ -22,6 +22,8 @@ bool cli_image(cli_words *w) {
     return true;
 }
 
+bool cli_image_is_coloured(void) { return pictures && picture.channels != CFX_IMAGE_GREY; }
+
 bool cli_tensors(cli_words *w, const char *name, const char **spec) {
     const char *text = NULL;
     if (!cli_value(w, name, &text))

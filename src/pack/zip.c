@@ -61,6 +61,11 @@ const char *cfx__pack_kind(const char *data, size_t size) {
                  {"GGUF", "a .gguf file", 4},
                  {"\x89PNG", "a picture", 4},
                  {"\xff\xd8\xff", "a picture", 3},
+                 {"BM", "a BMP picture; those of PNG and JPEG files are read", 2},
+                 {"GIF8", "a GIF picture; those of PNG and JPEG files are read", 4},
+                 {"RIFF", "a WebP picture or a sound; pictures of PNG and JPEG files are read", 4},
+                 {"II*\0", "a TIFF picture; those of PNG and JPEG files are read", 4},
+                 {"MM\0*", "a TIFF picture; those of PNG and JPEG files are read", 4},
                  {"\x7f" "ELF", "a program or library of the machine's", 4}};
     for (int i = 0; i < COUNT(kinds); i++)
         if (size >= kinds[i].len && !memcmp(data, kinds[i].start, kinds[i].len))
