@@ -10,7 +10,7 @@
 #include "../value/json.h"
 
 static struct {
-    bool json, tsv;
+    bool json, tsv, left; /* left: to another process */
     cfx_dict *facts; /* counted; NULL: none yet */
 } answer;
 
@@ -35,6 +35,8 @@ bool cli_answers(void) { return answer.json || answer.tsv; }
 bool cli_answers_json(void) { return answer.json; }
 
 void cli_answer_as_json(void) { answer.json = true; }
+
+void cli_answer_leave(void) { answer.left = true; }
 
 
 cfx_value cli_fact(double x) { return isfinite(x) ? cfx_float(x) : cfx_none(); }
@@ -127,7 +129,7 @@ void cli_answer_end(const char *command, int code) {
     else if (answer.json)
         put_object(&out, command, code);
     answer.json = answer.tsv = false; /* from here on words are printed again */
-    if (asked && out.len)
+    if (asked && out.len && !answer.left)
         fputs(cli_streams_named(out.data), stdout);
     cfx__text_release(&out);
     cfx_drop(answer.facts);

@@ -117,6 +117,7 @@ bool cli_answer_option(cli_words *w);
 bool cli_answers(void);
 bool cli_answers_json(void);
 void cli_answer_as_json(void); /* as --json */
+void cli_answer_leave(void); /* another process answers: of ranks the first */
 /* The keys of an object that is JSON already. */
 void cli_answer_object(const char *json);
 /* Notes a fact, or a row of a table: a dict of the same keys in each. */

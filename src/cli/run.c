@@ -388,6 +388,8 @@ static int run_on_ranks(job *j) {
                    .generate = o->generate, .given = &o->given, .profile = o->profile != NULL,
                    .runs = o->runs, .result = cfx_none()};
     int rank, code = cli_run_ranks(&r, &rank);
+    if (rank)
+        cli_answer_leave();
     if (code == CLI_DONE && rank == 0 && o->profile) {
         cli_ranks_print(&r);
         code = cli_ranks_trace(&r, o->profile) ? CLI_DONE : cli_trouble();
@@ -465,7 +467,10 @@ static int run(int argc, char **argv) {
     j.watch.model = o->model;
     if (o->threads)
         cfx_set_num_threads(o->threads);
-    if (o->stages || cfx_mpi_ranks() > 1)
+    if (o->stages && cli_is_folder(o->model))
+        return cli_usage(&cli_run, "--stages is for a program; the folder '%s' is cut already",
+                         o->model);
+    if (o->stages || cfx_mpi_ranks() > 1 || cli_is_folder(o->model))
         return run_on_ranks(&j);
     if (o->micro_batches)
         return cli_usage(&cli_run, "--micro-batches are for --stages");

@@ -5,12 +5,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../group/group.h"
+#include "../ranks/hash.h"
+#include "../rewrite/rewrite.h"
 #include "../run/run.h"
-
+#include "split.h"
 
 void cli_ranks_end(cli_ranks *r) {
     cfx_drop(r->program);
@@ -20,19 +21,6 @@ void cli_ranks_end(cli_ranks *r) {
 }
 
 /* ---- what each rank opens -------------------------------------------------------------------- */
-
-static bool is_folder(const char *path) {
-    struct stat s;
-    return !stat(path, &s) && S_ISDIR(s.st_mode);
-}
-
-/* The file of a rank in a folder: stage2.pt2 of a pipeline, or rank2.pt2; scope. NULL: there is
- * none. */
-static const char *file_in(const char *folder, int rank, const char *kind) {
-    struct stat s;
-    const char *path = cfx__text_format("%s/%s%d.pt2", folder, kind, rank);
-    return stat(path, &s) ? NULL : path;
-}
 
 static bool has_collectives(const cfx_program *p) {
     bool any = false;
@@ -54,45 +42,76 @@ typedef struct {
     const cfx_list *leaves; /* the caller's inputs */
     bool *cut;              /* which of them are cut */
     int64_t rows;           /* of those; 0: none is */
+    cfx_value varies;       /* the size of theirs that varies; None: none does */
     int n, given;           /* micro-batches */
     cfx_value results;      /* a list of lists, by result; counted */
 } batches;
 
-/* Whether the program takes fewer rows of an input than there are: a size that varies, or so many
- * that all micro-batches together have what is given. */
-static bool takes_parts(const cfx_program *p, int k, const cfx_tensor *t, int n) {
+/* The first size of an input of the program; None where it has none. */
+static cfx_value first_size(const cfx_program *p, int64_t k) {
     for (int i = 0; i < p->ninputs; i++) {
         if (p->inputs[i].kind != CFX_IN_USER || k-- > 0)
             continue;
         cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, p->inputs[i].name));
-        if (r.kind != CFX_RESULT_TENSOR || r.ndim < 1 || !t->ndim)
-            return false;
-        cfx_value size = cfx_result_size(&r, 0);
-        return size.tag == CFX_TAG_SYM ||
-               (size.tag == CFX_TAG_INT && t->shape[0] == cfx_integer(size) * n);
+        return r.kind == CFX_RESULT_TENSOR && r.ndim ? cfx_result_size(&r, 0) : cfx_none();
     }
-    return false;
+    return cfx_none();
+}
+
+/* Whether the program takes fewer rows of an input than there are: a size that varies, the same for
+ * all that are cut, or so many that all micro-batches together have what is given. */
+static bool takes_parts(const batches *b, cfx_value size, const cfx_tensor *t) {
+    if (!t->ndim || (b->rows && b->rows != t->shape[0]))
+        return false;
+    return size.tag == CFX_TAG_SYM ? cfx_is_none(b->varies) || cfx_equal_values(b->varies, size)
+                                   : size.tag == CFX_TAG_INT &&
+                                         t->shape[0] == cfx_integer(size) * b->n;
 }
 
 static bool cut_batches(batches *b, const cfx_program *p) {
-    bool any = false;
-    for (int64_t i = 0; i < b->leaves->len; i++) {
-        const cfx_value v = b->leaves->items[i];
-        const cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
-        b->cut[i] = t && b->n > 1 && takes_parts(p, (int)i, t, b->n) &&
-                    (!b->rows || b->rows == t->shape[0]);
-        if (b->cut[i])
-            b->rows = t->shape[0];
-        any |= b->cut[i];
+    b->varies = cfx_none();
+    for (int64_t i = 0; i < b->leaves->len && b->n > 1; i++) {
+        const cfx_value v = b->leaves->items[i], size = first_size(p, i);
+        if (v.tag != CFX_TAG_TENSOR || !takes_parts(b, size, cfx_as_tensor(v)))
+            continue;
+        b->cut[i] = true;
+        b->rows = cfx_as_tensor(v)->shape[0];
+        if (size.tag == CFX_TAG_SYM)
+            b->varies = size;
     }
     if (b->n == 1 || (b->rows && b->rows % b->n == 0))
         return true;
-    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-             any ? "%lld rows are not %d micro-batches of equal size"
-                 : "no input of the program has a first size that varies (rows: %lld), so there "
-                   "are no %d micro-batches; 'cfx opt --dynamic' makes one vary",
-             (long long)b->rows, b->n);
+    if (b->rows)
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%lld rows are not %d micro-batches of equal size",
+                 (long long)b->rows, b->n);
+    else
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "no input of the program has a first size that varies, so there are no %d "
+                 "micro-batches; 'cfx opt --dynamic' makes one vary", b->n);
     return false;
+}
+
+/* A program that writes to its buffers gives later micro-batches what earlier ones have left there,
+ * which is not what the whole computes. */
+static bool keeps_nothing(const cfx_program *stage) {
+    const char *name = NULL;
+    cfx__alias a;
+    cfx__alias_open(&a, stage->module->graph);
+    for (int i = 0; i < stage->ninputs && !name; i++) {
+        const cfx_node *n = cfx_graph_find(stage->module->graph, stage->inputs[i].name);
+        if (stage->inputs[i].kind != CFX_IN_USER && n && cfx__alias_written(&a, n))
+            name = stage->inputs[i].target;
+    }
+    cfx__alias_close(&a);
+    for (int i = 0; i < stage->noutputs && !name; i++)
+        if (stage->outputs[i].kind == CFX_OUT_BUFFER_MUTATION ||
+            stage->outputs[i].kind == CFX_OUT_PARAMETER_MUTATION)
+            name = stage->outputs[i].target;
+    if (name)
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "the program writes to '%s', so micro-batches are not what the whole gives: each "
+                 "would see what the one before has left there; run without --micro-batches", name);
+    return !name;
 }
 
 static cfx_value next_batch(void *user) {
@@ -120,7 +139,23 @@ static bool take_result(cfx_value result, void *user) {
     return cfx_ok();
 }
 
-/* Result i of all micro-batches as one: rows behind each other, numbers as a row of their own. */
+/* Whether result i of the program has a row, or several, for each row of its inputs: its first size
+ * varies, or where no size does it is a multiple of theirs. */
+static bool has_rows(const batches *b, const cfx_program *p, int64_t i, const cfx_tensor *t) {
+    const int64_t rows = b->rows / b->n;
+    for (int k = 0; k < p->noutputs; k++) {
+        if ((p->outputs[k].kind != CFX_OUT_USER && p->outputs[k].kind != CFX_OUT_LOSS) || i-- > 0)
+            continue;
+        const cfx_node *n = cfx_graph_find(p->module->graph, p->outputs[k].name);
+        cfx_result r = n ? cfx_node_result(n) : (cfx_result){0};
+        if (r.kind == CFX_RESULT_TENSOR && r.ndim && !cfx_is_none(b->varies))
+            return cfx_result_size(&r, 0).tag == CFX_TAG_SYM;
+        break;
+    }
+    return t->ndim && t->shape[0] && t->shape[0] % rows == 0;
+}
+
+/* Result i of all micro-batches as one: rows behind each other. */
 static cfx_value joined(const batches *b, int64_t i) {
     cfx_value all = cfx_list_value(0, NULL);
     for (int k = 0; k < b->n; k++) {
@@ -128,9 +163,15 @@ static cfx_value joined(const batches *b, int64_t i) {
         cfx_list_append(cfx_as_list(all), i < flat->len ? flat->items[i] : cfx_none());
     }
     const cfx_value first = cfx_as_list(all)->items[0];
-    if (b->n == 1 || first.tag != CFX_TAG_TENSOR)
+    if (b->n == 1 || cfx_is_none(first))
         return first;
-    return cfx_tensor_value(cfx_as_tensor(first)->ndim ? cfx_cat(all, 0) : cfx_stack(all, 0));
+    if (first.tag == CFX_TAG_TENSOR && has_rows(b, b->ranks->program, i, cfx_as_tensor(first)))
+        return cfx_tensor_value(cfx_cat(all, 0));
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+             "result out%lld (%s) has no row for each row of the inputs, so those of %d "
+             "micro-batches are not what the whole gives; run without --micro-batches",
+             (long long)i, cli_brief(first), b->n);
+    return cfx_bad();
 }
 
 static cfx_value join_results(const batches *b) {
@@ -186,6 +227,8 @@ static bool run_line(cli_ranks *r, cfx_group *g, cfx_program *stage, cfx_value o
         return false;
     if (feeds && !p.text && !read_inputs(r, stage, cfx_as_list(leaves)))
         return false;
+    if (p.b.n > 1 && !keeps_nothing(stage))
+        return false;
     p.b.cut = cfx__alloc0((size_t)p.b.leaves->len + 1);
     bool well = (!feeds || p.text || cut_batches(&p.b, stage)) && pass_once(&p);
     if (well && feeds)
@@ -210,28 +253,17 @@ static bool run_stages(cli_ranks *r, cfx_group *g) {
     return run_line(r, g, s->stages[rank].program, p->out_spec);
 }
 
-/* Whether a folder is for as many ranks as there are, and the same for all of them. */
-static bool folder_fits(const cli_ranks *r, cfx_group *g, const char *kind) {
-    struct stat s;
-    const int size = cfx_group_size(g);
-    const char *plan = cfx__text_format("%s/plan.json", r->model);
-    if (!file_in(r->model, size - 1, kind) || file_in(r->model, size, kind)) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' is for %s than %d ranks", r->model,
-                 file_in(r->model, size, kind) ? "more" : "fewer", size);
-        return false;
-    }
-    return cfx_group_agree(g, "folder", !stat(plan, &s)) && (stat(plan, &s) || same_file(g, plan));
-}
-
 /* A folder of stages: the last one has the tree of the results. */
-static bool run_folder(cli_ranks *r, cfx_group *g, const char *own) {
-    const char *last = file_in(r->model, cfx_group_size(g) - 1, "stage");
-    if (!folder_fits(r, g, "stage"))
+static bool run_folder(cli_ranks *r, cfx_group *g, const cli_parts *parts) {
+    const int rank = cfx_group_rank(g);
+    const char *own = cli_parts_file(parts, rank);
+    const char *last = own && !rank ? cli_parts_file(parts, parts->n - 1) : own;
+    if (!last)
         return false;
-    cfx_program *p = cfx_open(own), *end = cfx_group_rank(g) ? p : cfx_open(last);
+    cfx_program *p = cfx_open(own), *end = rank ? p : cfx_open(last);
     if (cfx_failed(p) || cfx_failed(end))
         return false;
-    if (cfx_group_rank(g) == 0)
+    if (rank == 0)
         r->program = cfx_keep(end);
     return run_line(r, g, p, end->out_spec);
 }
@@ -258,9 +290,36 @@ static bool run_once(void *user) {
     return cfx_ok();
 }
 
+/* What each of the ranks that share layers is given is the same: else they would compute something
+ * of two halves. */
+static bool same_inputs(cfx_group *g, const whole_run *w) {
+    const cfx_list *leaves = cfx_as_list(w->leaves);
+    uint64_t hash = 0;
+    for (int64_t i = 0; i < leaves->len; i++) CFX_SCOPE {
+        const cfx_value v = leaves->items[i];
+        const cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_contiguous(v) : NULL;
+        if (!t) {
+            const char *text = cfx_value_repr(v);
+            hash = cfx__hash_bytes(hash, text, strlen(text));
+        } else if (cfx_ok()) {
+            hash = cfx__hash_mix(hash, t->dtype);
+            hash = cfx__hash_bytes(hash, t->shape, (size_t)t->ndim * sizeof *t->shape);
+            hash = cfx__hash_bytes(hash, t->data,
+                                   (size_t)t->numel * (size_t)cfx_dtype_size(t->dtype));
+        }
+    }
+    if (w->text)
+        hash = cfx__hash_bytes(hash, w->text->ids.data, w->text->ids.len * sizeof(int64_t));
+    return cfx_ok() && cfx_group_agree(g, w->text ? "text" : "input", hash);
+}
+
 /* Every rank runs its program whole; collectives bring them together. */
-static bool run_whole(cli_ranks *r, cfx_group *g, const char *own) {
-    if (is_folder(r->model) ? !folder_fits(r, g, "rank") : !same_file(g, own))
+static bool run_whole(cli_ranks *r, cfx_group *g, const cli_parts *parts) {
+    const char *own = parts ? cli_parts_file(parts, cfx_group_rank(g)) : r->model;
+    if (r->micro_batches)
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "--micro-batches are for stages, and of '%s' every rank runs all rows", r->model);
+    if (!own || !cfx_ok() || (!parts && (!same_file(g, own) || cli_is_part(own))))
         return false;
     cfx_program *p = cfx_open(own);
     if (cfx_failed(p))
@@ -277,7 +336,8 @@ static bool run_whole(cli_ranks *r, cfx_group *g, const char *own) {
     whole_run w = {.program = p, .leaves = cfx_list_value(0, NULL), .session = cfx_session_new(),
                    .text = !r->generate ? NULL : first ? &r->text : &mine};
     bool well = (w.text ? cli_generation_begin(w.text, p, r->given, r->generate)
-                        : read_inputs(r, p, cfx_as_list(w.leaves))) && run_once(&w);
+                        : read_inputs(r, p, cfx_as_list(w.leaves))) &&
+                (!parts || same_inputs(g, &w)) && run_once(&w);
     if (well && first) {
         r->program = cfx_keep(p);
         r->result = cfx_value_keep(w.result);
@@ -289,23 +349,23 @@ static bool run_whole(cli_ranks *r, cfx_group *g, const char *own) {
 
 static bool run_rank(cfx_group *g, void *user) {
     cli_ranks *r = user;
-    const int rank = cfx_group_rank(g), size = cfx_group_size(g);
-    const bool folder = is_folder(r->model);
-    const char *stage = folder ? file_in(r->model, rank, "stage") : NULL;
-    const char *part = folder ? file_in(r->model, rank, "rank") : NULL;
+    const int size = cfx_group_size(g);
+    const bool folder = cli_is_folder(r->model);
+    cli_parts parts = {0};
     cfx_set_grad_mode(CFX_INFERENCE);
-    if (r->stages && r->stages != size)
+    if (folder && !cli_parts_find(r->model, &parts))
+        return false;
+    if (folder && parts.n != size)
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' is for %d ranks, and here are %d: "
+                 "mpirun -n %d", r->model, parts.n, size, parts.n);
+    else if (r->stages && r->stages != size)
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "--stages %d are for %d ranks, and here are %d: "
                  "mpirun -n %d", r->stages, r->stages, size, r->stages);
-    else if (folder && !stage && !part)
-        cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
-                 "'%s' has no stage%d.pt2 or rank%d.pt2 for rank %d of %d", r->model, rank, rank,
-                 rank, size);
-    if (!cfx_ok())
+    if (!cfx_ok() || (folder && !cli_parts_agree(&parts, g)))
         return false;
-    return r->stages ? run_stages(r, g)
-           : stage   ? run_folder(r, g, stage)
-                     : run_whole(r, g, part ? part : r->model);
+    return r->stages                          ? run_stages(r, g)
+           : folder && !strcmp(parts.kind, "stage") ? run_folder(r, g, &parts)
+                                              : run_whole(r, g, folder ? &parts : NULL);
 }
 
 /* A rank that was lost ends this one too, at the next operator; or here, where that takes long. */
@@ -341,10 +401,18 @@ static void share_cores(const cfx_group *g, int threads) {
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
+/* As threads: so many as there are stages, or files in a folder. */
+static int simulate(cli_ranks *r) {
+    cli_parts parts = {.n = r->stages};
+    if (cli_is_folder(r->model) && !cli_parts_find(r->model, &parts))
+        return cli_trouble();
+    return cfx_group_simulate(parts.n, run_rank, r) ? CLI_DONE : cli_trouble();
+}
+
 int cli_run_ranks(cli_ranks *r, int *rank) {
     *rank = 0;
     if (cfx_mpi_ranks() <= 1)
-        return cfx_group_simulate(r->stages, run_rank, r) ? CLI_DONE : cli_trouble();
+        return simulate(r);
     cfx_group *g = cfx_group_open_mpi();
     if (!g)
         return cli_trouble();

@@ -1,10 +1,8 @@
 /* cfx split: a program becomes several, for as many processes. Start at run. */
 #include "split.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "../value/json.h"
 
@@ -140,56 +138,6 @@ cfx_value cli_split_copies(const cli_split_job *j) {
     return out;
 }
 
-/* ---- files ----------------------------------------------------------------------------------- */
-
-static const char *file_in(const char *folder, const char *name) {
-    size_t n = strlen(folder);
-    return cfx__text_format("%s%s%s", folder, n && folder[n - 1] == '/' ? "" : "/", name);
-}
-
-/* Makes the folder where there is none; false with an error. */
-static bool make_folder(const char *folder) {
-    struct stat s;
-    if (!mkdir(folder, 0777) || (errno == EEXIST && !stat(folder, &s) && S_ISDIR(s.st_mode)))
-        return true;
-    cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "no folder '%s' can be made: %s", folder,
-             errno == EEXIST ? "a file is called so" : strerror(errno));
-    return false;
-}
-
-static bool is_free(const cli_split_job *j, const char *path) {
-    struct stat s;
-    if (j->force || stat(path, &s))
-        return true;
-    cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' is there already; --force writes over it", path);
-    return false;
-}
-
-static bool write_plan(const char *path, cfx_value plan) {
-    cfx__text t = {0};
-    bool fine = cfx__json_value(&t, plan);
-    cfx__text_putc(&t, '\n');
-    fine = fine && cfx__file_write(path, t.data, t.len);
-    cfx__text_release(&t);
-    return fine;
-}
-
-int cli_split_write(const cli_split_job *j, const char *name, cfx_program *const *programs, int n,
-                    cfx_value plan) {
-    if (!make_folder(j->folder) || !is_free(j, file_in(j->folder, "plan.json")))
-        return cli_trouble();
-    for (int i = 0; i < n; i++)
-        if (!is_free(j, file_in(j->folder, cfx__text_format("%s%d.pt2", name, i))))
-            return cli_trouble();
-    for (int i = 0; i < n; i++)
-        if (!cfx_save(programs[i], file_in(j->folder, cfx__text_format("%s%d.pt2", name, i))))
-            return cli_trouble();
-    if (!write_plan(file_in(j->folder, "plan.json"), plan))
-        return cli_trouble();
-    cli_say("cfx: %d programs and plan.json are in '%s'\n", n, j->folder);
-    return CLI_DONE;
-}
-
 /* ---- stages ---------------------------------------------------------------------------------- */
 
 static cfx_value row_of(const cfx_stage *s, int i, double all) {
@@ -242,8 +190,10 @@ static void print_stages(const cfx_stages *s) {
         }
 }
 
-static cfx_value plan_of(const cli_split_job *j, const cfx_stages *s) {
+/* plan.json, and its list of stages. */
+static cfx_value plan_of(const cli_split_job *j, const cfx_stages *s, cfx_list **rows) {
     cfx_value stages = cfx_list_value(0, NULL);
+    *rows = cfx_as_list(stages);
     double all = 0;
     for (int i = 0; i < s->n; i++)
         all += s->stages[i].seconds;
@@ -251,8 +201,6 @@ static cfx_value plan_of(const cli_split_job *j, const cfx_stages *s) {
         cfx_value row = row_of(&s->stages[i], i, all), gives = cfx_list_value(0, NULL);
         for (int k = 0; k < s->stages[i].ncrossings; k++)
             cfx_list_append(cfx_as_list(gives), crossing_row(&s->stages[i].crossings[k], i));
-        cfx_dict_set(cfx_as_dict(row), "file",
-                     cfx_string_value(cfx__text_format("stage%d.pt2", i)));
         cfx_dict_set(cfx_as_dict(row), "gives", gives);
         cfx_list_append(cfx_as_list(stages), row);
     }
@@ -286,7 +234,9 @@ static int split_stages(cli_split_job *j, cfx_stage_options o) {
     cfx_program **programs = calloc((size_t)s->n, sizeof *programs);
     for (int i = 0; programs && i < s->n; i++)
         programs[i] = s->stages[i].program;
-    code = programs ? cli_split_write(j, "stage", programs, s->n, plan_of(j, s)) : CLI_TROUBLE;
+    cfx_list *rows = NULL;
+    cfx_value plan = plan_of(j, s, &rows);
+    code = programs ? cli_split_write(j, "stage", programs, s->n, plan, rows) : CLI_TROUBLE;
     free(programs);
     return code;
 }

@@ -68,8 +68,7 @@ static cfx_value print_cut(const cli_split_job *j, cfx_program *const *ranks, cf
     cfx_value files = cfx_list_value(0, NULL);
     for (int i = 0; i < j->tensor; i++)
         cfx_list_append(cfx_as_list(files),
-                        cfx_dict_of("rank", i, "file", cfx__text_format("rank%d.pt2", i), "weights",
-                                    cfx_int(tensor_bytes(ranks[i]))));
+                        cfx_dict_of("rank", i, "weights", cfx_int(tensor_bytes(ranks[i]))));
     return cfx_dict_of("format", "cfx split 1", "model", j->model, "kind", "tensor", "ranks", files,
                        "cut", cfx_dict_get(report, "cut"), "whole", cfx_dict_get(report, "whole"),
                        "collectives", n, "collective_bytes", cfx_int(sent));
@@ -166,7 +165,8 @@ int cli_split_tensor(cli_split_job *j, cfx_stage_options o) {
         if (code == CLI_DONE && j->report)
             code = cli_split_report(j, o);
         if (code == CLI_DONE && j->folder)
-            code = cli_split_write(j, "rank", ranks, j->tensor, plan);
+            code = cli_split_write(j, "rank", ranks, j->tensor, plan,
+                                   cfx_as_list(cfx_dict_get(cfx_as_dict(plan), "ranks")));
     }
     free(ranks);
     return code;

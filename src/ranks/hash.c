@@ -9,11 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../base/base.h"
+#include "hash.h"
 
 enum { PIECE = 1 << 20, WHOLE = 64 << 20, ENDS = 8 << 20 };
 
-static uint64_t add_bytes(uint64_t hash, const unsigned char *p, size_t n) {
+uint64_t cfx__hash_bytes(uint64_t hash, const void *bytes, size_t n) {
+    const unsigned char *p = bytes;
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
         uint64_t word;
@@ -33,7 +34,7 @@ static bool add_range(int fd, int64_t from, int64_t to, unsigned char *room, uin
             continue;
         if (n <= 0)
             return false;
-        *hash = add_bytes(*hash, room, (size_t)n);
+        *hash = cfx__hash_bytes(*hash, room, (size_t)n);
         from += n;
     }
     return from >= to;

@@ -5,6 +5,8 @@
  * ranks collectives|train|ring [simulate N]        prints results
  * ranks write A B C D  writes a program with collectives, and what it computes on two ranks; one
  *                      whose batch varies, and inputs of it
+ * ranks parts A B C    writes programs whose batch varies: one whose result has no rows, one that
+ *                      counts its calls, and one with another input whose rows vary
  * ranks text A B C     writes a language model that keeps what it saw and takes a token at a time,
  *                      the same that takes the text whole, and a text
  * ranks kill|fail|leave|limit|slow|hostile RANK    a rank goes wrong; the others say so */
@@ -174,6 +176,39 @@ static void write_network(const char *path, const char *inputs) {
     cfx_safetensors_write(inputs, file, NULL);
 }
 
+static cfx_tensor *forward_mean(cfx_module *self, cfx_tensor *x) {
+    return cfx_mean(cfx_relu(cfx_matmul(x, cfx_attr(self, "w"))));
+}
+
+static cfx_tensor *forward_count(cfx_module *self, cfx_tensor *x) {
+    cfx_tensor *y = cfx_add(cfx_matmul(x, cfx_attr(self, "w")), cfx_attr(self, "count"));
+    cfx_add_(cfx_attr(self, "count"), 1);
+    return y;
+}
+
+static cfx_tensor *forward_two(cfx_module *self, cfx_tensor *x, cfx_tensor *y) {
+    return cfx_matmul(cfx_matmul(cfx_relu(x), cfx_attr(self, "w")), cfx_transpose(y, 0, 1));
+}
+
+static void write_parts(const char *mean, const char *counts, const char *two) {
+    cfx_module *m[] = {cfx_module_new("Mean", forward_mean, "x"),
+                       cfx_module_new("Counts", forward_count, "x"),
+                       cfx_module_new("Two", forward_two, "x, y")};
+    const char *const paths[] = {mean, counts, two};
+    cfx_manual_seed(6);
+    cfx_nn_buffer(m[1], "count", cfx_zeros(8), true);
+    for (int i = 0; i < COUNT(m); i++) {
+        cfx_nn_parameter(m[i], "w", cfx_randn(8, 8));
+        cfx_dict *sizes = cfx_dict_new();
+        cfx_dict_set(sizes, "x", cfx_dict_of(0, "batch"));
+        if (i == 2)
+            cfx_dict_set(sizes, "y", cfx_dict_of(0, "other"));
+        cfx_save(cfx_export(m[i], i == 2 ? cfx_tuple(cfx_randn(6, 8), cfx_randn(6, 8))
+                                         : cfx_tuple(cfx_randn(6, 8)),
+                            CFX_NONE, cfx_dict_value(sizes)), paths[i]);
+    }
+}
+
 static void write_programs(const char *sum, const char *twice) {
     cfx_manual_seed(4);
     cfx_tensor *w = cfx_randn(8, 5), *x = cfx_ones(3, 8);
@@ -276,6 +311,10 @@ int main(int argc, char **argv) {
     if (argc > 5 && !strcmp(j.what, "write")) {
         write_programs(argv[2], argv[3]);
         write_network(argv[4], argv[5]);
+        return cfx_finish(stderr);
+    }
+    if (argc > 4 && !strcmp(j.what, "parts")) {
+        write_parts(argv[2], argv[3], argv[4]);
         return cfx_finish(stderr);
     }
     if (argc > 4 && !strcmp(j.what, "text")) {
