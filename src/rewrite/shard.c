@@ -71,7 +71,7 @@ int64_t cfx__shard_part(const cfx__shard *s, const cfx__piece *p, int64_t size) 
 const char *cfx__shard_divides(const cfx__shard *s, int64_t size, int64_t least, int64_t *units) {
     *units = size % s->ranks ? size : 0;
     return size / s->ranks >= least ? NULL
-                                    : cfx__text_format("its %lld results do not go into %d ranks",
+                                    : cfx__text_format("its %lld results are too few for %d ranks",
                                                        (long long)size, s->ranks);
 }
 

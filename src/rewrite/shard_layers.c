@@ -74,6 +74,7 @@ static bool layer(cfx__shard *s, cfx_node *n, cfx_node *x, cfx_node *w, cfx_node
             !cfx_equal_values(cfx__call_arg(n, "alpha"), cfx_int(1)))
             return false;
         cfx_node_set_args(n, rest);
+        cfx_node_set_kwargs(n, cfx_dict_value(cfx_dict_new()));
         cfx_node_set_target(n, (cfx_target){.op = mm, .name = cfx_op_name(mm)});
     }
     cfx__shard_reduce(s, n, bias);

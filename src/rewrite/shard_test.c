@@ -108,6 +108,22 @@ TEST(shard_bert_in_core_aten) {
     CHECK_INT(cut_of(report), 13);
 }
 
+/* As ONNX's Gemm has it: factors that are said, ones or not. */
+TEST(shard_products_with_factors) {
+    static const double factors[] = {1, 0.5};
+    for (int i = 0; i < COUNT(factors); i++) CFX_SCOPE {
+        cfx_program *p = cfx_decompose(cfx_open(BERT "/model.pt2"), cfx_none());
+        int products = 0;
+        cfx_each_node(p->module->graph, n) if (cfx_node_is(n, "aten.addmm.default")) {
+            products++;
+            cfx_node_set_kwargs(n, cfx_dict_of("beta", factors[i], "alpha", factors[i]));
+        }
+        CHECK(products > 0);
+        check_ranks(p, 2, bert_inputs());
+    }
+    CHECK_OK();
+}
+
 /* Four heads on three ranks: one has two of them. Sizes that do not divide are cut unevenly. */
 TEST(shard_heads_that_do_not_divide) {
     cfx_program *p = cfx_open(BERT "/model.pt2");
