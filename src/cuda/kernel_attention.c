@@ -1,16 +1,17 @@
 /* Attention: how many rows and keys a block has, and how many blocks share the keys. */
 #include "kernel.h"
 
-/* Rows and keys of a block's warps, keys of a tile, blocks that share the keys of a row. */
+/* Rows and keys of a block's warps, keys of a tile, tiles under way, blocks that share the keys of
+ * a row. */
 typedef struct shares {
-    int64_t wq, wk, keys, splits, d, shared;
+    int64_t wq, wk, keys, stages, splits, d, shared;
 } shares;
 
 enum { SPLITS = 32, FEW = 8, AT_ONCE = 4 };
 
 static int64_t shared_bytes(const shares *s, int64_t wide) {
     const int64_t pitch = s->d * wide + 16, rows = 16 * s->wq;
-    const int64_t tiles = rows * pitch + 2 * s->wk * s->keys * pitch;
+    const int64_t tiles = rows * pitch + 2 * s->stages * s->wk * s->keys * pitch;
     /* What warps leave, or blocks did, and the share of each. */
     const int64_t left = s->wk * rows * (s->d + 2 + 1) * (int64_t)sizeof(float);
     const int64_t parts = SPLITS * rows * (int64_t)sizeof(float);
@@ -20,9 +21,9 @@ static int64_t shared_bytes(const shares *s, int64_t wide) {
 
 /* With few rows the warps of a block share the keys, and blocks do where the keys are many. */
 static shares share(int64_t rows, int64_t heads, int64_t keys, int64_t d, int64_t wide) {
-    shares s = {.wq = 1, .wk = 4, .keys = 32, .splits = 1, .d = d};
+    shares s = {.wq = 1, .wk = 4, .keys = 32, .stages = 1, .splits = 1, .d = d};
     if (cfx__cuda_up(rows, 64) * heads >= CFX__CUDA_SMS) {
-        s.wq = 4, s.wk = 1, s.keys = d * wide <= 256 ? 64 : 32;
+        s.wq = 4, s.wk = 1, s.keys = d * wide <= 256 ? 64 : 32, s.stages = wide == 2 ? 2 : 1;
         for (int64_t wq = 5; wq <= 8 && d * wide <= 128; wq++) /* warps without rows are few */
             if (cfx__cuda_up(rows, 16 * wq) * wq < cfx__cuda_up(rows, 16 * s.wq) * s.wq &&
                 cfx__cuda_up(rows, 16 * wq) * heads >= 2 * CFX__CUDA_SMS)
@@ -171,9 +172,10 @@ bool cfx__cuda_attention(const cfx__cuda_attention_call *c, cfx__cuda_work *work
         return false;
     l->defines = cfx__text_format(
         "%s#define HEAD %d\n#define VALUE %d\n#define D %d\n#define WQ %d\n#define WK %d\n"
-        "#define KEYS %d\n#define MASK %d\n#define VECTOR %d\n#define PAIRS %d\n",
+        "#define KEYS %d\n#define STAGES %d\n#define MASK %d\n#define VECTOR %d\n"
+        "#define PAIRS %d\n",
         cfx__cuda_element(c->q.dtype, c->precision), (int)head, (int)value, (int)d, (int)s.wq,
-        (int)s.wk, (int)s.keys, mask_kind(c),
+        (int)s.wk, (int)s.keys, (int)s.stages, mask_kind(c),
         rows_align(&c->q) && rows_align(&c->k) && rows_align(&c->v), rows_pair(&c->out));
     l->grid[0] = (unsigned)cfx__cuda_up(rows, 16 * s.wq);
     l->grid[1] = (unsigned)(c->q.shape[0] * groups), l->grid[2] = (unsigned)splits;

@@ -130,7 +130,7 @@ TEST(cuda_attention_f16) {
  * that are whole pairs of elements, and such that are not. */
 TEST(cuda_attention_many_rows) {
     static const shape of[] = {{12, 12, 12, 70, 70, 16, 16, NO_MASK, true, false},
-                               {22, 12, 12, 70, 40, 16, 16, NO_MASK, false, true},
+                               {22, 12, 12, 70, 150, 16, 16, NO_MASK, false, true},
                                {12, 12, 12, 65, 17, 24, 9, SEEN, false, false}};
     for (int i = 0; i < COUNT(of) && player_runs(); i++)
         CHECK(attends(&of[i], CFX_BF16, CFX__CUDA_EXACT));

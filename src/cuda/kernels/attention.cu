@@ -6,6 +6,7 @@
  * keys are rows of one block. With `splits` above 1 blocks share the keys in the same way, and the
  * last puts together.
  *
+ * STAGES: 2 where tiles are read while those before them are worked on, else 1.
  * HEAD, VALUE: elements of a row of q and k, of v; D: the larger, up to a multiple of 16. MASK: 0
  * none, 1 bytes that say what is seen, 2 elements that are added, 3 floats. VECTOR: rows are whole
  * 16 bytes, aligned; PAIRS: those of out are whole pairs. Row i sees keys up to i + offset. lse: the logarithms of the sums, NULL where
@@ -180,7 +181,7 @@ attention(const T *q, const T *k, const T *v, const void *mask, T *out, float *l
           i64 mb, i64 mh, i64 mr, i64 mk, i64 ob, i64 oh, i64 orow) {
     wait_for_previous();
     DYNAMIC(unsigned char, memory);
-    unsigned char *qs = memory, *ks = qs + ROWS * PITCH, *vs = ks + WK * TILE;
+    unsigned char *qs = memory, *ks = qs + ROWS * PITCH, *vs = ks + STAGES * WK * TILE;
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, wq = warp % WQ, wk = warp / WQ;
     const unsigned kv = (unsigned)heads / (unsigned)shared_by;
     const i64 b = blockIdx.y / kv, h = blockIdx.y % kv;
@@ -235,16 +236,31 @@ attention(const T *q, const T *k, const T *v, const void *mask, T *out, float *l
             load_row(kept[i], qs + wq * 16 * PITCH, i);
     }
     for (i64 step = begin; step < end; step++) {
-        copy_wait<1>();
+        const int buffer = STAGES > 1 ? (int)(step - begin) & 1 : 0;
+        const unsigned char *const k_now = ks + (buffer * WK + wk) * TILE;
+        const unsigned char *const v_now = vs + (buffer * WK + wk) * TILE;
+        if (STAGES > 1) { /* the next tiles are on their way while these are worked on */
+            if (step + 1 < end)
+                load_rows(ks + !buffer * WK * TILE, k, kr, (step + 1) * WK * KEYS, keys, WK * KEYS,
+                          HEAD);
+            copy_commit();
+            if (step + 1 < end)
+                load_rows(vs + !buffer * WK * TILE, v, vr, (step + 1) * WK * KEYS, keys, WK * KEYS,
+                          VALUE);
+            copy_commit();
+        }
+        copy_wait<2 * STAGES - 1>();
         __syncthreads();
         float score[KEYS / 8][4] = {};
         const int behind = (int)(seen - (step * WK + wk) * KEYS); /* keys from the tile on */
         const int sixteens = behind < 0 ? 0 : behind >= KEYS ? KEYS / 16 : (behind + 15) / 16;
-        find_scores(qs + wq * 16 * PITCH, kept, ks + wk * TILE, sixteens, score);
-        __syncthreads();
-        if (step + 1 < end)
-            load_rows(ks, k, kr, (step + 1) * WK * KEYS, keys, WK * KEYS, HEAD);
-        copy_commit();
+        find_scores(qs + wq * 16 * PITCH, kept, k_now, sixteens, score);
+        if (STAGES == 1) {
+            __syncthreads();
+            if (step + 1 < end)
+                load_rows(ks, k, kr, (step + 1) * WK * KEYS, keys, WK * KEYS, HEAD);
+            copy_commit();
+        }
 
         const int key0 = (int)(step * WK + wk) * KEYS + lane % 4 * 2;
         const int tile_end = key0 - lane % 4 * 2 + KEYS;
@@ -291,13 +307,15 @@ attention(const T *q, const T *k, const T *v, const void *mask, T *out, float *l
                 score[j][i] = power_of_2(score[j][i] - top[i / 2]);
                 total[i / 2] += score[j][i];
             }
-        copy_wait<1>();
+        copy_wait<STAGES>();
         __syncthreads();
-        add_values(vs + wk * TILE, sixteens, score, keep, sum);
+        add_values(v_now, sixteens, score, keep, sum);
         __syncthreads();
-        if (step + 1 < end)
-            load_rows(vs, v, vr, (step + 1) * WK * KEYS, keys, WK * KEYS, VALUE);
-        copy_commit();
+        if (STAGES == 1) {
+            if (step + 1 < end)
+                load_rows(vs, v, vr, (step + 1) * WK * KEYS, keys, WK * KEYS, VALUE);
+            copy_commit();
+        }
     }
     copy_wait<0>();
     if (WK == 1 && splits == 1) { /* a warp has all of its rows */
