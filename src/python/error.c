@@ -41,8 +41,39 @@ static void add_notes(PyObject *value, const char *notes) {
     PyErr_Clear();
 }
 
+/* Advice names functions as C writes them; who reads it here writes Python. */
+static const struct {
+    const char *c, *python;
+} spellings[] = {
+    {" cfx_cond", " torch.cond"},
+    {" cfx_where", " torch.where"},
+    {" cfx_size, or cfx_py(\"builtins.getattr\", x, \"dtype\")",
+     " x.shape and x.dtype as they come"},
+    {" compute with it by cfx_py(\"operator.add\", n, 1) and its like",
+     " compute with it by operators (n + 1), which are recorded"},
+    {" compute it by cfx_py(\"operator.mul\", cfx_size(x, 0), 2) and its like",
+     " compute it by operators (x.shape[0] * 2), which are recorded"},
+    {" compared by cfx_py(\"operator.lt\", i, n)", " compared by operators (i < n)"},
+};
+
+static PyObject *spelled(const char *message) {
+    PyObject *text = cfx__py_text(message);
+    for (size_t i = 0; text && i < sizeof spellings / sizeof *spellings; i++) {
+        PyObject *next = strstr(message, spellings[i].c)
+                             ? PyObject_CallMethod(text, "replace", "ss", spellings[i].c,
+                                                   spellings[i].python)
+                             : NULL;
+        if (next) {
+            Py_DECREF(text);
+            text = next;
+        }
+        PyErr_Clear();
+    }
+    return text;
+}
+
 static PyObject *message_of(const cfx_error *e) {
-    PyObject *message = cfx__py_text(e->message);
+    PyObject *message = spelled(e->message);
     if (!message || !e->notes)
         return message;
     PyObject *notes = cfx__py_text(e->notes), *all = NULL;

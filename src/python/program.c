@@ -117,6 +117,26 @@ static PyObject *decompose(PyObject *self, PyObject *keep) {
     return o;
 }
 
+/* _swap({path: mirror}): program.module() in which others stand at these paths. */
+static PyObject *swap_modules(PyObject *self, PyObject *modules) {
+    PyObject *path, *mirror, *o = NULL;
+    Py_ssize_t at = 0;
+    if (!PyDict_Check(modules))
+        return PyErr_Format(PyExc_TypeError, "_swap takes a dict of paths and modules");
+    CFX__PY_CALL(o) {
+        cfx_dict *all = cfx_dict_new();
+        const char *name = "";
+        while (name && PyDict_Next(modules, &at, &path, &mirror)) {
+            name = cfx__py_utf8(path);
+            if (name)
+                cfx_dict_set(all, name, cfx_module_value(cfx__py_cmodule_of(mirror)));
+        }
+        if (name)
+            o = cfx__py_from_cmodule(cfx_program_swap_modules(cfx__py_program_of(self), all));
+    }
+    return o;
+}
+
 /* _rewrite(rules): (program, how often rules applied). */
 static PyObject *rewrite(PyObject *self, PyObject *rules) {
     const char *text = cfx__py_utf8(rules);
@@ -258,6 +278,7 @@ static PyMethodDef methods[] = {
     {"_module", get_module, METH_NOARGS, "The GraphModule of the program, of C."},
     {"_callable", get_callable, METH_NOARGS, "program.module(), of C."},
     {"_unflatten", get_unflattened, METH_NOARGS, "The modules that it came from, of C."},
+    {"_swap", swap_modules, METH_O, "program.module() with modules of C, by path, in it; of C."},
     {"_state", get_state, METH_NOARGS, NULL},
     {"_constants", get_constants, METH_NOARGS, NULL},
     {"_ranges", get_ranges, METH_NOARGS, NULL},

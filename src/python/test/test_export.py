@@ -140,6 +140,36 @@ class Structure(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "There is no flat args adapter"):
             module(x, x)
 
+    def test_swap_modules(self):
+        from cfx.torch.export._swap import _swap_modules
+
+        class Half(torch.nn.Module):
+            def forward(self, x):
+                return x * 0.5
+
+        model, x = Model(), torch.randn(1, 2)
+        ep = export(model, (x,), preserve_module_call_signature=("sub",))
+        half = Half().eval()
+        module = _swap_modules(ep, {"sub": half})
+        self.assertIs(module.sub, half)
+        self.assertTrue(torch.equal(module(x), x * 0.5 + 1))
+        with self.assertRaisesRegex(KeyError, "exported from no module 'head'"):
+            _swap_modules(ep, {"head": half})
+        with self.assertRaisesRegex(ValueError, "preserve_module_call_signature"):
+            _swap_modules(export(model, (x,)), {"sub": half})
+        with self.assertRaisesRegex(TypeError, "no torch.nn.Module but a int"):
+            _swap_modules(ep, {"sub": 3})
+
+    def test_advice_is_in_python(self):
+        def decide(x):
+            return x if x.sum() > 0 else -x
+
+        with self.assertRaises(RuntimeError) as caught:
+            program_of(decide, torch.ones(3))
+        self.assertIn("choose by torch.cond, or by torch.where, which computes both; compute with "
+                      "it by operators (n + 1)", str(caught.exception))
+        self.assertNotIn("cfx_", str(caught.exception))
+
     def test_control_flow_is_an_operator(self):
         ep = program_of(lambda x, p: torch.cond(p, torch.sin, torch.cos, (x,)),
                         torch.ones(3), torch.tensor(True))

@@ -1,7 +1,7 @@
 """GraphModules of Python over programs and modules of the C library."""
 from cfx import _cfx
 
-from ..nn.modules import _layers, container
+from ..nn.modules import _layers, _mirror, container
 from ..nn.modules._backed import backed
 from ..nn.modules.module import Module, Parameter
 from ..utils import _pytree as pytree
@@ -112,6 +112,13 @@ def _graph_module(made, class_name, known):
 def module_of(program):
     """program.module()"""
     return from_c(program._callable(), class_name="GraphModule")
+
+
+def swapped(program, modules):
+    """program.module() with modules of the caller's, a dict by path, in the place of exported ones;
+    what they are called with and what they do is Python's."""
+    mirrors = {path: _cfx.mirror_tree(m, _mirror.signature(m))[0] for path, m in modules.items()}
+    return from_c(program._swap(mirrors), class_name="GraphModule")
 
 
 _cfx.adopt("module_from", from_c)
