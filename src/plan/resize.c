@@ -447,6 +447,8 @@ static void begin(resizing *r) {
 static void share_storage(cfx_value v, cfx__storage *one) {
     if (v.tag == CFX_TAG_TENSOR) {
         cfx_tensor *t = cfx_as_tensor(v);
+        if (t->storage == one)
+            return;
         cfx_keep(one);
         cfx_drop(t->storage);
         t->storage = one;
@@ -461,14 +463,15 @@ static void trim(const resizing *r) {
     const int64_t none = 0;
     cfx__storage *one = cfx_tensor_fake(CFX_F32, 1, &none, NULL)->storage;
     for (int k = 0; k < r->of->n; k++) {
-        if (r->touched[k] && r->changed[k]) {
-            share_storage(r->sized.wanted[k], one);
-            share_storage(r->sized.given[k], one);
-        }
+        const bool own = r->touched[k] && r->changed[k];
         if (!r->again->wanted[k])
             set_value(&r->sized.wanted[k], cfx_none());
+        else if (own)
+            share_storage(r->sized.wanted[k], one);
         if (!r->again->given[k])
             set_value(&r->sized.given[k], cfx_none());
+        else if (own)
+            share_storage(r->sized.given[k], one);
     }
 }
 
