@@ -78,6 +78,8 @@ static void note_replaced(cfx_graph_hooks *self, cfx_node *old, cfx_node *with, 
 
 /* A new node that took no node's place is there for what uses it. */
 static void spread(const origin *o) {
+    if (o->graph->made.len == o->first)
+        return;
     for (cfx_node *n = cfx_graph_last(o->graph); n; n = cfx_node_before(n)) {
         if (!is_new(o, n) || !sources(n) || sources(n)->len)
             continue;
@@ -213,10 +215,13 @@ static int apply(const cfx_pass_manager *m, const cfx_pass_step *step, cfx_progr
     const int64_t start = cfx__clock_ns();
     cfx_dict *options = all_options(pass, step->options);
     int changes = options ? pass->run(p, options) : -1;
-    bool fine = cfx_ok() && changes >= 0 && cfx_program_sync(p) && cfx_program_infer(p);
+    bool fine = cfx_ok() && changes >= 0;
+    const bool moved = changes || stamp_of(p) != a.stamp;
+    if (fine && moved)
+        fine = cfx_program_sync(p) && cfx_program_infer(p);
     const int64_t end = cfx__clock_ns();
     close_graphs(&a);
-    if (fine && check != UNCHECKED && (changes || stamp_of(p) != a.stamp))
+    if (fine && check != UNCHECKED && moved)
         fine = check == GRAPHS ? cfx__program_check_graphs(p) : cfx__program_check_results(p);
     if (!fine) {
         if (cfx_ok())

@@ -8,9 +8,40 @@ static const char *skip_space(const char *at, const char *end) {
     return at;
 }
 
+enum { WORD = sizeof(uint64_t) };
+
+static uint64_t word_at(const char *at) {
+    uint64_t w;
+    memcpy(&w, at, sizeof w);
+    return w;
+}
+
+/* Not zero where one of the eight bytes of `w` is `c`; zero where none is. */
+static uint64_t has(uint64_t w, unsigned char c) {
+    const uint64_t ones = UINT64_MAX / 255, x = w ^ (ones * c);
+    return (x - ones) & ~x & (ones << 7);
+}
+
+/* Past bytes of a string that are neither its end nor an escape, eight at a time. */
+static const char *skip_plain(const char *at, const char *end) {
+    while (end - at >= WORD && !(has(word_at(at), '"') | has(word_at(at), '\\')))
+        at += WORD;
+    return at;
+}
+
+/* Past bytes that open or close nothing, eight at a time: a bit makes braces of brackets. */
+static const char *skip_flat(const char *at, const char *end) {
+    for (; end - at >= WORD; at += WORD) {
+        const uint64_t w = word_at(at), bent = w | (UINT64_MAX / 255 * 0x20);
+        if (has(w, '"') | has(bent, '{') | has(bent, '}'))
+            break;
+    }
+    return at;
+}
+
 /* Behind the string that begins at `at`; NULL where it does not end. */
 static const char *skip_string(const char *at, const char *end) {
-    for (at++; at < end && *at != '"'; at++)
+    for (at = skip_plain(at + 1, end); at < end && *at != '"'; at++)
         at += *at == '\\';
     return at < end ? at + 1 : NULL;
 }
@@ -40,10 +71,11 @@ static const char *skip_value(const char *at, const char *end) {
         case '\r':
             if (!depth)
                 return at;
-            at++;
+            at = skip_flat(at + 1, end);
             continue;
         default:
-            for (at++; !depth && at < end && !strchr(",]} \n\t\r", *at);)
+            at = depth ? skip_flat(at + 1, end) : at + 1;
+            while (!depth && at < end && !strchr(",]} \n\t\r", *at))
                 at++;
         }
         if (!depth)

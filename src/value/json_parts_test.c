@@ -29,6 +29,24 @@ TEST(parts_of_a_text_are_found_and_left_out) {
     cfx__json_release(&tree);
 }
 
+/* Bytes are passed eight at a time: what ends a string or a value is seen wherever it lies. */
+TEST(parts_are_found_at_any_distance_from_what_is_around_them) {
+    for (int pad = 0; pad < 40; pad++) {
+        char blanks[48], in[400];
+        memset(blanks, pad % 3 ? 'x' : ' ', sizeof blanks);
+        cfx__json_part part[2];
+        snprintf(in, sizeof in,
+                 "{\"s\": \"%.*s\\\"%.*s]}\\\\\", \"m\": {\"y\": [1234567%.*d, {}, \"[\"], \"g\": "
+                 "{\"nodes\": [\"%.*s\\\"]\", {\"a%.*s\": 12.5%.*d}], \"t\": {}}}}",
+                 pad, blanks, pad / 2, blanks, pad, 7, pad, blanks, pad, blanks, pad, 3);
+        find(in, part);
+        CHECK(part[0].text && part[1].text);
+        CHECK(part[0].text == strstr(in, "\"nodes\"") + 9);
+        CHECK(part[0].text + part[0].len == strstr(in, ", \"t\""));
+        CHECK_STR(cfx__string_new(part[1].text, part[1].len)->text, "{}");
+    }
+}
+
 static bool collect(const cfx__json *key, const cfx__json *item, void *user) {
     cfx__text_printf(user, "%s=", key ? key->text : "");
     cfx__json_write(user, item);
