@@ -1,5 +1,6 @@
 /* prune: parameters, buffers and constants that nothing uses leave the program; inputs of the
  * caller's and results that are not wanted too where it is asked for. */
+#include "../value/dict.h"
 #include "pass.h"
 
 static bool is_dropped(const cfx_input_spec *s, bool inputs) {
@@ -19,15 +20,11 @@ static bool is_target(const cfx_program *p, const cfx_input_spec *s) {
 
 /* Removes tensors of a dict that no input stands for. */
 static int drop_tensors(const cfx_program *p, cfx_dict *from) {
-    int dropped = 0;
     cfx_dict *used = cfx_dict_new();
     for (int i = 0; i < p->ninputs; i++)
         if (p->inputs[i].target)
             cfx_dict_set(used, p->inputs[i].target, cfx_none());
-    for (int64_t i = from->len - 1; i >= 0; i--)
-        if (!cfx_dict_find(used, from->entries[i].key))
-            dropped += cfx_dict_remove(from, from->entries[i].key);
-    return dropped;
+    return (int)cfx__dict_keep_only(from, used);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */

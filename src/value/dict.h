@@ -19,5 +19,7 @@ static inline bool cfx__value_is(cfx_value a, cfx_value b) {
 static inline uint64_t cfx__value_bits(cfx_value v) { return (uint64_t)v.i_; }
 /* A copy of a dict, with one count, which the caller owns; NULL is an empty one. */
 cfx_dict *cfx__dict_copy(const cfx_dict *d);
+/* Removes the entries whose keys `those` does not have; how many. */
+int64_t cfx__dict_keep_only(cfx_dict *d, const cfx_dict *those);
 
 #endif

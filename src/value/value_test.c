@@ -1,3 +1,4 @@
+#include "dict.h"
 #include "test.h"
 
 #include "value.h"
@@ -68,6 +69,51 @@ TEST(value_dict_finds_what_came_after_a_removal) {
     cfx_dict_set(d, "new", cfx_int(8));
     CHECK_INT(cfx_integer(cfx_dict_get(d, "new")), 8);
     CHECK_INT(d->len, 4);
+}
+
+/* Whether a dict has these keys in this order, each with its value, and finds them. */
+static bool has_keys(const cfx_dict *d, const int *keys, int n) {
+    bool same = d->len == n;
+    for (int i = 0; i < n && same; i++) {
+        const cfx_value *found = cfx_dict_find(d, cfx_int(keys[i]));
+        same = cfx_integer(d->entries[i].key) == keys[i] && found == &d->entries[i].value &&
+               cfx_integer(*found) == 2 * keys[i];
+    }
+    return same;
+}
+
+TEST(value_dict_is_the_same_wherever_entries_are_removed) {
+    enum { MOST = 300, STEPS = 3000 };
+    for (int where = 0; where < 4; where++) { /* in front, behind, in the middle, anywhere */
+        cfx_dict *d = cfx_dict_new();
+        int keys[MOST], n = 0, next = 0;
+        uint32_t random = 1;
+        for (int step = 0; step < STEPS; step++) {
+            random = random * 1664525u + 1013904223u;
+            if (n < MOST && (!n || random >> 30 < (step < STEPS / 2 ? 3u : 1u))) {
+                keys[n++] = next++ * 7;
+                cfx_dict_put(d, cfx_int(keys[n - 1]), cfx_int(2 * keys[n - 1]));
+                continue;
+            }
+            const int at[] = {0, n - 1, n / 2, (int)(random >> 8) % n}, i = at[where];
+            CHECK(cfx_dict_remove(d, cfx_int(keys[i])));
+            CHECK(!cfx_dict_find(d, cfx_int(keys[i])));
+            CHECK(!cfx_dict_remove(d, cfx_int(keys[i])));
+            memmove(keys + i, keys + i + 1, (size_t)(--n - i) * sizeof *keys);
+            if (step % 10 == 0)
+                CHECK(has_keys(d, keys, n));
+        }
+        CHECK(has_keys(d, keys, n));
+        cfx_dict *odd = cfx_dict_new();
+        int left = 0;
+        for (int i = 0; i < n; i++)
+            if (keys[i] % 2) {
+                cfx_dict_put(odd, cfx_int(keys[i]), cfx_none());
+                keys[left++] = keys[i];
+            }
+        CHECK_INT(cfx__dict_keep_only(d, odd), n - left);
+        CHECK(has_keys(d, keys, left));
+    }
 }
 
 TEST(value_dict_by_name) {
