@@ -5,7 +5,9 @@
  * keeps messages moving while the program computes and finds out about ranks that are gone:
  *   - a rank that fails says so to all others (a note, tag NOTE) before it ends;
  *   - a rank of this machine that is killed is seen by its process (pidfd, or kill(pid, 0));
- *   - mpirun ends all ranks when one is killed (SIGTERM): who ends then still says why.
+ *   - mpirun ends all ranks when one is killed (SIGTERM): who ends then still says why;
+ *   - a rank that is waited for is asked whether it is there, which its watcher answers, whatever
+ *     it computes: one that is stopped, or cannot be reached, is silent.
  * Whoever waits then gets a fault with a sentence; of a rank that computes for longer than LINGER
  * after that, the caller is told. Start at cfx_mpi_transport. */
 #define _GNU_SOURCE
@@ -34,14 +36,17 @@ enum {
     SENDING_NS = 50000,     /* and while something is being sent, which moves when it does */
     SPIN_NS = 2000000,      /* how long a rank waits awake: waking up takes longer than a message */
     LINGER_NS = 700000000,  /* how long a rank may go on after a fault before its caller is told */
+    ASK_NS = 1000000000,    /* how long a rank is waited for before it is asked, and asked again */
+    TICK_NS = 20000000,     /* what a turn of the watcher counts at most: it may be stopped too */
+    SILENT_S = 60,          /* how long it may leave that unanswered: large messages go first */
     FAREWELL_NS = 2000000000, /* how long a rank that fails waits for the others to say so too */
     WINDOW = 4 << 20,       /* bytes of a rank that others of its machine see */
     MOST_WINDOWS = 8        /* ranks that have such: the memory is that of /dev/shm */
 };
 
-/* What ranks tell each other of their end. */
+/* What ranks tell each other. */
 typedef struct {
-    int failed; /* 0: ended well; 1: failed, and why; 2: ended because another failed */
+    enum { WELL, FAILED, FOLLOWED, ASKS, ANSWERS } kind; /* FOLLOWED: another failed, and why */
     char why[SENTENCE];
 } note;
 
@@ -49,7 +54,10 @@ typedef struct {
     char node[NODE];
     int pid, fd; /* of its process, where it runs on this machine: fd -1 where there is none */
     bool here;
-    bool gone, said; /* its process is over; it has sent its note */
+    bool gone, said; /* its process is over; it has said how it ended */
+    bool awaited;    /* something of it is waited for longer than a moment */
+    int64_t silent;  /* for so long, while it was */
+    int64_t asked;   /* the part of that before it was asked last */
 } peer;
 
 typedef struct asked {
@@ -78,6 +86,8 @@ typedef struct {
     bool faulty, leaving, told, over;
     asked *given_up;          /* requests that MPI could not take back */
     int64_t since;            /* when the fault was found */
+    int64_t patience;         /* how long a rank may be silent */
+    int64_t turned;           /* when the watcher looked last */
     volatile sig_atomic_t told_to_end; /* SIGTERM came */
 } ranks;
 
@@ -124,6 +134,15 @@ static bool mpi_ok(ranks *a, int code, const char *what) {
     return false;
 }
 
+/* A word to a rank, which nobody waits for. */
+static void say(ranks *a, int r, int kind) {
+    static const note asks = {.kind = ASKS}, answers = {.kind = ANSWERS};
+    MPI_Request request;
+    if (MPI_Isend(kind == ASKS ? &asks : &answers, sizeof(note), MPI_BYTE, r, TAG_NOTE, a->notes,
+                  &request) == MPI_SUCCESS)
+        MPI_Request_free(&request);
+}
+
 /* Takes the notes that have come. */
 static void hear(ranks *a) {
     int there = 1;
@@ -140,13 +159,16 @@ static void hear(ranks *a) {
         }
         MPI_Recv(&a->heard, sizeof(note), MPI_BYTE, r, TAG_NOTE, a->notes, MPI_STATUS_IGNORE);
         a->heard.why[SENTENCE - 1] = 0;
-        a->peers[r].said = true;
+        a->peers[r].silent = a->peers[r].asked = 0;
+        a->peers[r].said |= a->heard.kind <= FOLLOWED;
         char text[SENTENCE + 120];
-        if (a->heard.failed == 1) {
+        if (a->heard.kind == ASKS)
+            say(a, r, ANSWERS);
+        else if (a->heard.kind == FAILED) {
             snprintf(text, sizeof text, "rank %d on %s failed: %s", r, a->peers[r].node,
                      a->heard.why);
             set_fault(a, text);
-        } else if (a->heard.failed) {
+        } else if (a->heard.kind == FOLLOWED) {
             set_fault(a, a->heard.why);
         }
     }
@@ -177,6 +199,27 @@ static void look(ranks *a) {
                      "its own message names");
 }
 
+/* Ranks that are waited for, and whether they answer. */
+static void ask(ranks *a) {
+    const int64_t now = now_ns(), turn = now - a->turned < TICK_NS ? now - a->turned : TICK_NS;
+    a->turned = now;
+    for (int r = 0; r < a->transport.size; r++) {
+        peer *p = &a->peers[r];
+        if (!p->awaited || p->said || p->gone)
+            continue;
+        p->silent += turn;
+        if (p->silent > a->patience) {
+            char text[160];
+            snprintf(text, sizeof text, "has not answered for %lld seconds: it is stopped, or "
+                     "cannot be reached", (long long)(a->patience / 1000000000));
+            set_gone(a, r, text);
+        } else if (p->silent - p->asked > ASK_NS) {
+            p->asked = p->silent;
+            say(a, r, ASKS);
+        }
+    }
+}
+
 /* A rank that computes on after a fault: its caller is told, before mpirun ends it. */
 static void tell_late(ranks *a) {
     if (!a->faulty || a->leaving || a->told || now_ns() - a->since < LINGER_NS)
@@ -193,6 +236,7 @@ static void *watch(void *arg) {
         const bool over = a->over, sending = a->sending > 0;
         if (!over) {
             look(a);
+            ask(a);
             tell_late(a);
         }
         pthread_mutex_unlock(&a->lock);
@@ -293,15 +337,24 @@ static int test_once(ranks *a, asked *q, size_t *size) {
     return 1;
 }
 
+/* Notes whether something of a rank is waited for. */
+static void await(peer *p, bool waits) {
+    if (!waits)
+        p->silent = p->asked = 0;
+    p->awaited = waits;
+}
+
 static int mpi_test(cfx__transport *t, void *request, int64_t wait, size_t *size) {
     ranks *a = (ranks *)t;
     const int64_t from = now_ns(), until = wait > 0 ? from + wait * 1000 : 0;
     asked *q = request;
+    peer *p = &a->peers[q->peer];
     q->since = q->since ? q->since : from;
     for (;;) {
         pthread_mutex_lock(&a->lock);
         int done = test_once(a, q, size);
-        if (done == 0 && a->peers[q->peer].said) {
+        await(p, done == 0 && until);
+        if (done == 0 && p->said) {
             look(a); /* what it sent before its note has come by now, or never will */
             done = test_once(a, q, size);
             if (done == 0)
@@ -327,6 +380,7 @@ static bool mpi_cancel(cfx__transport *t, void *request) {
     asked *q = request;
     int done = 0;
     pthread_mutex_lock(&a->lock);
+    await(&a->peers[q->peer], false);
     if (!a->over) {
         if (!q->sends)
             MPI_Cancel(&q->request);
@@ -378,11 +432,13 @@ static bool mpi_end(cfx__transport *t, const char *sentence) {
     ranks *a = (ranks *)t;
     pthread_mutex_lock(&a->lock);
     a->leaving = true;
-    a->own.failed = a->faulty ? 2 : sentence != NULL;
+    a->own.kind = a->faulty ? FOLLOWED : sentence ? FAILED : WELL;
     snprintf(a->own.why, sizeof a->own.why, "%.*s", SENTENCE - 1,
              a->faulty ? a->fault : sentence ? sentence : "");
     tell(a);
-    int64_t until = a->own.failed ? now_ns() + FAREWELL_NS : INT64_MAX;
+    for (int r = 0; r < a->transport.size; r++)
+        await(&a->peers[r], r != a->transport.rank);
+    int64_t until = a->own.kind != WELL ? now_ns() + FAREWELL_NS : INT64_MAX;
     while (!all_said(a) && !a->told_to_end && now_ns() < until) {
         look(a);
         if (a->faulty && until == INT64_MAX)
@@ -393,7 +449,7 @@ static bool mpi_end(cfx__transport *t, const char *sentence) {
     }
     if (a->told_to_end)
         look(a); /* which says so, unless a rank said more */
-    const bool well = !a->own.failed && !a->faulty;
+    const bool well = a->own.kind == WELL && !a->faulty;
     if (well)
         MPI_Waitall(a->transport.size, a->telling, MPI_STATUSES_IGNORE);
     a->over = true;
@@ -422,7 +478,8 @@ static bool meet(ranks *a) {
         for (char *c = p->node; *c; c++)
             *c = *c > ' ' && *c < 127 ? *c : '?';
         p->here = !strcmp(p->node, own.node);
-        p->gone = p->said = false;
+        p->gone = p->said = p->awaited = false;
+        p->silent = p->asked = 0;
         p->fd = -1;
 #ifdef SYS_pidfd_open
         if (p->here && r != a->transport.rank)
@@ -490,6 +547,10 @@ static ranks *open_ranks(char *why, size_t room) {
     if (!a->peers || !a->telling || !meet(a))
         return fail(why, room, "the ranks do not find each other");
     open_windows(a);
+    const char *patience = getenv("CFX_RANKS_SILENT");
+    const long seconds = patience ? strtol(patience, NULL, 10) : 0;
+    a->patience = (seconds > 0 && seconds < 1000000 ? seconds : SILENT_S) * (int64_t)1000000000;
+    a->turned = now_ns();
     return a;
 }
 

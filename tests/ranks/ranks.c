@@ -9,7 +9,7 @@
  *                      counts its calls, and one with another input whose rows vary
  * ranks text A B C     writes a language model that keeps what it saw and takes a token at a time,
  *                      the same that takes the text whole, and a text
- * ranks kill|fail|leave|limit|slow|hostile RANK    a rank goes wrong; the others say so */
+ * ranks kill|stop|fail|leave|limit|slow|hostile RANK    a rank goes wrong; the others say so */
 #define _GNU_SOURCE
 #include <cfx.h>
 
@@ -123,6 +123,8 @@ static bool ring(cfx_group *g, int turns, int victim, const char *what) {
     for (int i = 0; i < turns && cfx_ok(); i++) CFX_SCOPE {
         if (i == turns / 2 && rank == victim && !strcmp(what, "kill"))
             raise(SIGKILL);
+        if (i == turns / 2 && rank == victim && !strcmp(what, "stop"))
+            raise(SIGSTOP);
         if (i == turns / 2 && rank == victim && !strcmp(what, "fail"))
             cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "this rank has had enough");
         if (i == turns / 2 && rank == victim && !strcmp(what, "leave"))
