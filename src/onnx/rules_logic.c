@@ -3,17 +3,17 @@
 
 /* The dtype that two operands are compared in; truths have no order in ONNX. */
 static cfx_dtype compared(const cfx__onnx_export *x, bool ordered) {
-    cfx_result a = cfx__export_given(x, 0), b = cfx__export_given(x, 1);
-    cfx_value n = cfx__export_arg(x, 1);
-    cfx_dtype d = a.dtype;
-    if (b.kind == CFX_RESULT_TENSOR && b.ndim == 0 && a.ndim > 0)
-        d = cfx__dtype_is_floating(b.dtype) && !cfx__dtype_is_floating(d) ? b.dtype : d;
-    else if (b.kind == CFX_RESULT_TENSOR)
-        d = cfx__dtype_promote(a.dtype, b.dtype);
-    else if (n.tag == CFX_TAG_FLOAT && !cfx__dtype_is_floating(d))
-        d = CFX_F32;
-    else if (n.tag == CFX_TAG_INT && d == CFX_BOOL)
-        d = CFX_I64;
+    cfx__promotion p = CFX__PROMOTION_START;
+    for (int i = 0; i < 2; i++) {
+        const cfx_result r = cfx__export_given(x, i);
+        if (r.kind == CFX_RESULT_TENSOR)
+            cfx__promotion_sized(&p, r.dtype, r.ndim);
+        else
+            cfx__promotion_value(&p, r.kind == CFX_RESULT_INT     ? cfx_int(0)
+                                     : r.kind == CFX_RESULT_FLOAT ? cfx_float(0)
+                                                                  : cfx__export_arg(x, i));
+    }
+    const cfx_dtype d = cfx__promotion_dtype(&p);
     return ordered && d == CFX_BOOL ? CFX_I32 : d;
 }
 

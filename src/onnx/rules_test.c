@@ -147,6 +147,12 @@ static const rule_case logic_cases[] = {
     {"lt_bool", B, "y = @lt.Tensor(x, z)"},
     {"eq", IJ, "y = @eq.Tensor(x, z)"},
     {"ne", "x: \"f32[2, 3]\", z: \"i64[3]\"", "y = @ne.Tensor(x, z)"},
+    {"eq_of_truths_and_a_number", "x: \"i64[2, 3]\"",
+     "a = @gt.Scalar(x, 0)\n        b = @sum.default(x)\n        c = @mul.Scalar(b, 2)\n        "
+     "y = @eq.Tensor(a, c)"},
+    {"gt_of_a_wide_number", "x: \"f32[2, 3]\", z: \"f64[]\"",
+     "a = @to.dtype(z, torch.float32)\n        b = @mul.Scalar(x, 0.0)\n        "
+     "c = @add.Tensor(b, a)\n        y = @ne.Tensor(z, c)"},
     {"logical_and", "x: \"f32[2, 3]\", z: \"b8[3]\"", "y = @logical_and.default(x, z)"},
     {"logical_not", "x: \"i64[2, 3]\"", "y = @logical_not.default(x)"},
     {"logical_xor", B, "y = @logical_xor.default(x, z)"},

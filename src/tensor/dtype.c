@@ -140,6 +140,10 @@ static void join(int8_t *slot, cfx_dtype d) {
     *slot = (int8_t)(*slot < 0 ? (int)d : (int)cfx__dtype_promote((cfx_dtype)*slot, d));
 }
 
+void cfx__promotion_sized(cfx__promotion *p, cfx_dtype d, int ndim) {
+    join(ndim > 0 ? &p->dim : &p->zero, d);
+}
+
 void cfx__promotion_tensor(cfx__promotion *p, const cfx_tensor *t) {
     cfx_dtype d = t->dtype;
     if (t->head.flags & CFX__WRAPPED) {
@@ -149,7 +153,7 @@ void cfx__promotion_tensor(cfx__promotion *p, const cfx_tensor *t) {
             d = default_float();
         join(&p->number, d);
     } else {
-        join(t->ndim > 0 ? &p->dim : &p->zero, d);
+        cfx__promotion_sized(p, d, t->ndim);
     }
 }
 

@@ -298,6 +298,7 @@ typedef struct cfx__promotion {
 } cfx__promotion;
 #define CFX__PROMOTION_START ((cfx__promotion){-1, -1, -1})
 void cfx__promotion_tensor(cfx__promotion *p, const cfx_tensor *t);
+void cfx__promotion_sized(cfx__promotion *p, cfx_dtype d, int ndim); /* a tensor of these */
 void cfx__promotion_value(cfx__promotion *p, cfx_value v); /* tensor, number; others are ignored */
 cfx_dtype cfx__promotion_dtype(const cfx__promotion *p);
 /* The dtype a bare number has in PyTorch: bool, int64, the default float, complex64. */
