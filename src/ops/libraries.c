@@ -1,7 +1,10 @@
 /* Opens the libraries of libraries.h: once, by whichever thread needs one first.
  *
  * The table of a library is filled under the lock and read without one, once its state says that it
- * is there. What cannot be opened is not tried again, unless memory was what it lacked. */
+ * is there. What cannot be opened is not tried again, unless memory was what it lacked.
+ *
+ * A forked child has one thread, and whatever lock another one held is never released in it. So a
+ * child does without a library that was being opened, or was computing, in another thread. */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include "libraries.h"
 
@@ -20,6 +23,7 @@ bool library_was_missed(void) { return missed; }
 typedef enum { UNTRIED, THERE, MISSING } library_state;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool opening; /* some thread has the lock and is about to load a library */
 
 #ifdef CFX_BLAS
 /* Loads a library as if the machine had one core: OpenBLAS starts a thread for each other one. They
@@ -49,6 +53,25 @@ typedef struct {
 static void note_missing(opened *l, const char *why) {
     snprintf(l->why, sizeof l->why, "%s", why ? why : "it cannot be loaded");
     l->state = strstr(l->why, "memory") ? UNTRIED : MISSING;
+}
+
+static void in_child(void);
+
+/* Calls `open` unless another thread did meanwhile. Whether the child of a fork can be told what it
+ * has to do without is settled first. */
+static void open_once(opened *l, void (*open)(void)) {
+    static bool told;
+    pthread_mutex_lock(&lock);
+    if (l->state == UNTRIED) {
+        told = told || !pthread_atfork(NULL, NULL, in_child);
+        opening = true;
+        if (told)
+            open();
+        else
+            note_missing(l, "there is no memory");
+        opening = false;
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 /* A function of the library. `at`, a pointer to a function, becomes it. */
@@ -123,12 +146,8 @@ const lapack_library *library_lapack(void) {
     if (!has_room && !cfx__memory_wanted(BLAS_NEEDS))
         return NULL;
     has_room = true;
-    if (blas.state == UNTRIED) {
-        pthread_mutex_lock(&lock);
-        if (blas.state == UNTRIED)
-            open_blas();
-        pthread_mutex_unlock(&lock);
-    }
+    if (blas.state == UNTRIED)
+        open_once(&blas, open_blas);
     if (blas.state == THERE)
         return &lapack_table;
     if (blas.state == MISSING)
@@ -156,6 +175,7 @@ const lapack_library *library_lapack(void) {
 enum { DNN_NEEDS = 64 << 20 };
 
 static opened dnn;
+static atomic_int inside; /* threads that are calling it */
 static onednn_library dnn_table;
 
 /* Structs and enumerations are those of one major version. */
@@ -186,12 +206,39 @@ static void open_onednn(void) {
 }
 
 const onednn_library *library_onednn(void) {
-    if (dnn.state == UNTRIED && cfx__memory_headroom(DNN_NEEDS)) {
-        pthread_mutex_lock(&lock);
-        if (dnn.state == UNTRIED)
-            open_onednn();
-        pthread_mutex_unlock(&lock);
-    }
+    if (dnn.state == UNTRIED && cfx__memory_headroom(DNN_NEEDS))
+        open_once(&dnn, open_onednn);
     return dnn.state == THERE ? &dnn_table : NULL;
+}
+
+bool library_onednn_enter(void) {
+    atomic_fetch_add(&inside, 1);
+    if (library_onednn())
+        return true;
+    atomic_fetch_sub(&inside, 1);
+    return false;
+}
+
+void library_onednn_leave(void) { atomic_fetch_sub(&inside, 1); }
+#endif
+
+/* ---- after a fork ---------------------------------------------------------------------------- */
+
+#if defined(CFX_BLAS) || defined(CFX_DNN)
+static void do_without(opened *l, bool if_so) {
+    if (if_so)
+        note_missing(l, "the process was forked while another thread was using it");
+}
+
+static void in_child(void) {
+    const bool half_open = atomic_exchange(&opening, false);
+#ifdef CFX_BLAS
+    do_without(&blas, half_open && blas.state == UNTRIED);
+#endif
+#ifdef CFX_DNN
+    const bool busy = atomic_exchange(&inside, 0) > 0;
+    do_without(&dnn, busy || (half_open && dnn.state == UNTRIED));
+#endif
+    pthread_mutex_init(&lock, NULL);
 }
 #endif

@@ -168,6 +168,10 @@ typedef struct {
 
 /* oneDNN's functions; NULL when it cannot be had, which is no error: there are loops of our own. */
 const onednn_library *library_onednn(void);
+/* Calls of oneDNN stand between these two, so that a child which is forked meanwhile does not wait
+ * for locks of a thread that it lacks. False: oneDNN cannot be had, and nothing is to be left. */
+bool library_onednn_enter(void);
+void library_onednn_leave(void);
 #endif
 
 /* Whether an operator asked in this process for a library that cannot be had; for tests. */

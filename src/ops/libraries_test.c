@@ -5,6 +5,10 @@
 
 #include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int threads_of_process(void) {
     int n = 0;
@@ -71,3 +75,55 @@ TEST(lapack_is_opened_once) {
         CHECK(seen[i] == seen[0]);
     CHECK(seen[0]->s.getrf && seen[0]->z.gelsd);
 }
+
+#ifdef CFX_DNN
+static atomic_int step;
+
+static void *stay_inside(void *arg) {
+    const bool in = library_onednn_enter();
+    step = 1;
+    while (step == 1)
+        sched_yield();
+    if (in)
+        library_onednn_leave();
+    return arg;
+}
+
+/* Large enough for oneDNN, where it is to be had: the gradient of a convolution, and a product. */
+static bool computes(void) {
+    cfx_tensor *x = cfx_ones(2, 4, 16, 16), *w = cfx_requires_grad(cfx_ones(4, 4, 3, 3), true);
+    cfx_backward(cfx_sum(cfx_conv2d(x, w)));
+    cfx_tensor *a = cfx_ones(128, 128), *b = cfx_matmul(a, cfx_ones(128, 128));
+    return cfx_ok() && cfx_number(cfx_item(cfx_amax(cfx_tensor_grad(w)))) == 2 * 14 * 14 &&
+           cfx_number(cfx_item(cfx_amin(b))) == 128;
+}
+
+/* The locks that a thread holds in oneDNN are held for ever in a child that lacks the thread. */
+TEST(a_child_forked_while_onednn_computes_does_without_it) {
+    CHECK(computes()); /* primitives of this thread are kept, and left alone in the child */
+    const bool had = library_onednn() != NULL;
+    for (int busy = 0; busy < 2; busy++) {
+        pthread_t thread;
+        step = 0;
+        if (busy) {
+            pthread_create(&thread, NULL, stay_inside, NULL);
+            while (!step)
+                sched_yield();
+        }
+        const pid_t child = fork();
+        if (!child) {
+            alarm(60);
+            const bool has = library_onednn() != NULL, fine = computes();
+            _exit(!fine ? 1 : has != (had && !busy) ? 2 : 0);
+        }
+        int status = 1;
+        CHECK(waitpid(child, &status, 0) == child);
+        CHECK_INT(status, 0);
+        step = 2;
+        if (busy)
+            pthread_join(thread, NULL);
+    }
+    CHECK((library_onednn() != NULL) == had);
+    CHECK(computes());
+}
+#endif

@@ -5,6 +5,7 @@
 #include "../base/spare.h"
 
 #include <time.h>
+#include <unistd.h>
 
 enum { KEPT = 8 };
 
@@ -189,13 +190,19 @@ static void origin_free(void *p) {
 
 /* ---- made once ------------------------------------------------------------------------------- */
 
-/* Stands in the list for a form that a thread is making. */
+/* Stands in the list for a form that a thread is making: it has no data. */
+typedef struct {
+    cfx__packed form;
+    pid_t maker;
+} in_the_making;
+
 static cfx__packed *place_for(const cfx__storage *s, uint64_t key, size_t size) {
-    cfx__packed *f = cfx__obj_make(&packed_type, sizeof *f);
-    f->key = key;
-    f->version = s->version;
-    f->size = size;
-    return f;
+    in_the_making *place = cfx__obj_make(&packed_type, sizeof *place);
+    place->form.key = key;
+    place->form.version = s->version;
+    place->form.size = size;
+    place->maker = getpid();
+    return &place->form;
 }
 
 /* The form, or that which another thread is making, or else `own`, which is put in the list. */
@@ -222,7 +229,10 @@ cfx__packed *cfx__packed_get(cfx__storage *s, uint64_t key, size_t size, cfx__pa
         return make(user);
     cfx__packed *place = place_for(s, key, size), *f = found_or(s, place);
     while (f != place && !f->data) { /* another thread is at it */
-        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        if (((in_the_making *)f)->maker != getpid()) /* which a forked child does not have */
+            take_out(s, f);
+        else
+            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
         cfx_drop(f);
         f = found_or(s, place);
     }

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -65,6 +66,47 @@ TEST(threads_that_start_at_once_pack_once) {
         CHECK(r.got[i] && r.got[i] == r.got[0] && ((char *)r.got[i]->data)[63] == 1);
         cfx_drop(r.got[i]);
     }
+}
+
+/* A form that is in the making while the process forks: the child, which has no such thread, makes
+ * one of its own. */
+typedef struct {
+    cfx__storage *storage;
+    atomic_bool begun, go_on;
+} held_up;
+
+static cfx__packed *make_when_told(void *user) {
+    held_up *h = user;
+    h->begun = true;
+    while (!h->go_on)
+        sched_yield();
+    return cfx__packed_new(h->storage, 5, 64);
+}
+
+static void *pack_when_told(void *user) {
+    held_up *h = user;
+    cfx_drop(cfx__packed_get(h->storage, 5, 64, make_when_told, h));
+    return NULL;
+}
+
+TEST(a_forked_child_does_not_wait_for_a_form_that_nobody_makes) {
+    held_up h = {.storage = cfx_zeros(4)->storage};
+    pthread_t thread;
+    pthread_create(&thread, NULL, pack_when_told, &h);
+    while (!h.begun)
+        sched_yield();
+    pid_t child = fork();
+    if (!child) {
+        alarm(60);
+        race r = {.storage = h.storage};
+        cfx__packed *f = cfx__packed_get(h.storage, 5, 64, make_slowly, &r);
+        _exit(f && r.made == 1 ? 0 : 1);
+    }
+    int status = 1;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK_INT(status, 0);
+    h.go_on = true;
+    pthread_join(thread, NULL);
 }
 
 /* What could not be made is asked for again; what was made of other numbers is made anew. */

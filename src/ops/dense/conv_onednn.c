@@ -226,7 +226,9 @@ static bool at_once(cfx_op_call *c, const conv *v, const conv_operands *o) {
                   .bias = o->bias && o->what == CONV_DST,
                   .last = last,
                   .threads = cfx_get_num_threads()};
-    const onednn_before before = onednn_begin();
+    onednn_before before;
+    if (!onednn_begin(&before))
+        return false;
     conv_plan *p = plan_for(&k);
     bool ok = !p->failed && execute(c, p, o);
     onednn_end(&before);

@@ -10,24 +10,27 @@
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-onednn_before onednn_begin(void) {
+bool onednn_begin(onednn_before *before) {
     static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
+    if (!library_onednn_enter())
+        return false;
     const onednn_library *l = library_onednn();
-    onednn_before before = {.threads = l->threads ? l->threads() : 1};
+    before->threads = l->threads ? l->threads() : 1;
     sigset_t all;
     sigfillset(&all);
     for (int i = 0; i < COUNT(own); i++) /* what goes wrong here is told here */
         sigdelset(&all, own[i]);
-    pthread_sigmask(SIG_BLOCK, &all, &before.signals);
-    if (before.threads != 1)
+    pthread_sigmask(SIG_BLOCK, &all, &before->signals);
+    if (before->threads != 1)
         l->set_threads(1);
-    return before;
+    return true;
 }
 
 void onednn_end(const onednn_before *before) {
     const onednn_library *l = library_onednn();
     if (l->threads && l->threads() != before->threads)
         l->set_threads(before->threads);
+    library_onednn_leave();
     pthread_sigmask(SIG_SETMASK, &before->signals, NULL);
 }
 
@@ -50,10 +53,10 @@ bool gemm_onednn(int64_t m, int64_t n, int64_t k, const float *a, const matrices
     enum { LARGE = 1 << 20 }; /* multiplications: below, the tiles of tile.h are as fast */
     char ta, tb;
     int64_t lda, ldb;
+    onednn_before before;
     if ((double)m * (double)n * (double)k < LARGE || !lies_in_lines(as, m, k, &ta, &lda) ||
-        !lies_in_lines(bs, k, n, &tb, &ldb) || !library_onednn())
+        !lies_in_lines(bs, k, n, &tb, &ldb) || !onednn_begin(&before))
         return false;
-    const onednn_before before = onednn_begin();
     const dnnl_status_t status =
         DNN(sgemm)(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, m == 1 ? n : ldc);
     onednn_end(&before);
@@ -88,15 +91,18 @@ static void plan_free(plan *p) {
 
 static void kept_free(void *arg) {
     kept *k = arg;
-    for (int i = 0; i < PLAN_CHAINS; i++)
-        for (plan *p = k->chain[i], *next; p; p = next) {
-            next = p->next;
-            plan_free(p);
-        }
-    if (k->stream)
-        DNN(stream_destroy)(k->stream);
-    if (k->engine)
-        DNN(engine_destroy)(k->engine);
+    if (library_onednn_enter()) { /* a forked child that does without it leaves all where it is */
+        for (int i = 0; i < PLAN_CHAINS; i++)
+            for (plan *p = k->chain[i], *next; p; p = next) {
+                next = p->next;
+                plan_free(p);
+            }
+        if (k->stream)
+            DNN(stream_destroy)(k->stream);
+        if (k->engine)
+            DNN(engine_destroy)(k->engine);
+        library_onednn_leave();
+    }
     cfx__free(k);
 }
 

@@ -21,7 +21,8 @@ typedef struct onednn_before {
     int threads;
     sigset_t signals;
 } onednn_before;
-onednn_before onednn_begin(void);
+/* False: oneDNN cannot be had. */
+bool onednn_begin(onednn_before *before);
 void onednn_end(const onednn_before *before);
 
 /* This thread's engine and stream; NULL when oneDNN cannot start. */
