@@ -11,7 +11,7 @@ with that as its torch.
 """
 import atexit
 
-from . import _cfx
+from . import _cfx, _fork
 from ._cfx import *  # noqa: F401,F403
 from ._tensor import (Tensor, as_tensor, enable_grad, from_dlpack, from_numpy, frombuffer,
                       inference_mode, is_grad_enabled, no_grad, set_grad_enabled, tensor)
@@ -21,6 +21,7 @@ from ._cfx import get_num_threads, manual_seed, memory_held, set_num_threads
 
 __version__ = _cfx.version
 atexit.register(_cfx.close)
+_fork.arrange()
 
 _LAZY = {"open": "_program", "Program": "_program", "export": "_program", "Session": "_session",
          "Graph": "_graph",

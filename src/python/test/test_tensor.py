@@ -1,7 +1,11 @@
 """Tensors: what they are in Python, memory that is shared, errors, threads."""
 import copy
 import gc
+import os
 import pickle
+import subprocess
+import sys
+import tempfile
 import threading
 import unittest
 
@@ -159,6 +163,26 @@ class Threads(unittest.TestCase):
         for t in threads:
             t.join()
         self.assertEqual(wrong, [])
+
+    def test_a_fork_waits_for_imports_of_other_threads(self):
+        code = ("import os, signal, sys, threading, cfx\n"
+                "cfx.begun = threading.Event()\n"
+                "cfx.__path__.append(sys.argv[1])\n"
+                "t = threading.Thread(target=__import__, args=('cfx.slow',))\n"
+                "t.start()\n"
+                "cfx.begun.wait()\n"
+                "if not os.fork():\n"
+                "    signal.alarm(60)\n"
+                "    import cfx.slow\n"
+                "    os._exit(0 if cfx.slow.whole else 1)\n"
+                "print(os.waitstatus_to_exitcode(os.wait()[1]))\n")
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "slow.py"), "w", encoding="utf-8") as f:
+                f.write("import cfx, time\ncfx.begun.set()\ntime.sleep(0.2)\nwhole = True\n")
+            run = subprocess.run([sys.executable, "-c", code, folder], text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        self.assertEqual(run.stdout, "0\n")
+
 
 @unittest.skipUnless(numpy, "no numpy here")
 class Numpy(unittest.TestCase):
