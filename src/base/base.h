@@ -259,6 +259,10 @@ void cfx__log(const char *line);
  * of a fake tensor. */
 void cfx__fail_unknown(cfx_site at, const char *fmt, ...) CFX_PRINTF(2, 3);
 bool cfx__error_unknown(void); /* whether such an error is recorded */
+/* A RuntimeError of sizes that are beyond what memory, integers or an operator can take, and would
+ * do were they smaller. */
+void cfx__fail_large(cfx_site at, const char *fmt, ...) CFX_PRINTF(2, 3);
+bool cfx__error_large(void); /* whether such an error is recorded */
 
 /* cfx_fail for messages with texts of several lines in them (a graph, a tree), which stay so; those
  * of cfx_fail are shown on one. */
@@ -286,11 +290,18 @@ typedef enum cfx__ctx_slot_id {
     CFX__SLOTS
 } cfx__ctx_slot_id;
 
+/* What an error is of, where that matters to who tries something. */
+typedef enum cfx__error_cause {
+    CFX__OF_ANYTHING,
+    CFX__OF_UNKNOWN, /* what is not known yet */
+    CFX__OF_LARGE    /* sizes beyond a limit */
+} cfx__error_cause;
+
 typedef struct cfx__context {
     bool known;  /* its end is arranged for */
     VEC(cfx_obj *) scope;
     bool failed;  /* an error is recorded */
-    bool unknown; /* ... of what is not known yet */
+    cfx__error_cause cause;
     cfx_error error;
     cfx__text message, notes;
     const char *op; /* the operator being called; static text */

@@ -69,7 +69,7 @@ void cfx__fail_list(cfx_error_kind kind, cfx_site at, const char *before, const 
     if (c->failed) /* there is no memory for the message: that is the error */
         return;
     c->failed = true;
-    c->unknown = false;
+    c->cause = CFX__OF_ANYTHING;
     c->error = (cfx_error){.kind = kind, .message = c->message.data};
     c->error.at = at.file ? at : c->at;
     c->error.op = c->op;
@@ -94,18 +94,35 @@ void cfx__fail_lines(cfx_error_kind kind, cfx_site at, const char *fmt, ...) {
     cfx__text_release(&lines);
 }
 
-void cfx__fail_unknown(cfx_site at, const char *fmt, ...) {
+static void fail_of(cfx__error_cause cause, cfx_site at, const char *fmt, va_list ap) {
     cfx__context *c = cfx__ctx();
     if (c->failed)
         return;
-    va_list ap;
-    va_start(ap, fmt);
     cfx__fail_list(CFX_RUNTIME_ERROR, at, "", fmt, ap);
-    va_end(ap);
-    c->unknown = c->error.kind == CFX_RUNTIME_ERROR; /* else there was no memory for the message */
+    if (c->error.kind == CFX_RUNTIME_ERROR) /* else there was no memory for the message */
+        c->cause = cause;
 }
 
-bool cfx__error_unknown(void) { return cfx__ctx()->failed && cfx__ctx()->unknown; }
+void cfx__fail_unknown(cfx_site at, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    fail_of(CFX__OF_UNKNOWN, at, fmt, ap);
+    va_end(ap);
+}
+
+void cfx__fail_large(cfx_site at, const char *fmt, ...) {
+                     va_list ap;
+    va_start(ap, fmt);
+    fail_of(CFX__OF_LARGE, at, fmt, ap);
+    va_end(ap);
+}
+
+static bool is_of(cfx__error_cause cause) {
+    return cfx__ctx()->failed && cfx__ctx()->cause == cause;
+}
+
+bool cfx__error_unknown(void) { return is_of(CFX__OF_UNKNOWN); }
+bool cfx__error_large(void) { return is_of(CFX__OF_LARGE); }
 
 void cfx__error_memory(size_t size, bool limited) {
     cfx__context *c = cfx__ctx();
@@ -120,7 +137,7 @@ void cfx__error_memory(size_t size, bool limited) {
                  "out of memory: %zu bytes could not be allocated", size);
     c->message.len = c->notes.len = 0;
     c->failed = true;
-    c->unknown = false;
+    c->cause = CFX__OF_ANYTHING;
     c->error = (cfx_error){.kind = CFX_MEMORY_ERROR, .message = c->memory_message, .op = c->op};
 }
 
@@ -164,7 +181,7 @@ bool cfx__error_forgive(void) {
 
 void cfx__error_hold(cfx__error_held *held) {
     cfx__context *c = cfx__ctx();
-    *held = (cfx__error_held){c->failed, c->unknown, c->error, c->message, c->notes};
+    *held = (cfx__error_held){c->failed, c->cause, c->error, c->message, c->notes};
     c->failed = false;
     c->error = (cfx_error){0};
     c->message = c->notes = (cfx__text){0};
@@ -180,7 +197,7 @@ void cfx__error_put_back(cfx__error_held *held) {
     cfx__text_release(&c->message);
     cfx__text_release(&c->notes);
     c->failed = held->failed;
-    c->unknown = held->unknown;
+    c->cause = held->cause;
     c->error = held->error;
     c->message = held->message;
     c->notes = held->notes;

@@ -6,7 +6,8 @@
 
 /* The recorded error, put aside: none is recorded until it is put back, in place of any other. */
 typedef struct cfx__error_held {
-    bool failed, unknown;
+    bool failed;
+    cfx__error_cause cause;
     cfx_error error;
     cfx__text message, notes;
 } cfx__error_held;

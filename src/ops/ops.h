@@ -101,6 +101,7 @@ static inline bool op_takes(const cfx_op_call *c, const cfx_tensor *t, const cha
 
 /* Records a RuntimeError at the caller's line. op_fail_as takes the kind. */
 #define op_fail(c, ...) cfx_fail(CFX_RUNTIME_ERROR, (c)->at, __VA_ARGS__)
+#define op_fail_large(c, ...) cfx__fail_large((c)->at, __VA_ARGS__) /* see base.h */
 #define op_fail_as(kind, c, ...) cfx_fail(CFX_##kind##_ERROR, (c)->at, __VA_ARGS__)
 #define op_failed() (!cfx_ok())
 

@@ -171,15 +171,17 @@ static bool unify(checker *c, const char *where, cfx_value want, int64_t size) {
     return true;
 }
 
-/* As in PyTorch, what was exported with at least 2 may be 0 or 1 when it is run. */
-static bool in_range(checker *c, const char *where, cfx_value want, int64_t size) {
+/* As in PyTorch, what was exported with at least 2 may be 0 or 1 when it is run. Lower bounds of a
+ * number that is an input come from comparisons, and hold. */
+static bool in_range(checker *c, const char *where, cfx_value want, int64_t size, bool number) {
     cfx_value range = cfx_dict_get(c->ranges, cfx_value_str(want));
     if (range.tag != CFX_TAG_TUPLE || cfx_as_list(range)->len != 2)
         return true;
     cfx_value lo = cfx_as_list(range)->items[0], hi = cfx_as_list(range)->items[1];
-    if (lo.tag == CFX_TAG_INT && cfx_integer(lo) > 2 && size < cfx_integer(lo))
+    const int64_t least = lo.tag == CFX_TAG_INT ? cfx_integer(lo) : INT64_MIN;
+    if ((least > 2 || (number && least < 2)) && size < least)
         return fail(c, cfx__text_format("Expected input at %s to be >= %lld, but got %lld", where,
-                                        (long long)cfx_integer(lo), (long long)size));
+                                        (long long)least, (long long)size));
     if (hi.tag == CFX_TAG_INT && size > cfx_integer(hi))
         return fail(c, cfx__text_format("Expected input at %s to be <= %lld, but got %lld", where,
                                         (long long)cfx_integer(hi), (long long)size));
@@ -196,7 +198,7 @@ static bool check_size(checker *c, int dim, cfx_value want, int64_t size) {
         return fail(c, cfx__text_format("Expected input at %s to be equal to %lld, but got %lld",
                                         where, (long long)cfx_integer(want), (long long)size));
     return want.tag != CFX_TAG_SYM ||
-           (unify(c, where, want, size) && in_range(c, where, want, size));
+           (unify(c, where, want, size) && in_range(c, where, want, size, false));
 }
 
 static bool check_tensor(checker *c, cfx_value v) {
@@ -234,7 +236,7 @@ static bool check_number(checker *c, cfx_value v) {
         return fail(c, cfx__text_format("Expected input at %s to be a number, but got <class '%s'>",
                                         where, cfx__value_python_type(v)));
     return v.tag != CFX_TAG_INT || (unify(c, where, c->want.value, cfx_integer(v)) &&
-                                    in_range(c, where, c->want.value, cfx_integer(v)));
+                                    in_range(c, where, c->want.value, cfx_integer(v), true));
 }
 
 /* The next input of the caller's, for placeholder n; `constant` is what it has to be, NULL: that is

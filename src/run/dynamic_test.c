@@ -294,3 +294,24 @@ TEST(dynamic_layers) {
     for (int i = 0; i < COUNT(starts); i++)
         check_all(starts[i]);
 }
+
+/* ---- sizes beyond limits --------------------------------------------------------------------- */
+
+static cfx_value limited(cfx_module *self, cfx_args a) {
+    cfx_tensor *flat = cfx_view(a.v[0], cfx_list(1, 1, -1));
+    cfx_tensor *middle = cfx_nanquantile(a.v[0], 0.5), *pooled = cfx_adaptive_avg_pool1d(flat, 2);
+    return cfx_tuple(middle, pooled, cfx_call(self, "c", flat));
+}
+
+/* Sizes at which operators have no room are tried as others are. That they are refused is no
+ * mistake of the program: it would work at smaller ones of its range. */
+TEST(limits_at_far_sizes_are_no_problems) {
+    cfx_module *m = cfx_module_new("Limited", limited, "x");
+    cfx_nn_add(m, "c", cfx_nn_conv_transpose1d(1, 2, 3));
+    cfx_value sizes = cfx_list(cfx_list("Dim.AUTO", "Dim.AUTO", "Dim.AUTO", "Dim.AUTO"));
+    cfx_program *p =
+        cfx_export(m, cfx_tuple(cfx_randn(cfx_list(3, 4, 5, 6))), CFX_NONE, sizes);
+    CHECK_OK();
+    CHECK(cfx_program_check(p));
+    CHECK_INT(cfx_program_problems(p)->n, 0);
+}

@@ -112,26 +112,6 @@ static bool has_data_sizes(const cfx_node *n) {
     return false;
 }
 
-/* Whether a result has sizes, in the world that is tried, that no memory could hold: their product
- * overflows, dimensions without elements left out. */
-static bool is_beyond_memory(const finding *f, const cfx_node *n) {
-    const cfx_result r = cfx_node_result(n);
-    double elements = 1;
-    for (int i = 0; r.kind == CFX_RESULT_TENSOR && i < r.ndim; i++) {
-        int64_t size = 0;
-        if (cfx__worlds_eval(&f->infer.worlds, f->infer.k, cfx_result_size(&r, i), &size) && size)
-            elements *= (double)size;
-    }
-    return elements > 0x1p56;
-}
-
-/* Whether such sizes are what n is refused for. */
-static bool is_too_large(const finding *f, const cfx_node *n) {
-    bool large = is_beyond_memory(f, n);
-    cfx_each_input(n, u) large |= is_beyond_memory(f, u->node);
-    return large;
-}
-
 /* ---- results --------------------------------------------------------------------------------- */
 
 /* PyTorch notes the last states of an lstm with a dimension of 1 too many, behind the first: its
@@ -160,7 +140,7 @@ static cfx__verdict compare_in_worlds(finding *f, cfx_node *n, cfx_result *got, 
         f->infer.k = k;
         v = cfx__infer_compare(&f->infer, n, got, noted);
         if ((v == CFX__OTHERWISE && is_pytorchs(n, got, noted)) ||
-            (v == CFX__REFUSED && k && is_too_large(f, n) && cfx__error_forgive()))
+            (v == CFX__REFUSED && k && cfx__error_large() && cfx__error_forgive()))
             v = CFX__AS_NOTED;
     }
     return v;

@@ -19,8 +19,8 @@ int64_t cfx__shape_numel(cfx_site at, int ndim, const int64_t *shape) {
                n <= CFX__MOST_ELEMENTS;
     }
     if (!fits) {
-        cfx_fail(CFX_RUNTIME_ERROR, at, "Storage size calculation overflowed with sizes=%s",
-                 cfx__shape_text(ndim, shape));
+        cfx__fail_large(at, "Storage size calculation overflowed with sizes=%s",
+                        cfx__shape_text(ndim, shape));
         return -1;
     }
     return empty ? 0 : n;

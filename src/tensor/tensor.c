@@ -171,8 +171,8 @@ cfx_tensor *cfx__tensor_empty(cfx_site at, cfx_dtype dtype, bool fake, int ndim,
         return &cfx__tensor_bad;
     int64_t room = stride ? extent(ndim, shape, stride) : numel, bytes;
     if (room < 0 || __builtin_mul_overflow(room, cfx_dtype_size(dtype), &bytes)) {
-        cfx_fail(CFX_RUNTIME_ERROR, at, "Storage size calculation overflowed with sizes=%s",
-                 cfx__shape_text(ndim, shape));
+        cfx__fail_large(at, "Storage size calculation overflowed with sizes=%s",
+                        cfx__shape_text(ndim, shape));
         return &cfx__tensor_bad;
     }
     const int card = cfx__ctx()->card;

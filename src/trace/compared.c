@@ -53,7 +53,8 @@ static int64_t modulus_of(const cfx__relation *c) {
 }
 
 static int64_t least_of(const comparing *q, size_t i) {
-    return cfx__symbol_smallest(&q->p->dims->worlds.symbols.data[i]);
+    const cfx__symbol *s = &q->p->dims->worlds.symbols.data[i];
+    return !s->any ? cfx__symbol_smallest(s) : s->least > -far ? s->least : -far;
 }
 
 static int64_t most_of(const comparing *q, size_t i) {

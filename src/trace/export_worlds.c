@@ -40,11 +40,12 @@ static cfx__trial_end trial(void *user) {
     bool same = r->alike &&
                 (!r->merged || cfx__worlds_agree(&r->dims.worlds, CFX__TRIAL,
                                                  r->first->recorder.graph, e->recorder.graph));
+    const bool beyond = cfx__error_large(); /* where nothing can be told of forward */
     cfx__error_forgive();
     r->renamed |= e->renamed;
     forget(r, CFX__TRIAL);
     cfx_scope_close(mark);
-    if (same || r->joints.late || r->renamed) /* which is to be recorded again anyway */
+    if (same || beyond || r->joints.late || r->renamed) /* which is to be recorded again anyway */
         return CFX__TRIAL_SAME;
     return recorded ? CFX__TRIAL_OTHER : CFX__TRIAL_ERROR;
 }
@@ -286,7 +287,7 @@ static bool make_program(cfx__request *r, bool *again) {
         return grant_compared(r, again) && look_around(r, again) && !*again;
     }
     r->unexplained = cfx__text_format("%s", cfx_error_last()->message);
-    if (!cfx__error_forgive())
+    if (!cfx__error_forgive() || !grant_compared(r, again))
         return false;
     cfx__export_end(r->first); /* which merging has begun to change */
     *again = cfx__export_record(r->first, r, 0) && choose_nearer(r, r->unexplained);

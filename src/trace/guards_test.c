@@ -200,3 +200,44 @@ TEST(guards_a_size_is_a_quotient) {
                   (n + 1) / 3);
     CHECK_OK();
 }
+
+/* ---- slices ---------------------------------------------------------------------------------- */
+
+static cfx_value up_to(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tensor_value(cfx_slice(a.v[0], 0, CFX_NONE, a.v[1]));
+}
+
+static cfx_value from_the_end(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tensor_value(cfx_slice(a.v[0], 0, a.v[1]));
+}
+
+/* x[:n] and x[n:]: PyTorch compares n with 0 and with the size of x, so it is on that side of them
+ * that the example is on. */
+TEST(slices_bound_numbers_that_are_inputs) {
+    static const struct {
+        cfx_forward_fn *fn;
+        int n, ok, bad;
+        const char *range, *size;
+    } cut[] = {{up_to, 5, 8, 9, "s86: VR[0, 8]", "f32[s86, 3]"},
+                {up_to, 11, 12, 8, "s86: VR[9, int_oo]", "f32[8, 3]"},
+                {up_to, -2, -8, 0, "s86: VR[-8, -1]", "f32[s86 + 8, 3]"},
+                {from_the_end, 5, 0, -1, "s86: VR[0, 8]", "f32[8 - s86, 3]"}};
+    for (int i = 0; i < (int)(sizeof cut / sizeof *cut); i++) {
+        cfx_module *m = cfx_module_new("Slices", cut[i].fn, "x, n");
+        cfx_tensor *x = cfx_randn(cfx_list(8, 3));
+        cfx_program *p = cfx_export(m, cfx_tuple(x, cut[i].n), CFX_NONE,
+                                    cfx_list(CFX_NONE, "Dim.AUTO"));
+        if (!CHECK_OK())
+            return;
+        const char *text = cfx_program_str(p);
+        CHECK(strstr(text, cut[i].range) && strstr(text, cut[i].size));
+        CHECK(cfx_is_true(cfx_equal(cfx_program_run(p, x, cut[i].ok),
+                                    cfx_forward(m, x, cut[i].ok))));
+        CHECK_OK();
+        cfx_program_run(p, x, cut[i].bad);
+        CHECK(!cfx_ok() && strstr(cfx_error_last()->message, "Expected input at *args[1] to be"));
+        cfx_error_clear();
+    }
+}

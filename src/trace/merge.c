@@ -275,6 +275,7 @@ static bool merge_node(cfx__merging *g) {
         val[k] = cfx_node_get_meta(g->at[k], "val");
     if (cfx_is_none(val[0]))
         return true;
+    cfx__merge_note_slice(g, n);
     cfx_value all = cfx__merge_val(g, val, 0), symbol = cfx_node_get_meta(n, "data");
     if (!cfx_ok())
         return false;

@@ -116,6 +116,8 @@ void cfx__merge_note_real(cfx__merging *g, const cfx_value *v, cfx_node *n);
 
 /* Notes what PyTorch asks of sizes where n views a tensor by others; val: what it gives. */
 void cfx__merge_note_view(cfx__merging *g, const cfx_node *n, cfx_value val);
+/* The same where n cuts a tensor at numbers that are inputs. */
+void cfx__merge_note_slice(cfx__merging *g, const cfx_node *n);
 
 /* ---- arithmetic that is done twice (twins.c) ------------------------------------------------- */
 

@@ -1,7 +1,10 @@
-/* What PyTorch asks of sizes where a tensor is viewed by others: it goes through the sizes that are
- * wanted, one after the other, and through those that the tensor has, joining and splitting these
- * until they fit. Sizes that it finds equal at the example are equal from then on: in
- * y.reshape(x.shape[0], -1) the first size of y becomes that of x. */
+/* What PyTorch asks of sizes and numbers where a tensor is viewed or cut by others.
+ *
+ * Views: it goes through the sizes that are wanted, one after the other, and through those that the
+ * tensor has, joining and splitting these until they fit. Sizes that it finds equal at the example
+ * are equal from then on: in y.reshape(x.shape[0], -1) the first size of y becomes that of x.
+ *
+ * Slices, x[:n] where n is an input: whether n counts from the end, and whether it is within x. */
 #include <cfx/ops.h>
 
 #include "merge.h"
@@ -84,4 +87,79 @@ void cfx__merge_note_view(cfx__merging *g, const cfx_node *n, cfx_value val) {
             return;
         }
     }
+}
+
+/* ---- slices ---------------------------------------------------------------------------------- */
+
+/* Whether a number that is an input, and no size, is in an expression. */
+static bool has_number(const cfx__worlds *w, const struct cfx_sym *e) {
+    if (!e)
+        return false;
+    const cfx__symbol *s = e->op == CFX__SYM_NAME ? cfx__worlds_find(w, e->name) : NULL;
+    return (s && s->any) || has_number(w, e->a) || has_number(w, e->b);
+}
+
+/* Notes whether a < b, as it is at the example. */
+static void ask_less(cfx__merging *g, const length *a, const length *b) {
+    if (a->expr.tag != CFX_TAG_SYM && b->expr.tag != CFX_TAG_SYM)
+        return;
+    const bool less = a->n < b->n;
+    const cfx__relation r = a->expr.tag == CFX_TAG_SYM
+                                ? (cfx__relation){less ? CFX__LT : CFX__GE, a->expr, b->expr}
+                                : (cfx__relation){less ? CFX__GT : CFX__LE, b->expr, a->expr};
+    cfx_value_keep(r.a);
+    cfx_value_keep(r.b);
+    VEC_PUSH(*g->m->asked, r);
+}
+
+/* Argument i of a slice, or `fallback`. False where it is a number that only data tells. */
+static bool position_of(const cfx__merging *g, const cfx_node *n, int64_t i, length fallback,
+                        length *out) {
+    cfx_value v = i < cfx_as_list(n->args)->len ? cfx_at(n->args, i) : cfx_none();
+    *out = fallback;
+    if (v.tag == CFX_TAG_NODE)
+        v = cfx_node_get_meta(cfx_as_node(v), "val");
+    out->expr = cfx_is_none(v) ? fallback.expr : v;
+    return cfx_is_none(v) || cfx__worlds_eval(g->m->worlds, 0, v, &out->n);
+}
+
+/* A position counts from the end where it is negative, and ends where the tensor does. */
+static void ask_place(cfx__merging *g, length *at, const length *size) {
+    const length zero = {cfx_int(0), 0};
+    ask_less(g, at, &zero);
+    if (at->n < 0)
+        *at = (length){cfx__sym_binary(CFX__SYM_ADD, at->expr, size->expr), at->n + size->n};
+    if (at->n < 0)
+        ask_less(g, at, &zero);
+    else
+        ask_less(g, size, at);
+}
+
+void cfx__merge_note_slice(cfx__merging *g, const cfx_node *n) {
+    length size[CFX_MAX_DIMS], start, end;
+    const bool slice = n->op == CFX_CALL_FUNCTION && n->target.op == &cfx_op_slice_Tensor;
+    const cfx_value of = slice ? cfx_at(n->args, 0) : cfx_none();
+    if (!g->m->asked || of.tag != CFX_TAG_NODE)
+        return;
+    const cfx_value val = cfx_node_get_meta(cfx_as_node(of), "val");
+    const cfx_tensor *fixed = val.tag == CFX_TAG_TENSOR ? cfx_as_tensor(val) : NULL;
+    const cfx_value sizes =
+        fixed ? cfx_ints_value(fixed->ndim, fixed->shape) : cfx__merge_sizes(val);
+    if (!lengths_of(g, sizes, size))
+        return;
+    const int64_t ndim = cfx_as_list(sizes)->len;
+    int64_t dim = cfx_as_list(n->args)->len > 1 ? cfx_integer(cfx_at(n->args, 1)) : 0;
+    dim += dim < 0 ? ndim : 0;
+    if (dim < 0 || dim >= ndim || !position_of(g, n, 2, (length){cfx_int(0), 0}, &start) ||
+        !position_of(g, n, 3, size[dim], &end))
+        return;
+    const bool from = start.expr.tag == CFX_TAG_SYM &&
+                      has_number(g->m->worlds, cfx_as_sym(start.expr)),
+               to = end.expr.tag == CFX_TAG_SYM && has_number(g->m->worlds, cfx_as_sym(end.expr));
+    if (from)
+        ask_place(g, &start, &size[dim]);
+    if (to)
+        ask_place(g, &end, &size[dim]);
+    if ((from || to) && start.n >= 0 && end.n >= 0)
+        ask_less(g, &end, &start);
 }

@@ -389,8 +389,8 @@ static void make_triangle(cfx_op_call *c, bool upper) {
     k = k > cols ? cols : k < -rows ? -rows : k;
     int64_t n = triangle_size(upper, rows, cols, k);
     if (n < 0)
-        op_fail(c, "Storage size calculation overflowed with sizes=[%lld, %lld]", (long long)rows,
-                (long long)cols);
+        op_fail_large(c, "Storage size calculation overflowed with sizes=[%lld, %lld]",
+                      (long long)rows, (long long)cols);
     else
         out_new(c, 0, d, 2, (int64_t[]){2, n});
 }

@@ -48,7 +48,7 @@ static bool any_below(int n, const int64_t *v, int64_t least) {
 static bool all_sane(cfx_op_call *c, int n, const int64_t *v) {
     for (int i = 0; i < n; i++)
         if (v[i] > absurd) {
-            op_fail(c, "convolution: %lld is out of range", (long long)v[i]);
+            op_fail_large(c, "convolution: %lld is out of range", (long long)v[i]);
             return false;
         }
     return true;

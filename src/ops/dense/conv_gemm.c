@@ -121,7 +121,7 @@ void conv_gemm(cfx_op_call *c, const conv *v, const conv_operands *o) {
     if (!by_points(v)) {
         int64_t n;
         if (__builtin_mul_overflow(ic * taps, out, &n)) {
-            op_fail(c, "convolution: too large");
+            op_fail_large(c, "convolution: too large");
             return;
         }
         columns = scratch(c, p.dtype, n);

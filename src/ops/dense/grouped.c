@@ -74,7 +74,7 @@ static void shape_grouped(cfx_op_call *c) {
     const int64_t wide = 16 / cfx_dtype_size(dtype);
     int64_t row;
     if (__builtin_add_overflow(n, wide - 1, &row)) {
-        op_fail(c, "a result with %lld columns is too large", (long long)n);
+        op_fail_large(c, "a result with %lld columns is too large", (long long)n);
         return;
     }
     row -= row % wide;

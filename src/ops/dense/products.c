@@ -315,7 +315,7 @@ static void decompose_kron(cfx_op_call *c) {
             shape[i] = size_times(shape[i], wide[k][2 * i + k]);
         }
         if (cfx_integer(shape[i]) == INT64_MAX) {
-            op_fail(c, "kron: the result is too large");
+            op_fail_large(c, "kron: the result is too large");
             return;
         }
     }

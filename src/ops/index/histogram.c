@@ -327,7 +327,8 @@ static bool edges_of(cfx_op_call *c, const cfx_tensor *x, int dims, const cfx_te
         if (!bins_positive(c, bins[d], d))
             return false;
         if (__builtin_add_overflow(bins[d], 1, &n)) {
-            op_fail(c, "Storage size calculation overflowed with sizes=[%lld]", (long long)bins[d]);
+            op_fail_large(c, "Storage size calculation overflowed with sizes=[%lld]",
+                          (long long)bins[d]);
             return false;
         }
         cfx_tensor *e = cfx__tensor_empty(c->at, x->dtype, c->fake, 1, &n, NULL);

@@ -11,7 +11,8 @@ bool check_matrix(cfx_op_call *c, const cfx_tensor *t, const char *fn, const cha
         return false;
     }
     if (rows_of(t) > INT32_MAX || cols_of(t) > INT32_MAX) {
-        op_fail(c, "%s: matrices of more than %d rows or columns are too large", fn, INT32_MAX);
+        op_fail_large(c, "%s: matrices of more than %d rows or columns are too large",
+                      fn, INT32_MAX);
         return false;
     }
     return true;

@@ -348,7 +348,7 @@ static void decompose_instance_norm(cfx_op_call *c) {
     for (int i = 2; i < x->ndim; i++)
         cfx_list_append(cfx_as_list(shape), size_of(x, i));
     if (cfx_integer(all) == INT64_MAX) {
-        op_fail(c, "integer out of range");
+        op_fail_large(c, "integer out of range");
         return;
     }
     cfx_value p[4];

@@ -185,7 +185,7 @@ static void decompose_group_norm(cfx_op_call *c) {
     for (int d = 2; d < x->ndim; d++)
         hw = size_times(hw, size_of(x, d));
     if (cfx_integer(hw) == INT64_MAX) {
-        op_fail(c, "integer out of range");
+        op_fail_large(c, "integer out of range");
         return;
     }
     cfx_tensor *seen = cfx__tensor_suggest_format(x) == CFX_CONTIGUOUS ? cfx_contiguous(x) : x;

@@ -57,7 +57,7 @@ static bool read_list(cfx_op_call *c, const pool_row *r, int arg, const char *wh
         return false;
     for (int k = 0; k < n; k++)
         if (list[k] > INT32_MAX || list[k] < INT32_MIN) {
-            op_fail(c, "integer out of range");
+            op_fail_large(c, "integer out of range");
             return false;
         }
     if (n == 0 && optional)
@@ -175,7 +175,7 @@ static bool read_pool(cfx_op_call *c, const pool_row *r, pool *p) {
     }
     for (int d = 0; d < 3; d++)
         if (p->in[d] > INT32_MAX) {
-            op_fail(c, "integer out of range");
+            op_fail_large(c, "integer out of range");
             return false;
         }
     for (int d = 3 - r->dims; d < 3 && !op_failed(); d++)

@@ -71,7 +71,7 @@ static bool read_all(cfx_op_call *c, const row *r, pool *p) {
     }
     for (int k = 0; k < n; k++) {
         if (size[k] > INT32_MAX) {
-            op_fail(c, "integer out of range");
+            op_fail_large(c, "integer out of range");
             return false;
         }
         if (size[k] < 0 && !r->max) {
@@ -88,7 +88,7 @@ static bool read_all(cfx_op_call *c, const row *r, pool *p) {
     for (int d = 0; d < 3; d++) {
         p->out[d] = d < 3 - n ? 1 : size[d - (3 - n)];
         if (p->in[d] > INT32_MAX) {
-            op_fail(c, "integer out of range");
+            op_fail_large(c, "integer out of range");
             return false;
         }
     }

@@ -259,7 +259,7 @@ static void decompose_quantile(cfx_op_call *c) {
         sorted = cfx_tensor_at(cfx_sort(cfx_transpose(cfx_unsqueeze(x, -1), dim, -1)), 0);
     shape[n++] = flat ? x->numel : x->shape[dim];
     if (shape[n - 1] > 1 << 24) {
-        op_fail(c, "%s() input tensor is too large", name);
+        op_fail_large(c, "%s() input tensor is too large", name);
         return;
     }
     sorted = cfx_reshape(sorted, cfx_ints_value(n, shape));

@@ -39,7 +39,7 @@ static int64_t class_count(cfx_op_call *c, const cfx_tensor *t) {
     else if (n >= 0 && most >= n)
         op_fail(c, "Class values must be smaller than num_classes.");
     else if (most == INT64_MAX)
-        op_fail(c, "Storage size calculation overflowed with sizes=[%lld]", (long long)most);
+        op_fail_large(c, "Storage size calculation overflowed with sizes=[%lld]", (long long)most);
     return op_failed() ? -1 : n >= 0 ? n : most + 1;
 }
 
@@ -107,14 +107,14 @@ static void decompose_combinations(cfx_op_call *c) {
     }
     int64_t n = t->numel, pool = n;
     if (repeated && n && __builtin_add_overflow(n, r - 1, &pool)) {
-        op_fail(c, "Storage size calculation overflowed with sizes=[%lld, %lld]", (long long)n,
-                (long long)r);
+        op_fail_large(c, "Storage size calculation overflowed with sizes=[%lld, %lld]",
+                      (long long)n, (long long)r);
         return;
     }
     int64_t rows = n && pool >= n ? choose(pool, r) : 0;
     if (rows < 0 || __builtin_mul_overflow(rows, r, &size)) {
-        op_fail(c, "Storage size calculation overflowed with sizes=[%lld, %lld]", (long long)n,
-                (long long)r);
+        op_fail_large(c, "Storage size calculation overflowed with sizes=[%lld, %lld]",
+                      (long long)n, (long long)r);
         return;
     }
     cfx_tensor *index = cfx__tensor_empty(c->at, CFX_I64, false, 1, &size, NULL);

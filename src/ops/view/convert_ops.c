@@ -324,7 +324,8 @@ static void resize_to(cfx_op_call *c, cfx_tensor *self, int n, const int64_t *sh
     int size = cfx_dtype_size(self->dtype);
     if (__builtin_add_overflow(numel, self->offset, &end) ||
         __builtin_mul_overflow(end, size, &bytes)) {
-        op_fail(c, "Storage size calculation overflowed with sizes=%s", cfx__shape_text(n, shape));
+        op_fail_large(c, "Storage size calculation overflowed with sizes=%s",
+                      cfx__shape_text(n, shape));
         return;
     }
     cfx_tensor *base = self;

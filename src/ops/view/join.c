@@ -46,8 +46,8 @@ static bool cat_shape(cfx_op_call *c, int64_t n, int *dim, int64_t *shape,
                 return false;
             }
         if (__builtin_add_overflow(shape[*dim], t->shape[*dim], &shape[*dim])) {
-            op_fail(c, "Storage size calculation overflowed with sizes=%s",
-                    cfx__shape_text(like->ndim, shape));
+            op_fail_large(c, "Storage size calculation overflowed with sizes=%s",
+                          cfx__shape_text(like->ndim, shape));
             return false;
         }
     }
@@ -343,7 +343,7 @@ static void shape_block_diag(cfx_op_call *c) {
             !__builtin_add_overflow(shape[0], t->ndim == 2 ? t->shape[0] : 1, &shape[0]) &&
             !__builtin_add_overflow(shape[1], t->ndim ? t->shape[t->ndim - 1] : 1, &shape[1]);
         if (!fits) {
-            op_fail(c, "Storage size calculation overflowed");
+            op_fail_large(c, "Storage size calculation overflowed");
             return;
         }
     }

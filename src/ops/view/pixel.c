@@ -52,7 +52,8 @@ static void shape_pixel_shuffle(cfx_op_call *c) {
     shape[n - 3] /= square;
     if (__builtin_mul_overflow(shape[n - 2], r, &shape[n - 2]) ||
         __builtin_mul_overflow(shape[n - 1], r, &shape[n - 1]))
-        op_fail(c, "Storage size calculation overflowed with sizes=%s", cfx__shape_text(n, shape));
+        op_fail_large(c, "Storage size calculation overflowed with sizes=%s",
+                      cfx__shape_text(n, shape));
     else
         out_in_format(c, t, shape);
 }
@@ -76,7 +77,8 @@ static void shape_pixel_unshuffle(cfx_op_call *c) {
     shape[n - 1] /= r;
     if (__builtin_mul_overflow(shape[n - 3], r, &shape[n - 3]) ||
         __builtin_mul_overflow(shape[n - 3], r, &shape[n - 3]))
-        op_fail(c, "Storage size calculation overflowed with sizes=%s", cfx__shape_text(n, shape));
+        op_fail_large(c, "Storage size calculation overflowed with sizes=%s",
+                      cfx__shape_text(n, shape));
     else
         out_in_format(c, t, shape);
 }
@@ -258,7 +260,8 @@ static bool read_pairs(cfx_op_call *c, int first, windows *w) {
         op_fail(c, "padding should be non-negative, but got pad_height: %lld pad_width: %lld",
                 (long long)p[0], (long long)p[1]);
     else if (p[0] > INT64_MAX / 16 || p[1] > INT64_MAX / 16)
-        op_fail(c, "Storage size calculation overflowed with padding=%s", cfx__shape_text(2, p));
+        op_fail_large(c, "Storage size calculation overflowed with padding=%s",
+                      cfx__shape_text(2, p));
     return !op_failed();
 }
 
@@ -322,8 +325,8 @@ static void shape_im2col(cfx_op_call *c) {
     if (__builtin_mul_overflow(t->shape[t->ndim - 3], w.kernel[0], &shape[1]) ||
         __builtin_mul_overflow(shape[1], w.kernel[1], &shape[1]) ||
         __builtin_mul_overflow(w.blocks[0], w.blocks[1], &shape[2]))
-        op_fail(c, "Storage size calculation overflowed with sizes=%s",
-                cfx__shape_text(2, w.kernel));
+        op_fail_large(c, "Storage size calculation overflowed with sizes=%s",
+                      cfx__shape_text(2, w.kernel));
     else if (t->ndim == 4)
         out_new(c, 0, t->dtype, 3, shape);
     else

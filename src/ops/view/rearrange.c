@@ -20,8 +20,8 @@ static void shape_repeat(cfx_op_call *c) {
     }
     for (int d = 0; d < n; d++)
         if (__builtin_mul_overflow(repeats[d], d < lead ? 1 : t->shape[d - lead], &shape[d])) {
-            op_fail(c, "Storage size calculation overflowed with sizes=%s",
-                    cfx__shape_text(n, repeats));
+            op_fail_large(c, "Storage size calculation overflowed with sizes=%s",
+                          cfx__shape_text(n, repeats));
             return;
         }
     out_new(c, 0, t->dtype, n, shape);
@@ -424,7 +424,7 @@ static void shape_diag_embed(cfx_op_call *c) {
         return;
     if (k == INT64_MIN || t->ndim == CFX_MAX_DIMS ||
         __builtin_add_overflow(t->shape[t->ndim - 1], k < 0 ? -k : k, &size)) {
-        op_fail(c, "Storage size calculation overflowed");
+        op_fail_large(c, "Storage size calculation overflowed");
         return;
     }
     for (int d = 0; d <= t->ndim; d++)

@@ -139,8 +139,8 @@ static bool in_bounds(cfx_op_call *c, const cfx_tensor *t, int n, const int64_t 
     fits = fits && !__builtin_add_overflow(last, offset, &last) && last < INT64_MAX &&
            !__builtin_mul_overflow(last + 1, size, &bytes);
     if (!fits)
-        op_fail(c, "Storage size calculation overflowed with sizes=%s and strides=%s",
-                cfx__shape_text(n, shape), cfx__shape_text(n, stride));
+        op_fail_large(c, "Storage size calculation overflowed with sizes=%s and strides=%s",
+                      cfx__shape_text(n, shape), cfx__shape_text(n, stride));
     else if ((uint64_t)bytes > t->storage->size)
         op_fail(c,
                 "setStorage: sizes %s, strides %s, storage offset %lld, and itemsize %d requiring "
