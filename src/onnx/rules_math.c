@@ -293,7 +293,11 @@ RULE(pow_) {
         return PUT(Mul, a, a);
     if (cfx_is_number(e) && cfx_number(e) == 0.5)
         return PUT(Sqrt, a);
-    return PUT(Pow, a, cfx__export_as(x, 1, d));
+    cfx_value by = cfx__export_as(x, 1, d), power = PUT(Pow, a, by);
+    if (is_float(d) || (cfx_is_number(e) && cfx_number(e) >= 0))
+        return power;
+    cfx_value zero = NUMBER(0, d); /* 0 to a negative power is 0 in PyTorch, open in ONNX */
+    return PUT(Where, PUT(And, PUT(Equal, a, zero), PUT(Less, by, zero)), zero, power);
 }
 
 RULE(extreme) {

@@ -96,6 +96,9 @@ static const rule_case math_cases[] = {
     {"pow_cube", X, "y = @pow.Tensor_Scalar(x, 3)"},
     {"pow_of_number", X, "y = @pow.Scalar(2.0, x)"},
     {"pow_integers", "x: \"i64[2, 3]\"", "y = @pow.Tensor_Scalar(x, 3)"},
+    {"pow_of_zero", "x: \"i64[2, 3]\"",
+     "a = @mul.Scalar(x, 0)\n        b = @pow.Tensor_Tensor(x, a)\n        "
+     "c = @rsub.Scalar(b, 0)\n        y = @pow.Scalar(0, c)"},
     {"maximum", XY, "y = @maximum.default(x, z)"},
     {"minimum_integers", IJ, "y = @minimum.default(x, z)"},
     {"clamp", X, "y = @clamp.default(x, -0.5, 1.0)"},
