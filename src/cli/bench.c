@@ -45,14 +45,32 @@ typedef struct {
 
 typedef struct {
     VEC(row) rows;
-    const cfx_cost *cost;
+    cfx_node_cost *costs; /* by their nodes' addresses; NULL: not known */
+    int ncosts;
 } table;
 
-static double flops_of(const cfx_cost *c, const cfx_node *n) {
-    for (int i = 0; c && i < c->n; i++)
-        if (c->nodes[i].node == n)
-            return (double)c->nodes[i].flops;
-    return (double)cfx__node_flops(n, NULL);
+static int by_node(const void *a, const void *b) {
+    const uintptr_t x = (uintptr_t)((const cfx_node_cost *)a)->node;
+    const uintptr_t y = (uintptr_t)((const cfx_node_cost *)b)->node;
+    return x < y ? -1 : x > y;
+}
+
+/* Copies what nodes cost, to be looked up; of NULL nothing is known. */
+static void take_costs(table *t, const cfx_cost *c) {
+    t->ncosts = c ? c->n : 0;
+    t->costs = t->ncosts ? cfx__alloc((size_t)t->ncosts * sizeof *t->costs) : NULL;
+    if (t->ncosts) {
+        memcpy(t->costs, c->nodes, (size_t)t->ncosts * sizeof *t->costs);
+        qsort(t->costs, (size_t)t->ncosts, sizeof *t->costs, by_node);
+    }
+}
+
+static double flops_of(const table *t, const cfx_node *n) {
+    const cfx_node_cost key = {.node = (cfx_node *)n};
+    const cfx_node_cost *c = t->ncosts ? bsearch(&key, t->costs, (size_t)t->ncosts,
+                                                 sizeof key, by_node)
+                                       : NULL;
+    return (double)(c ? c->flops : cfx__node_flops(n, NULL));
 }
 
 static void add_kernel(cfx_watcher *w, const cfx_ran *r) {
@@ -66,7 +84,7 @@ static void add_kernel(cfx_watcher *w, const cfx_ran *r) {
         VEC_PUSH(t->rows, new);
     t->rows.data[i].ms += r->seconds * 1e3;
     for (int k = 0; k < r->nnodes; k++)
-        t->rows.data[i].flops += flops_of(t->cost, r->nodes[k]);
+        t->rows.data[i].flops += flops_of(t, r->nodes[k]);
     t->rows.data[i].calls++;
 }
 
@@ -149,7 +167,8 @@ void cli_time_runs(cfx_program *p, cfx_args args, int n, double *ms) {
 
 /* One run more, with a clock at each kernel of the plan, or each call of the interpreter. */
 static void print_kernels(cfx_program *p, cfx_value inputs) {
-    table t = {.cost = cfx_program_cost(p, NULL)};
+    table t = {.costs = NULL};
+    take_costs(&t, cfx_program_cost(p, NULL));
     if (!cfx_ok()) /* sizes that are symbols without an example: no FLOPs then */
         cfx_error_clear();
     cfx_watcher w = {.ran = add_kernel, .user = &t};
@@ -158,6 +177,7 @@ static void print_kernels(cfx_program *p, cfx_value inputs) {
     if (cfx_ok())
         print_table(&t);
     VEC_FREE(t.rows);
+    cfx__free(t.costs);
 }
 
 /* Processes that never rest, for as long as this one lives. */
