@@ -80,7 +80,7 @@ void cfx__c_call_pool(cfx__c_unit *u, const cfx__plan_kernel *k) {
                 : wide  ? "0.0"
                         : "0.0f");
     if (index)
-        cfx__c_line(c, "int64_t best_at = 0;");
+        cfx__c_line(c, "int64_t best_at = -1;"); /* then the first, be all as small as can be */
     cfx__text at = {0}, all = {0};
     cfx__text_puts(&at, base);
     const bool counts = !p.max && !p.divisor && !p.with_padding;
@@ -111,7 +111,8 @@ void cfx__c_call_pool(cfx__c_unit *u, const cfx__plan_kernel *k) {
                                  (long long)stride);
                 stride *= x->shape[lead + i];
             }
-            cfx__c_line(c, "best_at = %s ? %s : best_at;", better, cfx__text_take(&where));
+            cfx__c_line(c, "best_at = best_at < 0 || %s ? %s : best_at;", better,
+                        cfx__text_take(&where));
         }
         cfx__c_line(c, "best = %s ? v : best;", better);
     } else {

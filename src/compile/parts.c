@@ -193,6 +193,39 @@ static void diagonal_scatter(cfx_op_call *c) {
     c->out[0] = replaced(x, at, arg_tensor(c, 1));
 }
 
+/* as_strided_scatter(self, src, size, stride, storage_offset) of a tensor without gaps */
+static void as_strided_scatter(cfx_op_call *c) {
+    cfx_tensor *x = arg_tensor(c, 0);
+    const int ndim = (int)arg_count(c, 2);
+    cfx_tensor *at =
+        cfx_full(cfx_list_value(0, NULL), cfx_is_number(c->args[4]) ? cfx_integer(c->args[4]) : 0,
+                 CFX_KW(dtype, cfx_dtype_value(CFX_I64)));
+    if (x->offset || !cfx__tensor_is_contiguous(x))
+        op_fail(c, "as_strided_scatter of a tensor with gaps has no form in C");
+    for (int i = 0; i < ndim; i++) {
+        const int64_t n = cfx_integer(cfx_as_list(c->args[2])->items[i]);
+        cfx_tensor *along = cfx_mul(cfx_arange(n, CFX_KW(dtype, cfx_dtype_value(CFX_I64))),
+                                    cfx_as_list(c->args[3])->items[i]);
+        at = cfx_add(cfx_unsqueeze(at, -1), along);
+    }
+    c->out[0] = replaced(x, at, arg_tensor(c, 1));
+}
+
+/* max_pool2d_with_indices_backward(grad_output, self, ..., indices): gradients go where the largest
+ * numbers were. */
+static void max_pool_backward(cfx_op_call *c) {
+    cfx_tensor *grad = arg_tensor(c, 0), *x = arg_tensor(c, 1), *index = arg_tensor(c, 7);
+    const int nd = c->op == &cfx_op_max_pool2d_with_indices_backward ? 2 : 3;
+    int64_t points = 1, images = 1;
+    for (int i = 0; i < x->ndim; i++)
+        *(i < x->ndim - nd ? &images : &points) *= x->shape[i];
+    cfx_tensor *none = cfx_zeros_like(cfx_reshape(x, cfx_list(images, points)));
+    const int64_t n = images ? grad->numel / images : 0;
+    c->out[0] = cfx_reshape_as(cfx_scatter_add(none, 1, cfx_reshape(index, cfx_list(images, n)),
+                                               cfx_reshape(grad, cfx_list(images, n))),
+                               x);
+}
+
 /* angle(self) of numbers that are not complex */
 static void angle(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
@@ -233,12 +266,15 @@ static void masked_scatter(cfx_op_call *c) {
 static void index_reduce(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *source = arg_tensor(c, 3);
     const int dim = arg_dim(c, 1, x->ndim ? x->ndim : 1);
+    cfx_tensor *row = x->ndim ? x : flat(x); /* one number is a row of one */
+    source = source->ndim ? source : flat(source);
     cfx_value shape = cfx_list_value(0, NULL);
     for (int i = 0; i < source->ndim; i++)
         cfx_list_append(cfx_as_list(shape), cfx_int(i == dim ? -1 : 1));
     cfx_tensor *index = cfx_expand_as(cfx_reshape(arg_tensor(c, 2), shape), source);
-    c->out[0] = cfx_scatter_reduce(x, dim, index, source, c->args[4],
-                                   CFX_KW(include_self, cfx_bool(arg_bool(c, 5))));
+    c->out[0] = cfx_reshape_as(cfx_scatter_reduce(row, dim, index, source, c->args[4],
+                                                  CFX_KW(include_self, cfx_bool(arg_bool(c, 5)))),
+                               x);
 }
 
 /* How many of the numbers in order are before each of others. */
@@ -298,6 +334,9 @@ static const cfx__c_parts table[] = {
     {&cfx_op_split_with_sizes_copy, copied_look},
     {&cfx_op_unbind_copy_int, copied_look},
     {&cfx_op_diagonal_scatter, diagonal_scatter},
+    {&cfx_op_as_strided_scatter, as_strided_scatter},
+    {&cfx_op_max_pool2d_with_indices_backward, max_pool_backward},
+    {&cfx_op_max_pool3d_with_indices_backward, max_pool_backward},
     {&cfx_op_angle, angle},
     {&cfx_op__softmax_backward_data, softmax_backward},
     {&cfx_op_put, put},
