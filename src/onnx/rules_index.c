@@ -346,13 +346,16 @@ RULE(scatter_add) {
     return scattered(x, source(x), "add");
 }
 
-/* Where what was there does not count, the number that changes nothing is there first. */
+/* scatter.reduce, and scatter_reduce: where what was there does not count, the number that changes
+ * nothing is there first. */
 RULE(scatter_reduce) {
     static const struct {
         const char *aten, *onnx;
         double nothing;
     } ways[] = {{"sum", "add", 0},
+                {"add", "add", 0},
                 {"prod", "mul", 1},
+                {"multiply", "mul", 1},
                 {"amax", "max", -(double)INFINITY},
                 {"amin", "min", (double)INFINITY}};
     const char *way = cfx_text(cfx__export_arg(x, 4));
@@ -362,7 +365,7 @@ RULE(scatter_reduce) {
     for (int i = 0; i < COUNT(ways) && way; i++) {
         if (strcmp(way, ways[i].aten))
             continue;
-        if (!cfx__export_flag(x, 5)) {
+        if (x->schema->nargs > 5 && !cfx__export_flag(x, 5)) {
             if (!cfx__dtype_is_floating(r.dtype))
                 return cfx__export_lacks("it reduces integers without what was there");
             cfx_value shape = cfx__export_shape(x, cfx__export_in(x, 2), &k);
@@ -422,6 +425,7 @@ static const cfx__onnx_rule rows[] = {
     {"aten.scatter.value", scatter_value, NULL},
     {"aten.scatter_add.default", scatter_add, NULL},
     {"aten.scatter_reduce.two", scatter_reduce, NULL},
+    {"aten.scatter.reduce", scatter_reduce, NULL},
     {"aten.topk.default", topk, NULL},
     {"aten.sort.default", sort, NULL},
     {"aten.sort.stable", sort, NULL},

@@ -359,6 +359,41 @@ RULE(atan2_) {
     return PUT(Where, is_negative(x, a, zero), PUT(Neg, turn), turn);
 }
 
+RULE(copysign_) {
+    cfx_dtype d = dtype(x);
+    cfx_value size = PUT(Abs, cfx__export_as(x, 0, d)), sign = cfx__export_as(x, 1, d);
+    (void)op;
+    return PUT(Where, is_negative(x, sign, NUMBER(0, d)), PUT(Neg, size), size);
+}
+
+/* The larger or smaller, where one of them is no number the other. */
+RULE(extreme_number) {
+    cfx_dtype d = dtype(x);
+    cfx_value a = cfx__export_as(x, 0, d), b = cfx__export_as(x, 1, d);
+    cfx_value both = cfx__export_put(x, op, CFX_ARGS(cfx_list(a, b)));
+    if (!is_float(d))
+        return both;
+    return PUT(Where, PUT(IsNaN, a), b, PUT(Where, PUT(IsNaN, b), a, both));
+}
+
+/* To so many digits behind the point, or in front of it. */
+RULE(round_decimals) {
+    cfx_dtype d = dtype(x);
+    int64_t digits = cfx_integer(cfx__export_arg(x, 1)), n = digits < 0 ? -digits : digits;
+    cfx_value v = cfx__export_as(x, 0, d);
+    (void)op;
+    if (!is_float(d) || n > 30)
+        return cfx__export_lacks("it rounds integers, or to %lld digits", (long long)digits);
+    if (!n)
+        return PUT(Round, v);
+    double power = 1;
+    for (int64_t i = 0; i < n; i++)
+        power *= 10;
+    cfx_value by = NUMBER(power, d);
+    return digits < 0 ? PUT(Mul, PUT(Round, PUT(Div, v, by)), by)
+                      : PUT(Div, PUT(Round, PUT(Mul, v, by)), by);
+}
+
 #define UNARY(name, to) {"aten." name ".default", unary, &cfx_op_onnx_##to}
 
 static const cfx__onnx_rule rows[] = {
@@ -378,6 +413,7 @@ static const cfx__onnx_rule rows[] = {
     {"aten.detach.default", identity, NULL},
     {"aten.contiguous.default", identity, NULL},
     {"aten.lift_fresh_copy.default", identity, NULL},
+    {"aten.lift_fresh.default", identity, NULL},
     {"aten.copy.default", copy, NULL},
     {"aten._to_copy.default", to_copy, NULL},
     {"aten.rsqrt.default", rsqrt, NULL},
@@ -413,6 +449,11 @@ static const cfx__onnx_rule rows[] = {
     {"aten.pow.Scalar", pow_, NULL},
     {"aten.maximum.default", extreme, &cfx_op_onnx_Max},
     {"aten.minimum.default", extreme, &cfx_op_onnx_Min},
+    {"aten.fmax.default", extreme_number, &cfx_op_onnx_Max},
+    {"aten.fmin.default", extreme_number, &cfx_op_onnx_Min},
+    {"aten.copysign.Tensor", copysign_, NULL},
+    {"aten.copysign.Scalar", copysign_, NULL},
+    {"aten.round.decimals", round_decimals, NULL},
     {"aten.clamp.default", clamp, NULL},
     {"aten.clamp.Tensor", clamp_tensor, NULL},
     {"aten.clamp_min.default", clamp_min_, NULL},

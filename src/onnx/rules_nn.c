@@ -20,7 +20,8 @@ RULE(addmm) {
     cfx_value c = cfx__export_as(x, 0, d), a = cfx__export_in(x, 1), b = cfx__export_in(x, 2);
     cfx_value beta = cfx__export_arg(x, 3), alpha = cfx__export_arg(x, 4);
     (void)op;
-    if (cfx__dtype_is_floating(d) && cfx__export_given(x, 1).ndim == 2)
+    if (cfx__dtype_is_floating(d) && cfx__export_given(x, 1).ndim == 2 &&
+        cfx__export_given(x, 2).ndim == 2)
         return is_one(beta) && is_one(alpha)
                    ? PUT(Gemm, a, b, c)
                    : PUT(Gemm, a, b, c, CFX_KW(alpha, cfx_number(alpha)),
@@ -256,6 +257,7 @@ static const cfx__onnx_rule rows[] = {
     {"transformers.grouped_mm_fallback.default", grouped_product, NULL},
     {"aten.addmm.default", addmm, NULL},
     {"aten.baddbmm.default", addmm, NULL},
+    {"aten.addmv.default", addmm, NULL},
     {"aten.linear.default", linear, NULL},
     {"aten.layer_norm.default", layer_norm, NULL},
     {"aten.native_layer_norm.default", native_layer_norm, NULL},

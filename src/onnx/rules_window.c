@@ -1,6 +1,8 @@
 /* Rules for convolutions, poolings and resizing. */
 #include "export.h"
 
+#include <math.h>
+
 /* Argument i for each of n dimensions: one number stands for all, none for `other`. False, with an
  * error. */
 static bool each(cfx__onnx_export *x, int i, int n, int64_t other, int64_t *out) {
@@ -98,16 +100,43 @@ RULE(max_pool3d) {
     (void)op;
     return max_pooled(x, 3, 4, 5);
 }
-/* Their indices count within an image, those of ONNX within all of them: there are none. */
+/* Whether anything reads result i of the node. */
+static bool is_read(const cfx_node *n, int64_t i) {
+    cfx_each_user(n, u)
+        if (cfx_node_is(u->user, "operator.getitem") && u->user->num_users &&
+            cfx_integer(cfx_at(u->user->args, 1)) == i)
+            return true;
+    return false;
+}
+
+/* Indices count within an image, those of ONNX within all of them. */
+static cfx_value with_indices(cfx__onnx_export *x, int n) {
+    window w;
+    if (!is_read(x->node, 1)) {
+        cfx_value v = max_pooled(x, n, 4, 5);
+        return cfx_is_bad(v) ? v : cfx_tuple(v, cfx_none());
+    }
+    if (!read_window(x, n, &w) || !each(x, 4, n, 1, w.dilation))
+        return cfx_bad();
+    cfx_value in = batched(x, w.batch);
+    cfx_value v = PUT(MaxPool_Indices, in, CFX_KW(kernel_shape, cfx_ints_value(n, w.kernel)),
+                      CFX_KW(strides, cfx_ints_value(n, w.stride)), CFX_KW(pads, both(n, w.pad)),
+                      CFX_KW(dilations, cfx_ints_value(n, w.dilation)),
+                      CFX_KW(ceil_mode, cfx__export_flag(x, 5) ? 1 : 0));
+    cfx_value sizes = PUT(Shape, in, CFX_KW(start, 2));
+    cfx_value image = PUT(ReduceProd, sizes, cfx_none(), CFX_KW(keepdims, 0));
+    cfx_value at = PUT(Mod, cfx__export_item(x, v, 1), image);
+    return cfx_ok() ? cfx_tuple(unbatched(x, cfx__export_item(x, v, 0), w.batch),
+                                unbatched(x, at, w.batch))
+                    : cfx_bad();
+}
 RULE(max_pool2d_indices) {
-    cfx_value v = max_pooled(x, 2, 4, 5);
     (void)op;
-    return cfx_is_bad(v) ? v : cfx_tuple(v, cfx_none());
+    return with_indices(x, 2);
 }
 RULE(max_pool3d_indices) {
-    cfx_value v = max_pooled(x, 3, 4, 5);
     (void)op;
-    return cfx_is_bad(v) ? v : cfx_tuple(v, cfx_none());
+    return with_indices(x, 3);
 }
 
 static cfx_value mean_pooled(cfx__onnx_export *x, int n) {
@@ -210,20 +239,28 @@ RULE(adaptive_max_pool) {
 
 /* ---- resizing -------------------------------------------------------------------------------- */
 
-/* By the scales that are given, or to the sizes that are: aten's .vec forms (x, sizes, scales).
- * Where corners are not aligned, pixels are squares. ONNX's pytorch_half_pixel is not PyTorch's: it
- * reads the first pixel where one alone is made, not the middle. */
-static cfx_value resized(cfx__onnx_export *x, const char *mode, int scales, bool corners) {
+/* By the scales that are given, or to the sizes that are (x, sizes; scales in a list or None).
+ * Where corners are aligned, sizes alone say where pixels are; else pixels are squares. ONNX's
+ * pytorch_half_pixel is not PyTorch's: it reads the first pixel where one alone is made, not the
+ * middle. */
+static cfx_value resized(cfx__onnx_export *x, const char *mode, cfx_value by, bool corners) {
     cfx_result r = cfx__export_given(x, 0), own = cfx__export_result(x);
-    cfx_value v = cfx__export_in(x, 0), by = cfx__export_arg(x, scales), to = cfx_none();
+    cfx_value v = cfx__export_in(x, 0), to = cfx_none();
     bool nearest = !strcmp(mode, "nearest");
     const char *where = nearest ? "asymmetric" : corners ? "align_corners" : "half_pixel";
+    if (corners && own.shape)
+        by = cfx_none();
     if (!cfx_is_none(by)) {
         int64_t n = r.ndim;
         cfx_tensor *t = cfx_tensor_new(CFX_F32, 1, &n, NULL);
         for (int64_t k = 0; k < n && cfx_ok(); k++)
             ((float *)t->data)[k] = k < 2 ? 1 : (float)cfx_number(cfx_at(by, k - 2));
         by = cfx__export_tensor(x, t);
+        if (corners) { /* the sizes that the scales give, whole numbers */
+            cfx_value all = cfx__export_cast(x, PUT(Shape, v), CFX_I64, CFX_F32);
+            to = cfx__export_cast(x, PUT(Floor, PUT(Mul, all, by)), CFX_F32, CFX_I64);
+            by = cfx_none();
+        }
     } else if (own.shape) {
         to = cfx__export_i64(x, own.ndim, own.shape);
     } else {
@@ -240,15 +277,40 @@ static cfx_value resized(cfx__onnx_export *x, const char *mode, int scales, bool
 
 RULE(nearest) {
     (void)op;
-    return resized(x, "nearest", 2, false);
+    return resized(x, "nearest", cfx__export_arg(x, 2), false);
 }
 RULE(linearly) {
     (void)op;
-    return resized(x, "linear", 3, cfx__export_flag(x, 2));
+    return resized(x, "linear", cfx__export_arg(x, 3), cfx__export_flag(x, 2));
 }
 RULE(cubic) {
     (void)op;
-    return resized(x, "cubic", 3, cfx__export_flag(x, 2));
+    return resized(x, "cubic", cfx__export_arg(x, 3), cfx__export_flag(x, 2));
+}
+
+/* The forms with a scale for each dimension (x, sizes, corners, scales one by one): sizes must be
+ * those that the scales give. */
+static cfx_value to_sizes(cfx__onnx_export *x, const char *mode) {
+    cfx_result r = cfx__export_given(x, 0), own = cfx__export_result(x);
+    cfx_value by = cfx_list_value(0, NULL);
+    for (int k = 2; k < r.ndim; k++) {
+        cfx_value scale = cfx__export_arg(x, 1 + k);
+        if (cfx_is_none(scale))
+            return resized(x, mode, cfx_none(), cfx__export_flag(x, 2));
+        if (!own.shape || !r.shape ||
+            floor((double)r.shape[k] * cfx_number(scale)) != (double)own.shape[k])
+            return cfx__export_lacks("its sizes are not those that its scales give");
+        cfx_list_append(cfx_as_list(by), scale);
+    }
+    return resized(x, mode, by, cfx__export_flag(x, 2));
+}
+RULE(linearly_to) {
+    (void)op;
+    return to_sizes(x, "linear");
+}
+RULE(cubic_to) {
+    (void)op;
+    return to_sizes(x, "cubic");
 }
 
 RULE(grid_sample) {
@@ -287,6 +349,10 @@ static const cfx__onnx_rule rows[] = {
     {"aten.upsample_bilinear2d.vec", linearly, NULL},
     {"aten.upsample_trilinear3d.vec", linearly, NULL},
     {"aten.upsample_bicubic2d.vec", cubic, NULL},
+    {"aten.upsample_linear1d.default", linearly_to, NULL},
+    {"aten.upsample_bilinear2d.default", linearly_to, NULL},
+    {"aten.upsample_trilinear3d.default", linearly_to, NULL},
+    {"aten.upsample_bicubic2d.default", cubic_to, NULL},
 };
 
 const cfx__onnx_rules cfx__onnx_rules_window = CFX__ONNX_RULES(rows);
