@@ -9,9 +9,12 @@
 #include "check.h"
 #include "look.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "../dispatch/dispatch.h"
 #include "../value/json.h"
@@ -50,7 +53,8 @@ static cfx_value decode_tensor(session *s, cfx_value v) {
     cfx_value given = cfx_dict_get(cfx_as_dict(v), "stride");
     int64_t stride[CFX_MAX_DIMS];
     cfx__strides_contiguous(data->ndim, data->shape, stride);
-    const int64_t n = given.tag == CFX_TAG_LIST && !s->compiled ? cfx_as_list(given)->len : 0;
+    const bool strided = given.tag == CFX_TAG_LIST && !cli_check_programs(s);
+    const int64_t n = strided ? cfx_as_list(given)->len : 0;
     for (int i = 0; i < n && i < data->ndim; i++)
         stride[i] = stride_of(cfx_as_list(given)->items[i]);
     if (!cfx_ok())
@@ -393,22 +397,23 @@ static void check_line(session *s, const char *line, size_t len, int number) {
         bad = "no \"op\" in this line";
     if (name && !cfx__text_glob(s->pattern, name))
         return;
-    if (name && s->grad && cfx_is_none(cfx_dict_get(cfx_as_dict(call), "grad")))
+    if (name && s->way == CLI_CHECK_GRAD && cfx_is_none(cfx_dict_get(cfx_as_dict(call), "grad")))
         return;
     cfx_op *op = name ? cfx_op_find(name) : NULL;
     if (name && !op)
         bad = "no such operator";
     bool fails = name && !cfx_is_none(cfx_dict_get(cfx_as_dict(call), "error"));
-    if (!bad && s->compiled) {
+    if (!bad && cli_check_programs(s)) {
         if (!fails)
-            cli_check_compiled(s, op, call, number);
+            (s->way == CLI_CHECK_ONNX ? cli_check_written : cli_check_compiled)(s, op, call,
+                                                                                number);
         return;
     }
     if (!bad)
         bad = fails     ? replay_error(s, op, call)
-              : s->grad ? replay_grad(s, op, call)
+              : s->way == CLI_CHECK_GRAD ? replay_grad(s, op, call)
                         : replay(s, op, call, false);
-    if (!bad && !s->grad && !fails && has_fake(op)) {
+    if (!bad && s->way != CLI_CHECK_GRAD && !fails && has_fake(op)) {
         bad = replay(s, op, call, true);
         how = " (fake)";
     }
@@ -420,8 +425,12 @@ static void check_line(session *s, const char *line, size_t len, int number) {
         s->passed++;
 }
 
-int cli_check(const char *dir, const char *pattern, bool grad, bool compiled) {
-    session s = {.pattern = pattern, .grad = grad, .compiled = compiled};
+int cli_check(const char *dir, const char *pattern, cli_check_way way, const char *keep) {
+    session s = {.pattern = pattern, .way = way, .keep = keep};
+    const bool programs = cli_check_programs(&s);
+    snprintf(s.folder, sizeof s.folder, "%s", keep ? keep : "");
+    if (keep && mkdir(keep, 0777) && errno != EEXIST)
+        return cli_wrong("'%s' cannot be made: %s", keep, strerror(errno));
     s.tensors = cfx_safetensors_read(cfx__text_format("%s/tensors.safetensors", dir));
     if (!cfx_ok())
         return cli_trouble();
@@ -440,13 +449,15 @@ int cli_check(const char *dir, const char *pattern, bool grad, bool compiled) {
         check_line(&s, line, (size_t)(next - line), ++number);
     }
     cfx_drop(f);
-    if (compiled)
+    if (way == CLI_CHECK_COMPILED)
         cli_check_built(&s);
+    if (s.folder[0] && !keep)
+        rmdir(s.folder);
     if (!cfx_ok())
         return cli_trouble();
-    cli_print(compiled ? "%d passed, %d failed, %d refused\n" : "%d passed, %d failed\n", s.passed,
+    cli_print(programs ? "%d passed, %d failed, %d refused\n" : "%d passed, %d failed\n", s.passed,
               s.failed, s.refused);
-    if (compiled)
+    if (programs)
         cli_answer("refused", cfx_int(s.refused));
     cli_answer("passed", cfx_int(s.passed));
     cli_answer("failed", cfx_int(s.failed));

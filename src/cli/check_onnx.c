@@ -1,5 +1,6 @@
 /* cfx ops check of a folder of ONNX's test cases: each is a folder with model.onnx and folders
  * test_data_set_0, ... of inputs and results (input_0.pb, output_0.pb). */
+#include "check.h"
 #include "look.h"
 
 #include <dirent.h>

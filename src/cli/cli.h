@@ -175,10 +175,5 @@ int cli_wrong(const char *fmt, ...) CFX_PRINTF(1, 2);
 /* Prints a sentence about wrong usage. Returns CLI_TROUBLE. */
 int cli_usage(const cli_command *command, const char *fmt, ...) CFX_PRINTF(2, 3);
 
-/* Replays DIR/calls.jsonl (see cfx ops --help). Returns an exit code. */
-int cli_check(const char *dir, const char *pattern, bool grad, bool compiled);
-/* The same for a folder of ONNX's test cases, and whether it is one. */
-bool cli_has_onnx_cases(const char *dir);
-int cli_check_onnx(const char *dir, const char *pattern);
 
 #endif

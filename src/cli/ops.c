@@ -1,5 +1,5 @@
 /* cfx ops: the registry, listed and explained. */
-#include "cli.h"
+#include "check.h"
 
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 static const char help[] =
     "usage: cfx ops [NAME] [--markdown]\n"
-    "       cfx ops check [--grad | --compiled] DIR [--op PATTERN]\n"
+    "       cfx ops check [--grad | --compiled | --onnx] DIR [--op PATTERN] [--keep FOLDER]\n"
     "\n"
     "Without NAME: lists every operator that is written down, with how it comes to its result\n"
     "(kernel, view, decomposition). In-place (add_) and out= forms are derived from these.\n"
@@ -22,6 +22,9 @@ static const char help[] =
     "  --grad          compares gradients instead, second ones too, where the file has them\n"
     "  --compiled      makes each call a program, compiles that to C, builds it with the cc on\n"
     "                  the path, and compares what it gives; ends in 'K refused' then\n"
+    "  --onnx          makes each call a program, writes that as ONNX, reads it back and compares\n"
+    "                  what it gives; ends in 'K refused', too\n"
+    "  --keep FOLDER   with --onnx: leaves the files in FOLDER, a file callN.onnx for line N\n"
     "  --op PATTERN    only operators whose name matches (aten.softmax*)\n"
     "Where the folders in DIR are test cases of ONNX (model.onnx, test_data_set_0/input_0.pb, and\n"
     "so on), each model is run and its results compared; PATTERN is for their names then.\n"
@@ -120,12 +123,13 @@ static int explain_name(const char *name) {
 }
 
 static int run(int argc, char **argv) {
-    const char *name = NULL, *dir = NULL, *pattern = "*";
-    bool markdown = false, check = false, grad = false, compiled = false;
+    const char *name = NULL, *dir = NULL, *pattern = "*", *keep = NULL;
+    bool markdown = false, check = false, grad = false, compiled = false, onnx = false;
     cli_words w = {argc, argv, .command = &cli_ops};
     while (cli_more(&w))
         if (cli_flag(&w, "--markdown", &markdown) || cli_flag(&w, "--grad", &grad) ||
-            cli_flag(&w, "--compiled", &compiled) || cli_value(&w, "--op", &pattern) ||
+            cli_flag(&w, "--compiled", &compiled) || cli_flag(&w, "--onnx", &onnx) ||
+            cli_value(&w, "--keep", &keep) || cli_value(&w, "--op", &pattern) ||
             (!check && !name && cli_flag(&w, "check", &check)))
             continue;
         else
@@ -134,12 +138,19 @@ static int run(int argc, char **argv) {
         return CLI_TROUBLE;
     if (check && !dir)
         return cli_usage(&cli_ops, "check needs a folder");
-    if (grad && compiled)
-        return cli_usage(&cli_ops, "--grad and --compiled are two checks");
+    if (grad + compiled + onnx > 1)
+        return cli_usage(&cli_ops, "--grad, --compiled and --onnx are checks of their own");
+    if (keep && !onnx)
+        return cli_usage(&cli_ops, "--keep goes with --onnx");
     if (check && cli_has_onnx_cases(dir))
         return cli_check_onnx(dir, pattern);
     if (check)
-        return cli_check(dir, pattern, grad, compiled);
+        return cli_check(dir, pattern,
+                         grad       ? CLI_CHECK_GRAD
+                         : compiled ? CLI_CHECK_COMPILED
+                         : onnx     ? CLI_CHECK_ONNX
+                                    : CLI_CHECK_CALLS,
+                         keep);
     if (name)
         return explain_name(name);
     return list(markdown);
