@@ -75,19 +75,21 @@ CFX_OP(as_strided_copy) = {"aten::as_strided_copy(Tensor self, SymInt[] size, Sy
                            "SymInt? storage_offset=None) -> Tensor",
                            "torch.as_strided_copy", COPY_OF(as_strided), GRAD(as_strided, 0),
                            .effects = CFX_STORAGE, .out = "out"};
+/* A copy has strides of its own: sizes and strides like the argument's do not say that it is the
+ * argument, so that copies which move elements are not CFX_ALIKE. */
 CFX_OP(expand_copy) = {
     "aten::expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor",
     "torch.expand_copy", COPY_OF(expand), GRAD(same, 0), .core = core_expand_copy,
-    .effects = STRIDED, .out = "out"};
+    .effects = CFX_MOVES, .out = "out"};
 CFX_OP(permute_copy) = {"aten::permute_copy(Tensor self, int[] dims) -> Tensor",
                         "torch.permute_copy", COPY_OF(permute), GRAD(permute, 0),
-                        .effects = STRIDED, .out = "out"};
+                        .effects = CFX_MOVES, .out = "out"};
 CFX_OP(transpose_copy_int) = {"aten::transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor",
                               "torch.transpose_copy", COPY_OF(transpose_int), GRAD(transpose, 0),
-                              .core = core_transpose_copy_int, .effects = STRIDED,
+                              .core = core_transpose_copy_int, .effects = CFX_MOVES,
                               .out = "int_out"};
 CFX_OP(t_copy) = {"aten::t_copy(Tensor self) -> Tensor", "torch.t_copy", COPY_OF(t), GRAD(t, 0),
-                  .core = core_t_copy, .effects = STRIDED, .out = "out"};
+                  .core = core_t_copy, .effects = CFX_MOVES, .out = "out"};
 CFX_OP(squeeze_copy) = {"aten::squeeze_copy(Tensor self) -> Tensor", "torch.squeeze_copy",
                         COPY_OF(squeeze), GRAD(reshape, 0), .core = core_squeeze_copy,
                         .effects = RESHAPED, .out = "out"};
@@ -104,13 +106,13 @@ CFX_OP(unsqueeze_copy) = {"aten::unsqueeze_copy(Tensor self, int dim) -> Tensor"
 CFX_OP(slice_copy_Tensor) = {"aten::slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, "
                              "SymInt? end=None, SymInt step=1) -> Tensor",
                              "torch.slice_copy", COPY_OF(slice_Tensor), GRAD(slice, 0),
-                             .effects = STRIDED, .out = "Tensor_out"};
+                             .effects = CFX_MOVES, .out = "Tensor_out"};
 CFX_OP(select_copy_int) = {"aten::select_copy.int(Tensor self, int dim, SymInt index) -> Tensor",
                            "torch.select_copy", COPY_OF(select_int), GRAD(select, 0),
                            .effects = CFX_MOVES, .out = "int_out"};
 CFX_OP(narrow_copy) = {
     "aten::narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor",
-    "torch.narrow_copy Tensor.narrow_copy", COPY_OF(narrow), GRAD(narrow, 0), .effects = STRIDED,
+    "torch.narrow_copy Tensor.narrow_copy", COPY_OF(narrow), GRAD(narrow, 0), .effects = CFX_MOVES,
     .out = "out"};
 CFX_OP(diagonal_copy) = {
     "aten::diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
