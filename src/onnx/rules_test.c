@@ -418,6 +418,8 @@ static const rule_case window_cases[] = {
     {"max_pool_indices_of_one", "x: \"f32[4, 9, 8]\"",
      "a = @max_pool2d_with_indices.default(x, [3, 3], [2, 2], [1, 1], 1, True)\n        "
      "y = a[1]"},
+    {"max_pool_indices_of_halves", "x: \"bf16[2, 4, 9, 8]\"",
+     "a = @max_pool2d_with_indices.default(x, [3, 2], [2, 2], [1, 0])\n        y = a[1]"},
     {"bicubic_to_one", IMAGE, "y = @upsample_bicubic2d.vec(x, [3, 1], False, None)"},
 };
 

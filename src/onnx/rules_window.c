@@ -31,9 +31,12 @@ static cfx_value batched(cfx__onnx_export *x, bool batch) {
     cfx_value v = cfx__export_as(x, 0, computed(x));
     return batch ? v : PUT(Unsqueeze, v, cfx__export_one(x, 0));
 }
+static cfx_value squeezed(cfx__onnx_export *x, cfx_value v, bool batch) {
+    return batch ? v : PUT(Squeeze, v, cfx__export_one(x, 0));
+}
+/* The same for numbers, in the dtype of the image again. */
 static cfx_value unbatched(cfx__onnx_export *x, cfx_value v, bool batch) {
-    v = batch ? v : PUT(Squeeze, v, cfx__export_one(x, 0));
-    return cfx__export_cast(x, v, computed(x), cfx__export_given(x, 0).dtype);
+    return cfx__export_cast(x, squeezed(x, v, batch), computed(x), cfx__export_given(x, 0).dtype);
 }
 
 RULE(convolution) {
@@ -127,7 +130,7 @@ static cfx_value with_indices(cfx__onnx_export *x, int n) {
     cfx_value image = PUT(ReduceProd, sizes, cfx_none(), CFX_KW(keepdims, 0));
     cfx_value at = PUT(Mod, cfx__export_item(x, v, 1), image);
     return cfx_ok() ? cfx_tuple(unbatched(x, cfx__export_item(x, v, 0), w.batch),
-                                unbatched(x, at, w.batch))
+                                squeezed(x, at, w.batch))
                     : cfx_bad();
 }
 RULE(max_pool2d_indices) {
