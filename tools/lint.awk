@@ -126,10 +126,14 @@ BEGIN {
     listed["src/onnx/rules_math.c"] = 1 # what ONNX takes
     listed["src/onnx/rules_complex.c"] = 1 # rules that hold for pairs of floats
     listed["src/compile/expr_words.h"] = 1 # functions of C
+    opens["src/tensor/file.c"] = 1 # the one place: cfx__file_map, cfx__file_open, cfx__file_save_open
+    opens["src/base/cores.c"] = 1 # what the system tells of itself
+    opens["src/cli/stream.c"] = 1 # a temporary file for what comes from stdin
     member = "(\\.|->)(b|i|f|device|str|cplx|slice|tensor|list|dict|sym|node|module|object|op|keyword|obj)_" \
              "([^A-Za-z0-9_]|$)"
     banned = "(^|[^A-Za-z0-9_.>])(strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|abort|exit|" \
              "printf|puts|system|popen|longjmp|setjmp|CMPLX)[ \t]*\\("
+    opener = "(^|[^A-Za-z0-9_.>])(fopen|freopen|fdopen|tmpfile|mkstemp|mkostemp|creat|openat)[ \t]*\\("
     cut = "\\(u?int(8_t|16_t|32_t|64_t)?\\) ?\\(?cfx_(tensor_get|number)\\(|-0x1p63|[^0-9]9(\\.[0-9]*)?e18"
     heap = "(^|[^A-Za-z0-9_.>*])(malloc|calloc|realloc|free|strdup|strndup|posix_memalign)[ \t]*\\("
 }
@@ -189,6 +193,10 @@ FNR == 1 {
         if (code ~ /^[ \t]*(static|_Thread_local)[ \t]/ && !(file in stateful) && !table && mutable(code))
             report("state that can change belongs in the context (src/base/context.c)")
     }
+    # open() itself needs <fcntl.h>; a path that begins with "/proc is not the caller's.
+    if (room != "" && !is_test && file !~ /_test\.h$/ && !(file in opens) && $0 !~ /open\("\/(proc|etc)\// &&
+        (match(code, opener) || code ~ /^#include <fcntl\.h>/))
+        report("files are opened in src/tensor/file.c: see cfx__file_open and cfx__file_save_open")
     if (room == "cli" && file != "src/cli/output.c" && match(code, /(^|[^A-Za-z0-9_])v?f?printf[ \t]*\(/))
         report("the command prints by cli_print and cli_say, for which a name is part of a line")
     if (room != "" && !is_test && file != "src/base/base.h" && match(code, cut))

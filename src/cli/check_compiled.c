@@ -20,12 +20,8 @@ static bool build(const cli_check_session *s, int from, int to) {
                          "#undef cfx_compiled\n",
                          s->waiting[i].number, s->waiting[i].number);
     const char *text = cfx__text_take(&t);
-    FILE *f = fopen(source, "w");
-    const bool written = f && fwrite(text, 1, strlen(text), f) == strlen(text);
-    if (!f || fclose(f) || !written) {
-        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' cannot be written", source);
+    if (!cfx__file_write(source, text, strlen(text)))
         return false;
-    }
     const char *words[] = {"cc",           "-std=c11",  "-O1",     "-Wall",   "-Wextra",
                            "-Wconversion", "-pedantic", "-Werror", "-shared", "-fPIC",
                            "-o",           object,      source,    "-lm",     NULL};

@@ -5,12 +5,11 @@
 #include "cli.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "../base/base.h"
+#include "../tensor/tensor.h"
 
 /* Options that name a file to write, and what such a file is called. */
 static const struct {
@@ -156,7 +155,8 @@ const char *cli_streams_named(const char *text) {
 int cli_streams_end(int code) {
     if (!streams.path)
         return code;
-    const int fd = open(streams.path, O_RDONLY);
+    size_t size = 0; /* what could not be written is not there, and was told */
+    const int fd = access(streams.path, F_OK) ? -1 : cfx__file_open(streams.path, &size);
     errno = 0;
     const bool sent = fd < 0 || copy(fd, STDOUT_FILENO);
     if (!sent && errno == EPIPE)

@@ -5,10 +5,9 @@
 #include <cfx/ranks.h>
 
 #include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "../tensor/tensor.h"
 #include "hash.h"
 
 enum { PIECE = 1 << 20, WHOLE = 64 << 20, ENDS = 8 << 20 };
@@ -40,17 +39,15 @@ static bool add_range(int fd, int64_t from, int64_t to, unsigned char *room, uin
     return from >= to;
 }
 
-static bool add_file(int fd, uint64_t *hash) {
-    struct stat s;
+static bool add_file(int fd, int64_t size, uint64_t *hash) {
     unsigned char *room = cfx__alloc_try(PIECE);
-    bool read = room && !fstat(fd, &s) && S_ISREG(s.st_mode) && pread(fd, room, 4, 0) >= 0;
+    bool read = room && pread(fd, room, 4, 0) >= 0;
     if (read) {
         const bool archive = !memcmp(room, "PK\3\4", 4);
-        *hash = cfx__hash_mix(*hash, (uint64_t)s.st_size);
-        read = archive && s.st_size > WHOLE
-                   ? add_range(fd, 0, ENDS, room, hash) &&
-                         add_range(fd, s.st_size - ENDS, s.st_size, room, hash)
-                   : add_range(fd, 0, s.st_size, room, hash);
+        *hash = cfx__hash_mix(*hash, (uint64_t)size);
+        read = archive && size > WHOLE ? add_range(fd, 0, ENDS, room, hash) &&
+                                             add_range(fd, size - ENDS, size, room, hash)
+                                       : add_range(fd, 0, size, room, hash);
     }
     cfx__free(room);
     return read;
@@ -59,14 +56,17 @@ static bool add_file(int fd, uint64_t *hash) {
 bool cfx_file_hash(const char *path, uint64_t *hash) {
     if (!cfx_ok())
         return false;
-    const int fd = path && hash ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-    if (hash)
-        *hash = 0;
-    const bool read = fd >= 0 && add_file(fd, hash);
+    size_t size = 0;
+    const int fd = hash ? cfx__file_open(path, &size) : -1;
+    if (!hash)
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "cfx_file_hash: no place for the hash was given");
+    if (fd < 0)
+        return false;
+    *hash = 0;
+    const bool read = add_file(fd, (int64_t)size, hash);
+    close(fd);
     if (!read)
-        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' cannot be read: %s", path ? path : "",
-                 fd < 0 ? strerror(errno) : "it is no file, or shorter than it was");
-    if (fd >= 0)
-        close(fd);
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
+                 "cannot read '%s': it became shorter while it was read", path);
     return read && cfx_ok();
 }

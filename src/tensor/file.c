@@ -67,34 +67,42 @@ static const char *hindrance(const struct stat *st, bool own) {
     return NULL;
 }
 
-static cfx__file_mapping *map_file(const char *path, bool own) {
+/* Opens a file for reading and tells its size; `own`: see cfx__file_map_own. -1, with an error. */
+static int open_file(const char *path, bool own, size_t *size) {
     if (!path) {
         fail("read", "(null)", "no path was given");
-        return NULL;
+        return -1;
     }
     /* not to wait for somebody at the other end of a pipe */
     int fd = open(path,
                   O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (own ? O_NOFOLLOW : 0));
     struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        fail("read", path, strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        return NULL;
+    const char *why = fd < 0 || fstat(fd, &st) < 0 ? strerror(errno) : hindrance(&st, own);
+    if (!why) {
+        *size = (size_t)st.st_size;
+        return fd;
     }
+    fail("read", path, why);
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+int cfx__file_open(const char *path, size_t *size) { return open_file(path, false, size); }
+
+static cfx__file_mapping *map_file(const char *path, bool own) {
+    size_t size = 0;
+    int fd = open_file(path, own, &size);
+    if (fd < 0)
+        return NULL;
     bool copy = cfx__ctx()->copy_files;
-    const char *why = hindrance(&st, own);
-    char *data = NULL;
-    if (why)
-        fail("read", path, why);
-    else if (st.st_size)
-        data = (copy ? read_whole : map_whole)(path, fd, (size_t)st.st_size);
+    char *data = size ? (copy ? read_whole : map_whole)(path, fd, size) : NULL;
     close(fd);
-    if (why || (st.st_size && !data))
+    if (size && !data)
         return NULL;
     cfx__file_mapping *m = cfx__obj_make(&mapping_type, sizeof *m);
     m->data = data;
-    m->size = (size_t)st.st_size;
+    m->size = size;
     m->copied = copy;
     return m;
 }

@@ -453,6 +453,12 @@ double cfx__random_double(cfx__generator *g);
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
+/* Paths of the caller's are opened here alone (tools/lint): no directory, device or pipe is read,
+ * none is waited for, and what fails is told with the path. */
+
+/* A descriptor of a file, for reading, and its size; the caller closes it. -1, with a FileError. */
+int cfx__file_open(const char *path, size_t *size);
+
 /* A whole file in memory, private to the process: writes to it never reach the file. Counted;
  * cfx_drop unmaps. */
 typedef struct cfx__file_mapping {
