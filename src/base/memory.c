@@ -2,7 +2,8 @@
  * until the objects in it are freed, so that whoever called can finish, notice the error and stop.
  * cfx__alloc_try fails, for what grows with data. Everything is counted.
  *
- * A reserve is address space that a thread sets aside on first use. Memory in it is given out in
+ * A reserve is address space that a thread sets aside on first use, less of it where there is
+ * little. Memory in it is given out in
  * a row and taken back when nothing of it is in use any more. */
 #include "base.h"
 #include "spare.h"
@@ -54,7 +55,7 @@ static bool over_limit(const cfx__context *c, size_t size) {
 
 /* ---- the reserve ----------------------------------------------------------------------------- */
 
-enum { RESERVE = 16 << 20 };
+enum { RESERVE = 16 << 20, RESERVE_LEAST = 1 << 16 };
 
 struct cfx__region {
     struct cfx__region *next;
@@ -88,9 +89,15 @@ static void region_tell(const void *p, size_t size, bool mapped) {
 }
 #endif
 
-static struct cfx__region *region_map(size_t size) {
-    struct cfx__region *r = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+/* A region for a piece of so many bytes: as large as a reserve is to be, or as there is. */
+static struct cfx__region *region_map(size_t bytes) {
+    struct cfx__region *r;
+    const size_t least = bytes + sizeof *r;
+    size_t size = least > RESERVE ? least : RESERVE;
+    while ((r = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) == MAP_FAILED &&
+           size / 2 >= least)
+        size /= 2;
     if (r == MAP_FAILED)
         return NULL;
     region_tell(r, size, true);
@@ -114,7 +121,7 @@ static void region_leave(struct cfx__region *r) {
 void cfx__reserve_make(cfx__context *c) {
     pthread_mutex_lock(&regions_lock);
     if (!c->reserve)
-        c->reserve = region_map(RESERVE);
+        c->reserve = region_map(RESERVE_LEAST);
     pthread_mutex_unlock(&regions_lock);
 }
 
@@ -148,7 +155,7 @@ static void *reserve_alloc(cfx__context *c, size_t size) {
     void *p = region_take(c->reserve, size);
     if (!p) {
         struct cfx__region *full = c->reserve;
-        c->reserve = region_map(size + sizeof *full > RESERVE ? size + sizeof *full : RESERVE);
+        c->reserve = region_map(size);
         if (full && c->reserve)
             region_leave(full);
         else if (full)
@@ -223,11 +230,17 @@ static inline void *ask(void *old, size_t size, heap_kind kind) {
     return p;
 }
 
+static void (*_Atomic spent)(void); /* see spare.h */
+
+void cfx__memory_spent(void (*tell)(void)) { spent = tell; }
+
 /* The last place to look. What is asked for here is small, and whoever asks stops soon: a loop that
  * goes on for 16 MiB and more, on a machine that has nothing left, is a mistake of the library's.
  */
 static void *last_resort(size_t size) {
     void *p = reserve_alloc(cfx__ctx(), size);
+    if (!p && spent)
+        spent();
     if (!p)
         __builtin_trap();
     cfx__poison(p, size);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "../base/base.h"
+#include "../base/spare.h"
 
 static const cli_command *const commands[] = {
     &cli_show,     &cli_run, &cli_compare, &cli_convert,  &cli_compile,
@@ -102,6 +103,13 @@ static void on_lost_page(int signal) {
     _exit(CLI_TROUBLE);
 }
 
+static void on_no_memory(void) {
+    static const char words[] = "cfx: MemoryError: no memory is left to go on with, nor to say for "
+                                "what; nothing was written\n";
+    (void)!write(2, words, sizeof words - 1);
+    _exit(CLI_TROUBLE);
+}
+
 static bool is_help(const char *word) {
     return !strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help");
 }
@@ -144,6 +152,7 @@ int main(int argc, char **argv) {
     void (*on_pipe)(int) = signal(SIGPIPE, SIG_IGN); /* what is written is told to be lost, */
     signal(SIGXFSZ, SIG_IGN);                        /* also to a file that may not grow */
     signal(SIGBUS, on_lost_page);
+    cfx__memory_spent(on_no_memory);
     cli_output_begin();
     cli_limits_begin();
     cli_answer_begin(argc, argv);
