@@ -7,7 +7,7 @@ typedef struct shares {
     int64_t wq, wk, keys, stages, splits, d, shared;
 } shares;
 
-enum { SPLITS = 32, FEW = 8, AT_ONCE = 4 };
+enum { SPLITS = 32, FEW = 8, AT_ONCE = 4, CLUSTER = 8 };
 
 static int64_t shared_bytes(const shares *s, int64_t wide) {
     const int64_t pitch = s->d * wide + 16, rows = 16 * s->wq;
@@ -118,36 +118,60 @@ static void pass_call(cfx__cuda_launch *l, const cfx__cuda_attention_call *c, in
 
 /* ---- a few rows ------------------------------------------------------------------------------ */
 
+/* Threads beside each other that have a key, pieces of it that each has, warps of a block, blocks
+ * that share keys, and how many of those see each other's memory (1: none). */
+typedef struct spread {
+    int64_t lanes, per, warps, splits, cluster;
+} spread;
+
+static spread spread_few(int64_t tiles, int64_t rows, int64_t keys, int64_t head, int64_t wide) {
+    const int64_t pieces = head * wide / 16;
+    spread s = {.lanes = 1, .per = cfx__cuda_up(pieces, 32), .splits = 1, .cluster = 1};
+    s.warps = rows * s.per * 16 / wide > 16 ? 8 : 16; /* what registers hold */
+    while (s.lanes * s.per < pieces)
+        s.lanes *= 2;
+    const int64_t of_warp = 32 / s.lanes * AT_ONCE, steps = cfx__cuda_up(keys, s.warps * of_warp);
+    const int64_t free = 2 * CFX__CUDA_SMS / tiles, most = free < SPLITS ? free : SPLITS;
+    if (tiles > CFX__CUDA_COUNTED)
+        return s;
+    /* Blocks that leave results in memory wait for each other, which is worth some steps of each;
+     * those of a cluster wait for little more than a barrier. */
+    s.splits = steps / 4 < most ? steps / 4 : most;
+    if (s.splits <= CLUSTER) {
+        for (s.splits = 1; 2 * s.splits <= CLUSTER && 2 * s.splits <= free &&
+                           keys >= 2 * s.splits * of_warp;)
+            s.splits *= 2;
+        s.cluster = s.splits;
+        while (s.warps > 4 && keys <= s.splits * of_warp * s.warps / 2)
+            s.warps /= 2;
+    }
+    return s;
+}
+
 static bool attend_few(const cfx__cuda_attention_call *c, cfx__cuda_work *work) {
     const int64_t head = c->q.shape[3], rows = c->q.shape[1] / c->k.shape[1] * c->q.shape[2];
-    const int64_t wide = (int64_t)cfx_dtype_size(c->k.dtype), pieces = head * wide / 16;
-    const int64_t per = cfx__cuda_up(pieces, 32);
-    const int64_t warps = rows * per * 16 / wide > 16 ? 8 : 16; /* what registers hold */
+    const int64_t wide = (int64_t)cfx_dtype_size(c->k.dtype);
     const int64_t tiles = c->q.shape[0] * c->k.shape[1];
-    int64_t lanes = 1;
-    while (lanes * per < pieces)
-        lanes *= 2;
-    /* Blocks that share keys wait for each other's results, which is worth some steps of each. */
-    const int64_t steps = cfx__cuda_up(c->k.shape[2], warps * 32 / lanes * AT_ONCE);
-    const int64_t free = 2 * CFX__CUDA_SMS / tiles, most = free < SPLITS ? free : SPLITS;
-    int64_t splits = steps / 4 < most ? steps / 4 : most;
-    splits = splits < 1 || tiles > CFX__CUDA_COUNTED ? 1 : splits;
+    const int64_t left = rows * (head + 2) * (int64_t)sizeof(float); /* of a warp or a block */
+    const spread s = spread_few(tiles, rows, c->k.shape[2], head, wide);
     cfx__cuda_launch *l = cfx__cuda_launch_add(work, cfx__cuda_text("few"), "few");
     if (!l)
         return false;
     l->defines = cfx__text_format(
         "%s#define HEAD %d\n#define L %d\n#define R %d\n#define LANES %d\n#define PER %d\n"
-        "#define WARPS %d\n#define MASK %d\n#define KV %s\n#define SPLIT_KEYS %d\n",
+        "#define WARPS %d\n#define MASK %d\n#define KV %s\n#define SPLIT_KEYS %d\n"
+        "#define CLUSTER %d\n",
         cfx__cuda_element(c->q.dtype, c->precision), (int)head, (int)c->q.shape[2], (int)rows,
-        (int)lanes, (int)per, (int)warps, mask_kind(c), c->k.dtype == CFX_F32 ? "float" : "T",
-        splits > 1);
+        (int)s.lanes, (int)s.per, (int)s.warps, mask_kind(c),
+        c->k.dtype == CFX_F32 ? "float" : "T", s.splits > 1, (int)s.cluster);
     l->grid[0] = (unsigned)c->k.shape[1], l->grid[1] = (unsigned)c->q.shape[0];
-    l->grid[2] = (unsigned)splits;
-    l->block[0] = (unsigned)warps * 32;
-    l->shared = (unsigned)(warps * rows * (head + 2) * (int64_t)sizeof(float));
-    pass_call(l, c, splits);
-    if (splits > 1)
-        cfx__cuda_need(work, tiles * splits * rows * (head + 2) * (int64_t)sizeof(float));
+    l->grid[2] = (unsigned)s.splits;
+    l->block[0] = (unsigned)s.warps * 32;
+    l->shared = (unsigned)((s.warps + (s.cluster > 1)) * left);
+    l->cluster = (unsigned)(s.cluster > 1 ? s.cluster : 0);
+    pass_call(l, c, s.splits);
+    if (s.splits > 1)
+        cfx__cuda_need(work, tiles * s.splits * left);
     return true;
 }
 

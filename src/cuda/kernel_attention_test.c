@@ -136,12 +136,15 @@ TEST(cuda_attention_many_rows) {
         CHECK(attends(&of[i], CFX_BF16, CFX__CUDA_EXACT));
 }
 
-/* A few rows, which go by the keys without the tensor cores: a block for all keys, or several. */
+/* A few rows, which go by the keys without the tensor cores: a block for all keys, several that see
+ * each other's memory, or, where keys are many, more that do not. */
 TEST(cuda_attention_few_rows) {
     static const shape of[] = {{1, 9, 3, 1, 40, 64, 64, SEEN, false, false},
                                {2, 4, 4, 1, 2100, 16, 16, ADDED, false, false},
                                {1, 4, 2, 4, 33, 80, 80, NO_MASK, true, true},
-                               {1, 1, 1, 2, 70, 256, 256, ADDED, false, false}};
+                               {1, 1, 1, 2, 70, 256, 256, ADDED, false, false},
+                               {1, 3, 1, 1, 256, 64, 64, SEEN, false, false},
+                               {1, 1, 1, 1, 4700, 64, 64, NO_MASK, false, false}};
     static const cfx_dtype dtypes[] = {CFX_F32, CFX_BF16, CFX_F16};
     if (!player_runs())
         return;
@@ -151,4 +154,25 @@ TEST(cuda_attention_few_rows) {
     }
     CHECK(attends(&of[0], CFX_F32, CFX__CUDA_TF32));
     CHECK(attends_to(&of[0], CFX_BF16, CFX_F32, CFX__CUDA_EXACT)); /* a cache of floats */
+}
+
+/* Blocks of a step with a cache, and how many of them are a cluster. */
+static void shares_keys(int64_t keys, unsigned blocks, unsigned cluster) {
+    CFX_SCOPE {
+        cfx_tensor *q = cfx_zeros(1, 9, 1, 64), *k = cfx_zeros(1, 3, keys, 64);
+        const cfx__cuda_attention_call call = {
+            .q = player_array(0, q), .k = player_array(1, k), .v = player_array(1, k),
+            .mask = PLAYER_NONE, .out = player_array(2, q), .lse = PLAYER_NONE, .scale = 0.125};
+        cfx__cuda_work work = {0};
+        CHECK(cfx__cuda_attention(&call, &work));
+        CHECK_INT(work.launch[0].grid[2], blocks);
+        CHECK_INT(work.launch[0].cluster, cluster);
+    }
+}
+
+TEST(cuda_attention_shares_keys) {
+    shares_keys(8, 1, 0);
+    shares_keys(16, 2, 2);
+    shares_keys(256, 8, 8);
+    shares_keys(4700, 9, 0);
 }

@@ -2,9 +2,9 @@
 #include "../compile/compile.h"
 #include "kernel.h"
 
-/* Elements in 16 bytes of the weight. */
+/* Elements of the weight that a lane reads at a time. */
 static int64_t piece_of(const cfx__cuda_weight *w) {
-    return w->bits == 8 ? 16 : w->bits == 4 ? 32 : 16 / (int64_t)cfx_dtype_size(w->w.dtype);
+    return w->bits ? 8 : 16 / (int64_t)cfx_dtype_size(w->w.dtype);
 }
 
 /* What the kernel calls the kind of weight; -1: not such a one. */
@@ -83,6 +83,11 @@ static const char *before_of(const cfx__cuda_before *b) {
     return cfx__text_take(&t);
 }
 
+/* Few blocks, each of which asks for all that it needs at once: then those of the next kernel are
+ * there beside them, ask for theirs and wait. BUSY: warps for each multiprocessor; HELD: pieces
+ * that registers hold. */
+enum { BUSY = 6, HELD = 12 };
+
 /* Rows from `from` on, 8 at most. */
 static bool launch(const skinny *f, const cfx__cuda_array *x, const cfx__cuda_before *before, int n,
                    const cfx__cuda_skinny_part *parts, int64_t from,
@@ -90,18 +95,21 @@ static bool launch(const skinny *f, const cfx__cuda_array *x, const cfx__cuda_be
     const int64_t rows = f->m - from < 8 ? f->m - from : 8, piece = piece_of(&parts->w);
     const int64_t nr = f->rows / 2 >= 8 * CFX__CUDA_SMS ? 2 : 1;
     int64_t kw = 1, blocks = 0, begins[CFX__CUDA_SKINNY_PARTS];
-    while (kw < 8 && f->rows / nr * kw < 16 * CFX__CUDA_SMS && f->k / piece >= 64 * kw)
+    while (kw < 8 && f->rows / nr * kw < BUSY * CFX__CUDA_SMS && f->k / piece >= 64 * kw)
         kw *= 2;
+    const int64_t pieces = cfx__cuda_up(f->k / piece, 32 * kw);
+    const int64_t unroll = pieces < 1 ? 1 : pieces * nr <= HELD ? pieces : 4;
     cfx__cuda_launch *l = cfx__cuda_launch_add(work, cfx__cuda_text("skinny"), "skinny");
     if (!l)
         return false;
     l->before = before ? before->text : NULL;
     l->shared = before ? (unsigned)before->bytes : 0;
     l->defines = cfx__text_format(
-        "%s%s#define PARTS %d\n#define M %d\n#define NR %d\n#define KW %d\n#define WEIGHT %d\n"
+        "%s%s#define PARTS %d\n#define M %d\n#define NR %d\n#define KW %d\n"
+        "#define UNROLL %d\n#define WEIGHT %d\n"
         "#define VECTOR %d\n#define AHEAD %d\n#define POST(v) %s\n",
         cfx__cuda_element(x->dtype, precision), before_of(before), n, (int)rows, (int)nr,
-        (int)kw, f->kind, f->vector, f->ahead, posts_of(n, parts));
+        (int)kw, (int)unroll, f->kind, f->vector, f->ahead, posts_of(n, parts));
     for (int i = 0; i < CFX__CUDA_SKINNY_PARTS; i++) {
         begins[i] = blocks;
         blocks += i < n ? cfx__cuda_up(parts[i].out.shape[1], nr * (8 / kw)) : 0;

@@ -78,8 +78,11 @@ TEST(cuda_skinny) {
           multiplies(CFX_F32, CFX_F16, 0, 0, 1, 3, 9) &&
           multiplies(CFX_F32, CFX_I8, 8, 32, 1, 40, 1088) &&
           multiplies(CFX_F32, CFX_I8, 8, 0, 2, 6, 96) &&
-          multiplies(CFX_BF16, CFX_I8, 8, 5, 1, 6, 25) && /* groups that cut the 16 bytes */
+          multiplies(CFX_BF16, CFX_I8, 8, 5, 1, 6, 25) && /* groups that cut a piece */
           multiplies(CFX_F32, CFX_U8, 4, 32, 1, 50, 256) &&
+          multiplies(CFX_F32, CFX_U8, 4, 0, 2, 17, 1000) && /* the last piece is not all lanes' */
+          multiplies(CFX_F32, CFX_I8, 8, 8, 1, 850, 584) &&
+          multiplies(CFX_F32, CFX_F32, 0, 0, 1, 850, 576) && /* a row is all asked for at once */
           multiplies(CFX_BF16, CFX_U8, 4, 64, 9, 6, 128) &&
           multiplies(CFX_F32, CFX_U8, 4, 6, 1, 5, 12));
 }

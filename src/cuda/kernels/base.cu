@@ -103,18 +103,24 @@ INLINE void spread(const uint4 &from, float *to, const unsigned short *) {
     }
 }
 
-/* 16 bytes that are read once: they need not stay in the cache. */
-INLINE uint4 load_once(const void *p) {
+/* 16, 8 or 4 bytes that are read once: they need not stay in the cache. */
 #ifdef CFX_PLAY
-    return __ldg((const uint4 *)p);
+template <typename W> INLINE void load_once(const void *p, W *to) { *to = __ldg((const W *)p); }
 #else
-    uint4 v;
+INLINE void load_once(const void *p, uint4 *to) {
     asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "=r"(to->x), "=r"(to->y), "=r"(to->z), "=r"(to->w)
                  : "l"(p));
-    return v;
-#endif
 }
+INLINE void load_once(const void *p, uint2 *to) {
+    asm volatile("ld.global.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
+                 : "=r"(to->x), "=r"(to->y)
+                 : "l"(p));
+}
+INLINE void load_once(const void *p, unsigned *to) {
+    asm volatile("ld.global.L1::no_allocate.u32 %0, [%1];" : "=r"(*to) : "l"(p));
+}
+#endif
 
 /* What is read soon comes to the first cache. */
 INLINE void bring_near(const void *p) {

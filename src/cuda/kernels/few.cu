@@ -3,8 +3,9 @@
  *
  * LANES threads beside each other have 16 bytes of a key each, PER times, and go through the keys
  * in steps, AT_ONCE at a time, for all R rows; what groups of threads saw is put together in their
- * order, and so is what blocks saw, where `splits` of them share the keys (SPLIT_KEYS). L: rows of one head, of
- * which as many as share keys make R. WARPS: of a block. HEAD:
+ * order, and so is what blocks saw, where `splits` of them share the keys (SPLIT_KEYS): CLUSTER of
+ * them that see each other's shared memory, or, where that is 1, by way of `partial`. L: rows of one
+ * head, of which as many as share keys make R. WARPS: of a block. HEAD:
  * elements of a row. KV: elements of keys and values, T or float, whose rows are whole 16 bytes,
  * aligned. MASK and what is given: as in attention.cu. */
 
@@ -14,6 +15,17 @@
 #define OWN (PER * PIECE) /* elements of a row that a thread has */
 #define WIDE (HEAD + 2)   /* sums, the most, the sum of weights */
 #define LOG2E 1.4426950408889634f
+
+#if CLUSTER > 1 && HAS_CLUSTERS
+#define TOGETHER 1
+#else
+#define TOGETHER 0
+#endif
+#if TOGETHER && !defined CFX_PLAY
+#define CLUSTERED __cluster_dims__(1, 1, CLUSTER)
+#else
+#define CLUSTERED
+#endif
 
 /* What is added to a score, by a power of 2. */
 INLINE float mask_at(const void *mask, i64 at) {
@@ -58,7 +70,39 @@ INLINE void put(T *out, int r, int d, float value, float weight, i64 oh, i64 oro
     store(out + r / L * oh + r % L * orow + d, weight == 0 ? 0 : value / weight);
 }
 
-extern "C" __global__ void __launch_bounds__(WARPS * 32)
+#if TOGETHER
+/* What the blocks of a cluster left in shared memory, in their order; each stores a part of it. */
+INLINE void put_together(const float *own, T *out, i64 oh, i64 orow) {
+    cluster_barrier();
+#pragma unroll 1
+    for (int i = blockIdx.z * (WARPS * 32) + threadIdx.x; i < R * HEAD;
+         i += CLUSTER * WARPS * 32) {
+        const int r = i / HEAD, d = i - r * HEAD;
+        const float *one = own + r * WIDE;
+        float had[CLUSTER], weights[CLUSTER], values[CLUSTER]; /* all on their way at once */
+#pragma unroll
+        for (int j = 0; j < CLUSTER; j++) {
+            had[j] = cluster_load(one + HEAD, j);
+            weights[j] = cluster_load(one + HEAD + 1, j);
+            values[j] = cluster_load(one + d, j);
+        }
+        float top = -INFINITY_, value = 0, weight = 0;
+#pragma unroll
+        for (int j = 0; j < CLUSTER; j++)
+            top = larger(top, had[j]);
+#pragma unroll
+        for (int j = 0; j < CLUSTER; j++) {
+            const float w = weight_of(had[j], top);
+            weight = fmaf(w, weights[j], weight);
+            value = fmaf(w, values[j], value);
+        }
+        put(out, r, d, value, weight, oh, orow);
+    }
+    cluster_barrier(); /* nobody is gone while others read what it left */
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(WARPS * 32) CLUSTERED
 few(const T *q, const KV *k, const KV *v, const void *mask, T *out, float *lse, float *partial,
     int *counter, double scale, i64 heads, i64 shared_by, i64 rows, i64 keys, i64 offset,
     i64 splits, i64 qb, i64 qh, i64 qr, i64 kb, i64 kh, i64 kr, i64 vb, i64 vh, i64 vr, i64 mb,
@@ -185,8 +229,12 @@ few(const T *q, const KV *k, const KV *v, const void *mask, T *out, float *lse, 
         }
     }
     __syncthreads();
+#if TOGETHER
+    float *to = left + WARPS * R * WIDE;
+#else
     const i64 tile = (i64)blockIdx.y * gridDim.x + blockIdx.x;
     float *to = partial + (tile * splits + blockIdx.z) * (R * WIDE);
+#endif
 #pragma unroll 1
     for (int i = threadIdx.x; i < R * WIDE; i += WARPS * 32) {
         const int r = i / WIDE, d = i - r * WIDE;
@@ -206,7 +254,9 @@ few(const T *q, const KV *k, const KV *v, const void *mask, T *out, float *lse, 
         else if (d < HEAD)
             put(out, r, d, value, weight, oh, orow);
     }
-#if SPLIT_KEYS
+#if TOGETHER
+    put_together(to, out, oh, orow);
+#elif SPLIT_KEYS
     if (!comes_last(counter, tile, (int)splits))
         return;
     left = partial + tile * splits * (R * WIDE);

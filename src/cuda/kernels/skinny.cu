@@ -1,23 +1,28 @@
 /* skinny: out = post(x w' + bias + add) for a few rows of x: the rows of w go by once, 16 bytes at a
- * time, and everything else waits for them.
+ * time (integers: 8 elements, so that threads beside each other read x beside each other), and
+ * everything else waits for them.
  *
  * PARTS: products in this launch; POST(v) sees the number of its own as `part`. AHEAD: nobody writes
  * to the weights, so that they are read before the kernel before this one has ended.
  * BEFORE(to, i): makes row or element i of x, for i from BEFORE_FIRST to BEFORE_COUNT in steps of
  * BEFORE_STEP, of p0..5; not defined: x is there. BEFORE_AHEAD brings what nobody writes near.
- * M: rows of x. NR: rows of w that a warp has at a time; KW: warps that share a row's elements.
+ * M: rows of x. NR: rows of w that a warp has at a time; KW: warps that share a row's elements;
+ * UNROLL: pieces of a row that a lane asks for at once, all of them where registers allow it.
  * WEIGHT: 0 elements as T, 1 bf16 or 2 f16 where T is float, 8 and 4 integers of so many bits with
  * a scale for each `group` of them (0: one for all). VECTOR: rows are whole 16 bytes, aligned.
  * Integers of 4 bits lie two in a byte, the first in the low bits, each 8 more than it is. */
 
 #define WARPS 8
-#define UNROLL (NR > 2 ? 2 : 4)
 
+/* What a lane reads at a time, and the elements in it. */
 #if WEIGHT == 8
-#define PIECE 16 /* elements in 16 bytes */
+typedef uint2 words;
 #elif WEIGHT == 4
-#define PIECE 32
-#elif WEIGHT
+typedef unsigned words;
+#else
+typedef uint4 words;
+#endif
+#if WEIGHT
 #define PIECE 8
 #else
 #define PIECE CHUNK
@@ -35,18 +40,17 @@ INLINE const unsigned char *weight_row(const void *w, i64 n, i64 k) {
 #endif
 }
 
-/* 16 bytes of a row of w as numbers, without their scale. */
-INLINE void spread_weight(const uint4 &from, float *to) {
-#if WEIGHT == 8 || WEIGHT == 4
-    const unsigned word[4] = {from.x, from.y, from.z, from.w};
-#pragma unroll
-    for (int i = 0; i < PIECE; i++) {
+/* A piece of a row of w as numbers, without their scale. */
+INLINE void spread_weight(const words &from, float *to) {
 #if WEIGHT == 8
+    const unsigned word[2] = {from.x, from.y};
+#pragma unroll
+    for (int i = 0; i < 8; i++)
         to[i] = (float)(signed char)(word[i / 4] >> 8 * (i % 4));
-#else
-        to[i] = (float)(int)(word[i / 8] >> 4 * (i % 8) & 15) - 8;
-#endif
-    }
+#elif WEIGHT == 4
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        to[i] = (float)((int)(from >> 4 * i & 15) - 8);
 #elif WEIGHT == 1
     const unsigned word[4] = {from.x, from.y, from.z, from.w};
 #pragma unroll
@@ -81,7 +85,9 @@ INLINE float one_weight(const unsigned char *row, i64 k) {
 
 INLINE float scale_of(const float *scales, i64 n, i64 k, i64 group, i64 at) {
 #if WEIGHT == 8 || WEIGHT == 4
-    return scales[group ? n * (k / group) + at / group : 0];
+    /* in 32 bits: a division of 64 takes longer than all else here */
+    const unsigned g = (unsigned)group;
+    return scales[group ? n * (i64)((unsigned)k / g) + (unsigned)at / g : 0];
 #else
     return 1;
 #endif
@@ -112,18 +118,19 @@ INLINE i64 row_at(const share &s, int r) { return s.n + r < s.rows ? s.n + r : s
 #if VECTOR
 #define STEP (KW * 32)
 /* The next pieces of the rows, UNROLL of them for each lane. */
-INLINE void fetch(const share &s, i64 k, i64 c, uint4 (*held)[NR]) {
+INLINE void fetch(const share &s, i64 k, i64 c, words (*held)[NR]) {
 #pragma unroll
     for (int u = 0; u < UNROLL; u++)
 #pragma unroll
         for (int r = 0; r < NR; r++)
             if (c + u * STEP < k / PIECE)
-                held[u][r] = load_once(weight_row(s.w, row_at(s, r), k) + (c + u * STEP) * 16);
+                load_once(weight_row(s.w, row_at(s, r), k) + (c + u * STEP) * (i64)sizeof(words),
+                          &held[u][r]);
 }
 
 /* Adds what they give with all rows of x. */
 INLINE void add_pieces(const share &s, const T *x, i64 k, i64 ldx, i64 group, i64 c,
-                       const uint4 (*held)[NR], float (*sum)[M]) {
+                       const words (*held)[NR], float (*sum)[M]) {
 #pragma unroll
     for (int u = 0; u < UNROLL; u++) {
         if (c + u * STEP >= k / PIECE)
@@ -235,7 +242,7 @@ skinny(const T *x, i64 k, i64 ldx, i64 group, i64 from1, i64 from2, i64 from3, c
     s.n = s.n * ROWS + warp / KW * NR;
     float sum[NR][M] = {};
 #if VECTOR
-    uint4 held[UNROLL][NR];
+    words held[UNROLL][NR];
     i64 c = turn * 32 + lane;
     BEFORE_AHEAD
 #if AHEAD /* the weight is nobody's to write */
