@@ -1,6 +1,9 @@
 """What tracing does for every call: arguments of nodes, whose tracer it is, code when it is asked
 for."""
+import os
+import tempfile
 import unittest
+import warnings
 
 import cfx.torch as torch
 from cfx.torch import fx
@@ -129,6 +132,43 @@ class Code(unittest.TestCase):
         self.assertEqual(gm(torch.tensor([2.0])).tolist(), [-2.0])
         self.assertEqual(type(gm).forward.__code__.co_varnames[:2], ("self", "x"))
         self.assertIs(type(gm).forward, type(gm).forward)
+
+    def test_a_folder_has_the_code_of_a_module_and_its_tensors(self):
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = torch.nn.Linear(2, 2)
+                self.act = torch.nn.Sequential(torch.nn.ReLU())
+                self.register_buffer("b", torch.ones(2))
+                self.p = torch.nn.Parameter(torch.ones(2))
+
+            def forward(self, x):
+                return self.act(self.fc(x)) * self.p + self.b
+
+        gm = fx.symbolic_trace(Net())
+        with tempfile.TemporaryDirectory() as base, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            folder = os.path.join(base, "net")
+            gm.to_folder(folder, "Net")
+            with open(os.path.join(folder, "module.py"), encoding="utf-8") as f:
+                text = f.read()
+            self.assertIn(f"""
+from torch.nn import *
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        setattr(self, 'fc', Linear(in_features=2, out_features=2, bias=True))
+        setattr(self, 'act', torch.load(r'{folder}/act.pt', weights_only=False)) \
+# Module(   (0): ReLU() )
+        self.register_buffer('b', torch.empty([2], dtype=torch.float32))
+        setattr(self, 'p', torch.nn.Parameter(torch.empty([2], dtype=torch.float32)))
+        self.load_state_dict(torch.load(r'{folder}/state_dict.pt'))
+
+
+
+    def forward(self, x):
+        fc = self.fc(x);  x = None
+""", text)
 
 
 class MadeOfCalls(unittest.TestCase):

@@ -236,8 +236,8 @@ def codegen_of(tree):
 def globals_of(graph, names, codegen):
     """What the names in a graph's code stand for."""
     t = torch()
-    found = {"torch": t, "device": t.device, "inf": math.inf, "nan": math.nan,
-             "NoneType": type(None), "fx_pytree": fx_pytree, "pytree": pytree}
+    found = {"inf": math.inf, "nan": math.nan, "NoneType": type(None), "torch": t,
+             "device": t.device, "fx_pytree": fx_pytree, "pytree": pytree}
     for name, what in names.items():
         found[name] = find(what) if isinstance(what, str) else what
     for node in graph.nodes:
