@@ -30,7 +30,7 @@ typedef cfx_value cfx_forward_fn(cfx_module *self, cfx_args args);
 struct cfx_module {
     cfx_obj head;
     const char *type;      /* "Linear"; how it prints and what a graph calls it */
-    const char *path;      /* set: "torch.nn.modules.linear.Linear"; the type alone for yours */
+    const char *path;      /* set: "torch.nn.modules.linear.Linear"; the name given for yours */
     const char *name;      /* its name in the parent it was added to last, "" for a root */
     const char *signature; /* "x, mask=None" */
     cfx_dict *parameters;  /* name to tensor, or to None where registered without one */
@@ -52,10 +52,11 @@ typedef cfx_tensor *cfx_forward_1(cfx_module *self, cfx_tensor *a);
 typedef cfx_tensor *cfx_forward_2(cfx_module *self, cfx_tensor *a, cfx_tensor *b);
 typedef cfx_tensor *cfx_forward_3(cfx_module *self, cfx_tensor *a, cfx_tensor *b, cfx_tensor *c);
 
-/* A module of your own: its type name, forward and signature ("x, mask=None, *args, **kwargs", with
- * annotations as in Python: "x : torch.Tensor"; "-> torch.Tensor" may follow). A forward that is
- * NULL makes a module that only holds others, as nn.Module() does: its calls fail. Scope. Bad, with
- * an error, where the signature cannot be read. */
+/* A module of your own: its type name ("Net", or its path with it: "my.models.Net"), forward and
+ * signature ("x, mask=None, *args, **kwargs", with annotations as in Python: "x : torch.Tensor";
+ * "-> torch.Tensor" may follow). A forward that is NULL makes a module that only holds others, as
+ * nn.Module() does: its calls fail. Scope. Bad, with an error, where the signature cannot be
+ * read. */
 CFX_API cfx_module *cfx_module_new_n(const char *type, cfx_forward_fn *forward,
                                      const char *signature);
 CFX_API cfx_module *cfx_module_new_1(const char *type, cfx_forward_1 *forward,

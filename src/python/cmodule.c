@@ -403,7 +403,12 @@ static cfx_module *new_mirror(PyObject *module, PyObject *layer, const char *sig
         Py_XDECREF(dict);
         Py_XDECREF(plain);
     } else {
-        PyObject *name = PyObject_CallMethod(module, "_get_name", NULL);
+        PyObject *type = (PyObject *)Py_TYPE(module);
+        PyObject *in = PyObject_GetAttrString(type, "__module__");
+        PyObject *own = in ? PyObject_GetAttrString(type, "__qualname__") : NULL;
+        PyObject *name = own ? PyUnicode_FromFormat("%S.%S", in, own) : NULL;
+        Py_XDECREF(in);
+        Py_XDECREF(own);
         if (name && cfx__py_utf8(name))
             m = cfx_module_new_n(cfx__py_utf8(name), call_python,
                                  signature ? signature : any_arguments);

@@ -185,6 +185,21 @@ class Structure(unittest.TestCase):
         with self.assertRaisesRegex(AttributeError, "nothing_like_it"):
             torch.ops.higher_order.nothing_like_it
 
+    def test_nodes_know_the_classes_of_the_modules_around_them(self):
+        class Outer(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = torch.nn.Linear(2, 2)
+
+            def forward(self, x):
+                return self.fc(x)
+
+        node = export(Outer(), (torch.ones(1, 2),)).graph.find_nodes(
+            op="call_function", target=torch.ops.aten.linear.default)[0]
+        self.assertEqual(list(node.meta["nn_module_stack"].values()),
+                         [("", f"{__name__}.{Outer.__qualname__}"),
+                          ("fc", "torch.nn.modules.linear.Linear")])
+
 
 class Inputs(unittest.TestCase):
     def test_without_guards_arguments_are_held_against_the_export(self):
