@@ -19,6 +19,7 @@ typedef struct {
     random_program p;
     bool wide; /* see PROGRAMS_WIDE */
     bool deep; /* see PROGRAMS_DEEP */
+    bool fitted; /* see PROGRAMS_FITTED */
     int n, weights, bodies, depth;
     operand values[DRAWN_VALUES];
 } drawing;
@@ -48,6 +49,11 @@ bool draw_op(drawing *d, cfx_op *op);
 bool draw_arguments(drawing *d, cfx_op *op, cfx_value args[CFX_MAX_ARGS]);
 /* What a call would give on fakes; bad, without an error, where its shape rule refuses. Scope. */
 cfx_value draw_tried(drawing *d, cfx_op *op, int n, const cfx_value *args);
+/* One argument of a schema; self: the first tensor that was drawn, NULL: there is none yet. */
+cfx_value draw_argument(drawing *d, const cfx__schema *s, const cfx__schema_arg *a,
+                        const cfx_tensor *self);
+/* An argument with fakes for its nodes. */
+cfx_value draw_faked(const drawing *d, cfx_value v);
 /* A view, or an operator that is seen often; nothing is written to. */
 bool draw_plain(drawing *d);
 /* The in-place form, where there is one; else the operator. */
@@ -70,5 +76,6 @@ bool draw_other_conv(drawing *d);  /* of rows and volumes, transposed, strided *
 bool draw_other_norm(drawing *d);  /* of groups and instances, in training mode too */
 bool draw_masked_attention(drawing *d);
 bool draw_counted(drawing *d); /* what has as many rows as data tell, and what is made of it */
+bool draw_fitting(drawing *d, cfx_op *op); /* a call on tensors that are made to fit */
 
 #endif

@@ -114,8 +114,7 @@ static bool fine(void) {
     return ok;
 }
 
-/* The fakes of nodes in an argument. */
-static cfx_value faked(const drawing *d, cfx_value v) {
+cfx_value draw_faked(const drawing *d, cfx_value v) {
     if (v.tag == CFX_TAG_NODE) {
         for (int i = 0; i < d->n; i++)
             if (d->values[i].node == cfx_as_node(v))
@@ -126,7 +125,7 @@ static cfx_value faked(const drawing *d, cfx_value v) {
         return v;
     cfx_value out = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-        cfx_list_append(cfx_as_list(out), faked(d, cfx_as_list(v)->items[i]));
+        cfx_list_append(cfx_as_list(out), draw_faked(d, cfx_as_list(v)->items[i]));
     return out;
 }
 
@@ -171,7 +170,7 @@ static bool is_given_twice(const drawing *d, const cfx_node *n) {
 cfx_value draw_tried(drawing *d, cfx_op *op, int n, const cfx_value *args) {
     cfx_value given[CFX_MAX_ARGS];
     for (int i = 0; i < n; i++)
-        given[i] = faked(d, args[i]);
+        given[i] = draw_faked(d, args[i]);
     cfx_value v = cfx_op_do_from(CFX_HERE, op, (cfx_args){n, given, NULL});
     return fine() ? v : cfx_bad();
 }
@@ -179,7 +178,7 @@ cfx_value draw_tried(drawing *d, cfx_op *op, int n, const cfx_value *args) {
 bool draw_call(drawing *d, cfx_op *op, int n, const cfx_value *args) {
     cfx_value given[CFX_MAX_ARGS], list = cfx_tuple_value(n, args);
     for (int i = 0; i < n; i++)
-        given[i] = faked(d, args[i]);
+        given[i] = draw_faked(d, args[i]);
     if (changes_shape(op) &&
         (is_outside(d, given[0]) || is_given_twice(d, cfx_as_node(args[0]))))
         return false;
@@ -269,9 +268,8 @@ static cfx_value any_text(const char *name) {
     return cfx_string_value("reflect");
 }
 
-/* An argument of a schema; self: the first tensor that was drawn. */
-static cfx_value any_argument(drawing *d, const cfx__schema *s, const cfx__schema_arg *a,
-                              const cfx_tensor *self) {
+cfx_value draw_argument(drawing *d, const cfx__schema *s, const cfx__schema_arg *a,
+                        const cfx_tensor *self) {
     const char *name = a->name;
     if (a->has_default && test_draw(8) < 5)
         return a->fallback;
@@ -330,12 +328,12 @@ bool draw_arguments(drawing *d, cfx_op *op, cfx_value args[CFX_MAX_ARGS]) {
     const cfx__schema *s = cfx__op_info_of(op)->schema;
     const cfx_tensor *self = NULL;
     for (int i = 0; i < s->nargs; i++) {
-        args[i] = any_argument(d, s, &s->args[i], self);
+        args[i] = draw_argument(d, s, &s->args[i], self);
         cfx_value first = args[i].tag == CFX_TAG_LIST && cfx_as_list(args[i])->len
                               ? cfx_as_list(args[i])->items[0]
                               : args[i];
         if (!self && first.tag == CFX_TAG_NODE)
-            self = cfx_as_tensor(faked(d, first));
+            self = cfx_as_tensor(draw_faked(d, first));
     }
     return fine();
 }
@@ -379,24 +377,47 @@ static cfx_op *named(const char *const *names, size_t n) {
 }
 #define ONE_OF(names) named(names, sizeof names / sizeof *names)
 
+/* Gradients that read what a forward call has to have given; factors of matrices that have several;
+ * what draws numbers in another order where it is taken apart. */
+static bool is_unlike_itself(cfx_op *op, const char *name) {
+    static const char *const free_gradients[] = {"upsample_", "avg_pool", "_pad", "select_backward",
+                                                 "slice_", "diagonal_", "unfold_", "trace_",
+                                                 "convolution_", "embedding_dense", "gather_",
+                                                 "index_select_"};
+    static const char *const factors[] = {"_lu", "ldl", "lstsq", "householder", "ormqr", "orgqr",
+                                          "rank", "pinv", "cond", "_quantized", "fractional"};
+    bool freely = op->effects & CFX_POINTWISE;
+    for (size_t i = 0; i < sizeof free_gradients / sizeof *free_gradients; i++)
+        freely |= strstr(name, free_gradients[i]) != NULL;
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+        if (strstr(name, factors[i]))
+            return true;
+    return strstr(name, "_backward") && !freely;
+}
+
 /* What cannot be compared: memory that is not set, sizes that depend on data, other devices and
  * layouts, what changes the shape of a storage (addbmm_ does), what gives addresses or states; what
- * PyTorch calls by itself alone, with strides that follow from others or on new tensors; and
- * gradients, whose arguments have to be results of the forward call. */
+ * PyTorch calls by itself alone, with strides that follow from others or on new tensors; and what
+ * seldom takes operands that happen to be there. */
 static bool is_left_out(const drawing *d, cfx_op *op) {
     static const char *const parts[] = {"empty", "resize", "set_", "sparse", "nested", "_cudnn",
-                                        "pin_memory", "rnn", "linalg", "lstm", "gru",
-                                        "svd", "eig", "qr", "geqrf", "cholesky", "lu_", "mkldnn",
-                                        "record_stream", "_nested", "_debug", "rand",
-                                        "quantize", "_assert", "_coalesced", "multinomial", "dist",
-                                        "sym_", "from_file", "_test", "_print",
-                                        "unsafe", "addbmm_", "_reshape_alias", "lift",
-                                        "_backward", "_scaled_dot", "combinations"};
+                                        "pin_memory", "svd", "eig", "qr", "geqrf", "cholesky",
+                                        "lu_", "mkldnn", "record_stream", "_nested", "_debug",
+                                        "_assert", "_coalesced", "sym_", "from_file", "_test",
+                                        "_print", "unsafe", "addbmm_", "_reshape_alias", "lift"};
+    static const char *const unfit[] = {"rnn", "linalg", "lstm", "gru", "rand", "quantize",
+                                        "multinomial", "dist", "_backward", "_scaled_dot",
+                                        "combinations"};
     static const char *const narrow[] = {"special_", "_foreach", "_fft", "new_"};
     const cfx__schema *s = cfx__op_info_of(op)->schema;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strstr(s->name, parts[i]))
             return true;
+    for (size_t i = 0; !d->fitted && i < sizeof unfit / sizeof *unfit; i++)
+        if (strstr(s->name, unfit[i]))
+            return true;
+    if (d->fitted && is_unlike_itself(op, s->name))
+        return true;
     for (size_t i = 0; !d->wide && i < sizeof narrow / sizeof *narrow; i++)
         if (strstr(s->name, narrow[i]))
             return true;
@@ -445,6 +466,8 @@ static bool add_more(drawing *d) {
 }
 
 static bool add_something(drawing *d) {
+    if (d->fitted && chance(3))
+        return draw_fitting(d, any_op(d));
     if (d->deep && chance(6))
         return add_more(d);
     if (d->wide && chance(24))
@@ -523,7 +546,8 @@ static cfx_tensor *nothing(cfx_module *self, cfx_tensor *x) {
 }
 
 random_program programs_draw(uint64_t seed) {
-    drawing d = {.wide = seed >= PROGRAMS_WIDE, .deep = seed >= PROGRAMS_DEEP};
+    drawing d = {.wide = seed >= PROGRAMS_WIDE, .deep = seed >= PROGRAMS_DEEP,
+                 .fitted = seed >= PROGRAMS_FITTED};
     int64_t shape[CFX_MAX_DIMS];
     test_seed(seed * 0x9e3779b97f4a7c15u + 12345);
     test_draw(2);

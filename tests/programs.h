@@ -20,6 +20,9 @@
 enum { PROGRAMS_WIDE = 100000000 };
 /* From here on also inputs that share memory, out= and every form in place, more layers. */
 enum { PROGRAMS_DEEP = 1000000000 };
+/* From here on also calls of any operator on tensors that are made to fit it: gradients, matrices,
+ * windows, losses, recurrent layers of several layers and directions. */
+#define PROGRAMS_FITTED UINT64_C(200000000000)
 
 /* A drawn program: what the calls are, and what they are called on. */
 typedef struct random_program {
