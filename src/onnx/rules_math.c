@@ -189,21 +189,30 @@ RULE(rsub) {
     return PUT(Sub, cfx__export_as(x, 1, d), a);
 }
 
+/* Whether what fmod left is not 0 and has not the sign of b. */
+static cfx_value is_turned(cfx__onnx_export *x, cfx_value left, cfx_value b, cfx_dtype d) {
+    cfx_value zero = NUMBER(0, d);
+    cfx_value turned = PUT(Xor, PUT(Less, left, zero), PUT(Less, b, zero));
+    return PUT(And, turned, PUT(Not, PUT(Equal, left, zero)));
+}
+
 /* What is left of a with the sign of b: exactly, as a quotient would not be. */
 static cfx_value left_over(cfx__onnx_export *x, cfx_value a, cfx_value b, cfx_dtype d) {
     if (!is_float(d))
         return PUT(Mod, a, b);
-    cfx_value zero = NUMBER(0, d), left = PUT(Mod, a, b, CFX_KW(fmod, 1));
-    cfx_value turned = PUT(Xor, PUT(Less, left, zero), PUT(Less, b, zero));
-    turned = PUT(And, turned, PUT(Not, PUT(Equal, left, zero)));
-    return PUT(Where, turned, PUT(Add, left, b), left);
+    cfx_value left = PUT(Mod, a, b, CFX_KW(fmod, 1));
+    return PUT(Where, is_turned(x, left, b, d), PUT(Add, left, b), left);
 }
 
-/* The largest integer not above a / b: that of 1 and 0.1 is 9, though they divide to 10. */
+/* The largest integer not above a / b: that of 1 and 0.1 is 9, though they divide to 10; that of -1
+ * and infinity is -1, so that 1 is taken from the quotient and not b from a. */
 static cfx_value floored(cfx__onnx_export *x, cfx_value a, cfx_value b, cfx_dtype d) {
-    cfx_value whole = PUT(Div, PUT(Sub, a, left_over(x, a, b, d)), b);
-    return is_float(d) ? PUT(Where, PUT(Equal, b, NUMBER(0, d)), PUT(Div, a, b), PUT(Round, whole))
-                       : whole;
+    if (!is_float(d))
+        return PUT(Div, PUT(Sub, a, left_over(x, a, b, d)), b);
+    cfx_value left = PUT(Mod, a, b, CFX_KW(fmod, 1)), whole = PUT(Div, PUT(Sub, a, left), b);
+    cfx_value below = PUT(Sub, whole, NUMBER(1, d));
+    whole = PUT(Round, PUT(Where, is_turned(x, left, b, d), below, whole));
+    return PUT(Where, PUT(Equal, b, NUMBER(0, d)), PUT(Div, a, b), whole);
 }
 
 RULE(floor_divide) {

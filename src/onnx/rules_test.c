@@ -100,6 +100,8 @@ static const rule_case math_cases[] = {
     {"remainder", XY, "y = @remainder.Tensor(x, z)"},
     {"remainder_small", X, "y = @remainder.Scalar(x, 0.001)"},
     {"div_floor_small", X, "y = @div.Tensor_mode(x, 0.1, rounding_mode = 'floor')"},
+    {"div_floor_by_infinity", X, "a = @div.Scalar(x, -0.0)\n        "
+                                 "y = @div.Tensor_mode(x, a, rounding_mode = 'floor')"},
     {"remainder_integers", IJ, "y = @remainder.Tensor(x, z)"},
     {"fmod", XY, "y = @fmod.Tensor(x, z)"},
     {"pow_square", X, "y = @pow.Tensor_Scalar(x, 2)"},
