@@ -170,6 +170,14 @@ static void part(decomposing *d, int k, parting at) {
     }
 }
 
+/* A node that is made of a constant is recorded whole from now on. */
+static void keep_whole(decomposing *d, const cfx_node *n) {
+    if (n && !cfx__rerun_is_undivided(&d->undivided, n) && cfx__error_forgive()) {
+        VEC_PUSH(d->undivided, n);
+        d->parted = true;
+    }
+}
+
 /* Records world k: at other sizes where those first chosen do not fit the program, or lead it
  * another way. The first error stays, as *why where it is not yet set. */
 static bool record_fitting(decomposing *d, int k, const char **why) {
@@ -190,8 +198,10 @@ static bool record_fitting(decomposing *d, int k, const char **why) {
                    : at.where ? cfx__text_format("it depends on them what %s is made of",
                                                  at.where->name)
                               : "it depends on them what the program does";
+        if (!fine)
+            keep_whole(d, now->constant);
         cfx__recording_forget(&d->world[k]);
-        if (!d->worlds.symbols.len || !cfx__error_forgive() || d->parted || d->refused)
+        if (d->parted || d->refused || !d->worlds.symbols.len || !cfx__error_forgive())
             break;
     }
     return false;
@@ -215,6 +225,8 @@ bool cfx__recordings_make(decomposing *d) {
         cfx__recording_forget(&d->world[0]);
         d->parted = false;
         if (!record_fitting(d, 0, &why)) {
+            if (d->parted)
+                continue;
             cfx__worlds_choose(&d->worlds, 0, 0);
             return cfx_ok() && cfx__recording_make(d, 0); /* which fails as it did at first */
         }

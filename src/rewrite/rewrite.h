@@ -63,6 +63,7 @@ typedef struct cfx__rerun {
     cfx_decompose_options options;
     cfx__own_rows *own;     /* rows of options.own; of all runs that have these options */
     const cfx__undivided *undivided; /* NULL: none */
+    const cfx_node *constant; /* a node made of a constant, which no input stands for; NULL: none */
     bool whole;             /* operators stay as they are, but views of what is written to */
     bool foreign;           /* so do all but foreign ones */
     cfx_value operands;     /* of a sub-graph: pairs for its inputs where nothing is noted of them:

@@ -9,11 +9,13 @@
 #define X core_wide(c, 0)
 #define Y core_wide(c, 1)
 
-/* An integer operand as a float. */
+/* An integer operand as a float: of 64 bits beside another of these, whatever its dimensions. */
 static cfx_tensor *real_arg(cfx_op_call *c, int i) {
     cfx_tensor *x = core_wide(c, i);
-    bool whole = cfx__dtype_is_integral(x->dtype) || x->dtype == CFX_BOOL;
-    return whole ? core_to(c, x, CFX_F32) : x;
+    bool whole = cfx__dtype_is_integral(x->dtype) || x->dtype == CFX_BOOL, wide = false;
+    for (int k = 0; k < c->nargs; k++)
+        wide |= c->args[k].tag == CFX_TAG_TENSOR && cfx_as_tensor(c->args[k])->dtype == CFX_F64;
+    return whole ? core_to(c, x, wide ? CFX_F64 : CFX_F32) : x;
 }
 
 /* ---- activations ----------------------------------------------------------------------------- */

@@ -1,0 +1,34 @@
+/* Core ATen: what stays whole, and what numbers are computed in. */
+#include "decompose_test.h"
+
+/* The rows of combinations are a constant, for which a program has no input. */
+TEST(what_is_made_of_a_constant_stays_whole) {
+    cfx_program *p = cfx_program_parse(
+        "def forward(self, x: \"f32[3]\"):\n"
+        "    y = torch.ops.aten.combinations.default(x)\n"
+        "    z = torch.ops.aten.silu.default(y)\n"
+        "    return (z, y)\n", "m.fx");
+    cfx_program *core = cfx_decompose(p, CFX_NONE);
+    CHECK_OK();
+    HAS(cfx_graph_str(core->module->graph), "aten.combinations.default");
+    HAS(cfx_graph_str(core->module->graph), "aten.sigmoid.default");
+    cfx_value y = cfx_at(cfx_program_run(core, cfx_arange(3.0)), 1);
+    CHECK_STR(cfx_str(y), "tensor([[0., 1.],\n        [0., 2.],\n        [1., 2.]])");
+}
+
+/* An integer takes the precision of a float64 of no dimensions. */
+TEST(decompositions_compute_in_the_promoted_dtype) {
+    cfx_program *p = cfx_program_parse(
+        "def forward(self, x: \"i64[1]\", y: \"f64[]\"):\n"
+        "    a = torch.ops.aten.xlogy.Tensor(x, y)\n"
+        "    b = torch.ops.aten.special_xlog1py.default(x, y)\n"
+        "    return (a, b)\n", "m.fx");
+    cfx_tensor *x = cfx_full(cfx_list(1), 3, CFX_KW(dtype, cfx_i64));
+    cfx_tensor *y = cfx_full(cfx_list(), 0.7, CFX_KW(dtype, cfx_f64));
+    cfx_value want = cfx_program_run(p, x, y);
+    cfx_value got = cfx_program_run(cfx_decompose(p, CFX_NONE), x, y);
+    CHECK_OK();
+    for (int i = 0; i < 2; i++)
+        CHECK_NEAR(cfx_tensor_get(cfx_tensor_at(got, i), 0),
+                   cfx_tensor_get(cfx_tensor_at(want, i), 0), 1e-14);
+}
