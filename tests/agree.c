@@ -95,7 +95,7 @@ bool agree_may_run(const outcome *eager) {
  * of these do not look at the numbers, and let negative indices count from the end. */
 bool agree_may_run_decomposed(const outcome *eager) {
     static const char *const texts[] = {"one_hot", "index_add", "index_copy", "inverse",
-                                        "linalg_inv"};
+                                        "linalg_inv", "multilabel_margin", "nll_loss"};
     return !eager->ran && says_one_of(eager->refused->target.name, sizeof texts / sizeof *texts,
                                       texts);
 }

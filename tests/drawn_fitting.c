@@ -176,9 +176,10 @@ static cfx_value argument_beside(drawing *d, const cfx__schema *s, const cfx__sc
         return ints_beside(s, a, self);
     if (a->type == CFX__T_STR)
         return text_beside(a->name);
-    if (a->type == CFX__T_BOOL && a->list) {
+    if (a->type == CFX__T_BOOL && a->list)
         return cfx_list(chance(2), chance(2), true);
-    }
+    if (a->type == CFX__T_INT && !strcmp(a->name, "reduction"))
+        return cfx_int(test_draw(3));
     return draw_argument(d, s, a, self);
 }
 

@@ -149,8 +149,12 @@ static bool is_outside(const drawing *d, cfx_value v) {
     return v.tag != CFX_TAG_TENSOR;
 }
 
-/* Bytes that are no bools are no numbers: what is made of them differs in PyTorch, too. */
+/* What differs in PyTorch, too: bytes that are no bools are no numbers; losses take a target for
+ * each number of a single row, or a row alone, where their decompositions do not. */
 static bool is_defined(cfx_op *op, const cfx_value *given) {
+    const char *name = cfx__op_info_of(op)->schema->name;
+    if (!strncmp(name, "nll_loss", 8) || !strncmp(name, "multilabel_margin", 17))
+        return cfx_as_tensor(given[0])->ndim > 1 || cfx_as_tensor(given[1])->ndim == 0;
     return op != &cfx_op_view_dtype || (cfx_as_tensor(given[0])->dtype != CFX_BOOL &&
                                         cfx_as_dtype(given[1]) != CFX_BOOL);
 }
@@ -378,14 +382,16 @@ static cfx_op *named(const char *const *names, size_t n) {
 #define ONE_OF(names) named(names, sizeof names / sizeof *names)
 
 /* Gradients that read what a forward call has to have given; factors of matrices that have several;
- * what draws numbers in another order where it is taken apart. */
+ * and what differs in PyTorch, too: attention has another second result when it is taken apart, and
+ * dequantize gives its argument or a copy of it. */
 static bool is_unlike_itself(cfx_op *op, const char *name) {
     static const char *const free_gradients[] = {"upsample_", "avg_pool", "_pad", "select_backward",
                                                  "slice_", "diagonal_", "unfold_", "trace_",
                                                  "convolution_", "embedding_dense", "gather_",
                                                  "index_select_"};
     static const char *const factors[] = {"_lu", "ldl", "lstsq", "householder", "ormqr", "orgqr",
-                                          "rank", "pinv", "cond", "_quantized", "fractional"};
+                                          "rank", "pinv", "cond", "_quantized", "fractional",
+                                          "_scaled_dot", "dequantize"};
     bool freely = op->effects & CFX_POINTWISE;
     for (size_t i = 0; i < sizeof free_gradients / sizeof *free_gradients; i++)
         freely |= strstr(name, free_gradients[i]) != NULL;

@@ -15,7 +15,9 @@ TEST(random_programs_that_once_differed_agree) {
                                      200000253, 500001741, 200018155, 700001081, 710003393,
                                      750000264, 760001919, 820377465, 1000003633, 1076000003,
                                      81594292, 83189084984, 83189086854, 85161129833,
-                                     85161135357, 85165293916, 85169445449};
+                                     85161135357, 85165293916, 85169445449,
+                                     200000002442, 200000002804, 200000503644, 300000001557,
+                                     300000011924, 400000001207};
     program_counts c = {0};
     for (int i = 0; i < (int)(sizeof seeds / sizeof *seeds); i++) {
         program_finding f = programs_check(seeds[i], &c);
@@ -51,6 +53,16 @@ TEST(deep_random_programs_compute_the_same_in_every_way) {
         program_finding f = programs_check(seed, &c);
         if (f.any)
             test_fail(CFX_HERE, "seed %d: %s", (int)seed, f.text);
+    }
+    CHECK(c.ran > 200 && c.exported > 200);
+}
+
+TEST(fitted_random_programs_compute_the_same_in_every_way) {
+    program_counts c = {0};
+    for (uint64_t seed = PROGRAMS_FITTED; seed < PROGRAMS_FITTED + 300; seed++) {
+        program_finding f = programs_check(seed, &c);
+        if (f.any)
+            test_fail(CFX_HERE, "seed %llu: %s", (unsigned long long)seed, f.text);
     }
     CHECK(c.ran > 200 && c.exported > 200);
 }

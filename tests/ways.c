@@ -55,7 +55,8 @@ static bool has_ties(const cfx_program *p) {
  * transform, and the mean that is updated with each number. ONNX's operators have other orders. */
 static bool adds_in_an_order(const cfx_program *p) {
     const char *text = graphs_text(p->module->graph, p->module);
-    return strstr(text, "aten.fft_") || strstr(text, "aten.var_mean");
+    return strstr(text, "aten.fft_") || strstr(text, "aten.var_mean") ||
+           strstr(text, "aten.std_mean");
 }
 
 /* Results alone: what an ONNX model writes to is not the caller's. Much has no form there. */
