@@ -18,6 +18,8 @@ TEST(c_names_are_identifiers_that_c_does_not_have) {
     CHECK_STR(cfx__c_identifier("layer1.0.conv1"), "layer1_0_conv1");
     CHECK_STR(cfx__c_identifier("for"), "for_");
     CHECK_STR(cfx__c_identifier("expf"), "expf_");
+    CHECK_STR(cfx__c_identifier("virtual"), "virtual_");
+    CHECK_STR(cfx__c_identifier("uintptr_t"), "uintptr_t_");
     CHECK_STR(cfx__c_identifier("1x"), "n1x");
     CHECK_STR(cfx__c_identifier("v3_a"), "v3_a_");
     CHECK_STR(cfx__c_identifier("MODEL_RUN"), "MODEL_RUN_");
@@ -72,6 +74,7 @@ TEST(c_expressions_say_their_types) {
     CHECK_STR(written("x * p0 + y / p0", CFX_F32, 1), "a + b");
     CHECK_STR(written("WRAP(x, +, WRAP(1, *, 0))", CFX_I64, 0), "a");
     CHECK_STR(written("WRAP(x, *, y)", CFX_I64, 0), "(int64_t)((uint64_t)a * (uint64_t)b)");
+    CHECK_STR(written("WRAP(x, *, p0)", CFX_I64, -1), "(int64_t)((uint64_t)a * (uint64_t)(-1))");
     CHECK_STR(written("HOLD(x + 3, 0, 6)", CFX_F32, 0),
               "const float v_a = a + 3.0f;\nv_a < 0.0f ? 0.0f : v_a > 6.0f ? 6.0f : v_a");
     CHECK_STR(written("({ const T q = x * x; q + (T)0.5 * q; })", CFX_F32, 0),

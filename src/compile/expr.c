@@ -69,7 +69,8 @@ static const char *shown(part p) {
 static part converted(part p, type to) {
     if (p.type == to)
         return p;
-    if (p.literal && (is_float(to) || !is_float(p.type))) {
+    const bool below = to == U64 && p.i < 0; /* compilers warn of it unless it is a cast */
+    if (p.literal && (is_float(to) || !is_float(p.type)) && !below) {
         const double f = is_float(p.type) ? p.f : (double)p.i;
         return literal_of(to, to == F32 ? (double)(float)f : f, p.i);
     }

@@ -105,8 +105,10 @@ static void check_names(const char *node, const char *text, const char *prefix) 
         CHECK_INT(
             system(cfx__text_format("cc -std=c11 -trigraphs -pedantic -Wall -Wextra -Wconversion "
                                     "-Werror -Wno-error=trigraphs %s -o %s -lm 2> /dev/null && "
-                                    "%s --test > /dev/null",
-                                    source, built, built)),
+                                    "%s --test > /dev/null && "
+                                    "(! command -v c++ || c++ -std=c++17 -fsyntax-only -x c++ %s) "
+                                    "> /dev/null 2>&1",
+                                    source, built, built, test_path("m.h"))),
             0);
     if (!fine)
         printf("%.40s, %.40s: %s\n", node, text,
@@ -139,7 +141,11 @@ TEST(c_of_files_with_hostile_names_is_built_and_right) {
                  {"printf", "run"},
                  {"sizes", "product"},
                  {"bad", "sample_bad"},
-                 {"X", "MODEL_WEIGHTS"}};
+                 {"X", "MODEL_WEIGHTS"},
+                 {"uintptr_t", "friend"},
+                 {"xor", "catch"},
+                 {"typename", "noexcept"},
+                 {"wchar_t", "i386"}};
     if (!has_compiler())
         return;
     for (int i = 0; i < COUNT(names); i++)

@@ -6,48 +6,36 @@
 #include "compile.h"
 #include "kernels.h"
 
-/* Words that mean something in C, in the headers that are included, or in the text itself. */
-static const char *const reserved[] = {"auto",      "break",     "case",     "char",
-                                       "const",     "continue",  "default",  "do",
-                                       "double",    "else",      "enum",     "extern",
-                                       "float",     "for",       "goto",     "if",
-                                       "inline",    "int",       "long",     "register",
-                                       "restrict",  "return",    "short",    "signed",
-                                       "sizeof",    "static",    "struct",   "switch",
-                                       "typedef",   "union",     "unsigned", "void",
-                                       "volatile",  "while",     "asm",      "bool",
-                                       "true",      "false",     "complex",  "imaginary",
-                                       "alignas",   "alignof",   "noreturn", "thread_local",
-                                       "typeof",    "constexpr", "nullptr",  "class",
-                                       "new",       "delete",    "template", "this",
-                                       "namespace", "private",   "public",   "operator",
-                                       "using",     "exp",       "exp2",     "expm1",
-                                       "log",       "log2",      "log10",    "log1p",
-                                       "sqrt",      "cbrt",      "pow",      "sin",
-                                       "cos",       "tan",       "asin",     "acos",
-                                       "atan",      "atan2",     "sinh",     "cosh",
-                                       "tanh",      "asinh",     "acosh",    "atanh",
-                                       "erf",       "erfc",      "floor",    "ceil",
-                                       "trunc",     "round",     "rint",     "nearbyint",
-                                       "lrint",     "fabs",      "fmod",     "remainder",
-                                       "hypot",     "copysign",  "fmin",     "fmax",
-                                       "fma",       "ldexp",     "frexp",    "modf",
-                                       "logb",      "scalbn",    "tgamma",   "lgamma",
-                                       "abs",       "div",       "index",    "rindex",
-                                       "signgam",   "gamma",     "j0",       "j1",
-                                       "jn",        "y0",        "y1",       "yn",
-                                       "nan",       "isnan",     "isinf",    "memcpy",
-                                       "memset",    "memmove",   "strlen",   "main",
-                                       "i",         "j",         "k",        "l",
-                                       "m",         "n",         "c",        "w",
-                                       "a",         "scratch",   "arena",    "linux",
-                                       "unix",      "stdin",     "stdout",   "stderr",
-                                       "errno",     "NULL",      "EOF",      "INFINITY",
-                                       "NAN",       "signbit",   "union_",   "conj",
-                                       "creal",     "cimag",     "cabs",     "carg",
-                                       "I",         "size_t",    "int64_t",  "int32_t",
-                                       "int16_t",   "int8_t",    "uint8_t",  "uint16_t",
-                                       "uint32_t",  "uint64_t"};
+/* Words of C and of C++, which a header is for too; words of the headers that are included, and
+ * of the text itself. */
+static const char *const reserved[] = {
+    /* C */
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum",
+    "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict",
+    "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union",
+    "unsigned", "void", "volatile", "while", "asm", "bool", "true", "false", "complex", "imaginary",
+    "alignas", "alignof", "noreturn", "thread_local", "static_assert", "typeof", "typeof_unqual",
+    "constexpr", "nullptr",
+    /* C++ */
+    "and", "and_eq", "bitand", "bitor", "catch", "char8_t", "char16_t", "char32_t", "class",
+    "compl", "concept", "consteval", "constinit", "const_cast", "co_await", "co_return", "co_yield",
+    "decltype", "delete", "dynamic_cast", "explicit", "export", "friend", "mutable", "namespace",
+    "new", "noexcept", "not", "not_eq", "operator", "or", "or_eq", "private", "protected", "public",
+    "reinterpret_cast", "requires", "static_cast", "template", "this", "throw", "try", "typeid",
+    "typename", "using", "virtual", "wchar_t", "xor", "xor_eq",
+    /* headers, and macros of compilers */
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "pow", "sin", "cos",
+    "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
+    "erf", "erfc", "floor", "ceil", "trunc", "round", "rint", "nearbyint", "lrint", "fabs", "fmod",
+    "remainder", "hypot", "copysign", "fmin", "fmax", "fma", "ldexp", "frexp", "modf", "logb",
+    "scalbn", "tgamma", "lgamma", "abs", "div", "index", "rindex", "signgam", "gamma", "j0", "j1",
+    "jn", "y0", "y1", "yn", "nan", "isnan", "isinf", "isfinite", "memcpy", "memset", "memmove",
+    "strlen", "main", "linux", "unix", "i386", "stdin", "stdout", "stderr", "errno", "assert",
+    "offsetof", "NULL", "EOF", "INFINITY", "NAN", "signbit", "conj", "creal", "cimag", "cabs",
+    "carg", "I", "size_t", "ptrdiff_t", "intptr_t", "uintptr_t", "max_align_t", "int64_t",
+    "int32_t", "int16_t", "int8_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t",
+    /* the text */
+    "i", "j", "k", "l", "m", "n", "c", "w", "a", "scratch", "arena", "union_"};
 
 /* Names that the text makes of a word and a number: sizes that vary ("s27"), values of loops ("v3",
  * "v3_a", "sum1", "row2", "y2"), what is read by an index ("index0", "a0"), rounds. */
