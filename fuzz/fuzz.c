@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
@@ -119,6 +120,14 @@ int fuzz_end(void) {
     cfx_set_time_limit(0);
     cfx_scope_close(0);
     return 0;
+}
+
+void *fuzz_shared(size_t size) {
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (at != MAP_FAILED)
+        return at;
+    fprintf(stderr, "mmap: %s\n", strerror(errno));
+    exit(2);
 }
 
 const char *fuzz_file(const char *path) {

@@ -4,6 +4,7 @@
  *     build/fuzz/fuzz/fuzz_text -max_total_time=60 fuzz/corpus/text      searches
  *     build/release/fuzz/fuzz_text -n 1000 fuzz/corpus/text      replays and tries changed copies
  *     build/asan/fuzz/fuzz_kinds -each 0 100000                  goes through those that are listed
+ *     build/asan/fuzz/fuzz_kinds -on -seconds 60 -each 0 100000  goes on behind what is found
  *     CFX_FUZZ_SECONDS=0.003 build/asan/fuzz/fuzz_kinds ...      runs out of time somewhere in each
  *
  * Each is one file with LLVMFuzzerTestOneInput. Nothing may crash, hang or leak; and what is said
@@ -20,6 +21,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Input i of a harness that can list what it tries; its size. */
 enum { FUZZ_LISTED = 64 };
 size_t fuzz_listed(uint64_t i, uint8_t to[FUZZ_LISTED]);
+
+/* What a harness does before the first input and after the last, where it has something to count:
+ * not by libFuzzer. */
+void fuzz_start(void);
+void fuzz_report(void);
+/* Memory of zeros that processes forked from here on share. */
+void *fuzz_shared(size_t size);
 
 /* The input, read from the front; zeros follow its end. */
 typedef struct fuzz_bytes {

@@ -20,6 +20,36 @@ void agree_found(subject *s, const char *fmt, ...) {
     va_end(ap);
 }
 
+bool agree_goes(const subject *s, uint32_t in) { return !s->counts->few || test_draw(in) == 0; }
+
+static void count_way(program_counts *c, const char *name, size_t len) {
+    int i = 0;
+    len = len < sizeof c->ways->name - 1 ? len : sizeof c->ways->name - 1;
+    while (i < c->n_ways && (strncmp(c->ways[i].name, name, len) || c->ways[i].name[len]))
+        i++;
+    if (i == PROGRAM_WAYS)
+        return;
+    program_way *w = &c->ways[i];
+    if (i == c->n_ways) {
+        memcpy(w->name, name, len);
+        c->n_ways++;
+    }
+    w->programs += w->last != c->drawn;
+    w->last = c->drawn;
+    w->compared++;
+}
+
+/* Counts "decomposed, planned again" for "decomposed" and for "planned again". */
+static void count_ways(program_counts *c, const char *way) {
+    const char *by = NULL;
+    for (const char *at = way; (at = strstr(at, ", ")) != NULL; at += 2)
+        by = !strncmp(at, ", interpreted", 13) || !strncmp(at, ", planned", 9) ? at : by;
+    c->compared++;
+    count_way(c, way, by ? (size_t)(by - way) : strlen(way));
+    if (by)
+        count_way(c, by + 2, strlen(by + 2));
+}
+
 /* ---- refusals -------------------------------------------------------------------------------- */
 
 /* Whether a call has n as its out= alone, which it overwrites. */
@@ -305,7 +335,7 @@ cfx_value agree_where_finite(cfx_value got, cfx_value want) {
  * multiplies and adds in another order. */
 void agree_on(subject *s, const outcome *o, const char *way) {
     const outcome *first = &s->first;
-    s->counts->compared++;
+    count_ways(s->counts, way);
     if (s->found.any)
         return;
     if (first->ran && !o->ran && may_refuse(o->why))
@@ -392,7 +422,10 @@ void agree_all(subject *s, cfx_program *p, const char *name) {
     agree_on(s, &by, way);
     static const char *const turns[] = {"planned", "planned again", "planned and tapped",
                                         "planned after a tap"};
+    const bool itself = !strcmp(name, "the program");
     for (int turn = 0; turn < 4 && !s->found.any; turn++) {
+        if (turn && !itself && !agree_goes(s, 4))
+            continue;
         agree_taps shown = {cfx_dict_new(), 0};
         outcome o = agree_run(p, s->drawn, held, &cfx_planner, turn == 2 ? &shown : NULL, 0);
         snprintf(way, sizeof way, "%s, %s", name, turns[turn]);
@@ -400,7 +433,7 @@ void agree_all(subject *s, cfx_program *p, const char *name) {
         if (turn == 2)
             compare_taps(s, p, held, &by, &o, way);
     }
-    if (!s->found.any)
+    if (!s->found.any && (itself || agree_goes(s, 4)))
         run_limited(s, p, held, name);
     if (s->found.any)
         s->last = p;
@@ -438,6 +471,7 @@ void agree_quantized(subject *s, cfx_program *p) {
     cfx_dict *held = agree_held(q->program, s->drawn);
     outcome a = agree_run(q->program, s->drawn, held, &cfx_interpreter, NULL, 0);
     outcome b = agree_run(q->program, s->drawn, held, &cfx_planner, NULL, 0);
+    count_ways(s->counts, "quantized");
     if (a.ran != b.ran)
         agree_found(s, "quantized: %s", a.ran ? b.why : a.why);
     for (int64_t i = 0; a.ran && b.ran && i < a.leaves->len && !s->found.any; i++) {

@@ -42,6 +42,9 @@ typedef struct {
     cfx_program *last; /* the program that was found to do something else */
 } subject;
 
+/* Whether a way that is one of many is gone: always, or in one program of so many. */
+bool agree_goes(const subject *s, uint32_t in);
+
 /* Notes what disagrees; the first one stays. */
 void agree_found(subject *s, const char *fmt, ...) CFX_PRINTF(2, 3);
 

@@ -44,14 +44,25 @@ typedef struct program_finding {
     char text[1 << 15];
 } program_finding;
 
+/* How often programs were run in a way: "decomposed", "planned again". */
+typedef struct program_way {
+    char name[56];
+    long programs, compared, last; /* last: the number of the program that it was counted for */
+} program_way;
+
+enum { PROGRAM_WAYS = 192 };
+
 /* Counts over many programs, so that a generator that makes nothing of interest is noticed. */
 typedef struct program_counts {
     long drawn, ran, refused, exported, compared, resized, fixed, built;
+    int n_ways;
+    program_way ways[PROGRAM_WAYS];
+    bool few;             /* beside the program itself, few of the other ways, by its seed */
     const char *compiler; /* programs are compiled to C and built by this command, "cc -O1", and not
                              run in the other ways; NULL: they are */
 } program_counts;
 
-/* Runs the program of a seed in all ways; the first disagreement, if any. */
+/* Runs the program of a seed in all ways, or a few; the first disagreement, if any. */
 program_finding programs_check(uint64_t seed, program_counts *counts);
 
 #endif
