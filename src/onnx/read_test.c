@@ -176,6 +176,9 @@ TEST(onnx_loop_carries_and_collects) {
     CHECK_STR(RUN(p, cfx_tensor_new(CFX_I64, 0, NULL, (int64_t[]){4}),
                   cfx_tensor_new(CFX_I64, 0, NULL, (int64_t[]){10})),
               "(tensor(16), tensor([10, 11, 13, 16]))");
+    CHECK_STR(RUN(p, cfx_tensor_new(CFX_I64, 0, NULL, (int64_t[]){0}),
+                  cfx_tensor_new(CFX_I64, 0, NULL, (int64_t[]){10})),
+              "(tensor(10), tensor([], dtype=torch.int64))");
     CHECK_OK();
 }
 

@@ -312,6 +312,33 @@ static bool goes_on(cfx_site at, int64_t k, cfx_value most, cfx_value held, bool
     return k < n && (cfx_is_none(held) || cfx_is_true_from(at, held)) && cfx_ok();
 }
 
+/* Of a loop without a round, what its rows would be, from number `from` of what the body gives: the
+ * body is asked on fake tensors, and each result has no row of such. */
+static void no_rows(cfx_site at, cfx__body *body, cfx_value carried, cfx_value rest, int64_t from,
+                    cfx_value out) {
+    const cfx_graph *g = body->module ? body->module->graph : NULL;
+    const cfx_node *gives = g ? cfx_graph_output_node(g) : NULL;
+    if (gives && cfx_len(cfx_at(gives->args, 0)) <= from)
+        return;
+    bool before = cfx_set_fake_mode(true);
+    cfx_value first = cfx_list(known_tensor(cfx_int(0)), known_tensor(cfx_bool(true)));
+    cfx_value lists[] = {first, carried, rest}; /* real: what sizes come from is read */
+    cfx_value y = call(at, body, 0, 3, lists);
+    cfx_set_fake_mode(before);
+    for (int64_t i = from; cfx_ok() && i < cfx_len(y); i++) {
+        cfx_value row = cfx_at(y, i);
+        if (row.tag != CFX_TAG_TENSOR)
+            continue;
+        const cfx_tensor *t = cfx_as_tensor(row);
+        int64_t shape[CFX_MAX_DIMS + 1] = {0};
+        for (int k = 0; k < t->ndim; k++)
+            shape[k + 1] = t->shape[k];
+        cfx_tensor *none = cfx_zeros(cfx_ints_value(t->ndim + 1, shape),
+                                     CFX_KW(dtype, cfx_dtype_value((cfx_dtype)t->dtype)));
+        cfx_list_append(cfx_as_list(out), cfx_tensor_value(none));
+    }
+}
+
 /* The body takes the number of the round, whether it was to go on, what is carried and the rest; it
  * gives whether to go on, what is carried, and a row of results. */
 cfx_value cfx__loop_onnx(cfx_site at, cfx__body *body, cfx_value most, cfx_value held,
@@ -344,6 +371,8 @@ cfx_value cfx__loop_onnx(cfx_site at, cfx__body *body, cfx_value most, cfx_value
         cfx_list_append(cfx_as_list(out), cfx_at(now, i));
     cfx_value_drop(now);
     cfx_value_drop(held);
+    if (!made.count && cfx_ok())
+        no_rows(at, body, carried, rest, n + 1, out);
     stack_rows(&made, out);
     return cfx_ok() ? out : cfx_bad();
 }

@@ -149,6 +149,11 @@ TEST(onnx_reductions) {
     CHECK_STR(OP("ReduceSum", x, T(1), CFX_KW(keepdims, 0)), "tensor([ 3., 12.])");
     CHECK_STR(OP("ReduceSum", x, NULL, CFX_KW(keepdims, 0)), "tensor(15.)");
     CHECK_STR(OP("ReduceSum", T(1, 2), NULL, CFX_KW(noop_with_empty_axes, 1)), "tensor([1, 2])");
+    CHECK_STR(OP("ReduceSumSquare", T(-3, 2), NULL, CFX_KW(noop_with_empty_axes, 1)),
+              "tensor([9, 4])");
+    CHECK_STR(OP("ReduceL2", T(-3, 2), NULL, CFX_KW(noop_with_empty_axes, 1)), "tensor([3, 2])");
+    CHECK_STR(OP("ReduceLogSum", T(1., 1.), NULL, CFX_KW(noop_with_empty_axes, 1)),
+              "tensor([0., 0.])");
     CHECK_STR(OP("ReduceMean.v1", as(x, CFX_I32), CFX_KW(axes, L(-1))),
               "tensor([[1],\n        [4]], dtype=torch.int32)");
     CHECK_STR(OP("ReduceProd", cfx_add(x, 1), T(0, 1), CFX_KW(keepdims, 0)), "tensor(720.)");
@@ -215,6 +220,14 @@ TEST(onnx_resampling) {
               "tensor([[[[0., 1., 3.]]]])");
     CHECK_STR(OP("Upsample.v7", x, CFX_KW(scales, L(1., 1., 1., 2.)), CFX_KW(mode, "linear")),
               "tensor([[[[0.0000, 0.5000, 1.0000, 1.5000, 2.0000, 2.5000, 3.0000, 3.0000]]]])");
+    /* 2 / 0.8 is 2.5 in float32: halfway; integers lose their fraction */
+    CHECK_STR(OP("Resize", cfx_reshape(T(0, 1, 2, 3, 4, 5), L(1, 1, 6)), NULL, T(1., 1., 0.8),
+                 CFX_KW(coordinate_transformation_mode, "asymmetric"),
+                 CFX_KW(nearest_mode, "round_prefer_ceil")),
+              "tensor([[[0, 1, 3, 4]]])");
+    CHECK_STR(OP("Resize", as(cfx_reshape(T(0, 3), L(1, 1, 2)), CFX_U8), NULL, T(1., 1., 2.),
+                 CFX_KW(mode, "linear")),
+              "tensor([[[0, 0, 2, 3]]], dtype=torch.uint8)");
     OP("Resize", x, NULL, twice, CFX_KW(mode, "sinc"));
     CHECK_ERROR("Resize: there is no mode 'sinc'");
 }
@@ -243,6 +256,27 @@ TEST(onnx_recurrence) {
     CHECK_STR(cfx_str(cfx_sum(cfx_abs(cfx_select(cfx_slice(cfx_at(shorter, 0), 0, 3), 2, 1)))),
               "tensor(0.)");
     CHECK_OK();
+}
+
+/* Activations that have a parameter take one of the list each, the others none. */
+TEST(onnx_recurrence_parameters) {
+    cfx_op *gru = cfx_op_find("onnx::GRU"), *lstm = cfx_op_find("onnx::LSTM");
+    cfx_tensor *x = cfx_ones(1, 1, 1), *w = cfx_ones(1, 3, 1), *r = cfx_zeros(1, 3, 1);
+    cfx_value got = cfx_op_do(gru, x, w, r, CFX_KW(activations, L("Relu", "Affine")),
+                              CFX_KW(activation_alpha, L(3.)), CFX_KW(activation_beta, L(0.5)),
+                              CFX_KW(hidden_size, 1));
+    CHECK_STR(cfx_str(cfx_reshape(cfx_at(got, 0), L(1))), "tensor([0.])"); /* update gate is 1 */
+    got = cfx_op_do(gru, x, cfx_mul(w, 0.5), r, CFX_KW(activations, L("Relu", "Affine")),
+                    CFX_KW(activation_alpha, L(3.)), CFX_KW(activation_beta, L(0.5)),
+                    CFX_KW(hidden_size, 1));
+    CHECK_STR(cfx_str(cfx_reshape(cfx_at(got, 0), L(1))), "tensor([1.])"); /* .5 (3 * .5 + .5) */
+    got = cfx_op_do(lstm, x, cfx_ones(1, 4, 1), cfx_zeros(1, 4, 1), NULL, NULL,
+                    cfx_zeros(1, 1, 1), cfx_full(L(1, 1, 1), 4.), NULL,
+                    CFX_KW(activations, L("Relu", "Relu", "Relu")), CFX_KW(clip, 0.5),
+                    CFX_KW(hidden_size, 1)); /* gates are clipped to .5, the cell is not */
+    CHECK_STR(cfx_str(cfx_reshape(cfx_at(got, 0), L(1))), "tensor([1.1250])");
+    cfx_op_do(gru, x, w, r, CFX_KW(activations, L("Sigmoid", "Sine")), CFX_KW(hidden_size, 1));
+    CHECK_ERROR("GRU: there is no activation 'Sine'");
 }
 
 TEST(onnx_quantized_numbers) {

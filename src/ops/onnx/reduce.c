@@ -78,6 +78,15 @@ static cfx_tensor *folded(cfx_tensor *x, fold *by, int n, const int64_t *axes) {
                                  alone ? &last : axes);
 }
 
+/* Over no axis at all: what a fold does to each number beside adding them up. */
+static cfx_tensor *fold_nothing(cfx_tensor *x, fold *by) {
+    if (by == fold_L1 || by == fold_L2)
+        return cfx_abs(x);
+    if (by == fold_LogSum)
+        return cfx_log(real(x));
+    return by == fold_SumSquare ? cfx_mul(x, x) : x;
+}
+
 /* Arguments: data, axes, keepdims, noop_with_empty_axes (-1: is none of the row's). */
 static void reduce(cfx_op_call *c, fold *by, int keepdims, int noop) {
     cfx_tensor *x = onnx_wide(T(0));
@@ -88,7 +97,7 @@ static void reduce(cfx_op_call *c, fold *by, int keepdims, int noop) {
         return;
     if (!given || n == 0) {
         if (noop >= 0 && arg_bool(c, noop)) {
-            OUT(0) = T(0);
+            OUT(0) = onnx_to(fold_nothing(x, by), (cfx_dtype)T(0)->dtype);
             return;
         }
         for (n = 0; n < x->ndim; n++)

@@ -100,10 +100,11 @@ static cfx_tensor *by_aten(const resizing *r, cfx_tensor *x) {
 
 /* ---- axis by axis ---------------------------------------------------------------------------- */
 
-/* Where each result lies in the image along an axis, as float64. */
+/* Where each result lies in the image along an axis, as float64; scales are float32, and so are
+ * the places that they give, which decides where one lies halfway between two. */
 static cfx_tensor *places_of(const resizing *r, const cfx_tensor *x, int axis) {
     int64_t in = x->shape[axis], out = r->size[axis];
-    double wide = r->scaled ? (double)in * r->scale[axis] : (double)out;
+    double wide = r->scaled ? (float)in * (float)r->scale[axis] : (double)out;
     cfx_tensor *i = cfx_arange(out, CFX_KW(dtype, cfx_dtype_value(CFX_F64)));
     if (is(r->places, "align_corners"))
         return wide == 1 ? cfx_mul(i, 0) : cfx_mul(i, (double)(in - 1) / (wide - 1));
@@ -114,7 +115,8 @@ static cfx_tensor *places_of(const resizing *r, const cfx_tensor *x, int axis) {
     }
     bool middle = !is(r->places, "asymmetric");
     i = middle ? cfx_add(i, 0.5) : i;
-    i = r->scaled ? cfx_div(i, r->scale[axis]) : cfx_div(cfx_mul(i, in), out);
+    i = r->scaled ? onnx_to(cfx_div(onnx_to(i, CFX_F32), r->scale[axis]), CFX_F64)
+                  : cfx_div(cfx_mul(i, in), out);
     if (is(r->places, "tf_half_pixel_for_nn") || !middle)
         return i;
     if (is(r->places, "pytorch_half_pixel") && wide == 1)
@@ -199,7 +201,7 @@ static void resize(cfx_op_call *c, const resizing *r) {
                 y = is(r->mode, "nearest") ? nearest(r, y, i) : weighted(r, y, i);
         for (int i = 0; i < x->ndim && crop && cfx_ok(); i++)
             y = cut_outside(r, y, from, i);
-        if (!floats && y->dtype == CFX_F32)
+        if (!floats && r->antialias) /* others are cut off, as ONNX's evaluator does */
             y = cfx_round(y);
     }
     OUT(0) = onnx_to(y, (cfx_dtype)T(0)->dtype);

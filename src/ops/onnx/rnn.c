@@ -171,47 +171,77 @@ typedef struct {
     cfx_tensor *w, *u, *bias_w, *bias_u, *peepholes; /* of the direction */
 } stepping;
 
-static double parameter(const stepping *s, int at, int64_t i, double other) {
-    cfx_value v = at < 0 ? cfx_none() : s->r->c->args[at];
-    return v.tag == CFX_TAG_LIST && i < cfx_as_list(v)->len ? cfx_number(cfx_at(v, i)) : other;
+/* An activation of a layer; alpha and beta are NAN where it takes none. */
+typedef struct {
+    const char *name;
+    double alpha, beta;
+} activation_kind;
+
+static const activation_kind *kind_of(const char *name) {
+    static const activation_kind kinds[] = {
+        {"Sigmoid", NAN, NAN},     {"Tanh", NAN, NAN},     {"Relu", NAN, NAN},
+        {"LeakyRelu", 0.01, NAN},  {"Elu", 1, NAN},        {"ThresholdedRelu", 1, NAN},
+        {"HardSigmoid", 0.2, 0.5}, {"ScaledTanh", 1, 1},   {"Affine", 1, 0},
+        {"Softsign", NAN, NAN},    {"Softplus", NAN, NAN},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcasecmp(kinds[i].name, name))
+            return &kinds[i];
+    return NULL;
+}
+
+/* The value that activation i takes from the list at an argument: those that have such a parameter
+ * take one each, in their order. */
+static double parameter(const recurrence *r, bool beta, int64_t i) {
+    int at = beta ? r->l->beta : r->l->alpha;
+    int64_t taken = 0;
+    for (int64_t k = 0; k < i; k++) {
+        const activation_kind *before = kind_of(activation(r, k));
+        taken += before && !isnan(beta ? before->beta : before->alpha);
+    }
+    cfx_value v = at < 0 ? cfx_none() : r->c->args[at];
+    const activation_kind *own = kind_of(activation(r, i));
+    double other = beta ? own->beta : own->alpha;
+    return v.tag == CFX_TAG_LIST && taken < cfx_as_list(v)->len ? cfx_number(cfx_at(v, taken))
+                                                                : other;
 }
 
 static cfx_tensor *activated(stepping *s, cfx_tensor *x, int which) {
     const recurrence *r = s->r;
     int each = r->l->kind == RNN ? 1 : r->l->kind == GRU ? 2 : 3;
     int64_t i = s->direction * each + which;
-    const char *name = activation(r, i);
-    double a = parameter(s, r->l->alpha, i, NAN), b = parameter(s, r->l->beta, i, NAN);
-#define OR(v, other) (isnan(v) ? (other) : (v))
-    if (!arg_is_none(r->c, r->l->clip)) {
+    const activation_kind *own = kind_of(activation(r, i));
+    if (!own) {
+        op_fail(r->c, "%s: there is no activation '%s'", op_title(r->c), activation(r, i));
+        return &cfx__tensor_bad;
+    }
+    const char *name = own->name;
+    double a = parameter(r, false, i), b = parameter(r, true, i);
+    if (!arg_is_none(r->c, r->l->clip) && which < 2) { /* of gates: not of an LSTM's cell */
         double most = arg_float(r->c, r->l->clip);
         x = cfx_clamp(x, -most, most);
     }
-    if (!strcasecmp(name, "Sigmoid"))
+    if (!strcmp(name, "Sigmoid"))
         return cfx_sigmoid(x);
-    if (!strcasecmp(name, "Tanh"))
+    if (!strcmp(name, "Tanh"))
         return cfx_tanh(x);
-    if (!strcasecmp(name, "Relu"))
+    if (!strcmp(name, "Relu"))
         return cfx_relu(x);
-    if (!strcasecmp(name, "LeakyRelu"))
-        return cfx_leaky_relu(x, OR(a, 0.01));
-    if (!strcasecmp(name, "ThresholdedRelu"))
-        return cfx_threshold(x, OR(a, 1), 0);
-    if (!strcasecmp(name, "HardSigmoid"))
-        return cfx_clamp(cfx_add(cfx_mul(x, OR(a, 0.2)), OR(b, 0.5)), 0, 1);
-    if (!strcasecmp(name, "ScaledTanh"))
-        return cfx_mul(cfx_tanh(cfx_mul(x, OR(b, 1))), OR(a, 1));
-    if (!strcasecmp(name, "Affine"))
-        return cfx_add(cfx_mul(x, OR(a, 1)), OR(b, 0));
-    if (!strcasecmp(name, "Elu"))
-        return cfx_elu(x, OR(a, 1));
-    if (!strcasecmp(name, "Softsign"))
+    if (!strcmp(name, "LeakyRelu"))
+        return cfx_leaky_relu(x, a);
+    if (!strcmp(name, "ThresholdedRelu"))
+        return cfx_threshold(x, a, 0);
+    if (!strcmp(name, "HardSigmoid"))
+        return cfx_clamp(cfx_add(cfx_mul(x, a), b), 0, 1);
+    if (!strcmp(name, "ScaledTanh"))
+        return cfx_mul(cfx_tanh(cfx_mul(x, b)), a);
+    if (!strcmp(name, "Affine"))
+        return cfx_add(cfx_mul(x, a), b);
+    if (!strcmp(name, "Elu"))
+        return cfx_elu(x, a);
+    if (!strcmp(name, "Softsign"))
         return cfx_div(x, cfx_add(cfx_abs(x), 1));
-    if (!strcasecmp(name, "Softplus"))
-        return cfx_softplus(x);
-#undef OR
-    op_fail(r->c, "%s: there is no activation '%s'", op_title(r->c), name);
-    return &cfx__tensor_bad;
+    return cfx_softplus(x);
 }
 
 /* Gate i of what all gates are made of. */
