@@ -182,6 +182,25 @@ TEST(onnx_loop_carries_and_collects) {
     CHECK_OK();
 }
 
+/* A file is looked at without running what never ends. */
+TEST(onnx_loop_without_an_end_opens) {
+    made g = {0}, body = {0};
+    put_value(&body, 11, "i", CFX_I64, "");
+    put_value(&body, 11, "go", CFX_BOOL, "");
+    put_value(&body, 11, "in", CFX_F32, "2");
+    put_node(&body, "Identity", "go", "go_out", NULL);
+    put_node(&body, "Neg", "in", "out", NULL);
+    put_value(&body, 12, "go_out", CFX_BOOL, "");
+    put_value(&body, 12, "out", CFX_F32, "2");
+    put_value(&g, 11, "x", CFX_F32, "2");
+    cfx__text n = node_begin("Loop", ",,x", "y");
+    put_graph_attr(&n, "body", &body);
+    node_end(&g, 1, &n);
+    put_value(&g, 12, "y", CFX_F32, "2");
+    CHECK(opened(&g, 16) != NULL);
+    CHECK_OK();
+}
+
 TEST(onnx_scan_goes_over_an_axis) {
     made g = {0}, body = {0};
     put_value(&body, 11, "sum_in", CFX_F32, "2");

@@ -302,8 +302,10 @@ static cfx_value known_tensor(cfx_value number) {
 /* Whether a loop of at most `most` rounds (None: any number) goes on; *unknown where only data can
  * tell. */
 static bool goes_on(cfx_site at, int64_t k, cfx_value most, cfx_value held, bool *unknown) {
+    enum { MOST_FAKE_ROUNDS = 10000 }; /* a loop that is only looked at comes to an end */
     most = settled(most), held = settled(held);
-    *unknown = is_unknown(most) || is_unknown(held);
+    *unknown = is_unknown(most) || is_unknown(held) ||
+               (k >= MOST_FAKE_ROUNDS && cfx__dispatcher()->fake);
     if (*unknown)
         return false;
     int64_t n = most.tag == CFX_TAG_TENSOR && cfx_as_tensor(most)->numel
