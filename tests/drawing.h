@@ -20,12 +20,18 @@ typedef struct {
     bool wide; /* see PROGRAMS_WIDE */
     bool deep; /* see PROGRAMS_DEEP */
     bool fitted; /* see PROGRAMS_FITTED */
+    bool large; /* see PROGRAMS_LARGE */
     int n, weights, bodies, depth;
     operand values[DRAWN_VALUES];
 } drawing;
 
 static inline bool chance(uint32_t in) { return test_draw(in) == 0; }
 static inline cfx_value node(const operand *o) { return cfx_node_value(o->node); }
+
+/* Whether a value has more elements than a program is to compute. */
+static inline bool draw_is_too_large(const drawing *d, cfx_value v) {
+    return v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->numel > (d->large ? 1 << 17 : 4096);
+}
 
 /* A tensor of a shape: fractions, some of them special; whole numbers for integers. Scope. */
 cfx_tensor *draw_tensor(cfx_dtype dtype, int ndim, const int64_t *shape);

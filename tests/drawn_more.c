@@ -153,7 +153,7 @@ bool draw_written_to(drawing *d, cfx_op *op) {
     if (!other || !draw_arguments(d, op, args))
         return false;
     cfx_value v = draw_tried(d, op, n, args);
-    if (v.tag != CFX_TAG_TENSOR || n == CFX_MAX_ARGS || cfx_as_tensor(v)->numel > 4096)
+    if (v.tag != CFX_TAG_TENSOR || n == CFX_MAX_ARGS || draw_is_too_large(d, v))
         return false;
     operand to = place_for(d, cfx_as_tensor(v));
     args[n] = node(&to);

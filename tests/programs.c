@@ -53,6 +53,8 @@ static int any_shape(const drawing *d, int64_t *shape) {
         shape[i] = chance(14) ? 0 : chance(5) ? 1 : 2 + test_draw(4);
     if (d->wide && ndim && ndim < 4 && chance(4))
         shape[chance(4) ? 0 : ndim - 1] = any_row();
+    if (d->large && ndim && chance(3))
+        shape[test_draw((uint32_t)ndim)] = 300 + test_draw(6000);
     return ndim;
 }
 
@@ -191,7 +193,7 @@ bool draw_call(drawing *d, cfx_op *op, int n, const cfx_value *args) {
     cfx_value v = cfx_op_do_from(CFX_HERE, op, (cfx_args){n, given, NULL});
     if (!cfx_ok() || d->n >= DRAWN_VALUES - 8)
         return fine() && false;
-    if (v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->numel > 4096)
+    if (draw_is_too_large(d, v))
         return false;
     cfx_node *call = cfx_graph_create(d->p.graph, CFX_CALL_FUNCTION, cfx_target_op(op), list,
                                       CFX_NONE, NULL, NULL);
@@ -553,13 +555,14 @@ static cfx_tensor *nothing(cfx_module *self, cfx_tensor *x) {
 
 random_program programs_draw(uint64_t seed) {
     drawing d = {.wide = seed >= PROGRAMS_WIDE, .deep = seed >= PROGRAMS_DEEP,
-                 .fitted = seed >= PROGRAMS_FITTED};
+                 .fitted = seed >= PROGRAMS_FITTED, .large = seed >= PROGRAMS_LARGE};
     int64_t shape[CFX_MAX_DIMS];
     test_seed(seed * 0x9e3779b97f4a7c15u + 12345);
     test_draw(2);
     d.p = (random_program){.root = cfx_module_new("Drawn", nothing, "x"),
                            .graph = cfx_graph_new(),
                            .inputs = cfx_list_value(0, NULL),
+                           .threads = d.large ? 1 + (int)(seed % 4) : 0,
                            .state = cfx_dict_new()};
     add_input(&d, chance(4) ? input_dtype(&d) : CFX_F32, any_shape(&d, shape), shape);
     add_input(&d, input_dtype(&d), any_shape(&d, shape), shape);

@@ -24,6 +24,9 @@ enum { PROGRAMS_DEEP = 1000000000 };
  * windows, losses, recurrent layers of several layers and directions. */
 #define PROGRAMS_FITTED UINT64_C(200000000000)
 
+/* From here on also tensors that are worth several threads, on one to four of them. */
+#define PROGRAMS_LARGE UINT64_C(2000000000000)
+
 /* A drawn program: what the calls are, and what they are called on. */
 typedef struct random_program {
     cfx_module *root;  /* has the parameters and buffers that the graph reads */
@@ -32,6 +35,7 @@ typedef struct random_program {
     cfx_dict *state;   /* name to tensor: as they are before a run */
     bool random;       /* it draws random numbers */
     bool shared;       /* inputs share memory */
+    int threads;       /* that runs have; 0: as many as there are */
     bool sized;        /* a call has out=, which would be resized where sizes are others */
 } random_program;
 

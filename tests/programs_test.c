@@ -67,6 +67,16 @@ TEST(fitted_random_programs_compute_the_same_in_every_way) {
     CHECK(c.ran > 200 && c.exported > 200);
 }
 
+TEST(large_random_programs_compute_the_same_in_a_few_ways) {
+    program_counts c = {.few = true};
+    for (uint64_t seed = PROGRAMS_LARGE; seed < PROGRAMS_LARGE + 80; seed++) {
+        program_finding f = programs_check(seed, &c);
+        if (f.any)
+            test_fail(CFX_HERE, "seed %llu: %s", (unsigned long long)seed, f.text);
+    }
+    CHECK(c.ran > 50 && c.exported > 50);
+}
+
 /* As C, built by the machine's compiler: some, since each costs a tenth of a second. */
 TEST(random_programs_compute_the_same_as_c) {
     program_counts c = {.compiler = "cc -O1"};

@@ -142,7 +142,7 @@ static void check_session(subject *s, cfx_program *p, const cfx_dict *held) {
 /* Inputs of other sizes: where two were alike they still are, unless `apart`. None becomes 0 or 1,
  * at which programs may fail that are made for more, as PyTorch's do. */
 static cfx_value resized(const random_program *p, bool apart) {
-    int64_t now[512] = {0};
+    int64_t now[1 << 13] = {0}; /* by size */
     cfx_value out = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < cfx_as_list(p->inputs)->len; i++) {
         const cfx_tensor *t = cfx_tensor_at(p->inputs, i);
@@ -414,9 +414,12 @@ static const char *inputs_text(const random_program *p) {
 program_finding programs_check(uint64_t seed, program_counts *counts) {
     subject s = {.counts = counts};
     size_t mark = cfx_scope_open();
+    const int threads = cfx_get_num_threads();
     random_program drawn = programs_draw(seed);
     s.drawn = &drawn;
     cfx_set_log(hear_nothing, NULL);
+    if (drawn.threads)
+        cfx_set_num_threads(drawn.threads);
     s.first = eager_run(&drawn, 0);
     counts->drawn++;
     s.first.ran ? counts->ran++ : counts->refused++;
@@ -440,6 +443,7 @@ program_finding programs_check(uint64_t seed, program_counts *counts) {
                  exported ? graphs_text(drawn.graph, drawn.root) : "");
     }
     cfx_set_log(NULL, NULL);
+    cfx_set_num_threads(threads);
     cfx_scope_close(mark);
     return s.found;
 }
