@@ -125,7 +125,8 @@ bool agree_may_run(const outcome *eager) {
  * of these do not look at the numbers, and let negative indices count from the end. */
 bool agree_may_run_decomposed(const outcome *eager) {
     static const char *const texts[] = {"one_hot", "index_add", "index_copy", "inverse",
-                                        "linalg_inv", "multilabel_margin", "nll_loss"};
+                                        "linalg_inv", "multilabel_margin", "nll_loss",
+                                        "max_unpool"};
     return !eager->ran && says_one_of(eager->refused->target.name, sizeof texts / sizeof *texts,
                                       texts);
 }

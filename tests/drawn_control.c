@@ -39,7 +39,7 @@ static cfx_value body_of(drawing *d, cfx_module *root, cfx_graph *g) {
 static cfx_value add_body(drawing *d, int n, cfx_tensor *const *given, bool counts, int nlike,
                           cfx_tensor *const *like) {
     drawing b = {.p = {.root = cfx_module_new("Body", nothing, "x"), .state = d->p.state},
-                 .wide = d->wide, .depth = d->depth + 1};
+                 .wide = d->wide, .large = d->large, .depth = d->depth + 1};
     cfx_value results = cfx_tuple_value(0, NULL);
     add_placeholders(&b, n, given);
     for (uint32_t left = 1 + test_draw(4), tries = 24; left > 0 && tries > 0; tries--)
