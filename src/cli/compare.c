@@ -234,14 +234,18 @@ static cfx_value names_of(cfx_value nodes) {
     return names;
 }
 
+static cfx_value name_of(const cfx_node *n) {
+    return n ? cfx_string_value(n->name) : cfx_none();
+}
+
 static cfx_value row_value(const cli_row *r) {
     cfx_dict *d = cfx_dict_new();
-    if (r->a)
-        cfx_dict_set(d, "a", cfx_string_value(r->a->name));
+    cfx_dict_set(d, "a", name_of(r->a));
     cfx_dict_set(d, "b", cfx_string_value(r->b->name));
     cfx_dict_set(d, "changed", cfx_bool(r->changed));
     const cli_error *errors[] = {&r->all, &r->here};
     for (int k = 0; k < 2; k++) {
+        cfx_dict_set(d, k ? "here" : "all", cfx_none());
         if (!errors[k]->known)
             continue;
         cfx_dict *e = cfx_dict_new();
@@ -252,10 +256,6 @@ static cfx_value row_value(const cli_row *r) {
         cfx_dict_set(d, k ? "here" : "all", cfx_dict_value(e));
     }
     return cfx_dict_value(d);
-}
-
-static cfx_value name_of(const cfx_node *n) {
-    return n ? cfx_string_value(n->name) : cfx_none();
 }
 
 static cfx_value inside_rows(const cli_comparison *c) {
