@@ -94,6 +94,15 @@ const char *cfx__py_function_path(PyObject *o) {
     return find(f) ? f->target.name : NULL;
 }
 
+/* Whether a method has nothing but its tensor. */
+bool cfx__py_takes_self_alone(PyObject *o) {
+    function *f = (function *)o;
+    bool alone = find(f);
+    for (int i = 0; alone && i < f->target.fn->n; i++)
+        alone = cfx__py_count_places(f->target.fn->ops[i]) == 1;
+    return alone;
+}
+
 /* ---- calling --------------------------------------------------------------------------------- */
 
 PyObject *cfx__py_function_public(PyObject *f) {
@@ -172,12 +181,70 @@ static PyObject *call_to_learn(PyObject *self, PyObject *const *args, Py_ssize_t
     return result;
 }
 
+/* A TypeError of C's counts the tensor whose method is called; Python's do not. */
+static void say_of_method(void) {
+    PyObject *type, *value, *trace, *said = NULL;
+    PyErr_Fetch(&type, &value, &trace);
+    if (value && cfx__py.method_words)
+        said = PyObject_CallFunctionObjArgs(cfx__py.method_words, value, NULL);
+    PyErr_Clear();
+    if (said) {
+        Py_XDECREF(value);
+        value = said;
+    }
+    PyErr_Restore(type, value, trace);
+}
+
+/* Whether objects that override calls are where tensors may be. */
+static bool takes(function *f, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+    if (f->kind == TENSOR_METHOD && nargs && !cfx__py_is_tensor(args[0])) {
+        PyObject *type = PyObject_GetAttrString((PyObject *)Py_TYPE(args[0]), "__name__");
+        if (type)
+            PyErr_Format(PyExc_TypeError, "descriptor '%U' for 'torch._C.TensorBase' objects "
+                         "doesn't apply to a '%U' object", f->name, type);
+        Py_XDECREF(type);
+        return false;
+    }
+    return cfx__py_has_places(f->target.fn, args, nargs, kwnames);
+}
+
+/* The call where they are not: what C says of such arguments. */
+static PyObject *call_refused(PyObject *self, PyObject *const *args, size_t nargsf,
+                              PyObject *kwnames) {
+    function *f = (function *)self;
+    Py_ssize_t nargs = cfx__py_nargs(nargsf), n = nargs + (kwnames ? PyTuple_Size(kwnames) : 0);
+    PyObject **all = PyMem_Calloc((size_t)n + 1, sizeof *all), *result = NULL;
+    PyObject *plain = PyObject_CallNoArgs(cfx__py.tensor_class);
+    bool was = cfx__py_this_thread.overrides_off, alone = f->target.fn->n == 1;
+    for (Py_ssize_t i = 0; all && i < n; i++) /* those in a tensor's place are not what is wrong */
+        all[i] = alone && i < nargs && plain && cfx__py_overrides(args[i]) &&
+                         cfx__py_is_tensor_place(f->target.fn->ops[0], i)
+                     ? plain
+                     : args[i];
+    cfx__py_this_thread.overrides_off = true;
+    if (all && plain)
+        result = call(self, all, nargsf, kwnames);
+    cfx__py_this_thread.overrides_off = was;
+    PyMem_Free(all);
+    Py_XDECREF(plain);
+    if (!result && PyErr_ExceptionMatches(PyExc_TypeError))
+        return NULL;
+    Py_XDECREF(result);
+    PyErr_Clear();
+    PyErr_Format(PyExc_TypeError, "%U() received an invalid combination of arguments", f->name);
+    return NULL;
+}
+
 static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     function *f = (function *)self;
     Py_ssize_t nargs = cfx__py_nargs(nargsf), n = nargs + (kwnames ? PyTuple_Size(kwnames) : 0);
     PyObject *result = NULL;
-    if (cfx__py_is_overridden(args, n))
-        return cfx__py_override(cfx__py_function_public(self), args, nargs, kwnames);
+    if (cfx__py_is_overridden(args, n)) {
+        if (f->public || !find(f) || !strncmp(f->target.name, "torch.functional.", 17) ||
+            takes(f, args, nargs, kwnames))
+            return cfx__py_override(cfx__py_function_public(self), args, nargs, kwnames);
+        return PyErr_Occurred() ? NULL : call_refused(self, args, nargsf, kwnames);
+    }
     if (!find(f)) {
         PyErr_Format(PyExc_AttributeError, "no operator is called '%s'", f->path);
         return NULL;
@@ -200,6 +267,8 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
         if (!cfx_is_bad(v))
             result = result_of(f, v);
     }
+    if (!result && f->kind == TENSOR_METHOD && PyErr_ExceptionMatches(PyExc_TypeError))
+        say_of_method();
     return result;
 }
 

@@ -17,6 +17,7 @@ static const struct place {
     PLACE(parameter),     PLACE(size),           PLACE(tensor_class), PLACE(node_class),
     PLACE(root_class),
     PLACE(graph_class),   PLACE(immutable_list), PLACE(immutable_dict), PLACE(return_type),
+    PLACE(method_words),
     PLACE(callable),      PLACE(target_of),      PLACE(meta_from),    PLACE(overload_attr),
     PLACE(code_of),       PLACE(disabled),       PLACE(sym_class),    PLACE(sym_float_class),
     PLACE(sym_bool_class), PLACE(module_from),   PLACE(mirror_kind),  PLACE(plain_attrs),

@@ -5,11 +5,17 @@
 
 /* ---- who overrides --------------------------------------------------------------------------- */
 
+/* Whose types a call is shown with beside a mode: those that override it; plain tensors as well, as
+ * functions that PyTorch writes in Python have it; the tensor that a method without arguments, or
+ * an attribute, is asked of. */
+typedef enum shown { OVERRIDING, TENSORS, SELF } shown;
+
 /* The method of an object's type that overrides calls, or NULL; a new reference. */
-static PyObject *override_of(PyObject *o) {
+static PyObject *override_of(PyObject *o, shown s) {
     PyTypeObject *t = Py_TYPE(o);
-    if ((PyObject *)t == cfx__py.tensor_class || (PyObject *)t == cfx__py.parameter ||
-        o == Py_None || PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o))
+    if (((PyObject *)t == cfx__py.tensor_class && s == OVERRIDING) ||
+        (PyObject *)t == cfx__py.parameter || o == Py_None || PyLong_Check(o) ||
+        PyFloat_Check(o) || PyUnicode_Check(o))
         return NULL;
     PyObject *method = PyObject_GetAttr((PyObject *)t, cfx__py.torch_function);
     if (!method)
@@ -28,10 +34,12 @@ static bool overrides(PyObject *o, int depth) {
                 return true;
         return false;
     }
-    PyObject *method = override_of(o);
+    PyObject *method = override_of(o, OVERRIDING);
     Py_XDECREF(method);
     return method != NULL;
 }
+
+bool cfx__py_overrides(PyObject *o) { return overrides(o, 0); }
 
 bool cfx__py_is_overridden(PyObject *const *args, Py_ssize_t n) {
     const cfx__py_thread *t = &cfx__py_this_thread;
@@ -46,16 +54,16 @@ bool cfx__py_is_overridden(PyObject *const *args, Py_ssize_t n) {
 }
 
 /* Adds who overrides in o to a list, subclasses before their bases, each type once. */
-static bool gather(PyObject *o, PyObject *who, int depth) {
+static bool gather(PyObject *o, PyObject *who, int depth, shown s) {
     if (PyList_Check(o) || PyTuple_CheckExact(o)) {
         Py_ssize_t n = PyList_Check(o) ? PyList_Size(o) : PyTuple_Size(o);
         for (Py_ssize_t i = 0; depth < 3 && i < n; i++)
             if (!gather(PyList_Check(o) ? PyList_GetItem(o, i) : PyTuple_GetItem(o, i), who,
-                        depth + 1))
+                        depth + 1, s))
                 return false;
         return true;
     }
-    PyObject *method = override_of(o);
+    PyObject *method = override_of(o, s);
     if (!method)
         return true;
     Py_DECREF(method);
@@ -68,6 +76,59 @@ static bool gather(PyObject *o, PyObject *who, int depth) {
             at = i;
     }
     return PyList_Insert(who, at, o) == 0;
+}
+
+/* How a function's calls are shown. Functions of C's read their arguments one by one, methods with
+ * nothing but a tensor do not; what is in `torch` itself is C's in PyTorch, whoever has it here. */
+static shown shown_by(PyObject *func, Py_ssize_t nargs) {
+    if (Py_TYPE(func) == cfx__py.overload)
+        return OVERRIDING;
+    if (Py_TYPE(func) == cfx__py.function) {
+        const char *path = cfx__py_function_path(func);
+        return path && !strncmp(path, "torch.functional.", 17) ? TENSORS : OVERRIDING;
+    }
+    if (Py_TYPE(func) == cfx__py.method)
+        return cfx__py_takes_self_alone(func) ? SELF : OVERRIDING;
+    if (PyObject_HasAttrString(func, "__self__")) /* an attribute's __get__ or __set__ */
+        return SELF;
+    if (PyObject_HasAttrString(func, "__objclass__")) { /* of Python's types, and so C's */
+        PyObject *name = PyObject_GetAttrString(func, "__name__");
+        const char *text = name ? cfx__py_utf8(name) : "";
+        shown s = nargs == 1 && strcmp(text, "size") && strcmp(text, "stride") ? SELF : OVERRIDING;
+        if (nargs == 2 && (!strncmp(text, "__r", 3) || !strcmp(text, "__floordiv__")) &&
+            strcmp(text, "__rshift__"))
+            s = TENSORS; /* which PyTorch writes in Python */
+        Py_XDECREF(name);
+        return s;
+    }
+    PyObject *module = PyObject_GetAttrString(func, "__module__");
+    bool own = module && PyUnicode_Check(module) &&
+               PyUnicode_CompareWithASCIIString(module, "torch") == 0;
+    Py_XDECREF(module);
+    PyErr_Clear();
+    return own ? OVERRIDING : TENSORS;
+}
+
+/* Those whose types a call is shown with: a new list. */
+static PyObject *who_of(PyObject *func, PyObject *args, PyObject *kwargs) {
+    Py_ssize_t n = PyTuple_Size(args);
+    PyObject *who = PyList_New(0);
+    shown s = shown_by(func, n);
+    bool good = who != NULL;
+    if (good && s == SELF && n) {
+        PyObject *self = PyTuple_GetItem(args, 0);
+        if (cfx__py_is_tensor(self))
+            good = PyList_Append(who, self) == 0;
+    }
+    for (Py_ssize_t i = s == SELF; good && i < n; i++)
+        good = gather(PyTuple_GetItem(args, i), who, 0, s == SELF ? OVERRIDING : s);
+    PyObject *values = good && kwargs ? PyDict_Values(kwargs) : NULL;
+    for (Py_ssize_t i = 0; values && good && i < PyList_Size(values); i++)
+        good = gather(PyList_GetItem(values, i), who, 0, s);
+    Py_XDECREF(values);
+    if (!good)
+        Py_CLEAR(who);
+    return who;
 }
 
 /* ---- asking them ----------------------------------------------------------------------------- */
@@ -123,6 +184,10 @@ static PyObject *ask_all(PyObject *func, PyObject *who, PyObject *args, PyObject
         result = ask_mode(func, types, args, kwargs);
     bool go_on = types && (cfx__py_this_thread.function_modes ? result == Py_NotImplemented : true);
     for (Py_ssize_t i = 0; go_on && i < PyList_Size(who); i++) {
+        PyObject *asked = override_of(PyList_GetItem(who, i), OVERRIDING);
+        Py_XDECREF(asked);
+        if (!asked)
+            continue;
         Py_CLEAR(result);
         /* of the object, not of its type: a method that is no classmethod works as well */
         PyObject *method = PyObject_GetAttr(PyList_GetItem(who, i), cfx__py.torch_function);
@@ -138,19 +203,12 @@ static PyObject *ask_all(PyObject *func, PyObject *who, PyObject *args, PyObject
 }
 
 PyObject *cfx__py_override_of(PyObject *func, PyObject *args, PyObject *kwargs) {
-    PyObject *who = PyList_New(0), *result = NULL;
-    PyObject *keywords = kwargs ? kwargs : PyDict_New();
+    PyObject *keywords = kwargs ? kwargs : PyDict_New(), *result = NULL;
     if (kwargs)
         Py_INCREF(kwargs);
-    bool good = who && keywords;
-    for (Py_ssize_t i = 0; good && i < PyTuple_Size(args); i++)
-        good = gather(PyTuple_GetItem(args, i), who, 0);
-    PyObject *values = good ? PyDict_Values(keywords) : NULL;
-    for (Py_ssize_t i = 0; values && good && i < PyList_Size(values); i++)
-        good = gather(PyList_GetItem(values, i), who, 0);
-    if (values && good)
+    PyObject *who = keywords ? who_of(func, args, keywords) : NULL;
+    if (who)
         result = ask_all(func, who, args, keywords);
-    Py_XDECREF(values);
     Py_XDECREF(keywords);
     Py_XDECREF(who);
     return result;
@@ -185,20 +243,22 @@ static cfx_value show_call(cfx_mode *self, cfx_target target, cfx_args a, bool d
     if (dispatch)
         a = cfx_op_args_shown(target.op, a);
     PyObject *func = dispatch ? cfx__py_from_op(target.op) : cfx__py_callable(target);
-    PyObject *types = PyTuple_New(0);
-    if (func && types)
+    if (func)
         method = PyObject_GetAttr(self->user, dispatch ? cfx__py.torch_dispatch
                                                        : cfx__py.torch_function);
     if (method && cfx__py_from_args(a, &args, &kwargs)) {
         PyObject *keywords = kwargs ? kwargs : PyDict_New();
-        if (keywords)
+        PyObject *who = keywords && !dispatch ? who_of(func, args, keywords) : NULL;
+        PyObject *types = dispatch ? PyTuple_New(0) : who ? types_of(who) : NULL;
+        if (types)
             result = ask(method, func, types, args, keywords);
+        Py_XDECREF(types);
+        Py_XDECREF(who);
         Py_XDECREF(keywords);
         Py_DECREF(args);
     }
     v = cfx__py_give(result);
     Py_XDECREF(func);
-    Py_XDECREF(types);
     Py_XDECREF(method);
     cfx__py_exit(lock);
     return v;

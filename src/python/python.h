@@ -115,6 +115,7 @@ typedef struct cfx__py_globals {
     PyObject *plain_attrs;    /* * called with a module: its attributes that C can have */
     PyObject *call_bound;     /* * called with a module and a value for each parameter of forward */
     PyObject *immutable_list, *immutable_dict; /* * what the arguments of nodes are made of */
+    PyObject *method_words;   /* * a method's TypeError without the tensor that it is called of */
     PyObject *return_type;    /* * called with a function's name and its results' names */
     PyObject *callable;       /* * called with a path: the Python callable that a target names */
     PyObject *target_of;      /* * called with a callable: (its path, whether C knows that) */
@@ -254,11 +255,15 @@ PyObject *cfx__py_key(PyObject *key);
 PyObject *cfx__py_function_public(PyObject *f);
 /* The path of such a function; NULL where o is none. */
 const char *cfx__py_function_path(PyObject *o);
+/* Whether a method of tensors has no argument beside its tensor. */
+bool cfx__py_takes_self_alone(PyObject *method);
 /* A vectorcall with a tuple and a dict. */
 PyObject *cfx__py_call_slowly(vectorcallfunc call, PyObject *self, PyObject *args,
                               PyObject *kwargs);
 /* Whether an argument, or a mode of this thread, overrides the functions that are given these. */
 bool cfx__py_is_overridden(PyObject *const *args, Py_ssize_t n);
+/* Whether an object does, or one in a list. */
+bool cfx__py_overrides(PyObject *o);
 /* Asks them. */
 PyObject *cfx__py_override(PyObject *func, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames);
@@ -272,6 +277,13 @@ PyObject *cfx__py_callable(cfx_target t);
 /* Which arguments of a function are tensors in all of its overloads, and must not be numbers: a bit
  * for each. And whether none of those given is a number; an exception where one is. */
 uint32_t cfx__py_tensor_places(const cfx_fn *fn);
+/* How many arguments an operator has by position; one more where it has others by keyword. */
+int cfx__py_count_places(const cfx_op *op);
+bool cfx__py_is_tensor_place(const cfx_op *op, Py_ssize_t position);
+/* Whether an overload takes tensors where objects that override calls are given: PyTorch's
+ * functions ask those objects, and refuse them elsewhere. */
+bool cfx__py_has_places(const cfx_fn *fn, PyObject *const *args, Py_ssize_t nargs,
+                        PyObject *kwnames);
 bool cfx__py_takes_numbers(const cfx_fn *fn, uint32_t places, bool method, PyObject *const *args,
                            Py_ssize_t nargs, PyObject *kwnames);
 

@@ -223,21 +223,7 @@ static int set_data(PyObject *self, PyObject *value, void *unused) {
     return done(o);
 }
 
-static PyGetSetDef gets[] = {
-    {"shape", get_shape, NULL, "The sizes, a torch.Size.", NULL},
-    {"dtype", get_dtype, NULL, NULL, NULL},
-    {"device", get_device, NULL, NULL, NULL},
-    {"layout", get_layout, NULL, NULL, NULL},
-    {"ndim", get_ndim, NULL, NULL, NULL},
-    {"itemsize", get_itemsize, NULL, NULL, NULL},
-    {"nbytes", get_nbytes, NULL, NULL, NULL},
-    {"requires_grad", get_requires_grad, set_requires_grad, NULL, NULL},
-    {"is_leaf", get_is_leaf, NULL, NULL, NULL},
-    {"grad", get_grad, set_grad, NULL, NULL},
-    {"data", get_data, set_data, "The same memory, apart from the tape.", NULL},
-    {"_grad_fn_name", get_grad_fn_name, NULL, NULL, NULL},
-    {"_is_fake", get_is_fake, NULL, "Whether it has no numbers.", NULL},
-    {0}};
+/* ---- who overrides them ---------------------------------------------------------------------- */
 
 /* The method called so asks who overrides it, where somebody does: *out is what they give. */
 static bool is_overridden(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n,
@@ -254,6 +240,70 @@ static bool is_overridden(const char *name, PyObject *self, PyObject *const *arg
     Py_XDECREF(f);
     return true;
 }
+
+/* An attribute that overrides see: as Tensor.shape.__get__, Tensor.grad.__set__. */
+typedef struct attribute {
+    const char *name;
+    getter get;
+    setter set;
+} attribute;
+
+static const attribute attributes[] = {{"shape", get_shape, NULL},
+                                       {"dtype", get_dtype, NULL},
+                                       {"device", get_device, NULL},
+                                       {"layout", get_layout, NULL},
+                                       {"ndim", get_ndim, NULL},
+                                       {"itemsize", get_itemsize, NULL},
+                                       {"nbytes", get_nbytes, NULL},
+                                       {"requires_grad", get_requires_grad, set_requires_grad},
+                                       {"is_leaf", get_is_leaf, NULL},
+                                       {"grad", get_grad, set_grad},
+                                       {"data", get_data, set_data}};
+
+/* Tensor.shape.__get__, or __set__. */
+static PyObject *accessor(const attribute *a, const char *how) {
+    PyObject *descriptor = PyObject_GetAttrString(cfx__py.tensor_class, a->name);
+    PyObject *f = descriptor ? PyObject_GetAttrString(descriptor, how) : NULL;
+    Py_XDECREF(descriptor);
+    return f;
+}
+
+static PyObject *get_attribute(PyObject *self, void *closure) {
+    const attribute *a = closure;
+    if (!cfx__py_is_overridden(&self, 1))
+        return a->get(self, NULL);
+    PyObject *f = accessor(a, "__get__"), *o = f ? cfx__py_override(f, &self, 1, NULL) : NULL;
+    Py_XDECREF(f);
+    return o;
+}
+
+static int set_attribute(PyObject *self, PyObject *value, void *closure) {
+    const attribute *a = closure;
+    if (!value || !cfx__py_is_overridden(&self, 1))
+        return a->set(self, value, NULL);
+    PyObject *const args[] = {self, value};
+    PyObject *f = accessor(a, "__set__"), *o = f ? cfx__py_override(f, args, 2, NULL) : NULL;
+    Py_XDECREF(f);
+    return done(o);
+}
+
+#define READ(name, at, doc) {name, get_attribute, NULL, doc, (void *)&attributes[at]}
+#define WRITTEN(name, at, doc) {name, get_attribute, set_attribute, doc, (void *)&attributes[at]}
+static PyGetSetDef gets[] = {
+    READ("shape", 0, "The sizes, a torch.Size."),
+    READ("dtype", 1, NULL),
+    READ("device", 2, NULL),
+    READ("layout", 3, NULL),
+    READ("ndim", 4, NULL),
+    READ("itemsize", 5, NULL),
+    READ("nbytes", 6, NULL),
+    WRITTEN("requires_grad", 7, NULL),
+    READ("is_leaf", 8, NULL),
+    WRITTEN("grad", 9, NULL),
+    WRITTEN("data", 10, "The same memory, apart from the tape."),
+    {"_grad_fn_name", get_grad_fn_name, NULL, NULL, NULL},
+    {"_is_fake", get_is_fake, NULL, "Whether it has no numbers.", NULL},
+    {0}};
 
 /* ---- methods that are no operators ----------------------------------------------------------- */
 

@@ -4,6 +4,10 @@ import sys
 import warnings
 
 from . import _cfx
+from ._grad_mode import (  # noqa: F401
+    enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad,
+    set_grad_enabled)
+from ._shown import _alone, _attribute, _shown
 from ._types import Size
 
 _print_options = {"precision": 4, "linewidth": 80, "threshold": 1000, "edgeitems": 3,
@@ -80,12 +84,14 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
         return (_rebuild, (cls, data, self.dtype, tuple(dense.shape), self.requires_grad, state,
                            order, str(self.device) if self.is_cuda else None))
 
+    @_shown
     def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
         """A copy of data, of this dtype unless another is said."""
         return tensor(data.detach() if isinstance(data, Tensor) else data,
                       dtype=dtype or self.dtype, device=device or self.device,
                       requires_grad=requires_grad)
 
+    @_shown
     def new(self, *args, device=None):
         """A tensor of this dtype: of such a size, or with such numbers."""
         if len(args) == 1 and not isinstance(args[0], int):
@@ -105,17 +111,20 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
         return unique_consecutive(self, return_inverse=return_inverse,
                                   return_counts=return_counts, dim=dim)
 
+    @_shown
     def polygamma(self, n):
         from .torch import special
 
         return special.polygamma(n, self)
 
+    @_shown
     def apply_(self, callable):
         """Every element replaced by what a function of Python's gives for it."""
         with no_grad():
             return self.copy_(tensor([callable(v) for v in self.reshape(-1).tolist()],
                                      dtype=self.dtype).reshape(self.shape))
 
+    @_shown
     def is_set_to(self, other):
         """Whether both are the same view of the same memory."""
         return self._shares(other) and self.storage_offset() == other.storage_offset() and \
@@ -128,15 +137,18 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))
 
+    @_alone
     def __reversed__(self):
         return self if self.dim() == 0 else self.flip(0)
 
+    @_alone
     def __contains__(self, element):
         if isinstance(element, (Tensor, int, float, complex)):
             return bool((element == self).any())
         raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed "
                            f"in a {type(element)}.")
 
+    @_alone
     def __complex__(self):
         return complex(self.item())
 
@@ -146,6 +158,7 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
 
     __array_priority__ = 1000
 
+    @_shown
     def numpy(self, *, force=False):
         """The same memory as a numpy array."""
         if self.requires_grad and not force:
@@ -159,6 +172,7 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
             raise TypeError("Got unsupported ScalarType BFloat16")
         return numpy.asarray(memoryview(self))
 
+    @_alone
     def tolist(self):
         if self.dim() == 0:
             return self.item()
@@ -188,6 +202,7 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
         retain = create_graph if retain_graph is None else retain_graph
         self._backward(gradient, retain, create_graph)
 
+    @_shown
     def requires_grad_(self, requires_grad=True):
         self.requires_grad = requires_grad
         return self
@@ -203,7 +218,7 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
 
         return leaf_hook(self, hook)
 
-    @property
+    @_attribute
     def grad_fn(self):
         name = self._grad_fn_name
         if name is None:
@@ -218,76 +233,89 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
 
     # ---- where and what it is ----
 
-    @property
+    @_attribute
     def T(self):
         return self.permute(tuple(range(self.dim() - 1, -1, -1)))
 
-    @property
+    @_attribute
     def mT(self):
         return self.transpose(-2, -1)
 
-    @property
+    @_attribute
     def H(self):
         return self.adjoint() if self.dim() == 2 else self
 
-    @property
+    @_attribute
     def mH(self):
         return self.adjoint()
 
-    @property
+    @_attribute
     def real(self):
         return _cfx.function("torch.real", "real", 0)(self)
 
-    @property
+    @_attribute
     def imag(self):
         return _cfx.function("torch.imag", "imag", 0)(self)
 
-    is_cuda = property(lambda self: self.device.type == "cuda")
-    is_cpu = property(lambda self: self.device.type == "cpu")
-    is_meta = property(lambda self: self.device.type == "meta")
-    is_sparse = is_mkldnn = is_mps = is_xpu = is_nested = is_sparse_csr = False
-    is_quantized = property(lambda self: repr(self.dtype).startswith("torch.q"))
-    names = property(lambda self: (None,) * self.dim())
+    is_cuda = _attribute(lambda self: self.device.type == "cuda")
+    is_cpu = _attribute(lambda self: self.device.type == "cpu")
+    is_meta = _attribute(lambda self: self.device.type == "meta")
+    is_quantized = _attribute(lambda self: repr(self.dtype).startswith("torch.q"))
+    names = _attribute(lambda self: (None,) * self.dim())
+    output_nr = _attribute(lambda self: 0)
 
+    @_alone
     def is_floating_point(self):
         return self.dtype.is_floating_point
 
+    @_alone
     def is_complex(self):
         return self.dtype.is_complex
 
+    @_alone
     def is_signed(self):
         return self.dtype.is_signed
 
+    @_alone
     def is_inference(self):
         return False
 
+    @_alone
     def is_shared(self):
         return False
 
+    @_alone
     def get_device(self):
         return -1 if self.device.type == "cpu" else self.device.index or 0
 
+    @_shown
     def is_contiguous(self, memory_format=None):
         return _cfx.is_contiguous(self, memory_format)
 
+    @_shown
     def cpu(self, memory_format=None):
         return self.to("cpu") if self.is_cuda else self
 
+    @_shown
     def cuda(self, device=None, non_blocking=False, memory_format=None):
         device = _cfx.device("cuda" if device is None else device)
         if device.type != "cuda":
             raise RuntimeError(f"Invalid device, must be cuda device but got {device.type}")
         return self.to(device)
 
+    @_shown
     def is_pinned(self, device=None):
         return False
 
+    @_shown
     def pin_memory(self, device=None):
         return self
 
+    @_alone
     def share_memory_(self):
         return self
 
+    @_shown
     def type(self, dtype=None, non_blocking=False):
         """The name of the class of old, or the tensor in another dtype."""
         if dtype is None:
@@ -297,6 +325,7 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
             dtype = {f"torch.{n}": d for d, n in _OLD_NAMES.items()}[dtype]
         return self.to(getattr(dtype, "dtype", dtype))  # torch.FloatTensor has one
 
+    @_shown
     def nonzero(self, *, as_tuple=False):
         """The places of elements that are not zero: a row for each, or a tensor for each
         dimension."""
@@ -305,9 +334,11 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
         t = self if self.dim() else self.unsqueeze(0)
         return _cfx.method("nonzero")(t).unbind(1)
 
+    @_shown
     def type_as(self, other):
         return self.to(other.dtype)
 
+    @_alone
     def untyped_storage(self):
         return Storage(self)
 
@@ -405,6 +436,10 @@ def _rebuild(cls, data, dtype, shape, requires_grad, state, order=None, device=N
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
     """A copy of numbers, nested sequences of them, an array or a tensor."""
+    if _cfx.is_overridden():  # a mode is on
+        options = {"dtype": dtype, "device": device, "requires_grad": requires_grad,
+                   "pin_memory": pin_memory}
+        return _cfx.override(tensor, (data,), {k: v for k, v in options.items() if v})
     if isinstance(data, Tensor):
         warnings.warn("To copy construct from a tensor, it is recommended to use "
                       "sourceTensor.detach().clone() or "
@@ -438,6 +473,9 @@ def _plain(data):
 
 def as_tensor(data, dtype=None, device=None):
     """A tensor over the same memory where that can be, else a copy."""
+    if _cfx.is_overridden():
+        options = {"dtype": dtype, "device": device}
+        return _cfx.override(as_tensor, (data,), {k: v for k, v in options.items() if v})
     if isinstance(data, Tensor):
         t = data
     elif hasattr(data, "__array_interface__") and data.shape != ():
@@ -445,6 +483,9 @@ def as_tensor(data, dtype=None, device=None):
     else:
         t = tensor(data, dtype=dtype)
     return t.to(dtype=dtype or t.dtype, device=device) if dtype or device else t
+
+
+tensor.__module__ = as_tensor.__module__ = "torch"
 
 
 def _array_tensor(array):
@@ -460,7 +501,7 @@ _cfx.adopt("array_tensor", _array_tensor)
 
 def from_numpy(array):
     """The tensor over an array's memory."""
-    if not hasattr(array, "__array_interface__"):
+    if not hasattr(type(array), "__array_interface__"):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     t, readonly = _cfx.from_buffer(array)
     if readonly:
@@ -491,84 +532,6 @@ def from_dlpack(ext):
     return _cfx.from_dlpack(ext.__dlpack__() if hasattr(ext, "__dlpack__") else ext)
 
 
-# ---- modes of gradients --------------------------------------------------------------------------
-
-
-class _GradMode:
-    """A context, and a decorator, in which grad mode is another."""
-
-    _mode = 0
-
-    def __enter__(self):
-        self._was = _cfx.set_grad_mode(self._mode)
-        return self
-
-    def __exit__(self, *error):
-        _cfx.set_grad_mode(self._was)
-
-    def __call__(self, f):
-        import functools
-
-        @functools.wraps(f)
-        def inner(*args, **kwargs):
-            with self.__class__.__new__(self.__class__)._like(self):
-                return f(*args, **kwargs)
-
-        return inner
-
-    def _like(self, other):
-        self.__dict__.update(other.__dict__)
-        return self
-
-    def __new__(cls, f=None, *args, **kwargs):
-        o = object.__new__(cls)
-        if callable(f) and not isinstance(f, bool):
-            return cls.__call__(o, f)
-        return o
-
-
-class no_grad(_GradMode):
-    """with no_grad(): nothing is recorded for gradients."""
-
-    __module__ = "torch"
-    _mode = 1
-
-
-class enable_grad(_GradMode):
-    __module__ = "torch"
-    _mode = 0
-
-
-class inference_mode(_GradMode):
-    """As no_grad, without any bookkeeping."""
-
-    __module__ = "torch"
-    _mode = 2
-
-    def __init__(self, mode=True):
-        self._mode = 2 if mode else _cfx.get_grad_mode()
-
-
-class set_grad_enabled(_GradMode):
-    """Sets grad mode at once, and back at the end of a with block."""
-
-    __module__ = "torch"
-
-    def __init__(self, mode):
-        self._mode = 0 if mode else 1
-        self._was = _cfx.set_grad_mode(self._mode)
-
-    def __enter__(self):
-        _cfx.set_grad_mode(self._mode)
-        return self
-
-
-def is_grad_enabled():
-    return _cfx.get_grad_mode() == 0
-
-
-def is_inference_mode_enabled():
-    return _cfx.get_grad_mode() == 2
-
-
+for _name in ("is_sparse", "is_mkldnn", "is_mps", "is_xpu", "is_nested", "is_sparse_csr"):
+    setattr(Tensor, _name, _attribute(lambda self: False))
 _cfx.adopt("tensor_class", Tensor)

@@ -48,13 +48,20 @@ def _bits(dtype):
     return dtype.itemsize * 8
 
 
+def _dtype(name, given):
+    if not isinstance(given, _cfx.dtype):
+        raise TypeError(f"{name}(): argument 'type' (position 1) must be torch.dtype, not "
+                        f"{type(given).__name__}")
+    return given
+
+
 class iinfo:
     """torch.iinfo(dtype): what an integer dtype can hold."""
 
     __module__ = "torch"
 
     def __init__(self, dtype):
-        if dtype.is_floating_point or dtype.is_complex:
+        if _dtype("iinfo", dtype).is_floating_point or dtype.is_complex:
             raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to "
                             f"handle '{dtype}'")
         self.dtype = repr(dtype)[6:]
@@ -77,7 +84,7 @@ class finfo:
     __module__ = "torch"
 
     def __init__(self, dtype=None):
-        dtype = (dtype or _cfx.float32).to_real()
+        dtype = _dtype("finfo", _cfx.float32 if dtype is None else dtype).to_real()
         name = repr(dtype)[6:]
         if name not in _FLOATS:
             raise TypeError(f"torch.finfo() requires a floating point input type. Use "

@@ -1,6 +1,7 @@
 """The functions of torch that are no operators: seeds, defaults, checks, printing, saving."""
 import builtins
 import contextlib
+import functools
 
 from cfx import _cfx, _tensor
 from cfx._tensor import Tensor, _default_dtype, _print_options
@@ -147,68 +148,98 @@ def typename(obj, /):
     return name if module in ("builtins", "") else f"{module}.{name}"
 
 
+def _of_torch(f, asks=True):
+    """A function that is C's in PyTorch: overrides see it, and graphs call it torch.numel. One
+    without tensors asks nobody but modes."""
+    @functools.wraps(f)
+    def called(*args, **kwargs):
+        if _cfx.is_overridden(*args, *kwargs.values()) if asks else _cfx.is_overridden():
+            return _cfx.override(called, args, kwargs)
+        return f(*args, **kwargs)
+
+    called.__module__ = "torch"
+    return called
+
+
+@_of_torch
 def is_floating_point(input):
     return input.is_floating_point()
 
 
+@_of_torch
 def is_complex(input):
     return input.is_complex()
 
 
+@_of_torch
 def is_nonzero(input):
     return builtins.bool(input)
 
 
+@_of_torch
 def is_same_size(input, other):
     return input.shape == other.shape
 
 
+@_of_torch
 def is_distributed(input):
     return False
 
 
+@_of_torch
 def nonzero(input, *, out=None, as_tuple=False):
     """The places of elements that are not zero; see Tensor.nonzero."""
-    if _cfx.is_overridden(input):
-        return _cfx.override(nonzero, (input,), {"as_tuple": True} if as_tuple else {})
     found = input.nonzero(as_tuple=as_tuple)
     return found if out is None else out.resize_(found.shape).copy_(found)
 
 
-nonzero.__module__ = "torch"
-
-
+@_of_torch
 def numel(input):
-    if _cfx.is_overridden(input):
-        return _cfx.override(numel, (input,), {})
     return input.numel()
 
 
+@_of_torch
 def get_device(input):
     return input.get_device()
 
 
+@_of_torch
 def equal(input, other):
     """Whether two tensors have the same sizes and numbers."""
-    if _cfx.is_overridden(input, other):
-        return _cfx.override(equal, (input, other), {})
     return input.shape == other.shape and input.dtype == other.dtype and \
         builtins.bool((input == other).all())
 
 
+@_of_torch
 def result_type(tensor1, tensor2):
-    a = tensor1 if isinstance(tensor1, Tensor) else tensor2
-    b = tensor2 if a is tensor1 else tensor1
-    one = _tensor.tensor([]).to(a.dtype) if a.dim() else a
-    other = b if not isinstance(b, Tensor) else b
-    return (one + other).dtype
+    """The dtype that arithmetic with both has: those of numbers and of tensors without dimensions
+    count less."""
+    def plain(t):
+        return _tensor.tensor([], dtype=t.dtype) if isinstance(t, Tensor) and t.dim() else t
+
+    a, b = plain(tensor1), plain(tensor2)
+    if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+        a = _tensor.tensor(a)
+    return (a + b).dtype
 
 
+def _dtypes(name, **given):
+    for i, (argument, d) in enumerate(given.items()):
+        if not isinstance(d, _cfx.dtype):
+            raise TypeError(f"{name}(): argument '{argument}' (position {i + 1}) must be "
+                            f"torch.dtype, not {type(d).__name__}")
+
+
+@functools.partial(_of_torch, asks=False)
 def promote_types(type1, type2):
+    _dtypes("promote_types", type1=type1, type2=type2)
     return (_cfx.tensor([0]).to(type1) + _cfx.tensor([0]).to(type2)).dtype
 
 
+@functools.partial(_of_torch, asks=False)
 def can_cast(from_, to):
+    _dtypes("can_cast", from_=from_, to=to)
+
     def kind(d):
         return 3 if d.is_complex else 2 if d.is_floating_point else 0 if d is _cfx.bool else 1
 
@@ -337,7 +368,11 @@ def broadcast_shapes(*shapes):
     """The size that tensors of these sizes have together."""
     from cfx._functions import function
 
-    given = [(s,) if isinstance(s, int) else tuple(s) for s in shapes] or [()]
+    for s in shapes:
+        if not isinstance(s, (builtins.int, _sym.SymInt, tuple, list)):
+            raise RuntimeError("Input shapes should be of type ints, a tuple of ints, or a list of "
+                               "ints, got ", s)
+    given = [tuple(s) if isinstance(s, (tuple, list)) else (s,) for s in shapes] or [()]
     fakes = [_cfx.fake(_cfx.float32, s) for s in given]
     return function("torch.broadcast_tensors", "torch")(*fakes)[0].shape
 

@@ -4,7 +4,7 @@ import functools
 import types
 
 from cfx import _cfx
-from cfx._functions import find
+from cfx._functions import find, torch as _torch
 from cfx._tensor import Tensor
 
 
@@ -70,7 +70,10 @@ def _refusal(func, who):
     name = resolve_name(func) or f"{func.__module__}.{func.__name__}"
     if isinstance(func, (_cfx.Function, _cfx.Method)) and \
             not getattr(func, "_path", "").startswith("torch.nn.functional."):
-        lines = "".join(f"  - tensor subclass {type(w)}\n" for w in who)
+        mode = _get_current_function_mode()
+        lines = "" if mode is None else f"  - mode object {mode}\n"
+        lines += "".join(f"  - tensor subclass {type(w)}\n" for w in who
+                         if type(w) is not Tensor)
         return (f"Multiple dispatch failed for '{name}'; all __torch_function__ handlers returned "
                 f"NotImplemented:\n\n{lines}\n"
                 "For more information, try re-running with TORCH_LOGS=not_implemented")
@@ -91,8 +94,8 @@ def is_tensor_method_or_property(func):
     if name == "__get__":
         return True
     return isinstance(func, (types.FunctionType, types.MethodDescriptorType,
-                             types.WrapperDescriptorType)) and \
-        name is not None and Tensor.__dict__.get(name) is func
+                             types.WrapperDescriptorType)) and name is not None and \
+        (Tensor.__dict__.get(name) is func or _cfx.TensorBase.__dict__.get(name) is func)
 
 
 def wrap_torch_function(dispatcher):
@@ -123,10 +126,24 @@ def resolve_name(f):
     if path:
         return path if path.startswith("torch") else None
     name = getattr(f, "__name__", None)
+    if name in ("__get__", "__set__"):
+        return _attribute_path(f, name)
+    if name and name[0] != "_" and getattr(f, "__module__", None) == "torch" and \
+            getattr(_torch(), name, None) is f:
+        return f"torch.{name}"
     if name and Tensor.__dict__.get(name) is f or \
             name and _cfx.TensorBase.__dict__.get(name) is f:
         return f"torch.Tensor.{name}"
     return None
+
+
+def _attribute_path(f, name):
+    """torch.Tensor.shape.__get__ of an attribute's accessor."""
+    owner = getattr(f, "__self__", None)
+    own = getattr(owner, "__name__", None)
+    if own is None:  # a property: by the name that Tensor has it under
+        own = next((n for n, v in vars(Tensor).items() if v is owner), None)
+    return f"torch.Tensor.{own}.{name}" if own else None
 
 
 def _public_path(path):
