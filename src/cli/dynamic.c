@@ -5,7 +5,7 @@
 #include <string.h>
 
 typedef struct {
-    cfx_program *after;
+    cfx_program *before, *after;
     const cfx_list *flat; /* inputs of the example */
     cfx_list *results;    /* of the example */
 } trying;
@@ -69,7 +69,23 @@ static const cfx_node *result_node(const cfx_program *p, int64_t i) {
     return NULL;
 }
 
-/* Inputs with n rows where the symbol says how many there are. */
+enum { ALONE = 0, TOGETHER = -1 };
+
+/* An input with other rows: numbers are smaller, integers and truths the other way round. */
+static cfx_value other(cfx_value v) {
+    if (v.tag != CFX_TAG_TENSOR || !cfx_as_tensor(v)->ndim)
+        return v;
+    return cfx_is_true(cfx_is_floating_point(v))
+               ? cfx_tensor_value(cfx_mul(v, 0.75))
+               : cfx_tensor_value(cfx_flip(v, cfx_list(-1)));
+}
+
+static cfx_value one_after_other(cfx_value a, cfx_value b, int dim) {
+    return cfx_tensor_value(cfx_cat(cfx_list(a, b), dim));
+}
+
+/* Inputs with n rows where the symbol says how many there are. With ALONE or TOGETHER for n, other
+ * rows in their place, or behind them. */
 static cfx_list *inputs_at(const trying *t, cfx_value symbol, int64_t n) {
     cfx_list *out = cfx_as_list(cfx_list_value(0, NULL));
     const cfx_program *p = t->after;
@@ -80,13 +96,24 @@ static cfx_list *inputs_at(const trying *t, cfx_value symbol, int64_t n) {
         cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, p->inputs[i].name));
         for (int d = 0; v.tag == CFX_TAG_TENSOR && d < r.ndim; d++)
             if (cfx_equal_values(cfx_result_size(&r, d), symbol))
-                v = rows(v, d, n);
+                v = n == ALONE      ? other(v)
+                    : n == TOGETHER ? one_after_other(v, other(v), d)
+                                    : rows(v, d, n);
         cfx_list_append(out, v);
     }
     return out;
 }
 
 /* Whether results are, row by row, those of the example: as of a batch they should be. */
+static double nearness(cfx_value v) {
+    const cfx_dtype dtype = cfx_as_tensor(v)->dtype;
+    return dtype == CFX_F16 ? 1e-2 : dtype == CFX_BF16 ? 5e-2 : 1e-4;
+}
+
+static bool are_near(cfx_value a, cfx_value b) {
+    return cfx_is_true(cfx_allclose(a, b, nearness(b), nearness(b), true));
+}
+
 static bool has_same_rows(const trying *t, const cfx_list *got, cfx_value symbol, int64_t n) {
     bool same = true;
     for (int64_t i = 0; i < got->len && same; i++) {
@@ -94,11 +121,7 @@ static bool has_same_rows(const trying *t, const cfx_list *got, cfx_value symbol
         int dim = dim_of(result_node(t->after, i), symbol);
         if (dim < 0 || was.tag != CFX_TAG_TENSOR || now.tag != CFX_TAG_TENSOR)
             continue;
-        cfx_value want = rows(was, dim, n);
-        const double near = cfx_as_tensor(was)->dtype == CFX_F16    ? 1e-2
-                            : cfx_as_tensor(was)->dtype == CFX_BF16 ? 5e-2
-                                                                    : 1e-4;
-        same = cfx_is_true(cfx_allclose(now, want, near, near, true));
+        same = are_near(now, rows(was, dim, n));
     }
     return same && cfx_ok();
 }
@@ -123,6 +146,33 @@ static bool try_size(const trying *t, const char *name, cfx_value symbol, int64_
     return cfx_ok();
 }
 
+/* Runs the program on the rows of two examples at once: as of a batch, each should be what it is by
+ * itself, and what has no row for each is told. */
+static bool try_both(const trying *t, const char *name, cfx_value symbol) {
+    size_t mark = cfx_scope_open();
+    const long long both = 2 * cfx_as_sym(symbol)->hint;
+    const cfx_list *others = leaves_of(t->before, inputs_at(t, symbol, ALONE));
+    const cfx_list *got = others ? leaves_of(t->after, inputs_at(t, symbol, TOGETHER)) : NULL;
+    bool alone = true;
+    for (int64_t i = 0; got && i < got->len && cfx_ok(); i++) {
+        cfx_value a = t->results->items[i], b = others->items[i];
+        int dim = dim_of(result_node(t->after, i), symbol);
+        if (a.tag != CFX_TAG_TENSOR || got->items[i].tag != CFX_TAG_TENSOR)
+            continue;
+        if (dim >= 0)
+            alone &= are_near(got->items[i], one_after_other(a, b, dim));
+        else if (!are_near(a, b))
+            cli_say("out%lld is one of all rows, and has none for each\n", (long long)i);
+    }
+    if (got && cfx_ok())
+        cli_say("%s = %lld, of rows that differ: %s\n", name, both,
+                alone ? "each is what it is by itself" : "they depend on each other");
+    if (!cfx_ok())
+        cfx__error_forgive(); /* what indices point at depends on how many rows there are */
+    cfx_scope_close(mark);
+    return cfx_ok();
+}
+
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static bool try_sizes(const trying *t, const char *name, cfx_value symbol) {
@@ -138,6 +188,8 @@ static bool try_sizes(const trying *t, const char *name, cfx_value symbol) {
     for (size_t i = 0; i < sizeof tried / sizeof *tried && fine; i++)
         if (tried[i] != hint && (most.tag != CFX_TAG_INT || tried[i] <= cfx_integer(most)))
             fine = try_size(t, name, symbol, tried[i]);
+    if (fine && (most.tag != CFX_TAG_INT || 2 * hint <= cfx_integer(most)))
+        fine = try_both(t, name, symbol);
     return fine;
 }
 
@@ -181,7 +233,7 @@ int cli_dynamic(const char *model, const char *inputs, const char *const *sizes,
     cfx_value flat = cfx_list_value(0, NULL);
     if (!cli_choose_inputs(p, inputs, cfx_as_list(flat)))
         return cli_trouble();
-    trying t = {.after = q, .flat = cfx_as_list(flat)};
+    trying t = {.before = p, .after = q, .flat = cfx_as_list(flat)};
     if (!(t.results = leaves_of(p, t.flat)))
         return cli_trouble();
     if (!try_all(&t, all))

@@ -5,7 +5,6 @@
 #include <cfx/check.h>
 
 #include "dynamic.h"
-#include "../value/walk.h"
 
 typedef cfx__dynamic dynamic;
 typedef cfx__dynamic_item item;
@@ -69,9 +68,8 @@ static bool takes_symbol(const cfx_node *n) {
 }
 
 /* Why the most probable arguments of a node do not fit, in world k. */
-static void note_why(dynamic *d, int k) {
-    const cfx_error *e = cfx_error_last();
-    if (!e || d->last[0])
+static void note_why(dynamic *d, int k, const char *why) {
+    if (d->last[0])
         return;
     cfx__text with = {0};
     for (int i = 0; i < d->nsizes; i++) {
@@ -81,7 +79,7 @@ static void note_why(dynamic *d, int k) {
             cfx__text_printf(&with, "%s%s = %lld", with.len ? ", " : "", d->sizes[i].name,
                              (long long)s->size.at[k]);
     }
-    snprintf(d->last, sizeof d->last, "with %s: %s", with.data ? with.data : "", e->message);
+    snprintf(d->last, sizeof d->last, "with %s: %s", with.data ? with.data : "", why);
     cfx__text_release(&with);
 }
 
@@ -99,8 +97,45 @@ static cfx_value given(dynamic *d, const item *it) {
     if (done == f->worlds.n)
         all = cfx__infer_described(f, it->node, v);
     if (!cfx_ok())
-        note_why(d, done < f->worlds.n ? done : 0);
+        note_why(d, done < f->worlds.n ? done : 0, cfx_error_last()->message);
     return cfx_ok() ? all : cfx_bad();
+}
+
+/* In the first world, sizes that are 1 in the example are that (true), or `now` again. */
+static void be_example(dynamic *d, bool example, const int64_t *now) {
+    for (int i = 0; i < d->nsizes; i++) {
+        cfx__symbol *s = cfx__worlds_find(&d->infer.worlds, cfx_as_sym(d->sizes[i].symbol)->name);
+        if (s && d->sizes[i].hint == 1)
+            s->size.at[0] = example ? 1 : now[i];
+    }
+}
+
+/* Whether a call gives a tensor of as many dimensions as in the example, whose sizes of 1 are in no
+ * world: squeeze of one does not. */
+static bool has_rank(dynamic *d, const item *it, cfx_value val) {
+    int64_t now[CFX__DYNAMIC_SIZES] = {0};
+    bool ones = false;
+    for (int i = 0; i < d->nsizes; i++) {
+        const cfx__symbol *s =
+            cfx__worlds_find(&d->infer.worlds, cfx_as_sym(d->sizes[i].symbol)->name);
+        now[i] = s ? s->size.at[0] : 0;
+        ones |= d->sizes[i].hint == 1;
+    }
+    cfx_result r = cfx_result_of(val);
+    if (!ones || r.kind != CFX_RESULT_TENSOR)
+        return true;
+    be_example(d, true, now);
+    d->infer.k = 0;
+    cfx_value one = cfx__infer_computed(&d->infer, it->node);
+    be_example(d, false, now);
+    if (!cfx_ok())
+        return cfx__error_forgive();
+    cfx_result was = cfx_result_of(one);
+    if (was.kind != CFX_RESULT_TENSOR || was.ndim == r.ndim)
+        return true;
+    note_why(d, 0, cfx__text_format("it has %d dimensions, and %d in the example", r.ndim,
+                                    was.ndim));
+    return false;
 }
 
 static void put(const item *it, cfx_value val) { cfx_node_set_meta(it->node, "val", val); }
@@ -118,6 +153,8 @@ static bool try_options(dynamic *d, item *it) {
         bool unknown = !cfx_ok() && cfx__error_unknown(), fits = cfx_ok() || unknown;
         if (!cfx_ok() && !cfx__error_forgive())
             fits = false;
+        if (fits && !unknown && !cfx_is_bad(val))
+            fits = has_rank(d, it, val);
         if (fits)
             put(it, unknown || cfx_is_bad(val) ? fallback : val);
         cfx_scope_close(mark);
@@ -125,6 +162,25 @@ static bool try_options(dynamic *d, item *it) {
             return fits && cfx_ok();
     }
     return false;
+}
+
+/* Whether what is computed of a size that varies, and has that size first in the example, has it
+ * still: where it does not, rows may have been mixed. */
+static bool all_vary(dynamic *d, const item *it) {
+    const int64_t hint = d->sizes[0].hint;
+    cfx_each_input(it->node, u) {
+        cfx_result was = cfx_result_of(cfx__dynamic_was(d, u->node));
+        cfx_result now = cfx_node_result(u->node);
+        if (u->node->op != CFX_CALL_FUNCTION || was.kind != CFX_RESULT_TENSOR || !was.shape ||
+            !was.ndim || was.shape[0] != hint || now.kind != CFX_RESULT_TENSOR)
+            continue;
+        bool varies = false;
+        for (int i = 0; i < now.ndim && i < was.ndim; i++)
+            varies |= was.shape[i] == hint && cfx_result_size(&now, i).tag == CFX_TAG_SYM;
+        if (!varies)
+            return false;
+    }
+    return true;
 }
 
 /* Gives a node its metadata, and its arguments where they have numbers in them that vary; false
@@ -138,6 +194,8 @@ static bool settle(dynamic *d, item *it) {
             put(it, takes->items[it->place]);
         return true;
     }
+    if (n->op == CFX_OUTPUT && !it->call && d->strict)
+        return !it->next++ && all_vary(d, it);
     if (n->op != CFX_CALL_FUNCTION)
         return true;
     if (cfx_node_higher_order(n)) {
@@ -212,7 +270,7 @@ static void note_pin(dynamic *d, size_t i) {
     memcpy(d->why, d->last, sizeof d->why);
 }
 
-enum { TRIES = 120 };
+enum { TRIES = 1000 };
 
 /* Decides all numbers; false, with or without an error, where some node fits nothing. */
 static bool solve(dynamic *d) {
@@ -239,95 +297,6 @@ static bool solve(dynamic *d) {
         i = (size_t)back;
     }
     return cfx_ok();
-}
-
-/* ---- numbers become nodes -------------------------------------------------------------------- */
-
-/* A graph whose arguments are written. */
-typedef struct reifying {
-    cfx_graph *graph;
-    cfx_dict *made; /* text of an expression to its node */
-} reifying;
-
-static cfx_value reify(reifying *r, const struct cfx_sym *e);
-
-/* The input of the graph that is the symbol, or has it as a size. */
-static cfx_value read_symbol(reifying *r, const struct cfx_sym *e) {
-    cfx_value name = cfx__value_of_sym(e);
-    cfx_each_node(r->graph, n) {
-        cfx_result v = n->op == CFX_PLACEHOLDER ? cfx_node_result(n) : (cfx_result){0};
-        if (v.value.tag == CFX_TAG_SYM && cfx_equal_values(v.value, name))
-            return cfx_node_value(n);
-        for (int i = 0; v.kind == CFX_RESULT_TENSOR && i < v.ndim; i++)
-            if (cfx_equal_values(cfx_result_size(&v, i), name))
-                return cfx_node_value(cfx_graph_call(r->graph, "aten.sym_size.int", n, i));
-    }
-    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
-             "a sub-graph needs the size %s, which none of its inputs has", e->name);
-    return cfx_bad();
-}
-
-static cfx_value apply(reifying *r, const struct cfx_sym *e) {
-    static const char *const functions[] = {
-        [CFX__SYM_ADD] = "operator.add",           [CFX__SYM_MUL] = "operator.mul",
-        [CFX__SYM_FLOORDIV] = "operator.floordiv", [CFX__SYM_MOD] = "operator.mod",
-        [CFX__SYM_POW] = "operator.pow",           [CFX__SYM_MIN] = "torch.sym_min",
-        [CFX__SYM_MAX] = "torch.sym_max"};
-    cfx_value a = reify(r, e->a), b = reify(r, e->b);
-    if (cfx_is_bad(a) || cfx_is_bad(b))
-        return cfx_bad();
-    return cfx_node_value(cfx_graph_call(r->graph, functions[e->op], a, b));
-}
-
-static cfx_value reify(reifying *r, const struct cfx_sym *e) {
-    if (e->op == CFX__SYM_INT)
-        return cfx_int(e->hint);
-    cfx_value text = cfx_string_value(cfx_value_str(cfx__value_of_sym(e)));
-    const cfx_value *made = cfx_dict_find(r->made, text);
-    if (made)
-        return *made;
-    cfx_value v = e->op == CFX__SYM_NAME ? read_symbol(r, e) : apply(r, e);
-    if (cfx_is_bad(v))
-        return v;
-    if (cfx_as_node(v)->op != CFX_PLACEHOLDER)
-        cfx_node_set_meta(cfx_as_node(v), "val", cfx__value_of_sym(e));
-    cfx_dict_put(r->made, text, v);
-    return v;
-}
-
-static cfx_value reified(reifying *r, cfx_value v) {
-    if (v.tag == CFX_TAG_SYM)
-        return reify(r, cfx_as_sym(v));
-    if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
-        return v;
-    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-    for (int64_t i = 0; i < cfx_as_list(v)->len && cfx_ok(); i++)
-        cfx_list_append(cfx_as_list(out), reified(r, cfx_as_list(v)->items[i]));
-    return out;
-}
-
-static bool is_number(cfx_value v, void *none) {
-    (void)none;
-    return v.tag != CFX_TAG_SYM;
-}
-
-static bool has_expression(cfx_value v) { return !cfx__value_each(v, is_number, NULL); }
-
-static void reify_graph(const char *path, cfx_module *m, void *user) {
-    (void)path, (void)user;
-    cfx_node *first = NULL;
-    reifying r = {.graph = m->graph, .made = cfx_dict_new()};
-    if (!m->graph)
-        return;
-    cfx_each_node(m->graph, n) first = !first && n->op != CFX_PLACEHOLDER ? n : first;
-    CFX_INSERT_BEFORE(m->graph, first) cfx_each_node(m->graph, n)
-        if (cfx_ok() && has_expression(n->args)) {
-            cfx_value val = cfx_node_get_meta(n, "val"), args = reified(&r, n->args);
-            if (cfx_ok()) {
-                cfx_node_set_args(n, args);
-                cfx_node_set_meta(n, "val", val);
-            }
-        }
 }
 
 /* ---- how far sizes may go -------------------------------------------------------------------- */
@@ -452,8 +421,11 @@ static cfx_program *attempt(dynamic *d, const cfx_program *p, reach r) {
     cfx__infer_begin(&d->infer);
     choose_sizes(d);
     bool fits = solve(d);
+    item *pins = !fits && d->pins ? item_of(d, d->pins) : NULL;
+    if (pins)
+        cfx_node_set_args(pins->node, pins->args);
     if (fits)
-        cfx_module_walk(q->module, reify_graph, NULL);
+        cfx_module_walk(q->module, cfx__dynamic_reify, NULL);
     return fits && cfx_ok() ? q : NULL;
 }
 
@@ -474,8 +446,9 @@ static cfx_program *made(dynamic *d, const cfx_program *p) {
     static const reach farthest[] = {{true, 0},  {false, 0}, {false, 64}, {false, 16},
                                      {true, 64}, {true, 16}, {true, 4},   {true, 1}};
     cfx_program *q = NULL;
-    for (int i = 0; i < COUNT(farthest) && !q && cfx_ok(); i++) {
-        q = attempt(d, p, farthest[i]);
+    for (int i = 0; i < 2 * COUNT(farthest) && !q && cfx_ok(); i++) {
+        d->strict = i < COUNT(farthest);
+        q = attempt(d, p, farthest[i % COUNT(farthest)]);
         if (q)
             set_ranges(d, q);
         forget_items(d);

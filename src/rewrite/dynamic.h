@@ -1,4 +1,4 @@
-/* Sizes that become symbols: what dynamic.c and dynamic_sizes.c share. */
+/* Sizes that become symbols: what dynamic.c, dynamic_sizes.c and dynamic_nodes.c share. */
 #ifndef CFX__DYNAMIC_H
 #define CFX__DYNAMIC_H
 
@@ -35,6 +35,7 @@ typedef struct cfx__dynamic {
     cfx__inference infer;
     VEC(cfx__dynamic_item) items; /* in the order of execution, sub-graphs before their calls */
     cfx_dict *places;             /* node to its number there */
+    bool strict;                  /* all results vary that may */
     const cfx_node *pins;         /* the last node that nothing fitted; NULL: none */
     size_t farthest;              /* which of the items that is */
     char why[1024], last[1024];   /* nor what it most probably is; and of the node at hand */
@@ -47,5 +48,7 @@ cfx_value cfx__dynamic_was(const cfx__dynamic *d, const cfx_node *n);
 cfx_list *cfx__dynamic_options(cfx__dynamic *d, const cfx__dynamic_item *it);
 /* Whether a call that takes nothing which varies may make something that does. */
 bool cfx__dynamic_creates(cfx__dynamic *d, const cfx__dynamic_item *it);
+/* Of a module's graph: expressions among arguments become nodes (for cfx_module_walk). */
+void cfx__dynamic_reify(const char *path, cfx_module *m, void *none);
 
 #endif

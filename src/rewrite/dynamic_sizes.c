@@ -123,6 +123,47 @@ typedef struct viewing {
     int nin, nout;
 } viewing;
 
+static int64_t inner(const int64_t *sizes, int n, int i) {
+    int64_t all = 1;
+    for (int k = i + 1; k < n; k++)
+        all *= sizes[k];
+    return all;
+}
+
+/* Whether dimension k of a view shares elements with a dimension that has the symbol: those of
+ * other dimensions would be mixed. What is 1 in the example may lie next to it. */
+static bool lies_at(const viewing *v, const struct cfx_sym *symbol, int k) {
+    int64_t now, low = inner(v->out, v->nout, k), high = low * v->out[k];
+    const bool one = example_of(symbol, v->c->d, &now) && now == 1;
+    bool lies = false;
+    for (int i = 0; i < v->nin; i++) {
+        int64_t from = inner(v->in, v->nin, i), to = from * v->in[i];
+        from = from > low ? from : low;
+        to = to < high ? to : high;
+        lies |= cfx__relation_names(cfx_result_size(&v->r, i), symbol->name) &&
+                (from < to || (from == to && one));
+    }
+    return lies;
+}
+
+static bool all_lie_at(const viewing *v, const struct cfx_sym *e, int k) {
+    if (!e || e->op == CFX__SYM_INT)
+        return true;
+    if (e->op == CFX__SYM_NAME)
+        return lies_at(v, e, k);
+    return all_lie_at(v, e->a, k) && all_lie_at(v, e->b, k);
+}
+
+static void keep_forms_at(viewing *v, int k) {
+    slot *s = v->slots[k];
+    int kept = 0;
+    for (int i = 0; s && i < s->nforms; i++)
+        if (all_lie_at(v, cfx_as_sym(s->forms[i]), k))
+            s->forms[kept++] = s->forms[i];
+    if (s)
+        s->nforms = kept;
+}
+
 /* What dimensions from to to - 1 make of the view's from `first` to `end` - 1: one that is a symbol
  * in the example is the symbol, the first there is; else the first that is a multiple of it. */
 static void split(viewing *v, int from, int to, int first, int end) {
@@ -185,6 +226,8 @@ static void align(call *c, const cfx_node *x) {
     viewing v = {.c = c};
     if (!read_view(&v, x))
         return;
+    for (int k = 0; k < v.nout; k++)
+        keep_forms_at(&v, k);
     for (int i = 0, k = 0; i < v.nin && k < v.nout;) {
         int from = i, first = k;
         int64_t in = v.in[i++], out = v.out[k++];

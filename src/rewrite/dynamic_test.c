@@ -127,6 +127,50 @@ TEST(what_pins_a_size_is_told) {
     CHECK_ERROR("'in1.0' is 3, but 'n' is 2 in another input");
 }
 
+/* A size does not move to a dimension that held something else in the example, and dimensions that
+ * are there at one size alone are told. */
+TEST(rows_are_not_mixed) {
+    cfx_program *p = parsed("def forward(self, x: \"f32[4, 4]\"):\n"
+                            "    parts = torch.ops.aten.view.default(x, [2, 2, 4])\n"
+                            "    return (parts,)\n");
+    CHECK(cfx_failed(dynamic(p, "in0.0", "batch")));
+    CHECK_ERROR("node parts pins the size: with batch = 2: shape '[2, 2, 4]' is invalid");
+    p = parsed("def forward(self, x: \"f32[1, 3]\"):\n"
+               "    row = torch.ops.aten.squeeze.dim(x, 0)\n"
+               "    return (row,)\n");
+    CHECK(cfx_failed(dynamic(p, "in0.0", "batch")));
+    CHECK_ERROR("node row pins the size: with batch = ");
+}
+
+/* A query that is repeated for each row of a batch, which is 1 in the example, attends to its own
+ * row and not to those of all: the result has a row for each. */
+TEST(what_is_repeated_for_a_batch_of_one_varies) {
+    cfx_program *p = parsed(
+        "def forward(self, x: \"f32[1, 6, 8]\", probe: \"f32[1, 1, 8]\"):\n"
+        "    query = torch.ops.aten.repeat.default(probe, [1, 1, 1])\n"
+        "    first = torch.ops.aten.transpose.int(query, 1, 0)\n"
+        "    keys = torch.ops.aten.transpose.int(x, 1, 0)\n"
+        "    q = torch.ops.aten.view.default(first, [1, 2, 4])\n"
+        "    k = torch.ops.aten.reshape.default(keys, [6, 2, 4])\n"
+        "    heads = torch.ops.aten.transpose.int(q, 0, 1)\n"
+        "    others = torch.ops.aten.permute.default(k, [1, 2, 0])\n"
+        "    bmm = torch.ops.aten.bmm.default(heads, others)\n"
+        "    score = torch.ops.aten.softmax.int(bmm, -1)\n"
+        "    values = torch.ops.aten.transpose.int(k, 0, 1)\n"
+        "    all = torch.ops.aten.bmm.default(score, values)\n"
+        "    seen = torch.ops.aten.transpose.int(all, 0, 1)\n"
+        "    flat = torch.ops.aten.reshape.default(seen, [1, 8])\n"
+        "    return (flat,)\n");
+    cfx_program *q = dynamic(p, "in0.0", "batch");
+    CHECK_OK();
+    cfx_tensor *a = cfx_randn(1, 6, 8), *b = cfx_randn(1, 6, 8), *probe = cfx_randn(1, 1, 8);
+    cfx_value both = cfx_at(cfx_program_run(q, cfx_cat(cfx_list(a, b), 0), probe), 0);
+    cfx_value one = cfx_at(cfx_program_run(p, a, probe), 0);
+    cfx_value two = cfx_at(cfx_program_run(p, b, probe), 0);
+    CHECK_OK();
+    CHECK(cfx_is_true(cfx_allclose(both, cfx_cat(cfx_list(one, two), 0), 1e-5, 1e-6, false)));
+}
+
 /* Graphs of calls take and give what varies, and have sizes of their own replaced. */
 TEST(sizes_vary_in_subgraphs) {
     cfx_program *p = parsed(
