@@ -275,6 +275,8 @@ void cfx__packed_drop_all(cfx__storage *s) {
 
 /* ---- tensors made of others ------------------------------------------------------------------ */
 
+enum { BEYOND = 64 }; /* zeros behind the elements, which whole vectors may read */
+
 typedef struct {
     const cfx_tensor *of;
     uint64_t key;
@@ -286,8 +288,10 @@ typedef struct {
 static cfx__packed *make_filled(void *user) {
     const filling *f = user;
     cfx__packed *form = cfx__packed_new(f->of->storage, f->key, f->size);
-    if (form)
+    if (form) { /* all of it is written to files of prepared weights */
         f->fill(f->user, form->data);
+        memset((char *)form->data + f->size - BEYOND, 0, BEYOND);
+    }
     return form;
 }
 
@@ -297,7 +301,7 @@ cfx_tensor *cfx__packed_tensor(const cfx_tensor *of, uint64_t by, cfx_dtype dtyp
     if (numel < 0)
         return &cfx__tensor_bad;
     by = cfx__hash_mix(by, (uint64_t)of->offset);
-    filling f = {of, by, (size_t)(numel * cfx_dtype_size(dtype)) + 64, fill, user};
+    filling f = {of, by, (size_t)(numel * cfx_dtype_size(dtype)) + BEYOND, fill, user};
     cfx__packed *form = cfx__packed_get(of->storage, by, f.size, make_filled, &f);
     if (!form) /* there is no memory */
         return cfx__tensor_empty((cfx_site){0}, dtype, false, ndim, shape, NULL);

@@ -130,6 +130,28 @@ TEST(forms_that_could_not_be_made_are_tried_again) {
     CHECK_INT(r.made, 2);
 }
 
+/* A form is written to files of prepared weights as it is: what lies behind the elements is not
+ * what the memory had in it before. */
+static void fill_ones(void *user, void *to) {
+    memset(to, 1, *(size_t *)user);
+}
+
+TEST(nothing_that_was_in_memory_is_left_behind_a_form) {
+    size_t bytes = 1000 * sizeof(float);
+    cfx_tensor *t = cfx_zeros(1000);
+    for (int i = 0; i < 8; i++) {
+        char *before = cfx__alloc_aligned(bytes + 64);
+        memset(before, 0xa5, bytes + 64);
+        cfx__free(before);
+        cfx_tensor *made = cfx__packed_tensor(t, (uint64_t)i, CFX_F32, 1, t->shape, fill_ones,
+                                              &bytes);
+        const char *end = (const char *)made->data + bytes;
+        for (int k = 0; k < 64; k++)
+            CHECK_INT(end[k], 0);
+        CHECK_INT(end[-1], 1);
+    }
+}
+
 /* Bytes of the pages at `at` that are in memory, by what the system says of this process. */
 static long resident(const void *at) {
     char line[512];
