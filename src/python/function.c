@@ -195,44 +195,16 @@ static void say_of_method(void) {
     PyErr_Restore(type, value, trace);
 }
 
-/* Whether objects that override calls are where tensors may be. */
-static bool takes(function *f, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
-    if (f->kind == TENSOR_METHOD && nargs && !cfx__py_is_tensor(args[0])) {
-        PyObject *type = PyObject_GetAttrString((PyObject *)Py_TYPE(args[0]), "__name__");
-        if (type)
-            PyErr_Format(PyExc_TypeError, "descriptor '%U' for 'torch._C.TensorBase' objects "
-                         "doesn't apply to a '%U' object", f->name, type);
-        Py_XDECREF(type);
-        return false;
-    }
-    return cfx__py_has_places(f->target.fn, args, nargs, kwnames);
-}
-
-/* The call where they are not: what C says of such arguments. */
-static PyObject *call_refused(PyObject *self, PyObject *const *args, size_t nargsf,
-                              PyObject *kwnames) {
-    function *f = (function *)self;
-    Py_ssize_t nargs = cfx__py_nargs(nargsf), n = nargs + (kwnames ? PyTuple_Size(kwnames) : 0);
-    PyObject **all = PyMem_Calloc((size_t)n + 1, sizeof *all), *result = NULL;
-    PyObject *plain = PyObject_CallNoArgs(cfx__py.tensor_class);
-    bool was = cfx__py_this_thread.overrides_off, alone = f->target.fn->n == 1;
-    for (Py_ssize_t i = 0; all && i < n; i++) /* those in a tensor's place are not what is wrong */
-        all[i] = alone && i < nargs && plain && cfx__py_overrides(args[i]) &&
-                         cfx__py_is_tensor_place(f->target.fn->ops[0], i)
-                     ? plain
-                     : args[i];
-    cfx__py_this_thread.overrides_off = true;
-    if (all && plain)
-        result = call(self, all, nargsf, kwnames);
-    cfx__py_this_thread.overrides_off = was;
-    PyMem_Free(all);
-    Py_XDECREF(plain);
-    if (!result && PyErr_ExceptionMatches(PyExc_TypeError))
-        return NULL;
-    Py_XDECREF(result);
-    PyErr_Clear();
-    PyErr_Format(PyExc_TypeError, "%U() received an invalid combination of arguments", f->name);
-    return NULL;
+/* A method is one of tensors: a proxy has methods of its own. */
+static bool is_method_of(const function *f, PyObject *const *args, Py_ssize_t nargs) {
+    if (!nargs || cfx__py_is_tensor(args[0]))
+        return true;
+    PyObject *type = PyObject_GetAttrString((PyObject *)Py_TYPE(args[0]), "__name__");
+    if (type)
+        PyErr_Format(PyExc_TypeError, "descriptor '%U' for 'torch._C.TensorBase' objects doesn't "
+                     "apply to a '%U' object", f->name, type);
+    Py_XDECREF(type);
+    return false;
 }
 
 static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
@@ -240,10 +212,9 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
     Py_ssize_t nargs = cfx__py_nargs(nargsf), n = nargs + (kwnames ? PyTuple_Size(kwnames) : 0);
     PyObject *result = NULL;
     if (cfx__py_is_overridden(args, n)) {
-        if (f->public || !find(f) || !strncmp(f->target.name, "torch.functional.", 17) ||
-            takes(f, args, nargs, kwnames))
-            return cfx__py_override(cfx__py_function_public(self), args, nargs, kwnames);
-        return PyErr_Occurred() ? NULL : call_refused(self, args, nargsf, kwnames);
+        if (f->kind == TENSOR_METHOD && !is_method_of(f, args, nargs))
+            return NULL;
+        return cfx__py_override(cfx__py_function_public(self), args, nargs, kwnames);
     }
     if (!find(f)) {
         PyErr_Format(PyExc_AttributeError, "no operator is called '%s'", f->path);

@@ -39,8 +39,6 @@ static bool overrides(PyObject *o, int depth) {
     return method != NULL;
 }
 
-bool cfx__py_overrides(PyObject *o) { return overrides(o, 0); }
-
 bool cfx__py_is_overridden(PyObject *const *args, Py_ssize_t n) {
     const cfx__py_thread *t = &cfx__py_this_thread;
     if (t->overrides_off)

@@ -2,12 +2,11 @@
  * Python's functions do so only where PyTorch's do. */
 #include "python.h"
 
-/* An argument of a schema: where its name is, whether it is one tensor or a list of them, and
- * whether it is a generator. */
+/* An argument of a schema: where its name is, and whether it is one tensor. */
 typedef struct place {
     const char *name;
     int length;
-    bool tensor, tensors, generator;
+    bool tensor;
 } place;
 
 /* Reads the argument at *at, and goes to the next; false at the last, and before those that are
@@ -17,10 +16,7 @@ static bool next_place(const char **at, place *out) {
     if (!*p || *p == ')' || *p == '*')
         return false;
     size_t marks = p[0] && !strncmp(p, "Tensor(", 7) ? strcspn(p + 6, ")") + 1 : 0;
-    const char *after = p + 6 + marks + (p[6 + marks] == '?');
-    out->tensor = !strncmp(p, "Tensor", 6) && *after != '[';
-    out->tensors = !strncmp(p, "Tensor", 6) && *after == '[';
-    out->generator = !strncmp(p, "Generator", 9);
+    out->tensor = !strncmp(p, "Tensor", 6) && p[6 + marks] != '[';
     out->name = p;
     for (int depth = 0; *p && (depth || (*p != ',' && *p != ')' && *p != '=')); p++) {
         depth += (*p == '(' || *p == '[') - (*p == ')' || *p == ']');
@@ -101,62 +97,4 @@ bool cfx__py_takes_numbers(const cfx_fn *fn, uint32_t places, bool method, PyObj
         }
     }
     return true;
-}
-
-/* ---- objects that stand for tensors ---------------------------------------------------------- */
-
-/* Whether an overload has a place for an object that overrides calls, a Proxy: where a tensor may
- * be, or, in a list, where a list of tensors may be. */
-static bool has_place(const cfx_op *op, PyObject *given, Py_ssize_t position, const char *name) {
-    const char *at = arguments_of(op);
-    bool list = PyList_Check(given) || PyTuple_CheckExact(given);
-    place here;
-    if (name && (!strcmp(name, "a") || !strcmp(name, "x") || !strcmp(name, "x1")))
-        name = NULL, position = 0; /* numpy's names */
-    else if (name && !strcmp(name, "x2"))
-        name = NULL, position = 1;
-    for (Py_ssize_t i = 0;; i++) {
-        while (!next_place(&at, &here)) {
-            at += strspn(at, " ,");
-            if (*at != '*') /* the end; of old, a factor might stand before the last tensor */
-                return name ? !strcmp(name, "out") : strstr(op->schema, "*, Scalar ") != NULL;
-            if (!name)
-                return strstr(op->schema, "*, Scalar ") != NULL;
-            at++;
-        }
-        bool self = here.length == 4 && !strncmp(here.name, "self", 4);
-        bool found = !name ? i == position
-                           : ((int)strlen(name) == here.length &&
-                              !strncmp(name, here.name, strlen(name))) ||
-                                 (self && !strcmp(name, "input"));
-        if (found)
-            return here.generator || (list ? here.tensors : here.tensor);
-    }
-}
-
-bool cfx__py_is_tensor_place(const cfx_op *op, Py_ssize_t position) {
-    const char *at = arguments_of(op);
-    place here = {0};
-    for (Py_ssize_t i = 0; i <= position; i++)
-        if (!next_place(&at, &here))
-            return false;
-    return here.tensor;
-}
-
-bool cfx__py_has_places(const cfx_fn *fn, PyObject *const *args, Py_ssize_t nargs,
-                        PyObject *kwnames) {
-    Py_ssize_t n = nargs + (kwnames ? PyTuple_Size(kwnames) : 0);
-    for (int o = 0; o < fn->n; o++) {
-        bool fits = true;
-        if (strncmp(fn->ops[o]->schema, "aten::", 6))
-            return true; /* Python's in PyTorch, which looks at its arguments in its own way */
-        for (Py_ssize_t i = 0; fits && i < n; i++) {
-            const char *name = i < nargs ? NULL : cfx__py_utf8(PyTuple_GetItem(kwnames, i - nargs));
-            if (!cfx__py_is_tensor(args[i]) && cfx__py_overrides(args[i]))
-                fits = has_place(fn->ops[o], args[i], i, name);
-        }
-        if (fits)
-            return true;
-    }
-    return false;
 }

@@ -262,8 +262,6 @@ PyObject *cfx__py_call_slowly(vectorcallfunc call, PyObject *self, PyObject *arg
                               PyObject *kwargs);
 /* Whether an argument, or a mode of this thread, overrides the functions that are given these. */
 bool cfx__py_is_overridden(PyObject *const *args, Py_ssize_t n);
-/* Whether an object does, or one in a list. */
-bool cfx__py_overrides(PyObject *o);
 /* Asks them. */
 PyObject *cfx__py_override(PyObject *func, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames);
@@ -279,11 +277,6 @@ PyObject *cfx__py_callable(cfx_target t);
 uint32_t cfx__py_tensor_places(const cfx_fn *fn);
 /* How many arguments an operator has by position; one more where it has others by keyword. */
 int cfx__py_count_places(const cfx_op *op);
-bool cfx__py_is_tensor_place(const cfx_op *op, Py_ssize_t position);
-/* Whether an overload takes tensors where objects that override calls are given: PyTorch's
- * functions ask those objects, and refuse them elsewhere. */
-bool cfx__py_has_places(const cfx_fn *fn, PyObject *const *args, Py_ssize_t nargs,
-                        PyObject *kwnames);
 bool cfx__py_takes_numbers(const cfx_fn *fn, uint32_t places, bool method, PyObject *const *args,
                            Py_ssize_t nargs, PyObject *kwnames);
 

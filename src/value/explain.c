@@ -280,12 +280,7 @@ static void fail_value(cfx_site at, const char *fn, const param *p, cfx_value v,
     if (position > 0)
         snprintf(place, sizeof place, " (position %d)", position);
     int64_t item = p->arg ? bad_item(p->arg, v) : -1;
-    if (item > 0 && p->arg->type == CFX__T_INT) /* PyTorch looks at the first, and reads the rest */
-        cfx_fail(CFX_TYPE_ERROR, at,
-                 "%s(): argument '%s' failed to unpack the object at pos %lld with error \"type "
-                 "must be %s,but got %s\"", fn, p->name, (long long)item + 1, p->type,
-                 cfx__value_python_type(v.list_->items[item]));
-    else if (item >= 0)
+    if (item >= 0)
         cfx_fail(CFX_TYPE_ERROR, at,
                  "%s(): argument '%s'%s must be %s, but found element of type %s at pos %lld", fn,
                  p->name, place, p->type, cfx__value_python_type(v.list_->items[item]),
@@ -310,15 +305,6 @@ static void fail_keywords(cfx_site at, const char *fn, const signature *sig, con
     cfx_fail(CFX_TYPE_ERROR, at, "invalid keyword arguments");
 }
 
-/* What is given by position from `from` on, as the list that it stands for: torch.zeros(2, "a"). */
-static cfx_value rest_of(const call *c, size_t from) {
-    cfx_value items[64];
-    int64_t n = 0;
-    for (size_t i = from; i < (size_t)c->positional && n < 64; i++)
-        items[n++] = c->all.data[i].v;
-    return cfx_tuple_value(n, items);
-}
-
 /* Says what is wrong with a call when only one signature comes into question. */
 static void explain_one(cfx_site at, const char *fn, const signature *sig, const call *c) {
     int varargs = cfx__schema_varargs(sig->schema);
@@ -338,12 +324,6 @@ static void explain_one(cfx_site at, const char *fn, const signature *sig, const
             continue;
         if (positional && p->keyword_only) {
             fail_extra(at, fn, sig, c->positional);
-            return;
-        }
-        bool spread = positional && (int)i == varargs && g->v.tag != CFX_TAG_LIST &&
-                      g->v.tag != CFX_TAG_TUPLE;
-        if (spread && bad_item(p->arg, rest_of(c, i)) >= 0) {
-            fail_value(at, fn, p, rest_of(c, i), (int)i + 1);
             return;
         }
         if (p->arg && !cfx__bind_takes(p->arg, g->v, CFX__BIND_EXACT | CFX__BIND_NUMBERS)) {
