@@ -213,9 +213,9 @@ static void put_halves(cfx__c_unit *u, const cfx__plan_kernel *k, bool flash) {
     put_list(c, "v", 3, (int64_t[]){0, 0, value});
     put_list(c, "out", 3, (int64_t[]){0, 0, value});
     if (of[3])
-        put_list(c, "mask", 4,
-                 (int64_t[]){0, 0, bools ? stride_of(of[3], 2) : keys,
-                             bools ? stride_of(of[3], 1) : 1});
+        put_list(
+            c, "mask", 4,
+            (int64_t[]){0, 0, bools ? stride_of(of[3], 2) : keys, bools ? stride_of(of[3], 1) : 1});
     cfx__c_line(c, "};");
     cfx__c_open(c, "for (int64_t b = 0; b < %lld; b++)", (long long)size_of(of[0], 4));
     cfx__c_open(c, "for (int64_t h = 0; h < %lld; h++)", (long long)heads);
@@ -228,20 +228,20 @@ static void put_halves(cfx__c_unit *u, const cfx__plan_kernel *k, bool flash) {
         cfx__c_close_elements(c);
     }
     const char *seen =
-        bools ? cfx__text_format("NULL, mask + b * %lld + h * %lld",
-                                 (long long)stride_of(of[3], 4), (long long)stride_of(of[3], 3))
+        bools ? cfx__text_format("NULL, mask + b * %lld + h * %lld", (long long)stride_of(of[3], 4),
+                                 (long long)stride_of(of[3], 3))
         : n == 4 ? "m, NULL"
                  : "NULL, NULL";
-    const char *sums = lse ? cfx__text_format("lse + (b * %lld + h) * %lld", (long long)heads,
-                                              (long long)rows)
-                           : "NULL";
+    const char *sums =
+        lse ? cfx__text_format("lse + (b * %lld + h) * %lld", (long long)heads, (long long)rows)
+            : "NULL";
     cfx__c_scratch(c, cfx__pack_attention_scratch(rows, keys, size, value));
     cfx__c_line(c, "%s(&shape, q, k, v, %s, y, %s, (float *)%s);", cfx__c_kernel(c, "attention"),
                 seen, sums, cfx__c_scratch_at(c, 0));
     cfx__c_open_elements(c, rows, value);
-    cfx__c_line(c, "out[%s] = %s;", element_at(out, "h"),
-                cfx__c_store(c, cfx__text_format("y[row * %lld + col]", (long long)value),
-                             out->dtype));
+    cfx__c_line(
+        c, "out[%s] = %s;", element_at(out, "h"),
+        cfx__c_store(c, cfx__text_format("y[row * %lld + col]", (long long)value), out->dtype));
     cfx__c_close_elements(c);
     cfx__c_close_elements(c);
 }
@@ -284,23 +284,25 @@ void cfx__c_call_attention(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c_line(c, "%s(&shape, query, key, value, %s, out, %s, (float *)%s);",
                 cfx__c_kernel(c, "attention"), kind ? kind : "NULL, NULL", lse ? "lse" : "NULL",
                 cfx__c_scratch_at(c, 0));
-    cfx__c_scratch(
-        c, cfx__pack_attention_scratch(size_of(of[0], 2), keys, size, size_of(of[2], 1)));
+    cfx__c_scratch(c,
+                   cfx__pack_attention_scratch(size_of(of[0], 2), keys, size, size_of(of[2], 1)));
 }
 
 /* ---- recurrent layers ------------------------------------------------------------------------ */
 
 /* A matrix [n, k] as panels, noted; the text for it. */
-static const char *panels_of(cfx__c *c, cfx_value v, const char *stem, const char *what) {
+static const char *panels_of(cfx__c *c, cfx_value v, const char *name) {
     cfx_tensor *w = cfx__tensor_contiguous(cfx_as_tensor(v));
     const int64_t n = w->shape[0], k = w->shape[1];
     const cfx__packing how = {.kind = CFX__PACKING_PANELS, .row = 1, .col = k, .k = k, .n = n};
-    return cfx__c_weight_text(c, stem, what, CFX_F32, cfx__packing_floats(&how),
-                              cfx__packed_floats(w, &how), cfx__c_packed_note(CFX_F32, w));
+    const int number =
+        cfx__c_weight_add(c, name, CFX_F32, cfx__packing_floats(&how), cfx__packed_floats(w, &how),
+                          cfx__c_packed_note(CFX_F32, w));
+    return cfx__text_format("c->w->%s", c->weights.data[number].name);
 }
 
-static const char *bias_of(cfx__c_unit *u, cfx_value v, const char *stem) {
-    const cfx__c_ref *r = cfx__c_constant(u->c, cfx_as_tensor(v), stem);
+static const char *bias_of(cfx__c_unit *u, cfx_value v, const char *name) {
+    const cfx__c_ref *r = cfx__c_constant(u->c, cfx_as_tensor(v), name);
     return r ? cfx__text_format("c->w->%s", r->name) : "NULL";
 }
 
@@ -313,19 +315,25 @@ static bool put_recurrent_weights(cfx__c_unit *u, const cfx_list *params, int64_
         return false;
     cfx__c_line(u->c, "const %s_recurrent_weights weights[] = {", u->c->name);
     for (int64_t i = 0; i < all; i++) {
+        static const char *const words[] = {"input", "state", "input_bias", "state_bias"};
+        const char *name[5];
         cfx_value w[5];
         for (int64_t j = 0; j < each; j++) {
-            w[j] = cfx__c_known(u, params->items[i * each + j]);
+            const cfx_value v = params->items[i * each + j];
+            const char *word = projects && j == each - 1 ? "projected" : words[j];
+            w[j] = cfx__c_known(u, v);
             if (w[j].tag != CFX_TAG_TENSOR || !cfx_as_tensor(w[j])->data)
                 return false;
+            name[j] = cfx__c_parameter_name(
+                u, v, cfx__text_format("%s_%lld_%s", stem, (long long)i, word));
         }
-        const char *at = cfx__text_format("%s_%lld", stem, (long long)i);
-        cfx__c_line(u->c, "    {%s, %s,", panels_of(u->c, w[0], at, "input"),
-                    panels_of(u->c, w[1], at, "state"));
-        cfx__c_line(u->c, "     %s, %s, %s},",
-                    biased ? bias_of(u, w[2], cfx__text_format("%s_input_bias", at)) : "NULL",
-                    biased ? bias_of(u, w[3], cfx__text_format("%s_state_bias", at)) : "NULL",
-                    projects ? panels_of(u->c, w[each - 1], at, "projected") : "NULL");
+        const char *text[5] = {"NULL", "NULL", "NULL", "NULL", "NULL"};
+        for (int64_t j = 0; j < each; j++) /* one after the other: so they stand in the struct */
+            text[projects && j == each - 1 ? 4 : j] = j >= 2 && !(projects && j == each - 1)
+                                                          ? bias_of(u, w[j], name[j])
+                                                          : panels_of(u->c, w[j], name[j]);
+        cfx__c_line(u->c, "    {%s, %s,", text[0], text[1]);
+        cfx__c_line(u->c, "     %s, %s, %s},", text[2], text[3], text[4]);
     }
     cfx__c_line(u->c, "};");
     return true;
@@ -367,7 +375,9 @@ void cfx__c_call_recurrent(cfx__c_unit *u, const cfx__plan_kernel *k) {
                                    .size = x->shape[2],
                                    .hidden = hidden,
                                    .given = given,
-                                   .gates = lstm ? 4 : gru ? 3 : 1,
+                                   .gates = lstm  ? 4
+                                            : gru ? 3
+                                                  : 1,
                                    .layers = layers,
                                    .directions = directions};
     cfx__c_line(c, "const %s_recurrent_shape shape = {", c->name);

@@ -48,9 +48,12 @@ void cfx__c_call_scan(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c_walk_open(c, &w);
     const bool logs = k->op == &cfx_op_logcumsumexp;
     cfx__c_line(c, "%s sum = %s;", whole ? "int64_t" : "double",
-                logs ? "-(double)INFINITY" : product ? "1" : "0");
+                logs      ? "-(double)INFINITY"
+                : product ? "1"
+                          : "0");
     cfx__c_open(c, "for (int64_t r = 0; r < %lld; r++)", (long long)in.size);
-    const char *v = cfx__c_load(c, "x", along(&w, 1, "r", in.stride), x->dtype);
+    const char *v = cfx__c_convert(c, cfx__c_load(c, "x", along(&w, 1, "r", in.stride), x->dtype),
+                                   x->dtype, out->dtype);
     if (logs) {
         cfx__c_line(c, "const double v = (double)%s, most = v > sum ? v : sum;", v);
         cfx__c_line(c, "const double least = v > sum ? sum : v;");
@@ -61,9 +64,10 @@ void cfx__c_call_scan(cfx__c_unit *u, const cfx__plan_kernel *k) {
         cfx__c_line(c, "sum = (int64_t)((uint64_t)sum %c (uint64_t)%s);", product ? '*' : '+', v);
     else
         cfx__c_line(c, "sum %c= (double)%s;", product ? '*' : '+', v);
-    const char *type = cfx__c_value_type(out->dtype);
-    cfx__c_line(c, "out[%s] = %s;", along(&w, 0, "r", to.stride),
-                cfx__c_store(c, cfx__text_format("(%s)sum", type), out->dtype));
+    const char *sum = cfx__dtype_is_half(out->dtype)
+                          ? "(float)sum"
+                          : cfx__c_convert(c, "sum", whole ? CFX_I64 : CFX_F64, out->dtype);
+    cfx__c_line(c, "out[%s] = %s;", along(&w, 0, "r", to.stride), cfx__c_store(c, sum, out->dtype));
     cfx__c_close(c);
     cfx__c_walk_close(c, &w);
 }
@@ -95,8 +99,9 @@ void cfx__c_call_scan_best(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c_line(c, "const %s v = %s;", type,
                 cfx__c_convert(c, cfx__c_load(c, "x", along(&w, 2, "r", in.stride), x->dtype),
                                x->dtype, d));
-    cfx__c_open(c, cfx__dtype_is_float(d) ? "if (r == 0 || v != v || (best == best && v %c= best))"
-                                          : "if (r == 0 || v %c= best)",
+    cfx__c_open(c,
+                cfx__dtype_is_float(d) ? "if (r == 0 || v != v || (best == best && v %c= best))"
+                                       : "if (r == 0 || v %c= best)",
                 k->op == &cfx_op_cummax ? '>' : '<');
     cfx__c_line(c, "best = v;");
     cfx__c_line(c, "best_at = r;");
@@ -218,10 +223,10 @@ static void fill_items(cfx__c *c, const cfx__c_walk *w, const cfx__c_ref *x, lan
                        bool largest_first) {
     const cfx_dtype d = computed_in(x->dtype);
     cfx__c_open(c, "for (int64_t r = 0; r < %lld; r++)", (long long)in.size);
-    cfx__c_line(c, "items[r].key = %s%s(%s);", largest_first ? "~" : "",
-                cfx__c_kernel(c, cfx__text_format("key_%s", cfx_dtype_brief(d))),
-                cfx__c_convert(c, cfx__c_load(c, "x", along(w, 2, "r", in.stride), x->dtype),
-                               x->dtype, d));
+    cfx__c_line(
+        c, "items[r].key = %s%s(%s);", largest_first ? "~" : "",
+        cfx__c_kernel(c, cfx__text_format("key_%s", cfx_dtype_brief(d))),
+        cfx__c_convert(c, cfx__c_load(c, "x", along(w, 2, "r", in.stride), x->dtype), x->dtype, d));
     cfx__c_line(c, "items[r].at = r;");
     cfx__c_close(c);
 }

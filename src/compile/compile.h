@@ -242,6 +242,8 @@ const cfx__c_ref *cfx__c_arg(cfx__c_unit *u, cfx_value v);
 cfx_value cfx__c_known(const cfx__c_unit *u, cfx_value v);
 /* A ref to a constant tensor, noted as a weight under this name. */
 const cfx__c_ref *cfx__c_constant(cfx__c *c, cfx_tensor *t, const char *name);
+/* What the file calls the parameter that a node is, or is a view of; `otherwise`: it is none. */
+const char *cfx__c_parameter_name(const cfx__c_unit *u, cfx_value v, const char *otherwise);
 /* Declares pointers: "const float *x = c->w->weight;". */
 void cfx__c_pointer(cfx__c *c, const cfx__c_ref *r, const char *name, bool written);
 /* A ref of its own shape and strides, `of` aside. */

@@ -105,15 +105,15 @@ TEST(c_source_of_a_pointwise_program_is_one_loop) {
                                          "        relu = torch.ops.aten.relu.default(add)\n"
                                          "        return (relu,)\n"),
                          &(cfx_compile_options){.name = "tiny"});
-    CHECK_HAS(text, "        const float *x = c->x;\n"
-                    "        const float *y = c->y;\n"
-                    "        float *out0 = c->out0;\n"
-                    "        for (int64_t i = 0; i < 4; i++) {\n"
-                    "            for (int64_t j = 0; j < 8; j++) {\n"
-                    "                const float v0 = x[i * 8 + j];\n"
-                    "                const float v1 = y[j];\n"
-                    "                const float v2 = v0 + v1;\n"
-                    "                out0[i * 8 + j] = v2 > 0.0f || v2 != v2 ? v2 : 0.0f;\n");
+    CHECK_HAS(text, "static void tiny_forward(const struct tiny_call *c) {\n"
+                    "    /* relu: loop of add, relu -> f32[4, 8] */\n"
+                    "    const float *x = c->x;\n"
+                    "    const float *y = c->y;\n"
+                    "    float *out0 = c->out0;\n"
+                    "    for (int64_t i = 0; i < 4; i++) {\n"
+                    "        for (int64_t j = 0; j < 8; j++) {\n"
+                    "            const float v2 = x[i * 8 + j] + y[j];\n"
+                    "            out0[i * 8 + j] = v2 > 0.0f || v2 != v2 ? v2 : 0.0f;\n");
     CHECK(!strstr(text, "_results"));
     CHECK_HAS(text, "int tiny_run(const struct tiny_weights *w, void *arena,\n"
                     "    const float *x,\n    const float *y,\n    float *out0) {\n");
@@ -207,7 +207,7 @@ TEST(c_division_of_integers_by_zero_fails) {
                                      "        r = torch.ops.aten.remainder.Tensor(x, y)\n"
                                      "        return (r,)\n",
                                 false);
-    CHECK_HAS(text, "                if (by[i] == 0)\n                    *c->bad = 1;\n");
+    CHECK_HAS(text, "            if (by[i] == 0)\n                *c->bad = 1;\n");
     CHECK(!compiled(HEAD "x: \"i64[4]\"):\n"
                          "        f = torch.ops.aten.floor_divide.default(x, 0)\n"
                          "        return (f,)\n",
@@ -217,6 +217,32 @@ TEST(c_division_of_integers_by_zero_fails) {
 }
 
 /* x[i] alone counts from the end; elsewhere a negative index is an error, as in PyTorch. */
+/* Running sums of another dtype are of numbers of that one. */
+TEST(c_running_sums_convert_first) {
+    const char *text = compiled(HEAD "x: \"f32[6]\"):\n"
+                                     "        r = torch.ops.aten.cumsum.default(x, 0, dtype = "
+                                     "torch.bool)\n"
+                                     "        return (r,)\n",
+                                false);
+    CHECK_HAS(text, "sum = (int64_t)((uint64_t)sum + (uint64_t)(uint8_t)(x[r] != 0));\n"
+                    "        out[r] = (uint8_t)(sum != 0);\n");
+}
+
+/* What one weight has changes no text but its own numbers. */
+TEST(c_source_does_not_depend_on_weights) {
+    const char *text[2];
+    for (int i = 0; i < 2; i++) {
+        cfx_program *p = cfx_open(CFX_TEST_DATA "/zoo/seed_mlp/model.pt2");
+        cfx_dict *other = cfx_dict_new();
+        cfx_dict_set(other, "fc2.bias", cfx_tensor_value(cfx_ones(cfx_list(16))));
+        CHECK(cfx_program_load_state_dict(p, i ? other : p->state, false));
+        text[i] = cfx_compile_text(
+            p, &(cfx_compile_options){.name = "m", .weights = CFX_WEIGHTS_FILE});
+    }
+    CHECK_STR(text[0], text[1]);
+    CHECK_HAS(text[0], "    m_fc1(c); /* fc1 */\n    m_fc2(c); /* fc2 */\n");
+}
+
 TEST(c_negative_indices_count_from_the_end_in_x_i_alone) {
     const char *text = compiled(HEAD "x: \"f32[4, 3]\", i: \"i64[2]\"):\n"
                                      "        r = torch.ops.aten.index.Tensor(x, [i])\n"
@@ -333,10 +359,10 @@ static const char *text_of_call(const char *inputs, const char *call) {
 TEST(c_truth_of_bools_is_no_count) {
     const char *all = text_of_call("x: \"b8[4, 5]\"", "all.default(x)");
     const char *any = text_of_call("x: \"b8[4, 5]\"", "any.dim(x, 1)");
-    CHECK(all && strstr(all, "&= v0 != 0;"));
-    CHECK(any && strstr(any, "|= v0 != 0;"));
+    CHECK(all && strstr(all, "&= x[i] != 0;"));
+    CHECK(any && strstr(any, "|= x[i * 5 + j] != 0;"));
     const char *sum = text_of_call("x: \"b8[4, 5]\"", "sum.default(x)");
-    CHECK(sum && strstr(sum, "+= v0 != 0;"));
+    CHECK(sum && strstr(sum, "+= x[i] != 0;"));
 }
 
 /* What has no form of its own is made of what has one. */

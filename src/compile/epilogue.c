@@ -55,9 +55,8 @@ const char *cfx__c_post_function(cfx__c *c, const cfx__epilogue *e, int from) {
             continue;
         if (i > from)
             cfx__c_line(c, "const float %s = %s;", before, v);
-        v = cfx__c_expr(c, name, note.says.expr, 1,
-                        &(cfx__c_term){i > from ? before : v, CFX_F32}, note.says.f, note.says.i,
-                        CFX_F32);
+        v = cfx__c_expr(c, name, note.says.expr, 1, &(cfx__c_term){i > from ? before : v, CFX_F32},
+                        note.says.f, note.says.i, CFX_F32);
         before = name;
         names = cfx__text_format("%s_%s", names, cfx__op_info_of(e->post[i].op)->schema->name);
     }
@@ -75,11 +74,24 @@ const char *cfx__c_post_function(cfx__c *c, const cfx__epilogue *e, int from) {
 int cfx__c_bounds(const cfx__epilogue *e, float *low, float *high) {
     const int at = e && e->n && !e->post[0].op;
     const cfx__post *p = e && at < e->n ? &e->post[at] : NULL;
-    const cfx__post_row post =
-        p && p->op ? cfx__post_of(p->op, p->args) : (cfx__post_row){0};
+    const cfx__post_row post = p && p->op ? cfx__post_of(p->op, p->args) : (cfx__post_row){0};
     *low = post.kind == CFX__POST_BOUNDS ? post.low : -INFINITY;
     *high = post.kind == CFX__POST_BOUNDS ? post.high : INFINITY;
     return at + (post.kind == CFX__POST_BOUNDS);
+}
+
+void cfx__c_epilogue_line(cfx__c *c, const char *bias, const char *add, int64_t add_row,
+                          const char *low, const char *high, const char *post) {
+    cfx__text t = {0};
+    cfx__text_printf(&t, "const %s_epilogue e = {", c->name);
+    if (bias)
+        cfx__text_printf(&t, ".bias = %s, ", bias);
+    if (add)
+        cfx__text_printf(&t, ".add = %s, .add_row = %lld, ", add, (long long)add_row);
+    cfx__text_printf(&t, ".low = %s, .high = %s", low, high);
+    if (strcmp(post, "NULL") != 0)
+        cfx__text_printf(&t, ", .post = %s", post);
+    cfx__c_line(c, "%s};", cfx__text_take(&t));
 }
 
 void cfx__c_epilogue(cfx__c_work *k, int64_t add_row, const char *add) {
@@ -87,12 +99,9 @@ void cfx__c_epilogue(cfx__c_work *k, int64_t add_row, const char *add) {
     float low, high;
     const int at = cfx__c_bounds(k->epilogue, &low, &high);
     const char *post = cfx__c_post_function(c, k->epilogue, at);
-    cfx__c_line(c, "const %s_epilogue e = {", c->name);
-    cfx__c_line(c, "    .bias = %s, .add = %s, .add_row = %lld,", k->bias ? "bias" : "NULL", add,
-                (long long)add_row);
-    cfx__c_line(c, "    .low = %s, .high = %s, .post = %s};",
-                low > -INFINITY ? cfx__c_number(CFX_F32, (double)low, 0) : "-INFINITY",
-                cfx__c_number(CFX_F32, (double)high, 0), post);
+    cfx__c_epilogue_line(c, k->bias ? "bias" : NULL, k->add ? add : NULL, add_row,
+                         low > -INFINITY ? cfx__c_number(CFX_F32, (double)low, 0) : "-INFINITY",
+                         cfx__c_number(CFX_F32, (double)high, 0), post);
 }
 
 /* ---- matrices -------------------------------------------------------------------------------- */

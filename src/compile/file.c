@@ -13,6 +13,9 @@ const char *cfx__c_upper(const char *name) {
     return cfx__text_take(&t);
 }
 
+/* Whether a step looks at an index or a divisor that may be none. */
+static bool may_fail(const cfx__c *c) { return c->out.len && strstr(c->out.data, "c->bad"); }
+
 /* "2, s27": the sizes of a port, as numbers and expressions. */
 static const char *sizes_of(const cfx__c_port *p) {
     cfx__text t = {0};
@@ -153,9 +156,10 @@ void cfx__c_header(cfx__c *c, cfx__text *t) {
         put_state(t, c);
     cfx__text_printf(t,
                      "/* Computes the program. 0: done; 1: a pointer is NULL, or the arena is not\n"
-                     " * aligned;%s 3: an index is out of range, or an integer divided by 0.\n"
+                     " * aligned%s%s.\n"
                      " * Nothing is kept but in %s; arrays must not overlap. */\nint %s_run(",
-                     c->nvary ? " 2: a size is out of its range;" : "",
+                     c->nvary ? "; 2: a size is out of its range" : "",
+                     may_fail(c) ? "; 3: an index is out of range, or an integer divided by 0" : "",
                      c->states.n ? "state" : "the arena, until it returns", c->name);
     put_parameters(t, c);
     cfx__text_puts(t, ");\n");
@@ -180,8 +184,9 @@ static void put_call(cfx__text *t, const cfx__c *c) {
                      c->name, c->name);
     if (c->states.n)
         cfx__text_printf(t, "    struct %s_state *state;\n", c->name);
-    cfx__text_puts(t, "    unsigned char *arena;\n"
-                      "    int *bad; /* set where an index is out of range, a divisor 0 */\n");
+    cfx__text_puts(t, "    unsigned char *arena;\n");
+    if (may_fail(c))
+        cfx__text_puts(t, "    int *bad; /* set where an index is out of range, a divisor 0 */\n");
     if (c->nvary)
         cfx__text_printf(t, "    ptrdiff_t %s;\n", size_names(c));
     for (int i = 0; i < c->inputs.n; i++)
@@ -194,7 +199,7 @@ static void put_call(cfx__text *t, const cfx__c *c) {
 }
 
 static void put_run(cfx__text *t, const cfx__c *c) {
-    const bool any = cfx__map_get(&c->names, cfx__text_format("file.%s_forward", c->name)) != NULL;
+    const bool any = strstr(c->out.data, cfx__text_format("static void %s_forward(", c->name));
     cfx__text_printf(t, "int %s_run(", c->name);
     put_parameters(t, c);
     cfx__text_printf(t, ") {\n    if (!w || !arena || ((uintptr_t)arena & 63) != 0");
@@ -213,14 +218,12 @@ static void put_run(cfx__text *t, const cfx__c *c) {
     for (size_t i = 0; i < c->limits.len; i++)
         cfx__text_printf(t, "    if (%s > %lld) /* its room in the arena */\n        return 2;\n",
                          c->limits.data[i].bytes, (long long)c->limits.data[i].room);
-    cfx__text_printf(t,
-                     "    int bad = 0;\n    const struct %s_call call = {\n  "
-                     "      .w = w,\n        .bad = &bad,\n",
-                     c->name);
+    cfx__text_printf(t, "%s    const struct %s_call call = {\n        .w = w,\n%s",
+                     may_fail(c) ? "    int bad = 0;\n" : "", c->name,
+                     may_fail(c) ? "        .bad = &bad,\n" : "");
     if (c->states.n)
         cfx__text_puts(t, "        .state = state,\n");
-    cfx__text_printf(t,
-                     "        .arena = (unsigned char *)arena,\n");
+    cfx__text_printf(t, "        .arena = (unsigned char *)arena,\n");
     for (int i = 0; i < c->nvary; i++)
         cfx__text_printf(t, "        .%s = %s,\n", c->sizes[i].name, c->sizes[i].name);
     for (int i = 0; i < c->inputs.n; i++)
@@ -232,7 +235,7 @@ static void put_run(cfx__text *t, const cfx__c *c) {
         cfx__text_printf(t, "    %s_forward(&call);\n", c->name);
     if (strstr(c->out.data, cfx__text_format("static void %s_results(", c->name)))
         cfx__text_printf(t, "    %s_results(&call);\n", c->name);
-    cfx__text_puts(t, "    return bad ? 3 : 0;\n}\n\n");
+    cfx__text_printf(t, "    return %s;\n}\n\n", may_fail(c) ? "bad ? 3 : 0" : "0");
 }
 
 static void put_state_init(cfx__text *t, const cfx__c *c) {
@@ -253,7 +256,6 @@ void cfx__c_source(cfx__c *c, cfx__text *t, const char *header, const char *bin)
     put_call(&rest, c);
     cfx__text_add(&rest, c->helpers.data ? c->helpers.data : "", c->helpers.len);
     cfx__text_add(&rest, c->out.data, c->out.len);
-    cfx__text_putc(&rest, '\n');
     put_run(&rest, c);
     if (c->states.n)
         put_state_init(&rest, c);

@@ -117,9 +117,9 @@ static void put_finish(bytes *b, const int8_t *w, const float *bias) {
     if (b->q->dynamic)
         cfx__c_line(c, "const int32_t *sums = %s;", noted(c, k->stem, "sums", CFX_I32, n, sums));
     cfx__c_line(c, "const %s_int8_finish f = {", c->name);
-    cfx__c_line(c, "    .start = %s, .scale = %s,",
-                b->q->dynamic ? "NULL" : noted(c, k->stem, "start", CFX_I32, n, start),
-                noted(c, k->stem, "scale", CFX_F32, n, scale));
+    cfx__c_line(c, "    .start = %s,",
+                b->q->dynamic ? "NULL" : noted(c, k->stem, "start", CFX_I32, n, start));
+    cfx__c_line(c, "    .scale = %s,", noted(c, k->stem, "scale", CFX_F32, n, scale));
     cfx__c_line(c, "    .bias = %s, .rounds = %d,", noted(c, k->stem, "bias", CFX_F32, n, to),
                 b->q->rounds);
     cfx__c_line(c, "    .add = %s, .add_row = %lld, .added = %s,", k->add ? "add" : "NULL",
@@ -242,9 +242,9 @@ static void put_narrow(cfx__c_work *k, const cfx__narrow *given) {
     float *scales = cfx__c_block_of(c, nscales * 4);
     cfx__pack_narrow(&w, numbers, scales);
     const cfx_dtype d = w.bits == 8 ? CFX_I8 : CFX_U8;
-    cfx__c_put_narrow(c, w.bits, w.k, w.group,
-                      cfx__c_weight_text(c, k->stem, "weight", d, count, numbers,
-                                         cfx__c_packed_note(d, w.integers)),
+    const char *weight = cfx__c_weight_text(c, k->stem, "weight", d, count, numbers,
+                                            cfx__c_packed_note(d, w.integers));
+    cfx__c_put_narrow(c, w.bits, w.k, w.group, weight,
                       noted(c, k->stem, "scale", CFX_F32, nscales, scales));
 }
 

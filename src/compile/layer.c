@@ -341,11 +341,19 @@ static void put_work(cfx__c_work *k, const cfx_op *op) {
     }
 }
 
-/* What a layer's weights are called after: its module, else its node. */
+/* What a layer's weights are called after: the parameter's name without "weight", its module, its
+ * node. */
 static const char *layer_name(const cfx__c_unit *u, const cfx__plan_kernel *kernel) {
-    const cfx_node *n = u->plan->kernels[kernel->nchain ? kernel->chain[0] : u->slot].step->node;
-    const char *path = cfx__c_module_of(n);
-    return *path ? path : n->name;
+    const cfx__run_step *s = u->plan->kernels[kernel->nchain ? kernel->chain[0] : u->slot].step;
+    const int weight = kernel->layer->call.op->layer.weight;
+    const char *path = cfx__c_module_of(s->node);
+    const char *name = s->op == kernel->layer->call.op && weight < s->nbound
+                           ? cfx__c_parameter_name(u, s->bound[weight], "")
+                           : "";
+    const size_t n = strlen(name), end = strlen(".weight");
+    if (n > end && !strcmp(name + n - end + 1, "weight") && strchr("._", name[n - end]))
+        return cfx__text_format("%.*s", (int)(n - end), name);
+    return *name ? name : *path ? path : s->node->name;
 }
 
 static const cfx_op *layer_work(cfx__c_unit *u, const cfx__plan_kernel *kernel, cfx__c_work *k) {

@@ -59,6 +59,9 @@ int cfx__c_bounds(const cfx__epilogue *e, float *low, float *high);
  */
 const char *cfx__c_post_function(cfx__c *c, const cfx__epilogue *e, int from);
 /* Declares `e`. */
+/* Declares the epilogue `e`: what is NULL is left out, as a post that is "NULL" is. */
+void cfx__c_epilogue_line(cfx__c *c, const char *bias, const char *add, int64_t add_row,
+                          const char *low, const char *high, const char *post);
 void cfx__c_epilogue(cfx__c_work *k, int64_t add_row, const char *add);
 
 /* ---- kernels --------------------------------------------------------------------------------- */

@@ -80,15 +80,33 @@ const cfx__c_ref *cfx__c_constant(cfx__c *c, cfx_tensor *t, const char *name) {
     return copied(c, &r, sizeof r);
 }
 
+/* What the file calls the tensor that a node stands for; NULL: it is no parameter. */
+static const char *parameter_name(const cfx__c_unit *u, const cfx_node *n) {
+    if (u->c->program && n->op == CFX_PLACEHOLDER && n->graph == u->c->program->module->graph) {
+        const cfx_input_spec *s = cfx_program_input(u->c->program, n);
+        return s ? s->target : NULL;
+    }
+    return n->op == CFX_GET_ATTR ? n->target.name : NULL;
+}
+
 /* The name of the tensor that a node stands for: a parameter's own, else the node's. */
 static const char *constant_name(const cfx__c_unit *u, const cfx_node *n) {
-    if (u->c->program && n->op == CFX_PLACEHOLDER &&
-        n->graph == u->c->program->module->graph) {
-        const cfx_input_spec *s = cfx_program_input(u->c->program, n);
-        if (s && s->target)
-            return s->target;
+    const char *own = parameter_name(u, n);
+    return own ? own : n->name;
+}
+
+const char *cfx__c_parameter_name(const cfx__c_unit *u, cfx_value v, const char *otherwise) {
+    enum { MOST = 8 }; /* views of it, one of the other */
+    for (int i = 0; i < MOST && v.tag == CFX_TAG_NODE; i++) {
+        const cfx__plan_kernel *k = &u->plan->kernels[v.spare];
+        const char *own = parameter_name(u, k->step->node);
+        if (own)
+            return own;
+        if (!k->step->op || !k->step->nbound)
+            break;
+        v = k->step->bound[0];
     }
-    return n->op == CFX_GET_ATTR && n->target.name ? n->target.name : n->name;
+    return otherwise;
 }
 
 static void note_constant(cfx__c_unit *u, int slot) {
@@ -183,8 +201,8 @@ bool cfx__c_updates(const cfx__c_unit *u, int by, int a) {
     const cfx__plan_kernel *k = &u->plan->kernels[by];
     counted c = {u, u->lives->root[a], 0};
     if (k->kind != CFX__PLAN_CALL || !(k->op->effects & CFX_UPDATE) ||
-        k->step->bound[0].tag != CFX_TAG_NODE || (int)k->step->bound[0].spare != a ||
-        c.root != a || u->lives->last[a] != by)
+        k->step->bound[0].tag != CFX_TAG_NODE || (int)k->step->bound[0].spare != a || c.root != a ||
+        u->lives->last[a] != by)
         return false;
     cfx__plan_each_kernel_read(k, count_root, &c);
     return c.times == 1 &&
@@ -205,10 +223,10 @@ static int overwritten(const cfx__c_unit *u, int slot, int by) {
             u->room[a] >= 0)
             return a;
     }
-    const int a = k->kind == CFX__PLAN_CALL && k->step->nbound > 0 &&
-                          k->step->bound[0].tag == CFX_TAG_NODE
-                      ? (int)k->step->bound[0].spare
-                      : -1;
+    const int a =
+        k->kind == CFX__PLAN_CALL && k->step->nbound > 0 && k->step->bound[0].tag == CFX_TAG_NODE
+            ? (int)k->step->bound[0].spare
+            : -1;
     return a >= 0 && u->room[a] >= 0 && home_of(p, a) < 0 && cfx__c_updates(u, by, a) ? a : -1;
 }
 
@@ -221,8 +239,8 @@ static void find_room(cfx__c_unit *u, int slot, int by) {
     const int64_t bytes = reach(cfx__plan_made(p, home >= 0 ? home : slot));
     const int over = home >= 0 ? home : overwritten(u, slot, by);
     if (u->room[slot] < 0)
-        u->room[slot] = over >= 0 && u->room[over] >= 0 ? u->room[over]
-                                                        : cfx__c_room_for(u, bytes, by, last);
+        u->room[slot] =
+            over >= 0 && u->room[over] >= 0 ? u->room[over] : cfx__c_room_for(u, bytes, by, last);
     cfx__c_room_keep(u->c, u->room[slot], bytes, by, last);
     if (home >= 0)
         u->room[home] = u->room[slot];

@@ -99,11 +99,9 @@ bool cfx__c_matmul(cfx__c_work *k, const int64_t *xs, const int64_t *ws, const i
     at.walk.serial = true; /* rounds share scratch */
     cfx__c_walk_settle(&at.walk, o);
     cfx__c_walk_open(c, &at.walk);
-    cfx__c_line(c, "const %s_epilogue e = {", c->name);
-    cfx__c_line(c, "    .bias = %s, .add = %s, .add_row = %lld,",
-                k->bias && !added ? cfx__c_begin(&at, "bias", b) : "NULL",
-                added ? cfx__c_begin(&at, "bias", b) : "NULL", (long long)(added ? bs[nd - 2] : 0));
-    cfx__c_line(c, "    .low = -INFINITY, .high = INFINITY, .post = NULL};");
+    const char *bias = k->bias ? cfx__c_begin(&at, "bias", b) : NULL;
+    cfx__c_epilogue_line(c, added ? NULL : bias, added ? bias : NULL, added ? bs[nd - 2] : 0,
+                         "-INFINITY", "INFINITY", "NULL");
     cfx__c_line(c, "%s(%lld, %lld, %lld, %s, %s, %lld, %lld,", cfx__c_kernel(c, "matmul"),
                 (long long)m, (long long)n, (long long)length, cfx__c_number(CFX_F32, k->alpha, 0),
                 cfx__c_begin(&at, "x", x), (long long)xs[nd - 2], (long long)x_row);
@@ -205,8 +203,7 @@ static way choose_way(cfx__c *c, const cfx__c_work *k, const cfx__pack_conv_shap
         how = (cfx__packing){.kind = CFX__PACKING_WINOGRAD, .size = size, .s = s};
         r.scratch = cfx__pack_winograd_scratch(s, size, c->nvary > 0);
         r.call = cfx__text_format("%s(&shape, %d, x, weight, out, &e, (float *)%s);",
-                                  cfx__c_kernel(c, "conv_winograd"), size,
-                                  cfx__c_scratch_at(c, 0));
+                                  cfx__c_kernel(c, "conv_winograd"), size, cfx__c_scratch_at(c, 0));
     } else {
         how = (cfx__packing){.kind = CFX__PACKING_CONV, .s = s};
         r.scratch = cfx__pack_conv_scratch(s, c->nvary > 0);

@@ -121,12 +121,12 @@ static void leave_draws(cfx_program *p) {
     }
 }
 
-/* Without checks, and with all that is to be taken apart so. */
+/* Without checks and copies that change nothing, and with all that is to be taken apart so. */
 static cfx_program *taken_apart(const cfx_program *p, const findings *f) {
-    const cfx_pass *no_checks = cfx_pass_find("remove_asserts");
+    static const char *const passes[] = {"remove_asserts", "remove_noops"};
     cfx_program *copy = cfx_program_copy(p);
-    if (no_checks && !cfx_failed(copy))
-        cfx_pass_apply(no_checks, copy, NULL);
+    for (int i = 0; i < COUNT(passes) && !cfx_failed(copy); i++)
+        cfx_pass_apply(cfx_pass_find(passes[i]), copy, NULL);
     if (!cfx_failed(copy)) {
         leave_draws(copy);
         leave_ones(copy);

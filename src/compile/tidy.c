@@ -1,7 +1,8 @@
 /* What a person would not have written is taken out of the text: loops of one round, blocks within
- * a block, and terms that say nothing. They come of sizes that happen to be 1 and places that
- * happen to be 0; while the text is made it has them, so that texts for several sizes differ in
- * numbers alone. Comments stay as they are. Start at cfx__c_tidy. */
+ * a block, terms that say nothing, names for what is used once, and braces around one statement.
+ * They come of sizes that happen to be 1, places that happen to be 0 and values that one step alone
+ * reads; while the text is made it has them, so that texts for several sizes differ in numbers
+ * alone. Comments stay as they are. Start at cfx__c_tidy. */
 #include <ctype.h>
 
 #include "compile.h"
@@ -72,9 +73,7 @@ static const char *behind_bare(const char *at, const char **instead) {
     const char *zero = *at == '[' ? behind_zero(at + 1) : NULL;
     zero = zero && *zero == ']' && zero > at + 2 ? zero : NULL;
     *instead = zero ? "[0" : ")c->arena";
-    return zero                                     ? zero
-           : !strncmp(at, arena, sizeof arena - 1) ? at + sizeof arena - 1
-                                                    : NULL;
+    return zero ? zero : !strncmp(at, arena, sizeof arena - 1) ? at + sizeof arena - 1 : NULL;
 }
 
 /* Once more where something was found: "(c->arena + 0)" has become "(c->arena)". */
@@ -194,8 +193,8 @@ static void tidy_block(lines *t, int from) {
     int to = from + 1;
     if (t->of[from].gone || !begins_one(t, from, name))
         return;
-    while (to < t->n && (t->of[to].gone || t->of[to].indent != t->of[from].indent ||
-                         t->of[to].text[0] != '}'))
+    while (to < t->n &&
+           (t->of[to].gone || t->of[to].indent != t->of[from].indent || t->of[to].text[0] != '}'))
         to++;
     if (to == t->n || !may_join(t, from, to))
         return;
@@ -206,6 +205,151 @@ static void tidy_block(lines *t, int from) {
         if (name[0])
             put_zero(&t->of[i], name);
     }
+}
+
+/* ---- names for what is used once --------------------------------------------------------------
+ */
+
+/* A line "const float v3 = x[i];". */
+typedef struct {
+    char type[16], name[16];
+    const char *is; /* behind the "=" */
+    size_t n;
+} value;
+
+static bool reads_value(const line *l, value *v) {
+    int n = 0;
+    if (l->indent < 0 ||
+        sscanf(l->text, "const %15[a-z0-9_] %15[v0-9] = %n", v->type, v->name, &n) != 2)
+        return false;
+    v->is = l->text + n;
+    v->n = strlen(v->is);
+    return n && v->n > 1 && v->is[--v->n] == ';' && !memchr(v->is, ';', v->n);
+}
+
+/* Whether it is an element of an array and nothing else. */
+static bool is_element(const value *v) {
+    size_t at = 0;
+    int deep = 0;
+    while (at < v->n && is_part_of_word(v->is[at]))
+        at++;
+    if (!at || v->is[at] != '[')
+        return false;
+    for (; at < v->n; at++) {
+        deep += (v->is[at] == '[') - (v->is[at] == ']');
+        if (!deep && at + 1 < v->n)
+            return false;
+    }
+    return true;
+}
+
+/* Whether the array at line i has elements of the value's type: the nearest that is called so. */
+static bool has_type_of(const lines *t, int i, const value *v) {
+    char want[96];
+    const size_t n = strcspn(v->is, "[");
+    if (n > 60)
+        return false;
+    snprintf(want, sizeof want, "%s *%.*s = ", v->type, (int)n, v->is);
+    for (i = before(t, i); i >= 0 && t->of[i].indent; i = before(t, i)) {
+        const char *text = t->of[i].text, *at = strstr(text, want + strlen(v->type) + 1);
+        if (at && t->of[i].indent > 0 && at > text && at[-1] == ' ')
+            return !strncmp(text + (strncmp(text, "const ", 6) ? 0 : 6), want, strlen(want));
+    }
+    return false;
+}
+
+/* Whether it changes with nothing but values: no array is read, no sum. */
+static bool is_of_values(const value *v) {
+    for (size_t i = 0; i < v->n; i++) {
+        if (!isalpha((unsigned char)v->is[i]) || (i && is_part_of_word(v->is[i - 1])))
+            continue;
+        size_t end = i;
+        while (end < v->n && is_part_of_word(v->is[end]))
+            end++;
+        const bool is_value = v->is[i] == 'v' && isdigit((unsigned char)v->is[i + 1]);
+        if (!is_value && v->is[end] != '(' && v->is[end] != ')') /* a function, a cast */
+            return false;
+    }
+    return !memchr(v->is, '[', v->n);
+}
+
+/* The one line that uses the value of line i, in the same block; -1: none, several, or one that may
+ * not have it instead: what is between the two would change it, or it would be computed again. */
+static int used_at(const lines *t, int i, const value *v) {
+    const int indent = t->of[i].indent;
+    int used = -1;
+    bool stored = false;
+    for (int k = after(t, i); k < t->n && t->of[k].indent >= indent; k = after(t, k)) {
+        const line *l = &t->of[k];
+        char *at = is_comment(l) ? NULL : word_in(l->text, v->name);
+        if (at && (used >= 0 || stored || l->indent > indent || !strncmp(l->text, "for (", 5) ||
+                   !strncmp(l->text, "while (", 7) || word_in(at + 1, v->name)))
+            return -1;
+        used = at ? k : used;
+        if (used < 0)
+            stored |= strncmp(l->text, "const ", 6) != 0 && !is_of_values(v);
+    }
+    return used;
+}
+
+static void tidy_value(lines *t, int i) {
+    value v;
+    if (t->of[i].gone || !reads_value(&t->of[i], &v))
+        return;
+    const bool element = is_element(&v);
+    const int used = element && !has_type_of(t, i, &v) ? -1 : used_at(t, i, &v);
+    if (used < 0)
+        return;
+    line *l = &t->of[used];
+    char *at = word_in(l->text, v.name), *end = at + strlen(v.name);
+    /* sums of products stay two statements, so that compilers round each as it is */
+    const bool stores = !strcmp(end, ";") && at - l->text > 3 && !strncmp(at - 3, " = ", 3) &&
+                        strncmp(l->text, "const ", 6) != 0;
+    const bool adds = !strcmp(end, ";") && at - l->text > 8 && !strncmp(at - 8, "(double)", 8) &&
+                      strstr(l->text, " += (double)");
+    const bool bare = element || stores;
+    if ((!bare && !adds) || l->indent + strlen(l->text) + v.n > 100)
+        return;
+    l->text = (char *)cfx__text_format(bare ? "%.*s%.*s%s" : "%.*s(%.*s)%s", (int)(at - l->text),
+                                       l->text, (int)v.n, v.is, end);
+    t->of[i].gone = true;
+}
+
+/* ---- braces ---------------------------------------------------------------------------------- */
+
+/* Whether a line is a statement of its own, that needs no block. */
+static bool is_statement(const line *l) {
+    static const char *const others[] = {"if (", "const ", "for (", "while (", "switch ("};
+    const size_t n = strlen(l->text);
+    for (int i = 0; i < COUNT(others); i++)
+        if (!strncmp(l->text, others[i], strlen(others[i])))
+            return false;
+    size_t word = 0; /* "float x" declares */
+    while (is_part_of_word(l->text[word]))
+        word++;
+    const char next = l->text[word] == ' ' ? l->text[word + 1] : ' ';
+    return n && l->text[n - 1] == ';' && word && !isalpha((unsigned char)next) && next != '*';
+}
+
+/* Loops around one statement, or around such a loop, have no braces. */
+static void tidy_braces(lines *t, int from) {
+    line *l = &t->of[from];
+    const size_t n = strlen(l->text);
+    if (l->gone || strncmp(l->text, "for (", 5) || n < 3 || strcmp(l->text + n - 3, ") {"))
+        return;
+    const int first = after(t, from);
+    int to = first, inside = 0;
+    for (; to < t->n && t->of[to].indent > l->indent; to = after(t, to))
+        inside += t->of[to].indent == l->indent + 4;
+    if (to >= t->n || strcmp(t->of[to].text, "}") || t->of[to].indent != l->indent || inside != 1)
+        return;
+    const line *body = &t->of[first];
+    const bool nested =
+        !strncmp(body->text, "for (", 5) && body->text[strlen(body->text) - 1] == ')';
+    if (!nested && !(is_statement(body) && after(t, first) == to))
+        return;
+    l->text[n - 2] = 0;
+    t->of[to].gone = true;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -228,6 +372,10 @@ void cfx__c_tidy(cfx__text *text) {
     }
     for (int i = 0; i < t.n; i++)
         tidy_block(&t, i);
+    for (int i = 0; i < t.n; i++)
+        tidy_value(&t, i);
+    for (int i = t.n - 1; i >= 0; i--)
+        tidy_braces(&t, i);
     text->len = 0;
     for (int i = 0; i < t.n; i++) {
         if (t.of[i].gone)

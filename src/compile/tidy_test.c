@@ -42,9 +42,8 @@ TEST(c_loops_of_one_round_are_none) {
                "    }\n",
                "    {\n"
                "        float *out = y;\n"
-               "        for (int64_t j = 0; j < 3; j++) {\n"
+               "        for (int64_t j = 0; j < 3; j++)\n"
                "            out[j] = c->i + ii;\n"
-               "        }\n"
                "    }\n");
     /* a name that the block around it has, what goes on with the loop, what follows it */
     static const char *const stay[] = {
@@ -52,8 +51,8 @@ TEST(c_loops_of_one_round_are_none) {
         "    }\n}\n",
         "{\n    for (int64_t i = 0; i < 1; i++) {\n        if (p)\n            continue;\n"
         "    }\n}\n",
-        "{\n    for (int64_t i = 0; i < 1; i++) {\n        f(i);\n    }\n    g();\n}\n",
-        "{\n    for (int64_t i = 0; i < 10; i++) {\n        f(i);\n    }\n}\n"};
+        "{\n    for (int64_t i = 0; i < 1; i++)\n        f(i);\n    g();\n}\n",
+        "{\n    for (int64_t i = 0; i < 10; i++)\n        f(i);\n}\n"};
     for (int i = 0; i < COUNT(stay); i++)
         CHECK_TIDY(stay[i], stay[i]);
 }
@@ -66,6 +65,45 @@ TEST(c_blocks_within_a_block_are_one) {
     static const char *const stay[] = {
         "{\n    /* add: a node */\n    {\n        f();\n    }\n}\n",
         "{\n    {\n        int *to = x;\n    }\n    {\n        int *to = y;\n    }\n}\n"};
+    for (int i = 0; i < COUNT(stay); i++)
+        CHECK_TIDY(stay[i], stay[i]);
+}
+
+/* What is used once stands where it is used, unless something is written in between, it would be
+ * computed again or be of another type, or a product and a sum would become one. */
+TEST(c_values_used_once_have_no_name) {
+    CHECK_TIDY(
+        "{\n    const float *x = c->x;\n    const float v0 = x[i];\n    y[i] = v0 * v0;\n}\n",
+        "{\n    const float *x = c->x;\n    const float v0 = x[i];\n    y[i] = v0 * v0;\n}\n");
+    CHECK_TIDY("{\n    const float *x = c->x;\n    const float v0 = x[i * 4];\n"
+               "    const float v1 = v0 - m;\n    const float v2 = v1 * v1;\n"
+               "    sum0 += (double)v2;\n}\n",
+               "{\n    const float *x = c->x;\n    const float v1 = x[i * 4] - m;\n"
+               "    sum0 += (double)(v1 * v1);\n}\n");
+    CHECK_TIDY("{\n    const float v2 = v0 + v1;\n    y[i] = v2;\n}\n",
+               "{\n    y[i] = v0 + v1;\n}\n");
+    static const char *const stay[] = {
+        "{\n    const int8_t *x = c->x;\n    const float v0 = x[i];\n    y[i] = v0 + 1.0f;\n}\n",
+        "{\n    float *x = c->x;\n    const float v0 = x[i];\n    x[i] = 0;\n    y[i] = v0;\n}\n",
+        "{\n    const float v3 = sum1 / 4;\n    sum1 = 0;\n    y[i] = v3;\n}\n",
+        "{\n    const float v2 = v0 * v1;\n    y[i] = v2 + v3;\n}\n",
+        "{\n    float *x = c->x;\n    const float v0 = x[i];\n"
+        "    for (int64_t j = 0; j < 3; j++)\n        y[j] = v0;\n}\n"};
+    for (int i = 0; i < COUNT(stay); i++)
+        CHECK_TIDY(stay[i], stay[i]);
+}
+
+TEST(c_loops_around_one_statement_have_no_braces) {
+    CHECK_TIDY("for (int64_t i = 0; i < 2; i++) {\n    for (int64_t j = 0; j < 3; j++) {\n"
+               "        to[i * 3 + j] = from[j];\n    }\n}\n",
+               "for (int64_t i = 0; i < 2; i++)\n    for (int64_t j = 0; j < 3; j++)\n"
+               "        to[i * 3 + j] = from[j];\n");
+    static const char *const stay[] = {
+        "for (int64_t i = 0; i < 2; i++) {\n    const float v0 = x[i];\n    y[i] = v0 + v0;\n}\n",
+        "for (int64_t i = 0; i < 2; i++) {\n    float x = 0;\n}\n",
+        "for (int64_t i = 0; i < 2; i++) {\n    if (x[i])\n        y = 1;\n}\n",
+        "for (int64_t i = 0; i < 2; i++) {\n    /* none */\n    f();\n}\n",
+        "for (int64_t i = 0; i < 2; i++) {\n    f();\n    g();\n}\n"};
     for (int i = 0; i < COUNT(stay); i++)
         CHECK_TIDY(stay[i], stay[i]);
 }

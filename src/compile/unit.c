@@ -1,5 +1,5 @@
-/* A plan as functions: one for each module that calls others, which calls those of the modules
- * inside; kernels stand in order, each with a comment. Start at cfx__c_unit_put. */
+/* A plan as functions: one for each module, which calls those of the modules inside; kernels stand
+ * in order, each with a comment. Start at cfx__c_unit_put. */
 #include "compile.h"
 
 /* ---- where kernels come from ----------------------------------------------------------------- */
@@ -74,9 +74,17 @@ static const char *kernel_name(const cfx__c_unit *u, const cfx__plan_kernel *k) 
     return cfx__text_take(&t);
 }
 
+/* The module whose function a kernel stands in: a layer's own, whatever is done behind it. */
+static const char *module_of(const cfx__c_unit *u, const cfx__plan_kernel *k) {
+    const bool layer = k->kind == CFX__PLAN_LAYER && k->nchain;
+    return cfx__c_module_of((layer ? &u->plan->kernels[k->chain[0]] : k)->step->node);
+}
+
 static void put_comment(cfx__c_unit *u, const cfx__plan_kernel *k) {
     const cfx_node *n = k->step->node;
-    const char *source = source_of(n), *path = cfx__c_module_of(n);
+    const char *source = source_of(n), *path = module_of(u, k), *last = cfx__c_module_of(n);
+    if (strcmp(path, last) != 0 && *last)
+        path = *path ? cfx__text_format("%s to %s", path, last) : last;
     cfx__text t = {0};
     /* each part is cut by itself: where does not depend on sizes */
     cfx__text_printf(&t, "%.60s: %.80s -> %.100s", n->name, kernel_name(u, k),
@@ -125,14 +133,17 @@ void cfx__c_unit_kernel(cfx__c_unit *u, int slot) {
     }
 }
 
-static void put_kernel(cfx__c_unit *u, int slot) {
+/* A kernel in a block of its own, or `alone` in that of its function. */
+static void put_kernel(cfx__c_unit *u, int slot, bool alone) {
     cfx__c_kernel_time time;
     u->slot = slot;
     cfx__c_kernel_begin(u, &time);
     put_comment(u, &u->plan->kernels[slot]);
-    cfx__c_block(u->c);
+    if (!alone)
+        cfx__c_block(u->c);
     cfx__c_unit_kernel(u, slot);
-    cfx__c_close(u->c);
+    if (!alone)
+        cfx__c_close(u->c);
     cfx__c_kernel_end(&time);
 }
 
@@ -147,7 +158,6 @@ typedef struct {
 typedef struct {
     cfx__c_unit *u;
     VEC(item) items;
-    cfx__map inner; /* paths of modules that have others inside */
 } outline;
 
 static bool is_below(const char *path, const char *top) {
@@ -155,25 +165,12 @@ static bool is_below(const char *path, const char *top) {
     return !n || (!strncmp(path, top, n) && (path[n] == '.' || !path[n]));
 }
 
-/* The path without its last name; "" where it has one name alone. */
-static const char *above(const char *path) {
-    const char *dot = strrchr(path, '.');
-    return dot ? cfx__text_format("%.*s", (int)(dot - path), path) : "";
-}
-
-/* Modules without others inside are lines of the one that calls them. */
 static void find_items(outline *o) {
     const cfx__plan *p = o->u->plan;
-    for (int k = 0; k < p->n; k++)
-        for (const char *path = cfx__c_module_of(p->kernels[k].step->node); *path;) {
-            path = above(path);
-            cfx__map_set(&o->inner, path, (void *)path);
-        }
     for (int k = 0; k < p->n; k++) {
         if (!computes(&p->kernels[k]) || !cfx_is_bad(p->constants[k]) || is_empty(o->u, k))
             continue;
-        const char *path = cfx__c_module_of(p->kernels[k].step->node);
-        item it = {k, cfx__map_get(&o->inner, path) ? path : above(path)};
+        item it = {k, module_of(o->u, &p->kernels[k])};
         VEC_PUSH(o->items, it);
     }
 }
@@ -184,8 +181,9 @@ static const char *step_towards(const char *top, const char *path) {
     return cfx__text_format("%.*s", (int)(from + strcspn(path + from, ".")), path);
 }
 
-/* Writes the function of module `top` for items [from, to), those of modules inside before it. */
-static void put_function(outline *o, const char *top, const char *name, size_t from, size_t to) {
+/* Writes the function of module `top` for items [from, to), those of modules inside before it;
+ * false: nothing is left to do in it, and there is none. */
+static bool put_function(outline *o, const char *top, const char *name, size_t from, size_t to) {
     cfx__c *c = o->u->c;
     typedef struct {
         size_t from, to;
@@ -201,26 +199,34 @@ static void put_function(outline *o, const char *top, const char *name, size_t f
             while (p.to < to && is_below(o->items.data[p.to].path, p.path))
                 p.to++;
             p.name = cfx__c_symbol(c, p.path);
-            put_function(o, p.path, p.name, p.from, p.to);
+            i = p.to;
+            if (!put_function(o, p.path, p.name, p.from, p.to))
+                continue;
         }
         i = p.to;
         VEC_PUSH(parts, p);
     }
+    const size_t start = c->out.len;
     cfx__c_line(c, "static void %s(const struct %s_call *c) {", name, c->name);
+    const size_t body = c->out.len;
     c->indent++;
     for (size_t i = 0; i < parts.len; i++) {
-        if (i)
+        if (i && !(parts.data[i].name && parts.data[i - 1].name)) /* calls stand together */
             cfx__text_putc(&c->out, '\n');
         if (parts.data[i].name)
             cfx__c_line(c, "%s(c); /* %s */", parts.data[i].name,
                         cfx__c_comment(parts.data[i].path));
         else
-            put_kernel(o->u, o->items.data[parts.data[i].from].slot);
+            put_kernel(o->u, o->items.data[parts.data[i].from].slot, parts.len == 1);
     }
     c->indent--;
     cfx__c_line(c, "}");
     cfx__text_putc(&c->out, '\n');
     VEC_FREE(parts);
+    if (strstr(c->out.data + body, "c->") || strstr(c->out.data + body, "(c);"))
+        return true;
+    c->out.data[c->out.len = start] = 0;
+    return false;
 }
 
 void cfx__c_unit_put(cfx__c_unit *u) {
@@ -228,10 +234,9 @@ void cfx__c_unit_put(cfx__c_unit *u) {
     find_items(&o);
     if (u->c->indent) { /* a sub-graph: its kernels stand where it is called */
         for (size_t i = 0; i < o.items.len; i++)
-            put_kernel(u, o.items.data[i].slot);
+            put_kernel(u, o.items.data[i].slot, false);
     } else if (o.items.len) {
         put_function(&o, "", cfx__c_symbol(u->c, "forward"), 0, o.items.len);
     }
     VEC_FREE(o.items);
-    cfx__map_release(&o.inner);
 }

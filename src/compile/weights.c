@@ -1,5 +1,7 @@
 /* Weights: each array of numbers once, as members of a struct of pointers, whose arrays stand in
  * the source or behind each other in a file. */
+#include <cfx/version.h>
+
 #include "compile.h"
 
 enum { ALIGN = 64 };
@@ -24,13 +26,22 @@ static void note_name(cfx__c_weight *w, const char *name) {
                           : cfx__text_format("%s%s%s", w->note, first ? "; also " : ", ", name);
 }
 
+/* Whether an array is kept once where others have the same numbers: one that memory is saved by.
+ * Others have their own names, so that the text does not depend on what numbers they have. */
+static bool is_shared(int64_t bytes, const char *note) {
+    enum { LEAST = 1024 };
+    const size_t n = strlen(note), end = strlen(", packed");
+    return bytes >= LEAST || !bytes || (n > end && !strcmp(note + n - end, ", packed"));
+}
+
 int cfx__c_weight_add(cfx__c *c, const char *name, cfx_dtype d, int64_t count, const void *data,
                       const char *note) {
+    const bool shared = is_shared(count * cfx_dtype_size(d), note);
     const int64_t bytes = count * cfx_dtype_size(d);
     for (size_t i = 0; i < c->weights.len; i++) {
         cfx__c_weight *w = &c->weights.data[i];
         if (w->dtype == d && w->count == count &&
-            (w->data == data || !bytes || !memcmp(w->data, data, (size_t)bytes))) {
+            (w->data == data || (shared && (!bytes || !memcmp(w->data, data, (size_t)bytes))))) {
             note_name(w, cfx__c_identifier(name));
             return (int)i;
         }
@@ -67,7 +78,7 @@ int64_t cfx__c_weights_bytes(const cfx__c *c) {
     return last->at + bytes_of(last);
 }
 
-/* A number that tells one file of weights from another: of all its bytes. */
+/* A number that tells weights from others: of their bytes, 4096 of each. */
 uint64_t cfx__c_weights_number(const cfx__c *c) {
     uint64_t h = 0xcbf29ce484222325u;
     for (size_t i = 0; i < c->weights.len; i++) {
@@ -77,6 +88,24 @@ uint64_t cfx__c_weights_number(const cfx__c *c) {
         for (int64_t k = 0; k<n; k += n> 4096 ? n / 4096 : 1)
             h = (h ^ at[k]) * 0x100000001b3u;
         h = (h ^ (uint64_t)n) * 0x100000001b3u;
+    }
+    return h;
+}
+
+/* A number that tells the weights of one source from those of another: of all that says how they
+ * are read. Other numbers in the same arrays, as training gives, are for the same source. */
+static uint64_t source_number(const cfx__c *c) {
+    uint64_t h = 0xcbf29ce484222325u;
+    const char *const texts[] = {CFX_VERSION, c->helpers.len ? c->helpers.data : "",
+                                 c->out.len ? c->out.data : ""};
+    for (int i = 0; i < COUNT(texts); i++)
+        for (const char *at = texts[i]; *at; at++)
+            h = (h ^ (unsigned char)*at) * 0x100000001b3u;
+    for (size_t i = 0; i < c->weights.len; i++) {
+        const cfx__c_weight *w = &c->weights.data[i];
+        h = (h ^ (uint64_t)bytes_of(w)) * 0x100000001b3u;
+        for (const char *at = w->name; *at; at++)
+            h = (h ^ (unsigned char)*at) * 0x100000001b3u;
     }
     return h;
 }
@@ -158,7 +187,7 @@ void cfx__c_weights_loader(cfx__c *c, cfx__text *source) {
                      "    memcpy(&is, at, sizeof is);\n"
                      "    if (is != UINT64_C(0x%016llx))\n"
                      "        return 2;\n",
-                     c->name, c->name, c->upper, (unsigned long long)cfx__c_weights_number(c));
+                     c->name, c->name, c->upper, (unsigned long long)source_number(c));
     for (size_t i = 0; i < c->weights.len; i++) {
         const cfx__c_weight *w = &c->weights.data[i];
         cfx__text_printf(source, "    w->%s = (const %s *)(const void *)(at + %lld);\n", w->name,
@@ -170,7 +199,7 @@ void cfx__c_weights_loader(cfx__c *c, cfx__text *source) {
 }
 
 void cfx__c_weights_file(const cfx__c *c, FILE *file) {
-    const uint64_t is = cfx__c_weights_number(c);
+    const uint64_t is = source_number(c);
     char pad[ALIGN] = {0};
     int64_t end = ALIGN;
     memcpy(pad, &is, sizeof is);
