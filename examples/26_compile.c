@@ -15,7 +15,7 @@ int main(void) {
     cfx_program *p = cfx_export(mlp, cfx_tuple(cfx_randn(3, 4)), CFX_NONE, CFX_NONE);
 
     const char *source = cfx_compile_text(p, &(cfx_compile_options){.name = "mlp"});
-    const char *own = source ? strstr(source, "static void mlp_forward(") : NULL;
+    const char *own = source ? strstr(source, "static void mlp_fc1(") : NULL;
     printf("%s", own ? own : "");
 
     /* what has no form in C is told, node by node */
