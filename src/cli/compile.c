@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <spawn.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -92,6 +93,26 @@ static bool build(const char *source, bool threads) {
     return cli_cc(words, to);
 }
 
+/* Whether one of the files that may be written is one that is read; with an error. */
+static bool writes_over(const char *read, const char *out, const cfx_compile_options *o) {
+    const char *const suffixes[] = {".c", ".h", o->weights == CFX_WEIGHTS_INLINE ? NULL : ".bin",
+                                    o->library ? ".so" : NULL};
+    struct stat from, to;
+    const size_t len = strlen(out);
+    if (!read || len < 2 || stat(read, &from) != 0)
+        return false;
+    for (int i = 0; i < COUNT(suffixes); i++) {
+        const char *path =
+            suffixes[i] ? cfx__text_format("%.*s%s", (int)len - 2, out, suffixes[i]) : "";
+        if (*path && !stat(path, &to) && from.st_dev == to.st_dev && from.st_ino == to.st_ino) {
+            cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' is read, and would be written over",
+                     path);
+            return true;
+        }
+    }
+    return false;
+}
+
 static int run(int argc, char **argv) {
     const char *model = NULL, *out = NULL, *weights = NULL, *inputs = NULL;
     cfx_compile_options o = {.inputs = cfx_none()};
@@ -123,7 +144,8 @@ static int run(int argc, char **argv) {
     const size_t len = strlen(out);
     if (o.library && len > 3 && !strcmp(out + len - 3, ".so"))
         out = cfx__text_format("%.*s.c", (int)len - 3, out);
-    if (!cfx_ok() || !cfx_compile_c(p, &o, out) || (o.library && !build(out, o.threads)))
+    if (!cfx_ok() || writes_over(model, out, &o) || writes_over(inputs, out, &o) ||
+        !cfx_compile_c(p, &o, out) || (o.library && !build(out, o.threads)))
         return cli_trouble();
     cli_wrote(out, p);
     return CLI_DONE;
