@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../feed/feed.h"
 #include "../tensor/tensor.h"
 
 static cfx_image_options picture; /* how pictures become tensors */
@@ -106,6 +107,9 @@ static cfx_dict *read_picture(const char *path) {
         return NULL;
     }
     cfx_dict_set(one, "0", cfx_tensor_value(cfx_image_prepare(cfx_image_read(path), &picture)));
+    if (cfx_ok() && cfx__image_orientation(path) != 1)
+        cli_say("cfx: '%s' is turned or mirrored when it is shown (Exif orientation %d); it is taken "
+                "as it is stored\n", path, cfx__image_orientation(path));
     return cfx_ok() ? one : NULL;
 }
 

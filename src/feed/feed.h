@@ -38,6 +38,9 @@ bool cfx__jpeg_is(cfx__bytes b);
 /* uint8[height, width, 3]; scope. Bad with an error that calls the file `what`. */
 cfx_tensor *cfx__png_read(const char *what, cfx__bytes b);
 cfx_tensor *cfx__jpeg_read(const char *what, cfx__bytes b);
+/* Which way up it is to be shown, 1 to 8 as Exif counts; 1: as it is. And of a file. */
+int cfx__jpeg_orientation(cfx__bytes b);
+int cfx__image_orientation(const char *path);
 /* A tensor for a picture; bad, with an error, where it has no size. */
 cfx_tensor *cfx__image_new(const char *what, int64_t height, int64_t width);
 /* Brings a picture to another size, bilinear with antialias, as PIL does, bit for bit; scope. */

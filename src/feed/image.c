@@ -32,6 +32,14 @@ bool cfx_image_is_in(const char *path) {
     return is;
 }
 
+int cfx__image_orientation(const char *path) {
+    cfx__file_mapping *m = cfx__file_map(path);
+    const int way = m && cfx__jpeg_is(bytes_of(m)) ? cfx__jpeg_orientation(bytes_of(m)) : 1;
+    if (m)
+        cfx_drop(m);
+    return way;
+}
+
 cfx_tensor *cfx_image_read(const char *path) {
     if (!cfx_ok())
         return &cfx__tensor_bad;

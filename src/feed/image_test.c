@@ -1,5 +1,6 @@
 /* Pictures: files of each kind, sizes, cuts and numbers; damaged files. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "feed/feed.h"
@@ -60,6 +61,23 @@ TEST(image_jpeg) {
     CHECK_NEAR(pixel(t, 0, 39, 0), 30 + 39 - 69.0, 12);
     CHECK(cfx_image_is_in(file("rgb.jpg")) && !cfx_image_is_in(file("none.jpg")));
     CHECK_OK();
+}
+
+TEST(image_orientation) {
+    /* the mark, an empty segment, Exif with two tags, the first scan */
+    uint8_t b[] = "\xff\xd8\xff\xe0\0\2\xff\xe1\0\52Exif\0\0MM\0*\0\0\0\x8\0\2"
+                  "\1\x0f\0\3\0\0\0\1\0\1\0\0\1\x12\0\3\0\0\0\1\0\6\0\0\xff\xda";
+    CHECK_INT(cfx__jpeg_orientation((cfx__bytes){b, sizeof b - 1}), 6);
+    for (size_t n = 0; n < sizeof b; n++) {
+        uint8_t *part = malloc(n ? n : 1); /* of its own size, so that a read past its end is seen */
+        memcpy(part, b, n);
+        const int way = cfx__jpeg_orientation((cfx__bytes){part, n});
+        CHECK(way == 1 || way == 6);
+        free(part);
+    }
+    b[17] = 0xff; /* the directory lies elsewhere */
+    b[20] = 0xff;
+    CHECK_INT(cfx__jpeg_orientation((cfx__bytes){b, sizeof b - 1}), 1);
 }
 
 TEST(image_damaged) {
