@@ -419,6 +419,19 @@ const tests = {
         await page.close();
     },
 
+    async opensOnMoreThanOneBox() {
+        const page = await open(spineFile(), "", 1280, 400);
+        const [seen, closed, scale] = await page.evaluate(() => {
+            const {layout, camera} = viewer.active, boxes = () => layout.rects.size - layout.open.size;
+            const first = [boxes(), camera.scale];
+            layout.openSome(1, 0);
+            return [first[0], boxes(), first[1]];
+        });
+        check("a low window shows the top of the model", seen >= 5 && closed < 5 && scale > 0.6,
+            [seen, closed, scale]);
+        await page.close();
+    },
+
     async theTreeIsWalkedAsTreesAre() {
         const page = await open(draw("while_loop"));
         equal("a tree", await page.getAttribute("#tree", "role"), "tree");
@@ -462,6 +475,10 @@ const tests = {
         await go(1, "permute");
         check("no counterpart", (await page.textContent("#card .alone")).startsWith("Only in B"));
         equal("nothing there", await picked(0), "");
+        equal("what is next to it is shown", await page.evaluate(() => {
+            const [a, b] = viewer.panes;
+            return a.graph.name(viewer.beside(b, b.picked));
+        }), "linear");
         const mark = await page.evaluate(() =>
             viewer.mark(viewer.panes[1], viewer.panes[1].picked));
         equal("added nodes are marked", mark, {colour: "#16a34a", dash: [8, 3]});

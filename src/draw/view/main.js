@@ -127,14 +127,15 @@ class Viewer {
         pane.show(i);
     }
 
-    // The other pane picks what belongs to i.
+    // The other pane picks what belongs to i; where nothing does, it shows what would be next to it.
     follow(pane, i) {
         const {other, items} = this.across(pane, i);
         if (!other)
             return;
         other.picked = items.length ? items[0] : -1;
-        if (items.length)
-            other.show(items[0]);
+        const seen = items.length ? items[0] : this.beside(pane, i);
+        if (seen > 0)
+            other.show(seen);
         other.repaint();
     }
 
@@ -171,6 +172,23 @@ class Viewer {
         const items = i > 0 ? this.partners[pane.number].get(i) || [] : [];
         const changed = this.differs[pane.number].has(i);
         return {other, items, state: changed ? "Changed" : "The same"};
+    }
+
+    // The place in the other graph of a node that it has not: what belongs to the nearest of those
+    // that use it, or else of those that it uses; 0: there is none.
+    beside(pane, i) {
+        const g = pane.graph, partners = this.partners[pane.number];
+        for (const next of i > 0 && g.isNode(i) ? [g.users, g.inputs] : []) {
+            const seen = new Set([i]);
+            for (let front = [i]; front.length;) {
+                front = [...new Set(front.flatMap((k) => next[k]))].filter((k) => !seen.has(k));
+                front.forEach((k) => seen.add(k));
+                const near = front.find((k) => partners.has(k));
+                if (near)
+                    return partners.get(near)[0];
+            }
+        }
+        return 0;
     }
 
     // How an item differs from the other graph: a colour and a dash, for those who see no colours.

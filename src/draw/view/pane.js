@@ -7,6 +7,7 @@ import {paintCanvas, paintSvg} from "./paint.js";
 const SMALLEST = 0.004, LARGEST = 4, READABLE = 0.9;
 const FIRST = 0.65; // the least scale of the first screen: text of 7 pixels
 const FIRST_BOXES = [60, 40, 26, 16, 10]; // on the first screen, as many as can be read there
+const FEW = 5; // boxes that tell less than the top of what is in them
 
 export class Pane {
     constructor(viewer, graph, number) {
@@ -80,7 +81,7 @@ export class Pane {
     }
 
     // The first screen: all of the graph, as deep as it can be read. Where even a few boxes are too
-    // much for the window, as wide as it is and from its top.
+    // much for the window, or only a few are left, as wide as it is and from its top.
     start() {
         const {layout, graph: {raw: {depth}}} = this;
         const open = (most, widthAlone) => {
@@ -91,8 +92,13 @@ export class Pane {
             return this.camera.scale >= FIRST;
         };
         const boxes = depth ? [0] : FIRST_BOXES;
-        this.fitted = boxes.some((most) => open(most, false));
-        if (!this.fitted && !open(boxes[boxes.length - 1], true) && !open(1, true)) {
+        const fit = boxes.findIndex((most) => open(most, false));
+        const few = fit > 0 && layout.rects.size - layout.open.size < FEW;
+        const deeper = few && open(boxes[fit - 1], true);
+        this.fitted = fit >= 0 && !deeper;
+        if (few && !deeper)
+            open(boxes[fit], false);
+        else if (fit < 0 && !open(boxes[boxes.length - 1], true) && !open(1, true)) {
             const c = this.camera;
             c.x = this.width / 2 - FIRST * layout.rects.get(0).w / 2;
             c.scale = FIRST;
