@@ -422,7 +422,8 @@ const tests = {
     async opensOnMoreThanOneBox() {
         const page = await open(spineFile(), "", 1280, 400);
         const [seen, closed, scale] = await page.evaluate(() => {
-            const {layout, camera} = viewer.active, boxes = () => layout.rects.size - layout.open.size;
+            const {layout, camera} = viewer.active;
+            const boxes = () => layout.rects.size - layout.open.size;
             const first = [boxes(), camera.scale];
             layout.openSome(1, 0);
             return [first[0], boxes(), first[1]];

@@ -127,7 +127,7 @@ class Viewer {
         pane.show(i);
     }
 
-    // The other pane picks what belongs to i; where nothing does, it shows what would be next to it.
+    // The other pane picks what belongs to i; where nothing does, it shows what is next to it.
     follow(pane, i) {
         const {other, items} = this.across(pane, i);
         if (!other)
