@@ -60,12 +60,20 @@ void cfx__shard_join(cfx__shard *s, uint32_t a, uint32_t b) { s->joined[find(s, 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
 int64_t cfx__shard_begin(const cfx__shard *s, const cfx__piece *p, int64_t size, int rank) {
-    const int64_t units = p->units ? p->units : s->ranks;
-    return size / units * (units * rank / s->ranks);
+    const int64_t units = p->units ? p->units : s->ranks, each = size / units;
+    return each * (p->cover ? p->cover * rank / s->ranks / (p->cover / units)
+                            : units * rank / s->ranks);
+}
+
+int64_t cfx__shard_end(const cfx__shard *s, const cfx__piece *p, int64_t size, int rank) {
+    if (!p->cover)
+        return cfx__shard_begin(s, p, size, rank + 1);
+    const int64_t shared = p->cover / p->units, last = p->cover * (rank + 1) / s->ranks;
+    return size / p->units * ((last + shared - 1) / shared);
 }
 
 int64_t cfx__shard_part(const cfx__shard *s, const cfx__piece *p, int64_t size) {
-    return cfx__shard_begin(s, p, size, s->rank + 1) - cfx__shard_begin(s, p, size, s->rank);
+    return cfx__shard_end(s, p, size, s->rank) - cfx__shard_begin(s, p, size, s->rank);
 }
 
 const char *cfx__shard_divides(const cfx__shard *s, int64_t size, int64_t least, int64_t *units) {
@@ -92,9 +100,41 @@ bool cfx__shard_ask_units(cfx__shard *s, const cfx__piece *p, int64_t units) {
     return news;
 }
 
-bool cfx__shard_agree(cfx__shard *s, const cfx__piece *a, const cfx__piece *b) {
+/* Whether a rank has less of `fine` units where the coarser ones cover them. */
+static bool covers(const cfx__shard *s, const cfx__piece *coarse, int64_t fine) {
+    if (!coarse->units || fine % coarse->units || coarse->cover || coarse->nsegments > 1)
+        return false;
+    const int64_t shared = fine / coarse->units;
+    return (coarse->units + s->ranks - 1) / s->ranks * shared > (fine + s->ranks - 1) / s->ranks;
+}
+
+enum { NEVER = -1 }; /* what a layout covers */
+
+static bool ask_cover(cfx__shard *s, const cfx__piece *coarse, int64_t cover) {
+    const uint32_t set = find(s, coarse->by);
+    const uint32_t n = (uint32_t)s->whole->module->graph->made.len;
+    for (uint32_t i = 0; i < n && cover > 0; i++)
+        if (s->cut[i] && find(s, i) == set && s->layout[i].cover)
+            return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (s->cut[i] && find(s, i) == set)
+            s->layout[i].cover = cover;
+    s->again = s->asked = true;
+    return true;
+}
+
+bool cfx__shard_uncover(cfx__shard *s, const cfx__piece *p) {
+    return ask_cover(s, p, NEVER) && false;
+}
+
+bool cfx__shard_agree(cfx__shard *s, const cfx__piece *a, const cfx__piece *b, int64_t size) {
     const bool first = a->units && (!b->units || a->units < b->units);
-    return cfx__shard_ask_units(s, first ? b : a, first ? a->units : b->units);
+    const cfx__piece *coarse = first ? a : b, *fine = first ? b : a;
+    const int64_t units = fine->units ? fine->units : size;
+    if (!fine->cover && fine->nsegments <= 1 && covers(s, coarse, units) &&
+        ask_cover(s, coarse, units))
+        return true;
+    return cfx__shard_ask_units(s, fine, coarse->units);
 }
 
 bool cfx__shard_ask(cfx__shard *s, const cfx__piece *p, int n, const int64_t *segments) {
@@ -180,6 +220,29 @@ cfx_node *cfx__shard_cut(cfx__shard *s, cfx_node *at, cfx_node *n, const cfx__pi
     set_whole(s, made, whole_of(s, n));
     cfx__shard_set(s, made, *as);
     return made;
+}
+
+bool cfx__shard_exact(cfx__shard *s, cfx_node *n, cfx_node *x, int64_t heads) {
+    cfx__piece p = *cfx__shard_piece(s, x);
+    const int64_t size = cfx__shard_size(s, x, p.dim);
+    cfx__piece own = p;
+    own.units = p.cover % s->ranks ? p.cover : 0;
+    own.cover = 0;
+    if (heads != p.cover || heads % size)
+        return false;
+    cfx_node *all = x;
+    if (heads != size)
+        all = call(n, x, "aten.repeat_interleave.self_int",
+                   cfx_tuple(x, cfx_int(heads / size), cfx_int(p.dim)));
+    const int64_t from = cfx__shard_begin(s, &own, heads, s->rank) -
+                         cfx__shard_begin(s, &p, heads, s->rank);
+    cfx_node *made = call(n, x, "aten.slice.Tensor",
+                          cfx_tuple(all, cfx_int(p.dim), cfx_int(from),
+                                    cfx_int(from + cfx__shard_part(s, &own, heads))));
+    set_whole(s, made, whole_of(s, x));
+    cfx__shard_set(s, made, own);
+    cfx__shard_give(n, x, made);
+    return true;
 }
 
 static cfx_node *waited(cfx_node *at, cfx_node *n, const char *op, cfx_value args) {
@@ -297,6 +360,8 @@ static void make_whole(cfx__shard *s, cfx_node *n) {
         cfx_node *x = cfx_as_node(cfx_as_list(inputs)->items[i]);
         if (cfx__shard_piece(s, x)->dim < 0)
             continue;
+        if (cfx__shard_piece(s, x)->cover)
+            cfx__shard_uncover(s, cfx__shard_piece(s, x));
         bool fine = n->op == CFX_OUTPUT || s->asked; /* the next round does better */
         cfx_node *all = fine ? gather(s, n, x) : refuse(s, n, x);
         cfx__shard_give(n, x, all);

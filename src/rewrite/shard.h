@@ -19,6 +19,9 @@ typedef struct cfx__piece {
     int64_t units; /* the dimension, or each stretch, is so many equal units (heads, say), of which
                       a rank has whole ones, some ranks one more than others; 0: all have equal
                       parts */
+    int64_t cover; /* a rank has the units that its share of so many finer ones lies in, of which
+                      others have some too: heads of keys, and those of queries that share them; 0:
+                      its share of the units themselves */
     uint32_t by;   /* the layer that cut it, by the id of its node in the whole */
 } cfx__piece;
 
@@ -48,6 +51,7 @@ cfx_result cfx__shard_whole(const cfx__shard *s, const cfx_node *n);
 int64_t cfx__shard_size(const cfx__shard *s, const cfx_node *n, int dim);
 /* Where the part of a rank begins in a stretch of `size` elements that is cut as a piece says. */
 int64_t cfx__shard_begin(const cfx__shard *s, const cfx__piece *p, int64_t size, int rank);
+int64_t cfx__shard_end(const cfx__shard *s, const cfx__piece *p, int64_t size, int rank);
 /* How much of it this rank has. */
 int64_t cfx__shard_part(const cfx__shard *s, const cfx__piece *p, int64_t size);
 /* The dimension of its argument that n, which only moves dimensions, has as `dim`; -1: n is no
@@ -64,8 +68,18 @@ bool cfx__shard_ask(cfx__shard *s, const cfx__piece *p, int n, const int64_t *se
 /* The units have to be so many, or a divisor of that where another asks too; false where that would
  * be too few. */
 bool cfx__shard_ask_units(cfx__shard *s, const cfx__piece *p, int64_t units);
-/* Of two pieces whose units differ the finer is asked for those of the other. */
-bool cfx__shard_agree(cfx__shard *s, const cfx__piece *a, const cfx__piece *b);
+/* Of two pieces whose units differ, along dimensions of `size`, the coarser is asked to cover the
+ * finer where that makes ranks more even; else the finer is asked for the units of the other. */
+bool cfx__shard_agree(cfx__shard *s, const cfx__piece *a, const cfx__piece *b, int64_t size);
+/* Whether ranks have units in common of x, and those that p has of as many as it covers. */
+static inline bool cfx__shard_covers(const cfx__piece *x, const cfx__piece *p, int64_t size) {
+    return x->cover && !p->cover && x->cover == (p->units ? p->units : size);
+}
+/* The input x of n, of which ranks have some in common, as the share of the units that it covers,
+ * of which there are `heads` along its dimension; false where it covers others. */
+bool cfx__shard_exact(cfx__shard *s, cfx_node *n, cfx_node *x, int64_t heads);
+/* The layers that made a piece must not have units in common; false. */
+bool cfx__shard_uncover(cfx__shard *s, const cfx__piece *p);
 /* What is in the way of a dimension of so many elements being cut; NULL: nothing. *units is set to
  * what a piece of it says. */
 const char *cfx__shard_divides(const cfx__shard *s, int64_t size, int64_t least, int64_t *units);

@@ -31,6 +31,7 @@ static bool may_cut(cfx__shard *s, const cfx_node *n, int64_t results, int64_t l
         s->whole_because[id] = cfx__text_format("its %lld results are not %lld parts",
                                                 (long long)results, (long long)asked);
     p->units = asked ? asked % s->ranks ? asked : 0 : p->nsegments ? 0 : units;
+    p->cover = p->units && p->cover > 0 && p->cover % p->units == 0 ? p->cover : 0;
     s->cut[id] = !s->whole_because[id];
     return s->cut[id];
 }
@@ -63,6 +64,8 @@ static bool layer(cfx__shard *s, cfx_node *n, cfx_node *x, cfx_node *w, cfx_node
     const cfx__piece p = *cfx__shard_piece(s, x);
     if (p.dim != last)
         return (!bias || ndim_of(s, bias) == 1) && follow(s, n, x, p.dim);
+    if (p.cover) /* what two ranks have would be summed twice */
+        return cfx__shard_uncover(s, &p);
     cut_arg(s, n, w, p, in);
     s->cut[id_of(cfx_graph_find(s->whole->module->graph, n->name))] = true;
     if (bias && cfx__call_is(n, "linear"))
@@ -118,6 +121,8 @@ bool cfx__shard_matmul(cfx__shard *s, cfx_node *n) {
         const cfx__piece q = *cfx__shard_piece(s, other);
         if (q.dim >= 0 && (ndim_of(s, other) - q.dim != (first ? 2 : 1) || !are_alike(&p, &q)))
             return false;
+        if (p.cover)
+            return cfx__shard_uncover(s, &p);
         cut_arg(s, n, other, p, ndim_of(s, other) - (first ? 2 : 1));
         cfx__shard_reduce(s, n, NULL);
         return true;
@@ -145,11 +150,16 @@ bool cfx__shard_attention(cfx__shard *s, cfx_node *n) {
         int64_t count = ndim >= 3 ? cfx__shard_size(s, x, -3) : 1;
         cfx__piece had = x ? *cfx__shard_piece(s, x) : p;
         if (x && had.dim >= 0) {
-            if (ndim - had.dim != 3)
+            if (ndim - had.dim != 3 || p.cover)
                 return false;
-            if (had.units != p.units)
-                return cfx__shard_agree(s, &p, &had) && false;
-            cfx__shard_join(s, p.by, had.by);
+            if (i < 2 && cfx__shard_covers(&had, &p, heads)) {
+                if (!cfx__shard_exact(s, n, x, heads))
+                    return false;
+            } else if (had.units != p.units) {
+                return cfx__shard_agree(s, &p, &had, heads) && false;
+            } else {
+                cfx__shard_join(s, p.by, had.by);
+            }
         } else if (count > 1 && (p.units ? count % p.units : count % s->ranks) == 0) {
             cut_arg(s, n, x, p, ndim - 3);
         } else if (count > 1) { /* fewer heads than ranks: those that are shared */

@@ -16,8 +16,11 @@ bool cfx__shard_align(cfx__shard *s, cfx_node *n, cfx_node *lead) {
         int ndim = ndim_of(s, x);
         if (q.dim >= 0 && ndim - q.dim == right && are_alike(&p, &q)) {
             cfx__shard_join(s, p.by, q.by);
+        } else if (q.dim >= 0 && ndim - q.dim == right && cfx__shard_covers(&q, &p, size)) {
+            if (!cfx__shard_exact(s, n, x, size))
+                return false;
         } else if (q.dim >= 0 && ndim - q.dim == right && p.units != q.units) {
-            return cfx__shard_agree(s, &p, &q) && false;
+            return cfx__shard_agree(s, &p, &q, size) && false;
         } else if (q.dim >= 0) {
             return false;
         } else if (ndim >= right && cfx__shard_size(s, x, ndim - right) == size) {
@@ -295,6 +298,8 @@ static bool reduce(cfx__shard *s, cfx_node *n) {
         return follow(s, n, x, kept ? dim : dim - before);
     if (!cfx__call_is(n, "sum"))
         return false;
+    if (cfx__shard_piece(s, x)->cover)
+        return cfx__shard_uncover(s, cfx__shard_piece(s, x));
     cfx__shard_reduce(s, n, NULL);
     return true;
 }

@@ -33,7 +33,7 @@ static inline bool follow(cfx__shard *s, cfx_node *n, const cfx_node *x, int dim
 
 /* Whether two pieces, dimensions aside, are cut alike. */
 static inline bool are_alike(const cfx__piece *a, const cfx__piece *b) {
-    if (a->units != b->units)
+    if (a->units != b->units || a->cover != b->cover)
         return false;
     if (a->nsegments <= 1 && b->nsegments <= 1)
         return true;

@@ -157,20 +157,53 @@ static cfx_tensor *repeated(cfx_tensor *x, int64_t heads) {
     return cfx_reshape(each, cfx_list(1, heads, WORDS, SIZE));
 }
 
-static cfx_tensor *attend(cfx_module *self, cfx_tensor *ids) {
+/* Keys by heads, before they are repeated, and what attention makes of all. */
+static cfx_tensor *attend_to(cfx_module *self, cfx_tensor *ids, cfx_tensor **keys) {
     cfx_tensor *x = cfx_call(self, "table", cfx_reshape(ids, cfx_list(1, WORDS)));
     cfx_tensor *q = by_heads(cfx_call(self, "q", x)), *k = by_heads(cfx_call(self, "k", x));
     cfx_tensor *v = by_heads(cfx_call(self, "v", x));
     cfx_tensor *y = cfx_scaled_dot_product_attention(q, repeated(k, q->shape[1]),
                                                      repeated(v, q->shape[1]));
     y = cfx_reshape(cfx_transpose(y, 1, 2), cfx_list(1, WORDS, -1));
+    *keys = k;
+    return cfx_call(self, "head", cfx_add(x, cfx_call(self, "o", y)));
+}
+
+static cfx_tensor *attend(cfx_module *self, cfx_tensor *ids) {
+    cfx_tensor *keys;
+    return attend_to(self, ids, &keys);
+}
+
+/* Keys behind the result: along the dimension that is cut. */
+static cfx_tensor *attend_and_give(cfx_module *self, cfx_tensor *ids) {
+    cfx_tensor *keys, *y = attend_to(self, ids, &keys);
+    return cfx_cat(cfx_list(cfx_reshape(y, cfx_list(-1)), cfx_reshape(keys, cfx_list(-1))), 0);
+}
+
+/* And their sum over heads. */
+static cfx_tensor *attend_and_sum(cfx_module *self, cfx_tensor *ids) {
+    cfx_tensor *keys, *y = attend_to(self, ids, &keys);
+    return cfx_add(y, cfx_sum(cfx_sum(keys, 1), -1, true));
+}
+
+static cfx_tensor *attend_by_products(cfx_module *self, cfx_tensor *ids) {
+    cfx_tensor *x = cfx_call(self, "table", cfx_reshape(ids, cfx_list(1, WORDS)));
+    cfx_tensor *q = by_heads(cfx_call(self, "q", x)), *k = by_heads(cfx_call(self, "k", x));
+    cfx_tensor *v = by_heads(cfx_call(self, "v", x));
+    const int64_t shared = q->shape[1] / k->shape[1];
+    k = cfx_repeat_interleave(k, shared, CFX_KW(dim, 1));
+    v = cfx_repeat_interleave(v, shared, CFX_KW(dim, 1));
+    cfx_tensor *scores = cfx_softmax(cfx_matmul(q, cfx_transpose(k, 2, 3)), -1);
+    cfx_tensor *y = cfx_reshape(cfx_transpose(cfx_matmul(scores, v), 1, 2),
+                                cfx_list(1, WORDS, -1));
     return cfx_call(self, "head", cfx_add(x, cfx_call(self, "o", y)));
 }
 
 /* Attention whose heads share those of keys, between an embedding and a head. */
-static cfx_program *grouped(int heads, int shared, int vocabulary, cfx_tensor *ids) {
+static cfx_program *grouped(cfx_forward_1 *forward, int heads, int shared, int vocabulary,
+                            cfx_tensor *ids) {
     cfx_manual_seed(3);
-    cfx_module *m = cfx_module_new("Grouped", attend, "ids");
+    cfx_module *m = cfx_module_new("Grouped", forward, "ids");
     cfx_nn_add(m, "table", cfx_nn_embedding(vocabulary, WIDTH));
     cfx_nn_add(m, "q", cfx_nn_linear(WIDTH, heads * SIZE));
     cfx_nn_add(m, "k", cfx_nn_linear(WIDTH, shared * SIZE));
@@ -180,21 +213,66 @@ static cfx_program *grouped(int heads, int shared, int vocabulary, cfx_tensor *i
     return cfx_export(m, cfx_tuple(ids), CFX_NONE, CFX_NONE);
 }
 
-/* Groups of heads stay together, also where a rank has one more than another; embedding and head
- * are cut by vocabulary, of which ranks have parts that are not equal. */
+static cfx_tensor *five_words(void) {
+    return cfx_tensor_new(CFX_I64, 1, (int64_t[]){WORDS}, (int64_t[]){0, 39, 7, 20, 21});
+}
+
+/* Rows of a weight that a rank has. */
+static int64_t rows_of(const cfx_program *p, const char *target) {
+    for (int i = 0; i < p->ninputs; i++)
+        if (p->inputs[i].target && !strcmp(p->inputs[i].target, target))
+            return cfx_program_tensor(p, &p->inputs[i])->shape[0];
+    return -1;
+}
+
+/* Heads of queries are cut as evenly as they go, and a rank has those of keys that they share;
+ * embedding and head are cut by vocabulary, of which ranks have parts that are not equal. */
 TEST(shard_grouped_queries) {
-    static const int cases[][4] = {{4, 2, 40, 2}, {9, 3, 41, 2}, {6, 3, 50, 2}, {10, 5, 43, 4}};
+    static const int cases[][4] = {{4, 2, 40, 2},  {9, 3, 41, 2},  {6, 3, 50, 2},  {10, 5, 43, 4},
+                                   {15, 5, 40, 2}, {12, 4, 40, 3}, {20, 5, 40, 4}, {7, 7, 40, 3}};
     for (int i = 0; i < COUNT(cases); i++) CFX_SCOPE {
-        cfx_tensor *ids = cfx_tensor_new(CFX_I64, 1, (int64_t[]){WORDS},
-                                         (int64_t[]){0, 39, 7, 20, 21});
-        cfx_program *p = grouped(cases[i][0], cases[i][1], cases[i][2], ids);
+        cfx_tensor *ids = five_words();
+        cfx_program *p = grouped(attend, cases[i][0], cases[i][1], cases[i][2], ids);
         cfx_value inputs = cfx_list_value(1, (cfx_value[]){cfx_tensor_value(ids)});
         cfx_dict *report = check_ranks(p, cases[i][3], inputs);
         CHECK_INT(cut_of(report), 6);
         cfx_program *own = cfx_tensor_parallel(p, 0, cases[i][3], NULL);
         CHECK_INT(count(own, "_c10d_functional.all_reduce.default"), 2);
         CHECK_INT(count(own, "_c10d_functional.all_gather_into_tensor.default"), 1);
+        for (int r = 0; r < cases[i][3]; r++) {
+            cfx_program *of = cfx_tensor_parallel(p, r, cases[i][3], NULL);
+            const int64_t from = cases[i][0] * r / cases[i][3];
+            const int64_t to = cases[i][0] * (r + 1) / cases[i][3];
+            CHECK_INT(rows_of(of, "q.weight"), (to - from) * SIZE);
+        }
     }
+    CHECK_OK();
+}
+
+/* Keys that are used for more than attention are no pieces of which ranks have some in common:
+ * where all of them are needed their layer stays whole, and what is summed is summed once. */
+TEST(shard_keys_that_are_given_back) {
+    cfx_tensor *ids = five_words();
+    cfx_value inputs = cfx_list_value(1, (cfx_value[]){cfx_tensor_value(ids)});
+    static cfx_forward_1 *const forwards[] = {attend_and_give, attend_and_sum};
+    static const int cut[] = {4, 6}; /* of which the first leaves keys and the head */
+    for (int i = 0; i < COUNT(forwards); i++) CFX_SCOPE {
+        cfx_program *p = grouped(forwards[i], 9, 3, 40, ids);
+        cfx_dict *report = check_ranks(p, 2, inputs);
+        CHECK_INT(cut_of(report), cut[i]);
+    }
+    CHECK_OK();
+}
+
+/* The same by products and softmax, where keys are repeated element by element. */
+TEST(shard_grouped_queries_by_products) {
+    cfx_tensor *ids = five_words();
+    cfx_value inputs = cfx_list_value(1, (cfx_value[]){cfx_tensor_value(ids)});
+    cfx_program *p = grouped(attend_by_products, 9, 3, 40, ids);
+    CHECK_INT(cut_of(check_ranks(p, 2, inputs)), 6);
+    cfx_program *first = cfx_tensor_parallel(p, 0, 2, NULL);
+    CHECK_INT(rows_of(first, "q.weight"), 4 * SIZE);
+    CHECK_INT(rows_of(first, "k.weight"), 2 * SIZE);
     CHECK_OK();
 }
 
