@@ -8,7 +8,8 @@
  * put into this rank's window and only its head is sent: the others read it there, which saves the
  * copies into and out of MPI's own buffers. A window has two halves, for posts in turn. One is used
  * again when every other rank has said, in a head, that it is done with what was there; where one
- * has not, the piece follows its head as any other does.
+ * has not, the piece follows its head as any other does. What is gathered and has more bytes than a
+ * half goes in as many phases as it takes.
  *
  * Start at cfx__collective_begin; piece_out and piece_in say all about who sends what. */
 #include "group.h"
@@ -26,6 +27,7 @@ struct cfx__collective {
     cfx_tensor *memory[3];  /* of in and out, the caller's, and of room, counted */
     char *in, *out, *room;  /* room: what came to be reduced, by rank */
     int phase, phases;
+    size_t most;            /* bytes of a rank that one phase gathers */
     uint64_t order;
     cfx__head base;         /* what the heads of all its messages have in common */
     cfx__head *gives, *gets; /* heads by rank */
@@ -54,6 +56,12 @@ static cfx__part rows(const cfx__collective *c, char *data, const int64_t *count
 
 static const cfx__part nothing = {NULL, SIZE_MAX}; /* no message at all */
 
+/* What is gathered of a rank in this phase, where all of it is at `data`. */
+static cfx__part stretch(const cfx__collective *c, char *data) {
+    const size_t size = (size_t)(c->n * c->width), from = (size_t)c->phase * c->most;
+    return (cfx__part){data + from, size - from < c->most ? size - from : c->most};
+}
+
 /* What goes to a peer in this phase. */
 static cfx__part piece_out(const cfx__collective *c, int peer) {
     const cfx__part whole = {c->in, (size_t)(c->n * c->width)};
@@ -72,7 +80,7 @@ static cfx__part piece_out(const cfx__collective *c, int peer) {
             return c->rank != c->call.root ? nothing : shared ? share(c, c->in, peer) : whole;
         return peer == c->call.root ? nothing : share(c, c->out, c->rank);
     default:
-        return whole;
+        return stretch(c, c->in);
     }
 }
 
@@ -99,7 +107,7 @@ static cfx__part piece_in(const cfx__collective *c, int peer) {
                : shared            ? share(c, c->out, c->rank)
                                    : (cfx__part){c->out, whole};
     default:
-        return (cfx__part){c->out + (size_t)peer * whole, whole};
+        return stretch(c, c->out + (size_t)peer * whole);
     }
 }
 
@@ -131,16 +139,17 @@ static void move(char *to, const char *from, size_t size) {
 /* Puts the piece into the window, where it is the same for all and there is room. */
 static void put_in_window(cfx__collective *c) {
     cfx_group *g = c->group;
-    const size_t size = (size_t)(c->n * c->width);
-    const bool whole = c->call.kind == CFX__MESSAGE_GATHER ||
-                       (c->call.kind == CFX__MESSAGE_REDUCE && c->phases == 1);
-    if (!g->transport->windows || !whole || size <= SMALL || size > half_of(c))
+    const cfx__part own = piece_out(c, c->rank);
+    const bool same = c->call.kind == CFX__MESSAGE_GATHER ||
+                      (c->call.kind == CFX__MESSAGE_REDUCE && c->phases == 1);
+    c->post = 0;
+    if (!g->transport->windows || !same || own.size <= SMALL || own.size > half_of(c))
         return;
     for (int r = 0; r < c->size; r++)
         if (r != c->rank && g->given_back[r] + 1 < g->posts)
             return;
     c->post = ++g->posts;
-    move(posted(c, c->rank, c->post), c->in, size);
+    move(posted(c, c->rank, c->post), own.data, own.size);
 }
 
 /* ---- phases ---------------------------------------------------------------------------------- */
@@ -148,7 +157,7 @@ static void put_in_window(cfx__collective *c) {
 /* The head of a piece. Those of a shuffle may have other rows in each. */
 static cfx__head head_of(const cfx__collective *c, size_t bytes) {
     cfx__head h = c->base;
-    h.number = (uint8_t)(c->call.op | c->phase << 4);
+    h.number = (uint8_t)(c->call.op | c->phase % 16 << 4);
     h.bytes = (int64_t)bytes;
     if (c->call.kind == CFX__MESSAGE_SHUFFLE)
         h.shape[0] = c->row ? h.bytes / c->row : 0;
@@ -158,6 +167,7 @@ static cfx__head head_of(const cfx__collective *c, size_t bytes) {
 static bool begin_phase(cfx__collective *c) {
     cfx__transport *t = c->group->transport;
     c->waits = 0;
+    put_in_window(c);
     for (int k = 0; k < 2 * c->size; k++) {
         const bool sends = k >= c->size;
         const int peer = k % c->size;
@@ -213,11 +223,19 @@ static bool end_phase(cfx__collective *c) {
     return true;
 }
 
-/* What others posted is done with. */
+/* What others posted is done with. Of two posts the later may be, by another collective, before the
+ * earlier is: it counts when both are. */
 static void note_read(cfx__collective *c) {
-    for (int r = 0; r < c->size; r++)
-        if (r != c->rank && c->gets[r].post)
-            c->group->read[r] = c->gets[r].post;
+    cfx_group *g = c->group;
+    for (int r = 0; r < c->size; r++) {
+        const uint64_t post = r == c->rank ? 0 : c->gets[r].post;
+        if (post == g->read[r] + 1) {
+            g->read[r] += g->read_ahead[r] ? 2 : 1;
+            g->read_ahead[r] = false;
+        } else if (post) {
+            g->read_ahead[r] = true;
+        }
+    }
 }
 
 /* Takes note of one request that is done. */
@@ -327,12 +345,16 @@ cfx__collective *cfx__collective_begin(cfx_group *g, cfx_site at, cfx__collectiv
     if ((call.kind == CFX__MESSAGE_REDUCE || call.kind == CFX__MESSAGE_SPREAD) && c->size > 2 &&
         c->n * c->width > WHOLE)
         c->phases = 2;
+    c->most = (size_t)(c->n * c->width);
+    if (call.kind == CFX__MESSAGE_GATHER && g->transport->windows && c->most > half_of(c)) {
+        c->phases = (int)((c->most + half_of(c) - 1) / half_of(c));
+        c->most = half_of(c);
+    }
     c->order = g->collectives++;
     set_head(c, t);
     c->gives = cfx__alloc0((size_t)c->size * sizeof *c->gives);
     c->gets = cfx__alloc0((size_t)c->size * sizeof *c->gets);
     c->requests = cfx__alloc0((size_t)c->size * 2 * sizeof *c->requests);
-    put_in_window(c);
     if (make_room(c) && begin_phase(c) && cfx_ok())
         return c;
     cfx__collective_end(c);

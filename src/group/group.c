@@ -25,6 +25,7 @@ static void group_free(void *obj) {
     cfx_drop(g->held);
     cfx__free(g->taken);
     cfx__free(g->read);
+    cfx__free(g->read_ahead);
     cfx__free(g->given_back);
 }
 
@@ -36,6 +37,7 @@ cfx_group *cfx__group_new(cfx__transport *t) {
     g->sent = cfx__alloc0((size_t)t->size * sizeof *g->sent);
     g->taken = cfx__alloc0((size_t)t->size * sizeof *g->taken);
     g->read = cfx__alloc0((size_t)t->size * sizeof *g->read);
+    g->read_ahead = cfx__alloc0((size_t)t->size * sizeof *g->read_ahead);
     g->given_back = cfx__alloc0((size_t)t->size * sizeof *g->given_back);
     return g;
 }

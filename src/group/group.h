@@ -60,6 +60,7 @@ struct cfx_group {
     bool room_taken;
     uint64_t posts;         /* pieces that this rank put into its window so far */
     uint64_t *read;         /* by rank: the last of its posts that this rank is done with, */
+    bool *read_ahead;       /* whether it is with the one after the next, too, */
     uint64_t *given_back;   /* and the last of this rank's that it is done with */
     cfx_list *held;         /* memory of messages that were given up but could not be taken back */
     cfx__stretch_fn *watch; /* who looks on, or NULL */

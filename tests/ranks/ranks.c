@@ -81,6 +81,12 @@ static bool collectives(cfx_group *g) {
         tell(g, "shuffle", d, wide,
              OP("all_to_all_single", part_of(r, d, rows, wide), splits, splits, "0"));
     }
+    /* more than a window has */
+    for (int64_t wide = 1 << 17; wide < 1 << 19 && cfx_ok(); wide += 123457) CFX_SCOPE {
+        cfx_tensor *x = part_of(r, CFX_F32, 9, wide);
+        tell(g, "gather", CFX_F32, wide, OP("all_gather_into_tensor", x, n, "0"));
+        tell(g, "sum", CFX_F32, wide, OP("all_reduce", x, "sum", "0"));
+    }
     return cfx_ok();
 }
 
