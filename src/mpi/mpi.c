@@ -12,6 +12,7 @@
  * after that, the caller is told. Start at cfx_mpi_transport. */
 #define _GNU_SOURCE
 #include "../group/transport.h"
+#include "guard.h"
 
 #include <errno.h>
 #include <mpi.h>
@@ -27,7 +28,6 @@
 #include <unistd.h>
 
 enum {
-    NODE = 64,              /* bytes of a machine's name */
     SENTENCE = 480,
     TAG_NOTE = 100,
     PIECE = 1 << 30,        /* bytes that one block of an MPI type has at most */
@@ -37,8 +37,6 @@ enum {
     SPIN_NS = 2000000,      /* how long a rank waits awake: waking up takes longer than a message */
     LINGER_NS = 700000000,  /* how long a rank may go on after a fault before its caller is told */
     ASK_NS = 1000000000,    /* how long a rank is waited for before it is asked, and asked again */
-    TICK_NS = 20000000,     /* what a turn of the watcher counts at most: it may be stopped too */
-    SILENT_S = 60,          /* how long it may leave that unanswered: large messages go first */
     FAREWELL_NS = 2000000000, /* how long a rank that fails waits for the others to say so too */
     WINDOW = 4 << 20,       /* bytes of a rank that others of its machine see */
     MOST_WINDOWS = 8        /* ranks that have such: the memory is that of /dev/shm */
@@ -97,10 +95,6 @@ static int64_t now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static void nap(int64_t ns) {
-    nanosleep(&(struct timespec){ns / 1000000000, ns % 1000000000}, NULL);
 }
 
 /* ---- faults ---------------------------------------------------------------------------------- */
@@ -242,7 +236,7 @@ static void *watch(void *arg) {
         pthread_mutex_unlock(&a->lock);
         if (over)
             return NULL;
-        nap(sending ? SENDING_NS : WATCH_NS);
+        cfx__nap(sending ? SENDING_NS : WATCH_NS);
     }
 }
 
@@ -250,6 +244,8 @@ static void on_term(int sig) {
     (void)sig;
     if (all)
         all->told_to_end = 1;
+    else
+        cfx__guard_told_to_end();
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -368,7 +364,7 @@ static int mpi_test(cfx__transport *t, void *request, int64_t wait, size_t *size
         if (time - q->since < SPIN_NS)
             sched_yield();
         else
-            nap(20000);
+            cfx__nap(20000);
     }
 }
 
@@ -444,7 +440,7 @@ static bool mpi_end(cfx__transport *t, const char *sentence) {
         if (a->faulty && until == INT64_MAX)
             until = now_ns() + FAREWELL_NS;
         pthread_mutex_unlock(&a->lock);
-        nap(200000);
+        cfx__nap(200000);
         pthread_mutex_lock(&a->lock);
     }
     if (a->told_to_end)
@@ -455,10 +451,13 @@ static bool mpi_end(cfx__transport *t, const char *sentence) {
     a->over = true;
     pthread_mutex_unlock(&a->lock);
     pthread_join(a->watcher, NULL);
+    if (well)
+        cfx__guard_begin("ended");
     if (well && a->window != MPI_WIN_NULL)
         MPI_Win_free(&a->window);
     if (well)
         MPI_Finalize();
+    cfx__guard_end();
     return well;
 }
 
@@ -547,9 +546,6 @@ static ranks *open_ranks(char *why, size_t room) {
     if (!a->peers || !a->telling || !meet(a))
         return fail(why, room, "the ranks do not find each other");
     open_windows(a);
-    const char *patience = getenv("CFX_RANKS_SILENT");
-    const long seconds = patience ? strtol(patience, NULL, 10) : 0;
-    a->patience = (seconds > 0 && seconds < 1000000 ? seconds : SILENT_S) * (int64_t)1000000000;
     a->turned = now_ns();
     return a;
 }
@@ -561,9 +557,21 @@ cfx__transport *cfx_mpi_transport(int version, char *why, size_t room) {
         snprintf(why, room, "libcfx_mpi is of another version than cfx");
         return NULL;
     }
-    ranks *a = all ? fail(why, room, "MPI is in use already") : open_ranks(why, room);
+    if (all) {
+        snprintf(why, room, "MPI is in use already");
+        return NULL;
+    }
+    const int64_t patience = cfx__guard_open();
+    signal(SIGTERM, on_term);
+    if (!cfx__guard_begin("started")) {
+        snprintf(why, room, "there is no thread to watch over the ranks");
+        return NULL;
+    }
+    ranks *a = open_ranks(why, room);
+    cfx__guard_end();
     if (!a)
         return NULL;
+    a->patience = patience;
     cfx__transport *t = &a->transport;
     t->version = CFX__TRANSPORT_VERSION;
     t->node = mpi_node;
@@ -574,7 +582,6 @@ cfx__transport *cfx_mpi_transport(int version, char *why, size_t room) {
     t->end = mpi_end;
     pthread_mutex_init(&a->lock, NULL);
     all = a;
-    signal(SIGTERM, on_term);
     if (pthread_create(&a->watcher, NULL, watch, a)) {
         snprintf(why, room, "there is no thread to watch over the ranks");
         return NULL;
