@@ -1,5 +1,4 @@
 /* Machines that are described in a text file: a line for each thing that they can do. */
-#include <math.h>
 #include <stdlib.h>
 
 #include "../base/given.h"
@@ -17,6 +16,8 @@ static const field fields[] = {
     {"cores", offsetof(cfx_machine, cores)},
 };
 
+static const double LEAST = 1e-18, MOST = 1e24; /* sums and quotients of such are finite */
+
 /* "25G" and "2e-6": a number with K, M, G or T behind it or not. */
 static bool read_number(const char *text, const char *end, double *out) {
     char *rest;
@@ -26,7 +27,7 @@ static bool read_number(const char *text, const char *end, double *out) {
     for (int i = 0; unit && i <= unit - units; i++)
         n *= 1000;
     *out = n;
-    return rest != word && !rest[unit ? 1 : 0] && isfinite(n) && n > 0;
+    return rest != word && !rest[unit ? 1 : 0] && n >= LEAST && n <= MOST;
 }
 
 static bool fail(const char *path, int line, const char *what) {
@@ -54,7 +55,7 @@ static bool read_line(cfx_machine *m, const char *path, int line, const char *at
         if (strcmp(fields[i].name, name))
             continue;
         if (!read_number(number, end, &value))
-            return fail(path, line, cfx__text_format("'%s' is no number above 0",
+            return fail(path, line, cfx__text_format("'%s' is no number from 1e-18 to 1e24",
                                                      cfx__string_new(number, (size_t)(end - number))
                                                          ->text));
         void *to = (char *)m + fields[i].at;
