@@ -23,8 +23,9 @@ int cli_trouble(void) {
     const bool fine = !report || cfx_report(report);
     if (report)
         fclose(report);
-    cli_say("cfx: ");
-    fputs(fine || !words ? "something went wrong\n" : cli_streams_named(words), stderr);
+    /* in one write: ranks share a terminal */
+    fprintf(stderr, "cfx: %s",
+            fine || !words ? "something went wrong\n" : cli_streams_named(words));
     free(words);
     return CLI_TROUBLE;
 }

@@ -79,10 +79,10 @@ static bool cut_batches(batches *b, const cfx_program *p) {
         if (size.tag == CFX_TAG_SYM)
             b->varies = size;
     }
-    if (b->n == 1 || (b->rows && b->rows % b->n == 0))
+    if (b->n == 1 || (b->rows && b->rows >= b->n)) /* fixed sizes divide: takes_parts says so */
         return true;
     if (b->rows)
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%lld rows are not %d micro-batches of equal size",
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%lld rows are fewer than %d micro-batches",
                  (long long)b->rows, b->n);
     else
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
@@ -118,13 +118,13 @@ static cfx_value next_batch(void *user) {
     batches *b = user;
     if (b->given == b->n)
         return cfx_none();
-    const int64_t rows = b->rows / b->n;
+    const int64_t from = b->rows * b->given / b->n, to = b->rows * (b->given + 1) / b->n;
     cfx_value args = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < b->leaves->len; i++) {
         const cfx_value v = b->leaves->items[i];
         cfx_list_append(cfx_as_list(args),
-                        b->cut[i] ? cfx_tensor_value(cfx_narrow(cfx_as_tensor(v), 0,
-                                                                b->given * rows, rows))
+                        b->cut[i] ? cfx_tensor_value(cfx_narrow(cfx_as_tensor(v), 0, from,
+                                                                to - from))
                                   : v);
     }
     b->given++;
@@ -142,7 +142,7 @@ static bool take_result(cfx_value result, void *user) {
 /* Whether result i of the program has a row, or several, for each row of its inputs: its first size
  * varies, or where no size does it is a multiple of theirs. */
 static bool has_rows(const batches *b, const cfx_program *p, int64_t i, const cfx_tensor *t) {
-    const int64_t rows = b->rows / b->n;
+    const int64_t rows = b->rows / b->n; /* of the first micro-batch; others may have one more */
     for (int k = 0; k < p->noutputs; k++) {
         if ((p->outputs[k].kind != CFX_OUT_USER && p->outputs[k].kind != CFX_OUT_LOSS) || i-- > 0)
             continue;
