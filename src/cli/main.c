@@ -20,12 +20,12 @@ int cli_trouble(void) {
     FILE *report = open_memstream(&words, &len);
     if (!cfx_ok())
         cli_answer("error", cfx_string_value(cli_streams_named(cfx_error_last()->message)));
+    if (report)
+        fputs("cfx: ", report); /* all is one write, for ranks share a terminal */
     const bool fine = !report || cfx_report(report);
     if (report)
         fclose(report);
-    /* in one write: ranks share a terminal */
-    fprintf(stderr, "cfx: %s",
-            fine || !words ? "something went wrong\n" : cli_streams_named(words));
+    fputs(fine || !words ? "cfx: something went wrong\n" : cli_streams_named(words), stderr);
     free(words);
     return CLI_TROUBLE;
 }
