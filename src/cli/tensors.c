@@ -108,8 +108,8 @@ static cfx_dict *read_picture(const char *path) {
     }
     cfx_dict_set(one, "0", cfx_tensor_value(cfx_image_prepare(cfx_image_read(path), &picture)));
     if (cfx_ok() && cfx__image_orientation(path) != 1)
-        cli_say("cfx: '%s' is turned or mirrored when it is shown (Exif orientation %d); it is taken "
-                "as it is stored\n", path, cfx__image_orientation(path));
+        cli_say("cfx: '%s' is turned or mirrored when it is shown (Exif orientation %d); it is "
+                "taken as it is stored\n", path, cfx__image_orientation(path));
     return cfx_ok() ? one : NULL;
 }
 

@@ -69,7 +69,7 @@ TEST(image_orientation) {
                   "\1\x0f\0\3\0\0\0\1\0\1\0\0\1\x12\0\3\0\0\0\1\0\6\0\0\xff\xda";
     CHECK_INT(cfx__jpeg_orientation((cfx__bytes){b, sizeof b - 1}), 6);
     for (size_t n = 0; n < sizeof b; n++) {
-        uint8_t *part = malloc(n ? n : 1); /* of its own size, so that a read past its end is seen */
+        uint8_t *part = malloc(n ? n : 1); /* so that a read past its end is seen */
         memcpy(part, b, n);
         const int way = cfx__jpeg_orientation((cfx__bytes){part, n});
         CHECK(way == 1 || way == 6);
