@@ -238,6 +238,21 @@ TEST(export_numbers_of_symbols) {
     CHECK_INT(cfx__symbol_number("L['ids'].size()[0]"), 23);
 }
 
+/* Symbols of arguments that are lists and dicts, as PyTorch 2.11 called them. */
+TEST(export_numbers_of_symbols_of_leaves) {
+    static const struct {
+        const char *input, *symbol;
+        int dim;
+    } those[] = {{"x", "s77", 0},   {"a_0", "s10", 0}, {"a_1", "s12", 1},
+                 {"d_a", "s98", 0}, {"z_0", "s9", 0},  {"z_1_0", "s68", 0}};
+    for (int i = 0; i < COUNT(those); i++) {
+        cfx_graph *g = cfx_graph_new();
+        cfx_node *n = cfx_graph_placeholder(g, those[i].input, NULL, false, cfx_none());
+        CHECK(cfx__symbol_is_of(those[i].symbol, n, those[i].dim));
+        CHECK(!cfx__symbol_is_of("s3", n, those[i].dim));
+    }
+}
+
 /* ---- what cannot be -------------------------------------------------------------------------- */
 
 static cfx_tensor *branch_forward(cfx_module *self, cfx_tensor *x) {

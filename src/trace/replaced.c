@@ -7,9 +7,50 @@
 #include "relations.h"
 #include "symints.h"
 
+/* ---- what a symbol is called after ----------------------------------------------------------- */
+
+/* Ways to spell where an input comes from that are tried. */
+enum { SPELLINGS = 40 };
+
+typedef struct {
+    long number;
+    int dim, tried;
+} called;
+
+static bool is_after(called *c, const char *source) {
+    const char *text = cfx__text_format("%s.size()[%d]", source, c->dim);
+    return c->tried++ < SPELLINGS && c->number == cfx__symbol_number(text);
+}
+
+/* Whether it is called after "L['d']" with keys behind it: what is left of an input's name, d_a_0,
+ * is one key or several. */
+static bool is_after_keys(called *c, const char *source, const char *keys) {
+    for (const char *end = keys; *end && c->tried < SPELLINGS; end++) {
+        end += strcspn(end + 1, "_") + 1;
+        int len = (int)(end - keys);
+        bool number = (int)strspn(keys, "0123456789") >= len;
+        const char *one = number ? cfx__text_format("%s[%.*s]", source, len, keys)
+                                 : cfx__text_format("%s['%.*s']", source, len, keys);
+        if (*end ? end[1] && is_after_keys(c, one, end + 1) : is_after(c, one))
+            return true;
+        if (!*end)
+            break;
+    }
+    return false;
+}
+
+/* Arguments that are tuples, lists and dicts have an input for each leaf, as *args and **kwargs
+ * have: "L['x']", "L['x'][0]", "L['d']['a']". */
 bool cfx__symbol_is_of(const char *name, const cfx_node *input, int dim) {
-    const char *source = cfx__text_format("L['%s'].size()[%d]", input->name, dim);
-    return strtol(name + 1, NULL, 10) == cfx__symbol_number(source);
+    called c = {.number = strtol(name + 1, NULL, 10), .dim = dim};
+    if (is_after(&c, cfx__text_format("L['%s']", input->name)) ||
+        is_after(&c, cfx__text_format("L['kwargs']['%s']", input->name)))
+        return true;
+    for (const char *p = strchr(input->name + 1, '_'); p && p[1]; p = strchr(p + 1, '_'))
+        if (is_after_keys(&c, cfx__text_format("L['%.*s']", (int)(p - input->name), input->name),
+                          p + 1))
+            return true;
+    return false;
 }
 
 /* ---- what assertions say --------------------------------------------------------------------- */
