@@ -86,6 +86,23 @@ static void check_static(const char *source, int64_t size, int64_t given) {
                  (long long)given, (long long)size, source);
 }
 
+/* A size of 0 or 1 does not vary, whatever is said of it. */
+static void fail_hint(const char *source, int dim, int64_t size, cfx_value given) {
+    cfx_value least = given.tag == CFX_TAG_TUPLE ? cfx_at(given, 1) : cfx_none();
+    cfx_value most = given.tag == CFX_TAG_TUPLE ? cfx_at(given, 2) : cfx_none();
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+             "Found the following conflicts between user-specified ranges and inferred ranges from "
+             "model tracing:\n- Received user-specified dim hint Dim.DYNAMIC(min=%s, max=%s), but "
+             "export 0/1 specialized due to hint of %lld for dimension inputs%s.shape[%d].",
+             cfx_value_str(least), cfx_value_str(most), (long long)size, source + 1, dim);
+}
+
+static void fail_constant(const char *name, int64_t size) {
+    cfx__fail_lines(CFX_VALUE_ERROR, (cfx_site){0},
+                    "Constraints violated (%s)!\n  - %s\nSuggested fixes:\n  %s = %lld", name,
+                    cfx__dims_constant(name, size), name, (long long)size);
+}
+
 static void note_names(cfx__dims *d, const struct cfx_sym *e) {
     if (!e)
         return;
@@ -119,8 +136,11 @@ void cfx__dims_note(cfx__dims *d, const char *source, int dim, int64_t size, cfx
         return;
     }
     if (is_automatic(name)) {
-        if (size < 2 && dim != CFX__NO_DIM) /* 0 and 1 are sizes of their own kind */
+        if (size < 2 && dim != CFX__NO_DIM) { /* 0 and 1 are sizes of their own kind */
+            if (is_varying(name))
+                fail_hint(source, dim, size, given);
             return;
+        }
         name_t *n = add_name(d, full);
         n->automatic = true;
         n->varying = is_varying(name);
@@ -129,6 +149,9 @@ void cfx__dims_note(cfx__dims *d, const char *source, int dim, int64_t size, cfx
     } else if (!cfx__sym_parse(name, name + strlen(name), &rest, &expr) || *rest ||
                expr.tag != CFX_TAG_SYM) {
         bad_dim(text);
+        return;
+    } else if (size < 2) {
+        fail_constant(cfx_value_str(expr), size);
         return;
     }
     note_names(d, cfx_as_sym(expr));

@@ -49,4 +49,7 @@ const char *cfx__dims_sourced(const cfx__dims *d, cfx_value v);
 const char *cfx__dims_guard(const cfx__dims *d, const cfx__relation *c);
 cfx_value cfx__dims_guards(const cfx__dims *d);
 
+/* "You marked n as dynamic but your code specialized it to be a constant (1). ...". Scope. */
+const char *cfx__dims_constant(const char *name, int64_t value);
+
 #endif

@@ -90,7 +90,7 @@ static void replace_symbol(cfx__dims *d, size_t i, cfx_value with) {
     cfx__worlds_forget_extra(&d->worlds, true);
 }
 
-static const char *constant_text(const char *name, int64_t value) {
+const char *cfx__dims_constant(const char *name, int64_t value) {
     return cfx__text_format(
         "You marked %s as dynamic but your code specialized it to be a constant (%lld). If you're "
         "using mark_dynamic, either remove it or use maybe_mark_dynamic. If you're using "
@@ -107,14 +107,14 @@ static bool constant(const asking *a, size_t i) {
     }
     cfx__text names = {0}, lines = {0};
     cfx__text_puts(&names, n->name);
-    cfx__text_puts(&lines, constant_text(n->name, n->hint));
+    cfx__text_puts(&lines, cfx__dims_constant(n->name, n->hint));
     for (size_t k = 0; k < a->dims->dims.len; k++) {
         const struct cfx__dim *at = &a->dims->dims.data[k];
         const struct cfx_sym *e = cfx_as_sym(at->given);
         if (e->op == CFX__SYM_NAME || !cfx__relation_names(at->given, n->name))
             continue;
         cfx__text_printf(&names, ", %s", cfx_value_str(at->given));
-        cfx__text_printf(&lines, "\n  - %s", constant_text(cfx_value_str(at->given), at->hint));
+        cfx__text_printf(&lines, "\n  - %s", cfx__dims_constant(cfx_value_str(at->given), at->hint));
     }
     violated(cfx__text_take(&names), cfx__text_take(&lines),
              n->automatic ? "" : cfx__text_format("%s = %lld", n->name, (long long)n->hint));

@@ -21,6 +21,20 @@ def code_of(f, *args, **options):
 class Numbers(unittest.TestCase):
     maxDiff = None
 
+    def test_derived_bounds(self):
+        d = Dim("d", min=2, max=9)
+        ep = program_of(lambda x: x * 2, torch.ones(9, 2), dynamic_shapes=(({0: 2 * d + 1},),))
+        self.assertEqual([(r.lower, r.upper) for r in ep.range_constraints.values()],
+                         [(5, 19), (2, 9)])
+        with self.assertRaisesRegex(AssertionError, "Guard failed"):
+            ep.module()(torch.ones(21, 2))
+        with self.assertRaisesRegex(ValueError, "Unable to specify input integers as dynamic"):
+            program_of(lambda x, n: x * n, torch.ones(3), 2, dynamic_shapes=((None, d),))
+
+    def test_a_number_that_is_data_has_any_sign(self):
+        ep = program_of(lambda x: x * x[0].item(), torch.ones(3))
+        self.assertEqual([str(r) for r in ep.range_constraints.values()], ["VR[-int_oo, int_oo]"])
+
     def test_a_number_that_is_data_is_computed_with(self):
         def f(x, y):
             n = x.item()

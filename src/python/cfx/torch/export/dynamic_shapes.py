@@ -265,10 +265,13 @@ def _check_dynamic_shapes(combined_args, dynamic_shapes):
         elif dim is not None and not isinstance(dim, (int, _DimHint)):
             _bad(f"Unexpected dimension {where} in input tensor shape {shape} specified at "
                  f"`dynamic_shapes{keystr(path)}` (expected None, an int, a Dim, Dim.AUTO, "
-                 f"Dim.STATIC, or Dim.DYNAMIC, but got {dim!r} instead)")
+                 f"Dim.STATIC, or Dim.DYNAMIC,  but got {dim!r} instead)")
 
     def check(path, t, shape):
         if not isinstance(t, cfx.Tensor):
+            if type(t) is int and isinstance(shape, Dim):
+                raise ValueError("Unable to specify input integers as dynamic through named Dims. "
+                                 "Please use Dim.AUTO/DYNAMIC instead.")
             number = isinstance(t, int) and isinstance(shape, _DimHint)
             if shape is not None and not number:
                 _bad(f"Cannot associate shape {shape} specified at `dynamic_shapes{keystr(path)}` "
@@ -324,10 +327,9 @@ def _dim_to_c(dim):
             return None
         name = f"Dim.{dim.type.name}"
         return name if dim.min is None and dim.max is None else (name, dim.min, dim.max)
-    if isinstance(dim, _DerivedDim):
-        return dim.__name__
-    low = None if dim.min == 0 else dim.min
-    high = None if dim.max == int_oo else dim.max
+    root = dim.root if isinstance(dim, _DerivedDim) else dim  # bounds are those of the name
+    low = None if root.min == 0 else root.min
+    high = None if root.max == int_oo else root.max
     return dim.__name__ if low is None and high is None else (dim.__name__, low, high)
 
 

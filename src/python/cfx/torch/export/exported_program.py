@@ -57,7 +57,7 @@ class ValueRanges(typing.NamedTuple):
 
 
 def _bound(n):
-    return "int_oo" if n == float("inf") else str(n)
+    return {float("inf"): "int_oo", -float("inf"): "-int_oo"}.get(n, str(n))
 
 
 def default_decompositions():
@@ -164,8 +164,9 @@ class ExportedProgram:
         """Symbol to the range of the size that it stands for."""
         from .._sym import _Expr
 
-        inf = float("inf")
-        return {_Expr(s): ValueRanges(0 if low is None else low, inf if high is None else high)
+        inf = float("inf")  # data is any number, a size is not negative
+        return {_Expr(s): ValueRanges((-inf if s[0] in "uz" else 0) if low is None else low,
+                                      inf if high is None else high)
                 for s, (low, high) in self._program._ranges().items()}
 
     @property
