@@ -114,7 +114,8 @@ static bool constant(const asking *a, size_t i) {
         if (e->op == CFX__SYM_NAME || !cfx__relation_names(at->given, n->name))
             continue;
         cfx__text_printf(&names, ", %s", cfx_value_str(at->given));
-        cfx__text_printf(&lines, "\n  - %s", cfx__dims_constant(cfx_value_str(at->given), at->hint));
+        cfx__text_printf(&lines, "\n  - %s",
+                         cfx__dims_constant(cfx_value_str(at->given), at->hint));
     }
     violated(cfx__text_take(&names), cfx__text_take(&lines),
              n->automatic ? "" : cfx__text_format("%s = %lld", n->name, (long long)n->hint));
