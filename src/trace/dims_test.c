@@ -182,11 +182,11 @@ TEST(dims_of_one_do_not_vary) {
     cfx_module *m = cfx_module_new("M", times, "x, n");
     cfx_value in = cfx_tuple(cfx_ones(1, 3), 3);
     CHECK(cfx_failed(cfx_export(m, in, CFX_NONE, read("{'x': ['Dim.DYNAMIC', None]}"))));
-    CHECK_ERROR("- Received user-specified dim hint Dim.DYNAMIC(min=None, max=None), but export 0/1 "
-                "specialized due to hint of 1 for dimension inputs['x'].shape[0].");
+    CHECK_ERROR("- Received user-specified dim hint Dim.DYNAMIC(min=None, max=None), but export "
+                "0/1 specialized due to hint of 1 for dimension inputs['x'].shape[0].");
     CHECK(cfx_failed(cfx_export(m, in, CFX_NONE, read("{'x': [('B', 1, 8), None]}"))));
-    CHECK_ERROR("Constraints violated (B)!\n  - You marked B as dynamic but your code specialized it "
-                "to be a constant (1).");
+    CHECK_ERROR("Constraints violated (B)!\n  - You marked B as dynamic but your code "
+                "specialized it to be a constant (1).");
     cfx_export(m, in, CFX_NONE, read("{'x': ['Dim.AUTO', None]}"));
     CHECK_OK();
 }
