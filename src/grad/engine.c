@@ -443,7 +443,9 @@ static cfx_tensor *first_gradient(cfx_site at, int i, cfx_tensor *out, cfx_value
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "grad can be implicitly created only for real scalar outputs but got torch.%s",
                  cfx_dtype_name((cfx_dtype)out->dtype));
-    return cfx_ok() ? cfx_ones_like(out) : NULL;
+    return cfx_ok() ? cfx_ones_like(out, CFX_KW(pin_memory, cfx_bool(false)),
+                                    CFX_KW(memory_format, cfx_preserve_format))
+                    : NULL;
 }
 
 static bool root_of(cfx_site at, int i, cfx_tensor *out, cfx_value given, root *r) {

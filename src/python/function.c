@@ -233,7 +233,10 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
             continue;
         cfx_site at = cfx__py_here();
         cfx__py_released out = cfx__py_release(a);
+        const cfx_fn *outer = cfx__py_this_thread.calling;
+        cfx__py_this_thread.calling = f->target.fn;
         cfx_value v = cfx_target_call_from(at, f->target, a);
+        cfx__py_this_thread.calling = outer;
         cfx__py_regain(out);
         if (!cfx_is_bad(v))
             result = result_of(f, v);

@@ -231,6 +231,35 @@ PyObject *cfx__py_override(PyObject *func, PyObject *const *args, Py_ssize_t nar
 
 /* ---- modes ----------------------------------------------------------------------------------- */
 
+/* Whether an operator is that of the function that Python calls. */
+static bool is_called(const cfx_op *op) {
+    const cfx_fn *fn = cfx__py_this_thread.calling;
+    for (int i = 0; fn && i < fn->n; i++)
+        if (fn->ops[i] == op)
+            return true;
+    return false;
+}
+
+/* PyTorch's functions that make tensors always say where, and that memory is not pinned. */
+static PyObject *with_place(const cfx_op *op, PyObject *kwargs) {
+    static const char *const names[] = {"dtype", "layout", "device", "pin_memory", "memory_format"};
+    PyObject *all = PyDict_New();
+    bool first = strncmp(op->schema + strcspn(op->schema, "("), "(Tensor", 7) != 0;
+    for (int i = 0; all && i < 5; i++) {
+        PyObject *given = PyDict_GetItemString(kwargs, names[i]), *made = NULL;
+        if (!given && i == 2 && first)
+            given = made = cfx__py_from_device(cfx_get_default_device());
+        else if (!given && i == 3)
+            given = Py_False;
+        if (given && PyDict_SetItemString(all, names[i], given) < 0)
+            Py_CLEAR(all);
+        Py_XDECREF(made);
+    }
+    if (all && PyDict_Merge(all, kwargs, 0) < 0)
+        Py_CLEAR(all);
+    return all;
+}
+
 /* A call that C makes while a mode is on: shown to the mode's method as Python objects. */
 static cfx_value show_call(cfx_mode *self, cfx_target target, cfx_args a, bool dispatch) {
     cfx__py_lock lock;
@@ -246,6 +275,12 @@ static cfx_value show_call(cfx_mode *self, cfx_target target, cfx_args a, bool d
                                                        : cfx__py.torch_function);
     if (method && cfx__py_from_args(a, &args, &kwargs)) {
         PyObject *keywords = kwargs ? kwargs : PyDict_New();
+        if (keywords && dispatch && strstr(target.op->schema, "pin_memory") &&
+            is_called(target.op)) {
+            PyObject *all = with_place(target.op, keywords);
+            Py_DECREF(keywords);
+            keywords = all;
+        }
         PyObject *who = keywords && !dispatch ? who_of(func, args, keywords) : NULL;
         PyObject *types = dispatch ? PyTuple_New(0) : who ? types_of(who) : NULL;
         if (types)

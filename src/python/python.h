@@ -151,6 +151,7 @@ typedef struct cfx__py_mode {
 typedef struct cfx__py_thread {
     cfx__py_mode *function_modes, *dispatch_modes; /* innermost first */
     bool overrides_off;
+    const cfx_fn *calling; /* the function that Python calls: torch.zeros */
     int exporting; /* exports that are running, one in another */
     PyObject *decompositions; /* {overload: function} of the decomposition that is running */
     int meta_depth;   /* contexts of the device "meta", one in another */

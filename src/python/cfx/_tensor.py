@@ -454,6 +454,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         dtype = _default_dtype[0] if _default_dtype[0] is not _cfx.float32 else None
     if dtype is not None or device is not None:
         t = t.to(dtype=dtype or t.dtype, device=device)
+    if _cfx.modes(True):  # who sees what is called sees that these numbers are new
+        t = _cfx.overload("aten.lift_fresh.default")(t)
     return t.requires_grad_() if requires_grad else t
 
 

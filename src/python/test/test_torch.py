@@ -375,7 +375,24 @@ class Shown(unittest.TestCase):
             torch.add(x, x, alpha=2)
             torch.zeros(2, dtype=torch.int64)
         self.assertEqual(seen, [("aten.add.Tensor", 2, {}), ("aten.add.Tensor", 2, {"alpha": 2}),
-                                ("aten.zeros.default", 1, {"dtype": torch.int64})])
+                                ("aten.zeros.default", 1,
+                                 {"dtype": torch.int64, "device": torch.device("cpu"),
+                                  "pin_memory": False})])
+        del seen[:]
+        with Log():
+            torch.zeros_like(x)
+            torch.tensor([1.0])
+            torch.ops.aten.zeros.default([2])
+            torch.ones(2, requires_grad=True).sum().backward()
+        self.assertEqual([s for s in seen if s[0] not in ("aten.sum.default", "aten.expand.default",
+                                                          "aten.empty_strided.default",
+                                                          "aten.copy_.default")],
+                         [("aten.zeros_like.default", 1, {"pin_memory": False}),
+                          ("aten.lift_fresh.default", 1, {}), ("aten.zeros.default", 1, {}),
+                          ("aten.ones.default", 1, {"device": torch.device("cpu"),
+                                                    "pin_memory": False}),
+                          ("aten.ones_like.default", 1, {"pin_memory": False,
+                                                         "memory_format": torch.preserve_format})])
 
     def test_items_are_methods_of_tensors_to_those_who_override(self):
         from cfx.torch.overrides import TorchFunctionMode, resolve_name

@@ -106,6 +106,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             if result is not NotImplemented:
                 return result
         result = func(*args, **kwargs)
+        if func is _LIFT_FRESH:  # see lift
+            return result
         flat = pytree.arg_tree_leaves(*args, **kwargs)
         outs = pytree.tree_leaves(result)
         known = any(self.proxy_of(a) is not None for a in flat if isinstance(a, cfx.Tensor))
@@ -118,6 +120,9 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         _set_meta(proxy.node, result)
         self.track(result, proxy)
         return result
+
+
+_LIFT_FRESH = _cfx.overload("aten.lift_fresh.default")
 
 
 def _place(t):
