@@ -1,6 +1,7 @@
 /* cfx run model.so: a program that cfx compile --library built. Its code is the machine's own and
  * runs in this process: such a file is opened only where its name is given to cfx run
  * (SECURITY.md). Start at cli_library_run. */
+#define _GNU_SOURCE /* dladdr */
 #include "library.h"
 
 #include "../compile/library.h"
@@ -160,6 +161,14 @@ static cfx_value call(compiled *c, const char *path, const cfx_dict *given) {
                 : results;
 }
 
+/* OpenMP's library stays where a program has brought it: its threads wait in it for more. */
+static void keep_threads(void *file) {
+    Dl_info at;
+    void *function = dlsym(file, "omp_get_thread_num");
+    if (function && dladdr(function, &at) && at.dli_fname)
+        dlopen(at.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 cfx_value cli_library_run_one(const char *path, const char *symbol, const cfx_dict *given) {
     /* a name without a slash would be looked for in the system's folders */
     const char *where = strchr(path, '/') ? path : cfx__text_format("./%s", path);
@@ -174,6 +183,7 @@ cfx_value cli_library_run_one(const char *path, const char *symbol, const cfx_di
         out = trouble(path, "is of another version of cfx");
     else
         out = call(c, path, given);
+    keep_threads(file);
     dlclose(file);
     return out;
 }
