@@ -181,11 +181,34 @@ static PyObject *call_to_learn(PyObject *self, PyObject *const *args, Py_ssize_t
     return result;
 }
 
-/* A TypeError of C's counts the tensor whose method is called; Python's do not. */
-static void say_of_method(void) {
+/* The text that is given for a device: device="cpu", x.to("cpu"). NULL where there is none. */
+static const char *device_text(const function *f, PyObject *const *args, Py_ssize_t nargs,
+                               PyObject *kwnames) {
+    PyObject *given = NULL;
+    for (Py_ssize_t i = 0; kwnames && i < PyTuple_Size(kwnames); i++)
+        if (PyUnicode_CompareWithASCIIString(PyTuple_GetItem(kwnames, i), "device") == 0)
+            given = args[nargs + i];
+    if (!given && nargs > 1 && PyUnicode_CompareWithASCIIString(f->name, "to") == 0)
+        given = args[1];
+    return given && PyUnicode_Check(given) ? cfx__py_utf8(given) : NULL;
+}
+
+/* A TypeError of C's in Python's words: a device that is none is what is wrong, whatever else is; a
+ * method does not count its tensor. */
+static void say_why(function *f, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
     PyObject *type, *value, *trace, *said = NULL;
+    const char *device = device_text(f, args, nargs, kwnames);
     PyErr_Fetch(&type, &value, &trace);
-    if (value && cfx__py.method_words)
+    if (device && !cfx__py_is_device(device)) {
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(trace);
+        return;
+    }
+    if (f->kind == TENSOR_METHOD && nargs > 1 && cfx__py_takes_self_alone((PyObject *)f))
+        said = PyUnicode_FromFormat("TensorBase.%U() takes no arguments (%zd given)", f->name,
+                                    nargs - 1);
+    else if (f->kind == TENSOR_METHOD && value && cfx__py.method_words)
         said = PyObject_CallFunctionObjArgs(cfx__py.method_words, value, NULL);
     PyErr_Clear();
     if (said) {
@@ -241,8 +264,8 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
         if (!cfx_is_bad(v))
             result = result_of(f, v);
     }
-    if (!result && f->kind == TENSOR_METHOD && PyErr_ExceptionMatches(PyExc_TypeError))
-        say_of_method();
+    if (!result && PyErr_ExceptionMatches(PyExc_TypeError))
+        say_why(f, args, nargs, kwnames);
     return result;
 }
 

@@ -201,10 +201,19 @@ int cfx__py_is_true(PyObject *self) {
     return truth;
 }
 
+/* The number of a tensor that has but one. */
+static PyObject *only(PyObject *self) {
+    if (cfx_tensor_numel(cfx__py_tensor_of(self)) == 1)
+        return item(self);
+    PyErr_SetString(PyExc_ValueError,
+                    "only one element tensors can be converted to Python scalars");
+    return NULL;
+}
+
 PyObject *cfx__py_int(PyObject *self) {
     if (cfx__py_is_overridden(&self, 1))
         return overridden("__int__", &self, 1);
-    PyObject *number = item(self), *whole = number ? PyNumber_Long(number) : NULL;
+    PyObject *number = only(self), *whole = number ? PyNumber_Long(number) : NULL;
     Py_XDECREF(number);
     return whole;
 }
@@ -212,7 +221,7 @@ PyObject *cfx__py_int(PyObject *self) {
 PyObject *cfx__py_float(PyObject *self) {
     if (cfx__py_is_overridden(&self, 1))
         return overridden("__float__", &self, 1);
-    PyObject *number = item(self), *real = number ? PyNumber_Float(number) : NULL;
+    PyObject *number = only(self), *real = number ? PyNumber_Float(number) : NULL;
     Py_XDECREF(number);
     return real;
 }

@@ -312,6 +312,8 @@ const cfx_tree_type *cfx__py_tree_type(PyObject *class_);
 PyObject *cfx__py_tree_class(const cfx_tree_type *type);
 PyObject *cfx__py_from_dtype(cfx_dtype d);
 PyObject *cfx__py_from_device(cfx_device d);
+/* Whether a text names a device; a RuntimeError where it does not. */
+bool cfx__py_is_device(const char *text);
 PyObject *cfx__py_from_ints(int64_t n, const int64_t *ints); /* a torch.Size */
 /* A text of the scope's as a str. */
 PyObject *cfx__py_text(const char *text);

@@ -151,8 +151,15 @@ static bool parse_device(const char *text, cfx_device *out) {
         return true;
     }
     PyErr_Format(PyExc_RuntimeError,
-                 "Expected one of cpu, cuda, meta device type at start of device string: %s", text);
+                 "Expected one of cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, "
+                 "fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, privateuseone device type "
+                 "at start of device string: %s", text);
     return false;
+}
+
+bool cfx__py_is_device(const char *text) {
+    cfx_device unused;
+    return parse_device(text, &unused);
 }
 
 static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {

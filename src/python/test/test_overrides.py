@@ -154,6 +154,22 @@ class Words(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, r"argument 'shape' \(position 1\)"):
             torch.ones(2).reshape("x")
 
+    def test_of_numbers_devices_and_arguments(self):
+        for f, kind, words in (
+                (lambda: float(torch.ones(2)), ValueError, "only one element tensors can be "
+                                                           "converted to Python scalars"),
+                (lambda: torch.ones(2).item(), RuntimeError, "a Tensor with 2 elements cannot be "
+                                                             "converted to Scalar"),
+                (lambda: torch.ones(1).relu(3), TypeError, "TensorBase.relu() takes no arguments "
+                                                           "(1 given)")):
+            with self.assertRaises(kind) as raised:
+                f()
+            self.assertEqual(str(raised.exception), words)
+        for f in (lambda: torch.ones(1).to("nodev"), lambda: torch.zeros(1, device="nodev"),
+                  lambda: torch.device("nodev")):
+            with self.assertRaisesRegex(RuntimeError, "device type at start of device string: nod"):
+                f()
+
     def test_result_type(self):
         a, b = torch.ones(2, 3, dtype=torch.int8), torch.ones(5, dtype=torch.float16)
         self.assertIs(torch.result_type(a, b), torch.float16)

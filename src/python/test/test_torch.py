@@ -146,6 +146,24 @@ class Schemas(unittest.TestCase):
             self.assertEqual(torch.cond(True, lambda x: x + 1, lambda x: x, (1,)), 2)
 
 
+class Pools(unittest.TestCase):
+    def test_are_normalized_by_name(self):
+        from cfx.torch.fx.experimental.normalize import NormalizeArgs
+
+        gm = fx.symbolic_trace(lambda x: torch.nn.functional.max_pool1d(x, 2))
+        text = NormalizeArgs(gm).transform().code
+        self.assertIn("max_pool1d(input = x, kernel_size = 2, stride = None, padding = 0, "
+                      "dilation = 1, ceil_mode = False, return_indices = False)", text)
+
+
+class Lazy(unittest.TestCase):
+    def test_texts(self):
+        self.assertEqual(repr(torch.nn.LazyLinear(3)),
+                         "LazyLinear(in_features=0, out_features=3, bias=True)")
+        self.assertEqual(repr(torch.nn.LazyConv2d(4, 3)),
+                         "LazyConv2d(0, 4, kernel_size=(3, 3), stride=(1, 1))")
+
+
 class Partitions(unittest.TestCase):
     def test_graphs_are_cut_for_devices(self):
         from cfx.torch.fx.experimental.accelerator_partitioner import Partitioner

@@ -212,9 +212,20 @@ class _Unpickler(pickle.Unpickler):
             return _safe_globals[module, name]
         if self.safe and (module, name) not in self._SAFE:
             raise pickle.UnpicklingError(
-                f"Weights only load failed. Unsupported global: GLOBAL {module}.{name} was not an "
-                "allowed global by default. With weights_only=False anything is called that the "
-                "file names: only for files that you trust.")
+                "Weights only load failed. This file can still be loaded, to do so you have two "
+                "options, \033[1mdo those steps only if you trust the source of the checkpoint"
+                "\033[0m. \n\t(1) In PyTorch 2.6, we changed the default value of the "
+                "`weights_only` argument in `torch.load` from `False` to `True`. Re-running "
+                "`torch.load` with `weights_only` set to `False` will likely succeed, but it can "
+                "result in arbitrary code execution. Do it only if you got the file from a trusted "
+                "source.\n\t(2) Alternatively, to load with `weights_only=True` please check the "
+                "recommended steps in the following error message.\n\tWeightsUnpickler error: "
+                f"Unsupported global: GLOBAL {module}.{name} was not an allowed global by default. "
+                f"Please use `torch.serialization.add_safe_globals([{name}])` or the "
+                f"`torch.serialization.safe_globals([{name}])` context manager to "
+                "allowlist this global if you trust this class/function.\n\nCheck the "
+                "documentation of torch.load to learn more about types accepted by default with "
+                "weights_only https://pytorch.org/docs/stable/generated/torch.load.html.")
         return super().find_class(module, name)
 
     def persistent_load(self, saved):

@@ -30,6 +30,10 @@ def _reordered(kwargs, spec):
 
 def flatten(args, kwargs, spec):
     """(path, value) of each argument."""
+    names = spec.children_specs[1].context if len(spec.children_specs) == 2 else None
+    if isinstance(names, list) and set(names) != set(kwargs):
+        raise ValueError(f"Ran into a kwarg keyword mismatch: Got the following keywords "
+                         f"{list(kwargs)} but expected {names}")
     paths, got = pytree.tree_flatten_with_path((args, _reordered(kwargs, spec)))
     if got != spec:
         raise ValueError("Trying to flatten user inputs with exported input tree spec: \n"

@@ -366,6 +366,14 @@ class Graph(_cfx.GraphBase):
         self._codegen = codegen
 
     @compatibility(is_backward_compatible=False)
+    def _target_to_str(self, target):
+        """What a node that calls it is named after, if nobody names it."""
+        name = target.__name__ if callable(target) else target
+        if name.startswith("__") and name.endswith("__"):
+            name = name[2:-2]
+        return _snake_case(name)
+
+    @compatibility(is_backward_compatible=False)
     def on_generate_code(self, make_transformer):
         """Lets make_transformer(the one there is) change the lines of the body."""
         was = self._codegen._body_transformer

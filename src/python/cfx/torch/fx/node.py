@@ -71,6 +71,8 @@ class Node(_cfx.NodeBase):
 
     def __new__(cls, graph, name, op, target, args, kwargs, return_type=None):
         """Nodes are made by their graph; what could be none is a ValueError first."""
+        if op not in _legal_ops:
+            raise AssertionError(f"op '{op}' is not in _legal_ops")
         wanted = "Callable" if op == "call_function" else "str"
         if not (callable(target) if op == "call_function" else isinstance(target, str)):
             raise ValueError(f"Node [graph = {graph}, name = '{name}'] target {target} has type "

@@ -235,7 +235,7 @@ def _fits(signature, arg_types, kwarg_types):
 
 
 def _normalize_python(target, args, kwargs, only_kwargs):
-    inner = target
+    inner = getattr(target, "_dispatched", target)  # of a function that decides between two
     try:
         signature = inspect.signature(inspect.unwrap(inner))
     except (TypeError, ValueError):

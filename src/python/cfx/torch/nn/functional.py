@@ -46,6 +46,7 @@ def _pool(name, place):
     fn.__name__ = name
     fn.__module__ = __name__
     fn.__doc__ = plain.__doc__
+    fn._dispatched = plain
     plain._public(fn)
     return fn, indexed
 

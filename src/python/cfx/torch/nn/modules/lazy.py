@@ -1,4 +1,6 @@
 """Modules whose sizes are known when they first run."""
+import re
+
 from ..parameter import Parameter, is_lazy  # noqa: F401
 
 
@@ -52,7 +54,12 @@ def _lazy(name):
             self.__dict__.update({k: v for k, v in made.__dict__.items() if "hooks" not in k})
 
         def extra_repr(self):
-            return "" if "_given" in self.__dict__ else super().extra_repr()
+            if "_given" not in self.__dict__:
+                return super().extra_repr()
+            given, named = self.__dict__["_given"]
+            text = plain(1, *given, **named).extra_repr()  # with 0 where the size will be
+            return re.sub(r"^(in_features=)?1(, \d+)?",
+                          lambda m: (m[1] or "") + "0" + (m[2] or ""), text)
 
         def _no_parameters(self, *args, **kwargs):
             if "_given" in self.__dict__:

@@ -36,11 +36,10 @@ def pass_result_wrapper(fn):
 
 def _validate_pass_schedule_constraint(constraint, passes):
     for i, a in enumerate(passes):
-        for b in passes[i + 1:]:
-            if not constraint(a, b):
+        for j, b in enumerate(passes[i + 1:]):
+            if not constraint(a, b):  # PyTorch counts the second from behind the first
                 raise RuntimeError(f"pass schedule constraint violated. Expected {a} before {b} "
-                                   f"but found {a} at index {i} and {b} at index"
-                                   f"{passes.index(b)} in pass list.")
+                                   f"but found {a} at index {i} and {b} at index{j} in pass list.")
 
 
 def _topological_sort_passes(passes, constraints):

@@ -100,9 +100,11 @@ def insert_subgm(gm, sub_gm, orig_inputs, orig_outputs):
         return gm
     import operator
 
-    with gm.graph.inserting_after(call):
-        items = [gm.graph.call_function(operator.getitem, (call, i))
-                 for i in range(len(orig_outputs))]
+    items, last = [], call
+    for i in range(len(orig_outputs)):
+        with gm.graph.inserting_after(last):
+            last = gm.graph.call_function(operator.getitem, (call, i))
+        items.append(last)
     for old, new in zip(orig_outputs, items):
         old.replace_all_uses_with(new, propagate_meta=True)
     call.meta["val"] = tuple(o.meta.get("val", None) for o in orig_outputs)
