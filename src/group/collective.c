@@ -132,7 +132,7 @@ static void move_range(void *arg, int64_t begin, int64_t end) {
     memcpy(m->to + begin, m->from + begin, (size_t)(end - begin));
 }
 
-static void move(char *to, const char *from, size_t size) {
+void cfx__move(char *to, const char *from, size_t size) {
     cfx__parallel((int64_t)size, 1 << 15, move_range, &(moving){to, from});
 }
 
@@ -149,7 +149,7 @@ static void put_in_window(cfx__collective *c) {
         if (r != c->rank && g->given_back[r] + 1 < g->posts)
             return;
     c->post = ++g->posts;
-    move(posted(c, c->rank, c->post), own.data, own.size);
+    cfx__move(posted(c, c->rank, c->post), own.data, own.size);
 }
 
 /* ---- phases ---------------------------------------------------------------------------------- */
@@ -219,7 +219,7 @@ static bool end_phase(cfx__collective *c) {
         memmove(to.data, from.data, from.size);
     for (int r = 0; r < c->size; r++)
         if (r != c->rank && c->gets[r].post)
-            move(piece_in(c, r).data, posted(c, r, c->gets[r].post), piece_in(c, r).size);
+            cfx__move(piece_in(c, r).data, posted(c, r, c->gets[r].post), piece_in(c, r).size);
     return true;
 }
 

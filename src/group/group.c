@@ -27,6 +27,7 @@ static void group_free(void *obj) {
     cfx__free(g->read);
     cfx__free(g->read_ahead);
     cfx__free(g->given_back);
+    cfx__free(g->mail.written);
 }
 
 static const cfx__obj_type group_type = {.name = "group", .free = group_free};
@@ -39,6 +40,7 @@ cfx_group *cfx__group_new(cfx__transport *t) {
     g->read = cfx__alloc0((size_t)t->size * sizeof *g->read);
     g->read_ahead = cfx__alloc0((size_t)t->size * sizeof *g->read_ahead);
     g->given_back = cfx__alloc0((size_t)t->size * sizeof *g->given_back);
+    g->mail.written = cfx__alloc0((size_t)t->size * sizeof *g->mail.written);
     return g;
 }
 

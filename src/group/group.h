@@ -38,7 +38,8 @@ typedef struct cfx__head {
     uint8_t number;   /* a value: a tag of numbers (see message.c); else which reduction */
     uint64_t order;   /* of this kind of messages between these two ranks */
     int64_t bytes;    /* that follow, or lie in the sender's window */
-    uint64_t post;    /* of a collective: which of the sender's posts has them; 0: they follow */
+    uint64_t post;    /* of a collective: which of the sender's posts has them; of a value: where in
+                         its mail they lie, plus one; 0: they follow */
     uint64_t read;    /* the last post of the receiver's that the sender has done with */
     int64_t shape[CFX__HEAD_DIMS];
     int64_t stride[CFX__HEAD_DIMS]; /* of values, whose elements lie close, in some order */
@@ -49,6 +50,22 @@ typedef struct cfx__head {
 typedef enum cfx__stretch { CFX__STRETCH_WORK, CFX__STRETCH_TALK, CFX__STRETCH_WAIT } cfx__stretch;
 /* One stretch of time that is over: seconds of a clock that only goes forward. */
 typedef void cfx__stretch_fn(cfx__stretch what, double from, double to, void *user);
+
+/* A letter that this rank wrote (mail.c): where it ends, in bytes of all letters so far, and which
+ * of those for that rank it is. */
+typedef struct cfx__letter {
+    uint64_t end, number;
+    int to;
+} cfx__letter;
+
+enum { CFX__LETTERS = 64 };
+
+typedef struct cfx__mail {
+    uint64_t begin, end;  /* of letters that have not all been taken, in bytes so far */
+    uint64_t first, next; /* of them */
+    cfx__letter letters[CFX__LETTERS];
+    uint64_t *written;    /* by rank: letters for it */
+} cfx__mail;
 
 struct cfx_group {
     cfx_obj obj;
@@ -62,6 +79,7 @@ struct cfx_group {
     uint64_t *read;         /* by rank: the last of its posts that this rank is done with, */
     bool *read_ahead;       /* whether it is with the one after the next, too, */
     uint64_t *given_back;   /* and the last of this rank's that it is done with */
+    cfx__mail mail;
     cfx_list *held;         /* memory of messages that were given up but could not be taken back */
     cfx__stretch_fn *watch; /* who looks on, or NULL */
     void *watcher;
@@ -118,6 +136,13 @@ bool cfx__parcel_recv(cfx__parcel *p, cfx_group *g, int from);
 int cfx__parcel_poll(cfx__parcel *p, bool wait, cfx_value *v);
 /* Gives it up, done or not. */
 void cfx__parcel_end(cfx__parcel *p);
+
+/* Writes a letter: where it lies, plus one; 0: there is no mail, or no room. */
+uint64_t cfx__mail_put(cfx_group *g, int to, const void *data, size_t size);
+/* Takes the letter that a head tells of; false, with an error, where none can lie there. */
+bool cfx__mail_take(cfx_group *g, int from, uint64_t post, void *data, size_t size);
+/* Copies by several threads. */
+void cfx__move(char *to, const char *from, size_t size);
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 

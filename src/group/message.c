@@ -128,8 +128,11 @@ bool cfx__parcel_send(cfx__parcel *p, cfx_group *g, int to, cfx_value v) {
         return false;
     p->head.order = g->sent[to]++;
     p->has_head = true;
+    if (p->head.bytes)
+        p->head.post = cfx__mail_put(g, to, p->tensor->data, (size_t)p->head.bytes);
     return begin(p, 0, &p->head, sizeof p->head) &&
-           (!p->head.bytes || begin(p, 1, p->tensor->data, (size_t)p->head.bytes));
+           (!p->head.bytes || p->head.post ||
+            begin(p, 1, p->tensor->data, (size_t)p->head.bytes));
 }
 
 bool cfx__parcel_recv(cfx__parcel *p, cfx_group *g, int from) {
@@ -177,13 +180,15 @@ int cfx__parcel_poll(cfx__parcel *p, bool wait, cfx_value *v) {
     int done = cfx_ok() ? advance(p, 0, wait, sizeof p->head) : -1;
     if (done == 1 && !p->sends && !p->has_head) {
         p->has_head = true;
+        const size_t bytes = (size_t)p->head.bytes;
         if (!make_room(p) ||
-            (p->head.bytes && !begin(p, 1, p->tensor->data, (size_t)p->head.bytes)))
+            (p->head.post ? !cfx__mail_take(p->group, p->peer, p->head.post, p->tensor->data, bytes)
+                          : bytes && !begin(p, 1, p->tensor->data, bytes)))
             return -1;
         p->group->taken[p->peer]++;
     }
     if (done == 1)
-        done = advance(p, 1, wait, (size_t)p->head.bytes);
+        done = advance(p, 1, wait, (size_t)p->head.bytes); /* nothing is begun of a letter */
     if (done == 1 && v && !p->sends)
         *v = received(p);
     return done;

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CFX__TRANSPORT_VERSION = 3 };
+enum { CFX__TRANSPORT_VERSION = 4 };
 
 /* Memory that is sent, or received into; a message is several of them in a row. */
 typedef struct cfx__part {
@@ -23,9 +23,10 @@ struct cfx__transport {
     int version;
     int rank, size;
     /* By rank: memory that all ranks see, which that rank writes and the others read, `window`
-     * bytes each. NULL: there is none, as between machines. */
+     * bytes each for collectives and `mail` behind them for values (mail.c), which are zeros at
+     * first. NULL: there is none, as between machines. */
     char *const *windows;
-    size_t window;
+    size_t window, mail;
     /* The machine of a rank. */
     const char *(*node)(cfx__transport *t, int rank);
     /* Begins to send to a peer, or to receive from it, the parts as one message. Their memory stays

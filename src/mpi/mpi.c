@@ -38,7 +38,8 @@ enum {
     LINGER_NS = 700000000,  /* how long a rank may go on after a fault before its caller is told */
     ASK_NS = 1000000000,    /* how long a rank is waited for before it is asked, and asked again */
     FAREWELL_NS = 2000000000, /* how long a rank that fails waits for the others to say so too */
-    WINDOW = 4 << 20,       /* bytes of a rank that others of its machine see */
+    WINDOW = 4 << 20,       /* bytes of a rank that others of its machine see, for collectives, */
+    MAILS = 24 << 20,       /* and those of all ranks behind them */
     MOST_WINDOWS = 8        /* ranks that have such: the memory is that of /dev/shm */
 };
 
@@ -503,20 +504,24 @@ static void open_windows(ranks *a) {
         return;
     MPI_Comm_set_errhandler(here, MPI_ERRORS_RETURN);
     MPI_Comm_size(here, &n);
-    bool whole = n == size && MPI_Win_allocate_shared(WINDOW, 1, MPI_INFO_NULL, here, &own,
+    const MPI_Aint each = WINDOW + MAILS / size / 4096 * 4096;
+    bool whole = n == size && MPI_Win_allocate_shared(each, 1, MPI_INFO_NULL, here, &own,
                                                       &a->window) == MPI_SUCCESS;
     for (int r = 0; r < size && whole; r++) {
         MPI_Aint bytes = 0;
         int unit = 0;
         whole = MPI_Win_shared_query(a->window, r, &bytes, &unit, &a->windows[r]) == MPI_SUCCESS &&
-                bytes >= WINDOW;
+                bytes >= each;
     }
+    if (whole)
+        memset(a->windows[a->transport.rank] + WINDOW, 0, 4096); /* where the mail counts */
     MPI_Comm_free(&here);
     /* all of them or none: who has no window could not read those of others */
     int mine = whole, all_have = 0;
     MPI_Allreduce(&mine, &all_have, 1, MPI_INT, MPI_MIN, a->comm);
     a->transport.windows = all_have ? a->windows : NULL;
     a->transport.window = WINDOW;
+    a->transport.mail = (size_t)each - WINDOW;
 }
 
 static ranks *fail(char *why, size_t room, const char *text) {

@@ -2,14 +2,14 @@
  * What
  * is printed has every bit of the results in it, so that both can be compared.
  *
- * ranks collectives|train|ring [simulate N]        prints results
+ * ranks collectives|letters|train|ring [simulate N]  prints results
  * ranks write A B C D  writes a program with collectives, and what it computes on two ranks; one
  *                      whose batch varies, and inputs of it
  * ranks parts A B C    writes programs whose batch varies: one whose result has no rows, one that
  *                      counts its calls, and one with another input whose rows vary
  * ranks text A B C     writes a language model that keeps what it saw and takes a token at a time,
  *                      the same that takes the text whole, and a text
- * ranks kill|stop|fail|leave|limit|slow|hostile RANK    a rank goes wrong; the others say so */
+ * ranks kill|stop|fail|leave|limit|slow|hostile|forge RANK  a rank goes wrong; the others say so */
 #define _GNU_SOURCE
 #include <cfx.h>
 
@@ -137,6 +137,15 @@ static bool ring(cfx_group *g, int turns, int victim, const char *what) {
             _exit(0);
         if (i == turns / 2 && rank == victim && !strcmp(what, "limit"))
             cfx_set_time_limit(0.01), usleep(20000);
+        if (i == turns / 2 && rank == victim && !strcmp(what, "forge")) {
+            cfx__head head = {.mark = CFX__HEAD_MARK, .dtype = CFX_F32, .ndim = 1,
+                              .shape = {50000}, .stride = {1}, .bytes = 200000,
+                              .post = (uint64_t)1 << 40, .order = g->sent[(rank + 1) % size]};
+            cfx__part parts[CFX__PARTS] = {{&head, sizeof head}};
+            size_t n;
+            cfx__group_done(g, g->transport->begin(g->transport, true, (rank + 1) % size,
+                                                   CFX__TAG_HEAD, parts), &n);
+        }
         if (i == turns / 2 && rank == victim && !strcmp(what, "hostile")) {
             cfx__head head = {.mark = CFX__HEAD_MARK, .dtype = CFX_F32, .ndim = 1,
                               .shape = {INT64_MAX / 8}, .bytes = INT64_MAX,
@@ -160,6 +169,33 @@ static bool ring(cfx_group *g, int turns, int victim, const char *what) {
     if (cfx_ok() && !rank)
         printf("%g\n", cfx_tensor_get(x, 0));
     cfx_drop(x);
+    return cfx_ok();
+}
+
+/* Tensors of all sizes from every rank to the next two, some ahead of others: letters that lie in
+ * the sender's window, in many laps, and those for which there is no room. */
+static bool letters(cfx_group *g) {
+    enum { AHEAD = 5, TURNS = 60 };
+    static const int64_t sizes[] = {3, 2000, 70001, 1 << 18, 5, 900000, 1 << 20, 333333, 3 << 20};
+    const int rank = cfx_group_rank(g), size = cfx_group_size(g);
+    for (int hop = 1; hop <= 2 && hop < size; hop++) {
+        cfx__parcel sent[AHEAD] = {0};
+        uint64_t all = 0;
+        for (int i = 0; i < TURNS + AHEAD && cfx_ok(); i++) CFX_SCOPE {
+            cfx__parcel *p = &sent[i % AHEAD];
+            if (i >= AHEAD) {
+                const cfx_value v = cfx_group_recv(g, (rank + size - hop) % size);
+                all = all * 31 + (cfx_ok() ? bits_of(v) : 0);
+                cfx__parcel_poll(p, true, NULL);
+                cfx__parcel_end(p);
+            }
+            if (i < TURNS)
+                cfx__parcel_send(p, g, (rank + hop) % size, cfx_tensor_value(part_of(
+                                     rank + i, CFX_F32, 1, sizes[(i + i / 7) % COUNT(sizes)])));
+        }
+        tell(g, "letters", CFX_F32, hop,
+             cfx_tensor_value(cfx_tensor_new(CFX_I64, 1, (int64_t[]){1}, &all)));
+    }
     return cfx_ok();
 }
 
@@ -307,6 +343,8 @@ static bool run(cfx_group *g, void *user) {
         return collectives(g);
     if (!strcmp(j->what, "train"))
         return train(g);
+    if (!strcmp(j->what, "letters"))
+        return letters(g);
     return ring(g, 20, j->victim, j->what);
 }
 
