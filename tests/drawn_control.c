@@ -99,6 +99,8 @@ static bool add_while(drawing *d, operand x, operand y) {
 
 /* The rows of x one by one: alone, or with a tensor that goes from each to the next. */
 static bool add_rows(drawing *d, operand x, operand y, bool carries) {
+    if (d->large && x.fake->ndim && x.fake->shape[0] > 64) /* rounds of rounds take minutes */
+        return false;
     if (!x.fake->ndim || !x.fake->shape[0] || (carries && !CALL(d, &cfx_op_clone, node(&y),
                                                                 cfx_contiguous_format)))
         return false;

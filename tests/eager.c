@@ -127,12 +127,19 @@ static cfx_value magnitudes(cfx_value v) {
     return t && cfx__dtype_is_float((cfx_dtype)t->dtype) ? cfx_tensor_value(cfx_abs(t)) : v;
 }
 
+/* For each element of v the largest product of numbers of the two tensors: a cross product
+ * subtracts two such, one of which compilers may leave unrounded, in PyTorch as here. */
+static cfx_value products(cfx_value args, cfx_value v) {
+    const cfx_tensor *a = cfx_tensor_at(args, 0), *b = cfx_tensor_at(args, 1);
+    return cfx_tensor_value(cfx_add(cfx_mul(v, 0), cfx_mul(cfx_max(a), cfx_max(b))));
+}
+
 /* Sums lose the last digits of their terms, which may be larger than what is left of them: those of
  * products and sums of the arguments without their signs. */
 static void disturb_sums(const cfx_node *n, cfx_value args, cfx_value v, uint64_t *lot) {
     static const char *const names[] = {".linear.", "mm.", ".mv.", ".addmv.", "dot.", ".matmul.",
                                         ".conv", ".sum.", ".mean.", ".cumsum.",
-                                        ".addcmul.", ".addcdiv.", ".logaddexp"};
+                                        ".addcmul.", ".addcdiv.", ".logaddexp", "cross."};
     cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
     bool sums = false;
     for (size_t i = 0; t && i < sizeof names / sizeof *names; i++)
@@ -142,7 +149,9 @@ static void disturb_sums(const cfx_node *n, cfx_value args, cfx_value v, uint64_
     cfx_value all = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < cfx_as_list(args)->len; i++)
         cfx_list_append(cfx_as_list(all), magnitudes(cfx_as_list(args)->items[i]));
-    cfx_value terms = cfx_op_do_from(CFX_HERE, n->target.op, eager_args(all));
+    cfx_value terms = strstr(n->target.name, "cross.") && t->numel
+                          ? products(all, v)
+                          : cfx_op_do_from(CFX_HERE, n->target.op, eager_args(all));
     for (int64_t i = 0; cfx_ok() && cfx__dtype_is_float((cfx_dtype)t->dtype) && i < t->numel; i++) {
         const double x = cfx_tensor_get(t, i), scale = cfx_tensor_get(cfx_as_tensor(terms), i);
         const double by = drawn_from(lot), most = last_digits(t) * scale;

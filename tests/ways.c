@@ -206,7 +206,8 @@ static cfx_program *export_for_sizes(subject *s, cfx_module *gm, int64_t probe_m
  * program. */
 static void check_saved(subject *t, subject *s, cfx_program *p, cfx_module *gm) {
     cfx_program *again = reopened(p, ".pt2");
-    if (!cfx_ok() && strstr(cfx_error_last()->message, "with s")) {
+    const char *why = cfx_ok() ? "" : cfx_error_last()->message;
+    if (strstr(why, "with s") || strstr(why, "that the graph '")) {
         cfx_error_clear();
         cfx_program *tried = export_for_sizes(s, gm, AT_LENGTH);
         again = tried ? reopened(tried, ".pt2") : NULL;

@@ -156,6 +156,12 @@ TEST(onnx_refuses_what_it_has_no_operators_for) {
     CHECK(!cfx_save(p, test_path("m.onnx")));
     CHECK_ERROR("a node has no form in ONNX: output (output): complex_1 is a result of complex "
                 "numbers");
+    p = program_of(HEAD "x: \"f32[3, 2]\"):\n"
+                        "        a = torch.ops.aten.complex.default(x, x)\n"
+                        "        b = torch.ops.aten._fft_c2r.default(a, [1], 0, 4)\n"
+                        "        return (b,)\n");
+    CHECK(!cfx_save(p, test_path("m.onnx")));
+    CHECK_ERROR("fewer numbers are given than half of the points");
     p = program_of(HEAD "x: \"f32[6]\"):\n"
                         "        a = torch.ops.aten.slice.Tensor(x, 0, 4, 6)\n"
                         "        b = torch.ops.aten.as_strided.default(a, [2], [1], 0)\n"

@@ -173,6 +173,9 @@ RULE(fft_c2r) {
     for (int i = 0; i < n - 1; i++)
         v = transformed(x, v, cfx__export_dim(dims[i], r.ndim), true, false);
     int64_t own = cfx_integer(size), kept = own / 2 + 1, others = own - kept;
+    cfx_value given = cfx_result_size(&r, last);
+    if (given.tag == CFX_TAG_INT && cfx_integer(given) < kept)
+        return cfx__export_lacks("fewer numbers are given than half of the points");
     cfx_value axis = cfx__export_one(x, last), one = cfx__export_one(x, 1);
     v = PUT(Slice, v, cfx__export_one(x, 0), cfx__export_one(x, kept), axis, one);
     if (others > 0) {

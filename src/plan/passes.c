@@ -169,7 +169,7 @@ static int count_fused(const cfx__plan *p) {
 }
 
 static bool lower(cfx__lowering *l, until *u) {
-    if (l->e->inputs.n != l->plan->ninputs)
+    if (!l->plan->n || l->e->inputs.n != l->plan->ninputs)
         return false;
     for (int i = 0; i < COUNT(passes); i++) {
         if (!passes[i].run(l) || !cfx_ok())

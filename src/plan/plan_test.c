@@ -560,3 +560,12 @@ TEST(halves_are_multiplied_as_the_machine_can) {
     }
     CHECK_OK();
 }
+
+/* Splitting may leave such a graph: there is no last step whose results could be looked at. */
+TEST(a_graph_without_nodes_has_no_plan) {
+    cfx_module *m = cfx_graph_module(cfx_module_new("Empty", NULL, ""), cfx_graph_new(),
+                                     NULL);
+    cfx_execution e = {.at = CFX_HERE, .module = m, .graph = m->graph};
+    CHECK(cfx__plan_make(&cfx__plan_cpu, &e) == NULL);
+    CHECK(cfx_ok());
+}
