@@ -99,6 +99,13 @@ static cfx_tensor *scaled(const cfx_tensor *w, const cfx_tensor *scale) {
     return cfx__packed_tensor(w, how, CFX_F32, w->ndim, w->shape, scale_channels, &s);
 }
 
+/* Whether a tensor, where there is one, is a row with a number for each channel: norms count
+ * elements, and take other shapes where there are none. */
+static bool is_of_channels(cfx_value v, int64_t n) {
+    return v.tag != CFX_TAG_TENSOR ||
+           (cfx_as_tensor(v)->ndim == 1 && cfx_as_tensor(v)->shape[0] == n);
+}
+
 /* Weights and bias of a convolution with the normalisation at step `norm` in them; false where that
  * is not constant. Scope.
  * batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn) */
@@ -110,6 +117,10 @@ static bool fold_norm(const cfx__lowering *l, int norm, cfx_value *weight, cfx_v
         !constant_arg(l, s, 5, &training) || !constant_arg(l, s, 7, &eps) ||
         mean.tag != CFX_TAG_TENSOR || var.tag != CFX_TAG_TENSOR || training.tag != CFX_TAG_BOOL ||
         cfx_integer(training) || cfx_as_tensor(mean)->dtype != CFX_F32)
+        return false;
+    const int64_t n = cfx_as_tensor(*weight)->shape[0];
+    if (!is_of_channels(mean, n) || !is_of_channels(var, n) || !is_of_channels(w, n) ||
+        !is_of_channels(b, n))
         return false;
     cfx_tensor *scale = cfx_rsqrt(cfx_add(var, eps)), *shift = cfx_neg(cfx_as_tensor(mean));
     if (w.tag == CFX_TAG_TENSOR)

@@ -42,9 +42,19 @@ static cfx_tensor *scaled_channels(cfx_tensor *weight, int dim, cfx_tensor *by) 
     return made;
 }
 
+/* Whether a tensor, where there is one, is a row with a number for each channel. Norms count
+ * elements, so that where there are none they take other shapes as well. */
+static bool is_of_channels(const cfx_tensor *t, int64_t n) {
+    return !t || (t->ndim == 1 && t->shape[0] == n);
+}
+
 bool cfx__affine_of(cfx__affine *a, cfx_tensor *mean, cfx_tensor *var, cfx_tensor *weight,
                     cfx_tensor *bias, cfx_value eps) {
     if (!mean || !var || !cfx_is_number(eps))
+        return false;
+    const int64_t n = var->numel;
+    if (!is_of_channels(mean, n) || !is_of_channels(var, n) || !is_of_channels(weight, n) ||
+        !is_of_channels(bias, n))
         return false;
     a->scale = cfx_rsqrt(cfx_add(wide(var), eps));
     if (weight)

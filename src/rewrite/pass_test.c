@@ -38,6 +38,19 @@ TEST(pass_batch_norm_before_an_in_place_activation_is_folded) {
     CHECK_NEAR(difference(was, p, cfx_randn(cfx_list(2, 3, 5, 5))), 0, 1e-5);
 }
 
+/* Elements are counted: what has none of them may have dimensions that do not go together. */
+TEST(pass_batch_norm_of_no_channels_is_left_alone) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, b_bias: \"f32[2, 0]\", b_mean: \"f32[0]\", "
+             "b_var: \"f32[5, 0]\", x: \"f32[5, 0]\"):\n"
+             "        batch_norm: \"f32[5, 0]\" = torch.ops.aten.batch_norm.default(x, None, "
+             "b_bias, b_mean, b_var, False, 0.1, 1e-05, True)\n"
+             "        return (batch_norm,)\n");
+    HAS(code_after("fold_batch_norm", p, 0), "batch_norm");
+    cfx_value none = cfx_program_run(cfx_optimize(p), cfx_zeros(5, 0));
+    CHECK_INT(cfx_tensor_at(none, 0)->numel, 0);
+}
+
 /* What a file notes of a node may be wrong: a cast that is noted as what it casts. */
 TEST(passes_find_out_what_nodes_compute) {
     cfx_program *p = program_of(
