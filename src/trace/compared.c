@@ -194,3 +194,70 @@ bool cfx__compared_find(const cfx__probe *p, const cfx__relation *c, cfx__findin
     cfx__free(q.of);
     return found;
 }
+
+/* ---- several sizes --------------------------------------------------------------------------- */
+
+/* Sums of symbols and numbers, and multiples of them. */
+static bool is_sum(const struct cfx_sym *e) {
+    if (e->op == CFX__SYM_INT || e->op == CFX__SYM_NAME)
+        return true;
+    bool times = e->op == CFX__SYM_MUL &&
+                 (e->a->op == CFX__SYM_INT || e->b->op == CFX__SYM_INT);
+    return (times || e->op == CFX__SYM_ADD) && is_sum(e->a) && is_sum(e->b);
+}
+
+/* Whether it holds where symbol i has this size, the others being at some ends of their ranges. */
+static bool may_hold(const comparing *q, size_t i, int64_t size) {
+    for (unsigned ends = 0; ends < 1u << q->count; ends++) {
+        unsigned bit = 0;
+        cfx__probe_hints(q->p, q->sizes);
+        for (size_t k = 0; k < q->n; k++)
+            if (q->of[k])
+                q->sizes[k] = ends >> bit++ & 1 ? most_of(q, k) : least_of(q, k);
+        q->sizes[i] = size;
+        if (holds(q))
+            return true;
+    }
+    return false;
+}
+
+static int64_t last_that_may(const comparing *q, size_t i, int64_t good, int64_t bad) {
+    while (bad - good > 1 || good - bad > 1) {
+        int64_t middle = good + (bad - good) / 2;
+        if (may_hold(q, i, middle))
+            good = middle;
+        else
+            bad = middle;
+    }
+    return good;
+}
+
+bool cfx__compared_range(const cfx__probe *p, const cfx__relation *c, size_t i, int64_t *least,
+                         int64_t *most) {
+    enum { MOST = 4 };
+    size_t n = cfx__probe_count(p);
+    comparing q = {.p = p,
+                   .c = c,
+                   .n = n,
+                   .sizes = cfx__alloc0((n + 1) * sizeof *q.sizes),
+                   .of = cfx__alloc0(n + 1)};
+    bool sums = c->op != CFX__EQ && c->op != CFX__NE;
+    const cfx_value sides[] = {c->a, c->b};
+    for (int k = 0; k < 2; k++)
+        if (sides[k].tag == CFX_TAG_SYM) {
+            collect(&q, cfx_as_sym(sides[k]));
+            sums &= is_sum(cfx_as_sym(sides[k]));
+        }
+    bool fine = sums && i < n && q.of[i] && q.count > 1 && q.count <= MOST && !q.data;
+    if (fine) {
+        const cfx__symbol *s = &p->dims->worlds.symbols.data[i];
+        const int64_t hint = s->size.at[0], low = least_of(&q, i), high = most_of(&q, i);
+        *least = hint <= low || may_hold(&q, i, low) ? s->least : last_that_may(&q, i, hint, low);
+        *most = hint >= high || may_hold(&q, i, high) ? s->most : last_that_may(&q, i, hint, high);
+        if (*most > far / 2) /* less than another that has no end */
+            *most = s->most;
+    }
+    cfx__free(q.sizes);
+    cfx__free(q.of);
+    return fine;
+}

@@ -15,6 +15,12 @@ void cfx__dims_free(cfx__dims *d) {
         cfx__free(d->names.data[i].symbol);
         cfx__free(d->names.data[i].source);
     }
+    for (size_t i = 0; i < d->broken.len; i++) {
+        cfx__free(d->broken.data[i].name);
+        cfx__free(d->broken.data[i].sentence);
+        cfx__free(d->broken.data[i].fix);
+    }
+    VEC_FREE(d->broken);
     VEC_FREE(d->dims);
     VEC_FREE(d->names);
     cfx__worlds_free(&d->worlds);

@@ -23,8 +23,15 @@ typedef struct cfx__dims {
         bool bounded[2]; /* by the caller: below, above */
         bool automatic;  /* Dim.AUTO or Dim.DYNAMIC: called as its source */
         bool varying;    /* Dim.DYNAMIC: it must not be a constant */
+        bool narrowed;   /* its range is smaller than the caller says: it is among `broken` */
     })
     names;
+    VEC(struct cfx__violation {
+        char *name;
+        char *sentence; /* NULL: of its range, as it is in the end */
+        char *fix;
+    })
+    broken; /* what the caller says of names and does not hold, which they gave way for */
     struct cfx__draft *draft; /* what the data of the example says (draft.h); NULL: nobody asks */
 } cfx__dims;
 

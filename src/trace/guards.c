@@ -21,9 +21,9 @@ static bool goes(asking *a, size_t i, int64_t size, size_t j, int64_t other) {
 
 static bool goes_at(asking *a, size_t i, int64_t size) { return goes(a, i, size, SIZE_MAX, 0); }
 
-static const name_t *name_of(const asking *a, size_t i) {
+static name_t *name_of(const asking *a, size_t i) {
     const char *symbol = a->dims->worlds.symbols.data[i].name;
-    const name_t *found = NULL; /* what the caller calls it, if at all */
+    name_t *found = NULL; /* what the caller calls it, if at all */
     for (size_t k = 0; k < a->dims->names.len; k++)
         if (!strcmp(a->dims->names.data[k].symbol, symbol) && (!found || found->automatic))
             found = &a->dims->names.data[k];
@@ -34,9 +34,12 @@ static const char *source_of(const name_t *n) { return n->source ? n->source : n
 
 /* ---- sentences ------------------------------------------------------------------------------- */
 
-static void violated(const char *names, const char *sentence, const char *fix) {
-    cfx__fail_lines(CFX_VALUE_ERROR, (cfx_site){0}, "Constraints violated (%s)!\n  - %s%s%s",
-                    names, sentence, *fix ? "\nSuggested fixes:\n  " : "", fix);
+static char *copied(const char *text) { return text ? cfx__text_copy(text, strlen(text)) : NULL; }
+
+/* It gives way all the same, so that all that does not hold is told at once. */
+static void violated(const asking *a, const char *name, const char *sentence, const char *fix) {
+    struct cfx__violation one = {copied(name), copied(sentence), copied(fix)};
+    VEC_PUSH(a->dims->broken, one);
 }
 
 /* " 2 <= B <= 64", " B <= 64" or nothing. */
@@ -47,12 +50,64 @@ static const char *range_text(const name_t *n) {
     return *least || *most ? cfx__text_format(" %s%s%s", least, n->name, most) : "";
 }
 
-static void not_all(const name_t *n, const char *guard, const char *fix) {
-    violated(n->name,
-             cfx__text_format("Not all values of %s = %s in the specified range%s satisfy the "
-                              "generated guard %s",
-                              n->name, source_of(n), range_text(n), guard),
-             fix);
+static const char *not_all(const name_t *n, const char *guard) {
+    return cfx__text_format("Not all values of %s = %s in the specified range%s satisfy the "
+                            "generated guard %s",
+                            n->name, source_of(n), range_text(n), guard);
+}
+
+/* What is left of the range of a name. */
+static const char *range_sentence(const cfx__dims *d, const name_t *n, const char **fix) {
+    const cfx__symbol *s = cfx__worlds_find(&d->worlds, n->symbol);
+    const int64_t least = s ? s->least : n->hint, most = s ? s->most : n->hint;
+    const char *top =
+        most == INT64_MAX ? "IntInfinity()" : cfx__text_format("%lld", (long long)most);
+    const char *min = least > 2 ? cfx__text_format(", min=%lld", (long long)least) : "";
+    const char *max = most < INT64_MAX ? cfx__text_format(", max=%lld", (long long)most) : "";
+    *fix = cfx__text_format("%s = Dim('%s'%s%s)", n->name, n->name, min, max);
+    const char *source = source_of(n);
+    return not_all(n, cfx__text_format("%lld <= %s and %s <= %s",
+                                       (long long)(least < 2 ? 2 : least), source, source, top));
+}
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* "m, n": each once, in order. */
+static const char *names_of(const cfx__dims *d) {
+    const char **all = cfx__alloc0((d->broken.len + 1) * sizeof *all);
+    cfx__text out = {0};
+    for (size_t i = 0; i < d->broken.len; i++)
+        all[i] = d->broken.data[i].name;
+    qsort(all, d->broken.len, sizeof *all, by_text);
+    for (size_t i = 0; i < d->broken.len; i++)
+        if (!i || strcmp(all[i], all[i - 1]))
+            cfx__text_printf(&out, "%s%s", out.len ? ", " : "", all[i]);
+    cfx__free(all);
+    return cfx__text_take(&out);
+}
+
+bool cfx__guards_hold(const cfx__dims *d) {
+    if (!d->broken.len)
+        return true;
+    size_t mark = cfx_scope_open();
+    cfx__text sentences = {0}, fixes = {0};
+    for (size_t i = 0; i < d->broken.len; i++) {
+        const struct cfx__violation *one = &d->broken.data[i];
+        const char *sentence = one->sentence, *fix = one->fix;
+        for (size_t k = 0; k < d->names.len && !sentence; k++)
+            if (!strcmp(d->names.data[k].name, one->name))
+                sentence = range_sentence(d, &d->names.data[k], &fix);
+        cfx__text_printf(&sentences, "\n  - %s", sentence);
+        if (fix && *fix)
+            cfx__text_printf(&fixes, "\n  %s", fix);
+    }
+    const char *advice = cfx__text_take(&fixes);
+    cfx__fail_lines(CFX_VALUE_ERROR, (cfx_site){0}, "Constraints violated (%s)!%s%s%s", names_of(d),
+                    cfx__text_take(&sentences), *advice ? "\nSuggested fixes:" : "", advice);
+    cfx_scope_close(mark);
+    return false;
 }
 
 /* ---- what is found --------------------------------------------------------------------------- */
@@ -101,8 +156,9 @@ const char *cfx__dims_constant(const char *name, int64_t value) {
 /* What is made of a name is constant with it: "n, n + 1". */
 static bool constant(const asking *a, size_t i) {
     const name_t *n = name_of(a, i);
+    const int64_t hint = n->hint;
     if (n->automatic && !n->varying) {
-        replace_symbol(a->dims, i, cfx_int(n->hint));
+        replace_symbol(a->dims, i, cfx_int(hint));
         return true;
     }
     cfx__text names = {0}, lines = {0};
@@ -117,9 +173,10 @@ static bool constant(const asking *a, size_t i) {
         cfx__text_printf(&lines, "\n  - %s",
                          cfx__dims_constant(cfx_value_str(at->given), at->hint));
     }
-    violated(cfx__text_take(&names), cfx__text_take(&lines),
-             n->automatic ? "" : cfx__text_format("%s = %lld", n->name, (long long)n->hint));
-    return false;
+    violated(a, cfx__text_take(&names), cfx__text_take(&lines),
+             n->automatic ? "" : cfx__text_format("%s = %lld", n->name, (long long)hint));
+    replace_symbol(a->dims, i, cfx_int(hint));
+    return true;
 }
 
 /* Two symbols are one: the name that comes first stays, with what the caller says of either. */
@@ -143,13 +200,25 @@ static bool unite(const asking *a, size_t i, size_t j) {
     return true;
 }
 
+/* Another range of a symbol; false where it has it already. */
+static bool narrow(const asking *a, size_t i, int64_t least, int64_t most) {
+    cfx__symbol *s = &a->dims->worlds.symbols.data[i];
+    name_t *n = name_of(a, i);
+    if (least <= s->least && most >= s->most)
+        return false;
+    s->least = least > s->least ? least : s->least;
+    s->most = most < s->most ? most : s->most;
+    if (!n->automatic && !n->narrowed)
+        violated(a, n->name, NULL, NULL);
+    n->narrowed = true;
+    return true;
+}
+
 /* i becomes a line of j, whose range follows from both. */
 static bool derive(const asking *a, size_t i, size_t j, int64_t scale, int64_t past) {
-    cfx__symbol *x = &a->dims->worlds.symbols.data[i], *y = &a->dims->worlds.symbols.data[j];
-    if (x->least > 2 && y->least < (x->least - past + scale - 1) / scale)
-        y->least = (x->least - past + scale - 1) / scale;
-    if (x->most < INT64_MAX && y->most > (x->most - past) / scale)
-        y->most = (x->most - past) / scale;
+    const cfx__symbol *x = &a->dims->worlds.symbols.data[i], *y = &a->dims->worlds.symbols.data[j];
+    narrow(a, j, x->least > 2 ? (x->least - past + scale - 1) / scale : y->least,
+           x->most < INT64_MAX ? (x->most - past) / scale : y->most);
     cfx_value line = cfx__sym_binary(CFX__SYM_MUL, cfx_int(scale),
                                      cfx__sym_name(y->name, true, y->hint));
     replace_symbol(a->dims, i, cfx__sym_binary(CFX__SYM_ADD, line, cfx_int(past)));
@@ -167,71 +236,56 @@ static bool related(const asking *a, size_t i, size_t j, int64_t scale, int64_t 
     if (!equal && y->automatic)
         return derive(a, i, j, scale, past);
     if (equal) {
-        violated(y->name,
+        violated(a, y->name,
                  cfx__text_format("The values of %s = %s and %s = %s must always be equal.",
                                   y->name, source_of(y), x->name, source_of(x)),
                  cfx__text_format("%s = %s", y->name, x->name));
-        return false;
+        return unite(a, i, j);
     }
     cfx_value line =
         cfx__sym_binary(CFX__SYM_MUL, cfx_int(scale), cfx__sym_name(y->name, false, 0));
     const char *text = cfx_value_str(cfx__sym_binary(CFX__SYM_ADD, line, cfx_int(past)));
     violated(
-        x->name,
+        a, x->name,
         cfx__text_format("The values of %s = %s must always be related to the values of %s = %s "
                          "by %s = %s.",
                          x->name, source_of(x), y->name, source_of(y), x->name, text),
         cfx__text_format("%s = %s", x->name, text));
-    return false;
+    return derive(a, i, j, scale, past);
 }
 
 /* i is made of several others. */
 static bool made_of(const asking *a, size_t i, cfx_value of) {
     const name_t *n = name_of(a, i);
-    if (n->automatic) {
-        replace_symbol(a->dims, i, of);
-        return true;
-    }
-    violated(n->name,
-             cfx__text_format("Not all values of %s = %s in the specified range%s are valid "
-                              "because %s was inferred to be equal to %s.",
-                              n->name, source_of(n), range_text(n), n->name,
-                              cfx__dims_sourced(a->dims, of)),
-             "");
-    return false;
+    if (!n->automatic)
+        violated(a, n->name,
+                 cfx__text_format("Not all values of %s = %s in the specified range%s are valid "
+                                  "because %s was inferred to be equal to %s.",
+                                  n->name, source_of(n), range_text(n), n->name,
+                                  cfx__dims_sourced(a->dims, of)),
+                 "");
+    replace_symbol(a->dims, i, of);
+    return true;
 }
 
 static bool bounds(const asking *a, size_t i, int64_t least, int64_t most) {
-    cfx__symbol *s = &a->dims->worlds.symbols.data[i];
-    const name_t *n = name_of(a, i);
-    if (n->automatic) {
-        s->least = least;
-        s->most = most;
-        return true;
-    }
-    const char *top =
-        most == INT64_MAX ? "IntInfinity()" : cfx__text_format("%lld", (long long)most);
-    const char *min = least > 2 ? cfx__text_format(", min=%lld", (long long)least) : "";
-    const char *max = most < INT64_MAX ? cfx__text_format(", max=%lld", (long long)most) : "";
-    not_all(n,
-            cfx__text_format("%lld <= %s and %s <= %s", (long long)(least < 2 ? 2 : least),
-                             source_of(n), source_of(n), top),
-            cfx__text_format("%s = Dim('%s'%s%s)", n->name, n->name, min, max));
-    return false;
+    narrow(a, i, least, most);
+    return true;
 }
 
-/* "_B = Dim('_B', min=1, max=oo)\n  B = 8*_B + 3", what PyTorch suggests for a remainder. */
+/* "_B = Dim('_B', min=1, max=oo)\n  B = 8*_B - 5", what PyTorch suggests for a remainder of 3. */
 static const char *root_text(const asking *a, size_t i, int64_t by, int64_t rest) {
     const cfx__symbol *s = &a->dims->worlds.symbols.data[i];
     const name_t *n = name_of(a, i);
-    int64_t least = s->least < 2 ? 2 : s->least;
+    const int64_t past = rest ? by - rest : 0, low = s->least < 2 ? 2 : s->least;
+    const int64_t least = (low + past + by - 1) / by;
+    const char *min = least == 2 ? "" : cfx__text_format(" min=%lld,", (long long)least);
     const char *most = s->most == INT64_MAX
                            ? "oo"
-                           : cfx__text_format("%lld", (long long)((s->most - rest) / by));
-    const char *past = rest ? cfx__text_format(" + %lld", (long long)rest) : "";
-    return cfx__text_format("_%s = Dim('_%s', min=%lld, max=%s)\n  %s = %lld*_%s%s", n->name,
-                            n->name, (long long)(least > rest ? (least - rest + by - 1) / by : 0),
-                            most, n->name, (long long)by, n->name, past);
+                           : cfx__text_format("%lld", (long long)((s->most + past) / by));
+    const char *less = past ? cfx__text_format(" - %lld", (long long)past) : "";
+    return cfx__text_format("_%s = Dim('_%s',%s max=%s)\n  %s = %lld*_%s%s", n->name, n->name, min,
+                            most, n->name, (long long)by, n->name, less);
 }
 
 static bool nothing(const char *why) {
@@ -249,17 +303,19 @@ static bool condition(const asking *a, const cfx__finding *f, const char *why) {
             return nothing(why);
     }
     const name_t *n = f->i == SIZE_MAX ? NULL : name_of(a, f->i);
-    if (!n || n->automatic) { /* PyTorch tells of conditions on one size alone */
-        cfx__worlds_require(w, (cfx__relation){f->rel, f->a, f->b});
-        if (f->by && f->rel == CFX__EQ)
-            w->symbols.data[f->i].by = f->by;
-        return true;
+    const cfx__relation asked = {f->rel, f->a, f->b};
+    if (n && !n->automatic) /* PyTorch tells of conditions on one size alone */
+        violated(a, n->name, not_all(n, cfx__text_format("%s.", cfx__dims_guard(a->dims, &asked))),
+                 f->by && f->rel == CFX__EQ ? root_text(a, f->i, f->by, cfx_integer(f->b)) : "");
+    for (size_t i = 0; !n && i < w->symbols.len; i++) {
+        int64_t least, most;
+        if (name_of(a, i) && cfx__compared_range(a, &asked, i, &least, &most))
+            narrow(a, i, least, most);
     }
-    bool equal = f->by && f->rel == CFX__EQ;
-    not_all(n, cfx__text_format("%s.", cfx__dims_guard(a->dims, &(cfx__relation){f->rel, f->a,
-                                                                                f->b})),
-            equal ? root_text(a, f->i, f->by, cfx_integer(f->b)) : "");
-    return false;
+    cfx__worlds_require(w, asked);
+    if (n && f->by && f->rel == CFX__EQ)
+        w->symbols.data[f->i].by = f->by;
+    return true;
 }
 
 /* Whether it goes with the sizes that move all larger by as much. */
@@ -477,13 +533,15 @@ static bool bounds_or_equal(asking *a, const cfx__finding *f) {
 static bool power_of_two(asking *a, const cfx__finding *f) {
     const name_t *n = name_of(a, f->i);
     const char *source = source_of(n);
+    if (!n->automatic)
+        violated(a, n->name,
+                 not_all(n, cfx__text_format("(%s & (%s - 1)) %s 0.", source, source,
+                                             f->rel == CFX__EQ ? "==" : "!=")),
+                 "");
     if (n->automatic)
         return constant(a, f->i);
-    not_all(n,
-            cfx__text_format("(%s & (%s - 1)) %s 0.", source, source,
-                             f->rel == CFX__EQ ? "==" : "!="),
-            "");
-    return false;
+    replace_symbol(a->dims, f->i, cfx_int(n->hint));
+    return true;
 }
 
 bool cfx__guards_settle(cfx__probe *p, bool *again, int64_t *step) {

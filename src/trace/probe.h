@@ -75,14 +75,20 @@ cfx__finding cfx__probe_pinned(cfx__probe *p, size_t i);
 /* Whether a comparison that is noted does not hold at all sizes, and what it asks of them then
  * (compared.c); scope. */
 bool cfx__compared_find(const cfx__probe *p, const cfx__relation *c, cfx__finding *out);
+/* The range that a condition on sums of several sizes leaves symbol i, whatever the others are;
+ * false where it is no such condition, or not of it. */
+bool cfx__compared_range(const cfx__probe *p, const cfx__relation *c, size_t i, int64_t *least,
+                         int64_t *most);
 
 /* ---- what becomes of it (guards.c) ----------------------------------------------------------- */
 
 /* Looks for a size that cannot vary by itself, by the calls alone: `again` where it gave way. False
  * with an error; true where each can, in steps of *step at least. */
 bool cfx__guards_settle(cfx__probe *p, bool *again, int64_t *step);
-/* Grants what was found: true where the program is to be recorded again. Else false with an error
- * in PyTorch's words; `why` is told where nothing was found. */
+/* False, with an error in PyTorch's words, where the caller said of names what does not hold. */
+bool cfx__guards_hold(const cfx__dims *d);
+/* Grants what was found: true where the program is to be recorded again. Else false with an error;
+ * `why` is told where nothing was found. */
 bool cfx__guards_grant(cfx__probe *p, const cfx__finding *f, const char *why);
 
 #endif

@@ -31,6 +31,18 @@ class Numbers(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "Unable to specify input integers as dynamic"):
             program_of(lambda x, n: x * n, torch.ones(3), 2, dynamic_shapes=((None, d),))
 
+    def test_all_that_is_asked_of_sizes_is_told(self):
+        def f(x, y):
+            n, m = x.shape[0], y.shape[0]
+            return x if 4 < n < 50 and m > 5 else y
+
+        sizes = ({0: Dim("n", max=99)}, {0: Dim("m", max=64)})
+        with self.assertRaises(torch._errors.UserError) as e:
+            program_of(f, torch.ones(7), torch.ones(9), dynamic_shapes=(sizes,))
+        text = str(e.exception)
+        self.assertIn("Constraints violated (m, n)!", text)
+        self.assertIn("n = Dim('n', min=5, max=49)\n  m = Dim('m', min=6, max=64)", text)
+
     def test_a_number_that_is_data_has_any_sign(self):
         ep = program_of(lambda x: x * x[0].item(), torch.ones(3))
         self.assertEqual([str(r) for r in ep.range_constraints.values()], ["VR[-int_oo, int_oo]"])
