@@ -294,3 +294,42 @@ TEST(random_numbers_on_a_card_are_those_of_pytorch_there) {
     }
     card_end();
 }
+
+/* A card's generator is seeded, kept and set beside that of the host. */
+TEST(a_card_has_a_generator_of_its_own) {
+    if (!card_begin())
+        return;
+    CFX_SCOPE {
+        cfx_manual_seed(7);
+        const double of_host = cfx_tensor_get(cfx_rand(1), 0);
+        const double of_card = cfx_tensor_get(cfx_rand(1, CARD), 0);
+        cfx_manual_seed(7);
+        cfx_cuda_manual_seed(0, 1);
+        CHECK(cfx_tensor_get(cfx_rand(1, CARD), 0) != of_card);
+        CHECK(cfx_tensor_get(cfx_rand(1), 0) == of_host);
+        cfx_cuda_manual_seed(0, 7);
+        CHECK(cfx_tensor_get(cfx_rand(1, CARD), 0) == of_card);
+
+        cfx_tensor *state = cfx_cuda_get_rng_state(0);
+        static const double bytes[16] = {7, 0, 0, 0, 0, 0, 0, 0, 4};
+        CHECK_INT(cfx_tensor_numel(state), 16);
+        for (int i = 0; i < 16; i++)
+            CHECK(cfx_tensor_get(state, i) == bytes[i]);
+        const double next = cfx_tensor_get(cfx_rand(1, CARD), 0);
+        cfx_manual_seed(3);
+        CHECK(cfx_cuda_set_rng_state(0, state));
+        CHECK(cfx_tensor_get(cfx_rand(1, CARD), 0) == next);
+        cfx_tensor *all = cfx_get_rng_state(); /* has that of the card too */
+        const double third = cfx_tensor_get(cfx_rand(1, CARD), 0);
+        cfx_manual_seed(0);
+        CHECK(cfx_set_rng_state(all));
+        CHECK(cfx_tensor_get(cfx_rand(1, CARD), 0) == third);
+        CHECK_OK();
+
+        CHECK(!cfx_cuda_set_rng_state(0, cfx_zeros(16)));
+        CHECK_ERROR("RNG state must be a torch.ByteTensor of 16 bytes");
+        CHECK(!cfx_cuda_set_rng_state(8, state));
+        CHECK_ERROR("there is no generator for cuda:8");
+    }
+    card_end();
+}

@@ -20,6 +20,16 @@ CFX_API const char *cfx_cuda_name(int n);
  * cards; that happens by itself before a card is full. */
 CFX_API int64_t cfx_cuda_held(int n);
 CFX_API void cfx_cuda_empty_cache(void);
+/* The most bytes that were held there at once since the process began, or since it was told to
+ * count anew. */
+CFX_API int64_t cfx_cuda_most_held(int n);
+CFX_API void cfx_cuda_count_most_anew(int n);
+/* Seeds this thread's generator of card n alone (cfx_manual_seed seeds that of the host and those of
+ * all cards), and its state, PyTorch's 16 bytes of a seed and an offset; scope. False, with an
+ * error, for what is no such state. */
+CFX_API void cfx_cuda_manual_seed(int n, uint64_t seed);
+CFX_API cfx_tensor *cfx_cuda_get_rng_state(int n);
+CFX_API bool cfx_cuda_set_rng_state(int n, const cfx_tensor *state);
 /* The executor that runs plans on card n, to be chosen with cfx_set_executor or given to a run:
  * what the card has no form for runs on the host, between copies. NULL, with an error, where there
  * is no such card. */

@@ -18,6 +18,17 @@ int64_t cfx_cuda_held(int n) {
     return d ? __atomic_load_n(&d->held, __ATOMIC_RELAXED) : 0;
 }
 
+int64_t cfx_cuda_most_held(int n) {
+    const cfx__cuda_device *d = cfx__cuda_device_open(n);
+    return d ? __atomic_load_n(&d->most, __ATOMIC_RELAXED) : 0;
+}
+
+void cfx_cuda_count_most_anew(int n) {
+    cfx__cuda_device *d = cfx__cuda_device_open(n);
+    if (d)
+        __atomic_store_n(&d->most, __atomic_load_n(&d->held, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+}
+
 void cfx_cuda_empty_cache(void) {
     cfx__cuda_singles_forget();
     cfx__cuda_tensors_forget();

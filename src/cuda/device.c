@@ -271,7 +271,11 @@ static cfx__cuda_address take(cfx__cuda_device *d, bool shared, int64_t bytes) {
     if (!cfx__cuda_done(d, answer,
                         cfx__text_format("asking for %lld bytes of memory", (long long)bytes)))
         return 0;
-    __atomic_fetch_add(&d->held, bytes, __ATOMIC_RELAXED);
+    const int64_t held = __atomic_add_fetch(&d->held, bytes, __ATOMIC_RELAXED);
+    int64_t most = __atomic_load_n(&d->most, __ATOMIC_RELAXED);
+    while (most < held && !__atomic_compare_exchange_n(&d->most, &most, held, true,
+                                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
     return at;
 }
 

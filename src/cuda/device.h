@@ -24,6 +24,7 @@ typedef struct cfx__cuda_device {
     bool opening;     /* that has to be waited for */
     int opened;       /* what the driver answered */
     int64_t held;     /* bytes */
+    int64_t most;     /* of them at once */
     void *blas, *dnn; /* handles of the libraries; NULL: not there, or not asked for yet */
     bool lost;        /* a kernel failed in a way that ends the context */
 } cfx__cuda_device;

@@ -119,6 +119,70 @@ static PyObject *cuda_held(PyObject *unused, PyObject *card) {
     return o;
 }
 
+static PyObject *cuda_most_held(PyObject *unused, PyObject *card) {
+    PyObject *o = NULL;
+    const int n = (int)PyLong_AsLong(card);
+    (void)unused;
+    if (PyErr_Occurred())
+        return NULL;
+    CFX__PY_CALL(o) o = PyLong_FromLongLong(cfx_cuda_most_held(n));
+    return o;
+}
+
+static PyObject *cuda_count_most_anew(PyObject *unused, PyObject *card) {
+    PyObject *o = NULL;
+    const int n = (int)PyLong_AsLong(card);
+    (void)unused;
+    if (PyErr_Occurred())
+        return NULL;
+    CFX__PY_CALL(o) {
+        cfx_cuda_count_most_anew(n);
+        o = Py_BuildValue("");
+    }
+    return o;
+}
+
+static PyObject *cuda_get_rng_state(PyObject *unused, PyObject *card) {
+    PyObject *o = NULL;
+    const int n = (int)PyLong_AsLong(card);
+    (void)unused;
+    if (PyErr_Occurred())
+        return NULL;
+    CFX__PY_CALL(o) o = cfx__py_from_tensor(cfx_cuda_get_rng_state(n));
+    return o;
+}
+
+/* cuda_set_rng_state(n, state) */
+static PyObject *cuda_set_rng_state(PyObject *unused, PyObject *args) {
+    PyObject *o = NULL, *state;
+    int n;
+    (void)unused;
+    if (!PyArg_ParseTuple(args, "iO", &n, &state))
+        return NULL;
+    CFX__PY_CALL(o) {
+        cfx_cuda_set_rng_state(n, cfx__py_is_tensor(state) ? cfx__py_tensor_of(state) : NULL);
+        o = Py_BuildValue("");
+    }
+    return o;
+}
+
+/* cuda_manual_seed(n, seed) */
+static PyObject *cuda_manual_seed(PyObject *unused, PyObject *args) {
+    int n;
+    PyObject *o = NULL, *seed;
+    (void)unused;
+    if (!PyArg_ParseTuple(args, "iO", &n, &seed))
+        return NULL;
+    const unsigned long long s = PyLong_AsUnsignedLongLongMask(seed);
+    if (PyErr_Occurred())
+        return NULL;
+    CFX__PY_CALL(o) {
+        cfx_cuda_manual_seed(n, s);
+        o = Py_BuildValue("");
+    }
+    return o;
+}
+
 static PyObject *cuda_empty_cache(PyObject *unused, PyObject *none) {
     (void)unused, (void)none;
     cfx_cuda_empty_cache();
@@ -290,6 +354,11 @@ static PyMethodDef functions[] = {
     {"cuda_count", cuda_count, METH_NOARGS, "How many cards there are."},
     {"cuda_name", cuda_name, METH_O, "cuda_name(n): what card n is"},
     {"cuda_held", cuda_held, METH_O, "cuda_held(n): bytes that are held on card n"},
+    {"cuda_most_held", cuda_most_held, METH_O, "cuda_most_held(n): the most of them at once"},
+    {"cuda_count_most_anew", cuda_count_most_anew, METH_O, NULL},
+    {"cuda_manual_seed", cuda_manual_seed, METH_VARARGS, "cuda_manual_seed(n, seed)"},
+    {"cuda_get_rng_state", cuda_get_rng_state, METH_O, NULL},
+    {"cuda_set_rng_state", cuda_set_rng_state, METH_VARARGS, NULL},
     {"cuda_empty_cache", cuda_empty_cache, METH_NOARGS, "Gives back what is kept on cards."},
     {"set_default_device", set_default_device, METH_O, "The device before is returned."},
     {"set_fake_mode", set_fake_mode, METH_O, NULL},

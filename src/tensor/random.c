@@ -16,10 +16,12 @@ struct cfx__generator {
     bool has_gauss;  /* Box-Muller gives two numbers: the second one waits here */
     double gauss;
     uint64_t card_seed, card_offset[CARDS]; /* in words of each thread; see philox.c */
+    uint64_t card_own[CARDS]; /* exclusive or of card_seed and the seed of each card */
 };
 
-/* States that were saved before there were cards end here. */
+/* Older states end here: those from before there were cards, and those of one seed for all. */
 #define HOST_STATE offsetof(cfx__generator, card_seed)
+#define ONE_SEED offsetof(cfx__generator, card_own)
 
 /* ---- the engine: mt19937 --------------------------------------------------------------------- */
 
@@ -31,13 +33,14 @@ static void seed(cfx__generator *g, uint64_t s) {
     g->has_gauss = false;
     g->card_seed = s;
     memset(g->card_offset, 0, sizeof g->card_offset);
+    memset(g->card_own, 0, sizeof g->card_own);
 }
 
 uint64_t cfx__generator_card(cfx__generator *g, cfx_device d, uint64_t words, uint64_t *call) {
-    uint64_t *offset = &g->card_offset[(cfx__device_card(d) - 1) % CARDS];
-    *call = *offset / 4;
-    *offset += words;
-    return g->card_seed;
+    const int card = (cfx__device_card(d) - 1) % CARDS;
+    *call = g->card_offset[card] / 4;
+    g->card_offset[card] += words;
+    return g->card_seed ^ g->card_own[card];
 }
 
 static uint32_t twist(uint32_t u, uint32_t v) {
@@ -103,15 +106,72 @@ cfx_tensor *cfx_get_rng_state(void) {
 bool cfx_set_rng_state(const cfx_tensor *state) {
     cfx__generator g = *cfx__generator_default();
     bool fits = state && !cfx__obj_is_bad(state) && state->dtype == CFX_U8 && state->data &&
-                (state->numel == sizeof g || state->numel == HOST_STATE) &&
+                (state->numel == sizeof g || state->numel == ONE_SEED ||
+                 state->numel == HOST_STATE) &&
                 cfx_tensor_is_contiguous(state);
-    if (fits)
+    if (fits) {
         memcpy(&g, state->data, (size_t)state->numel);
+        if (state->numel == ONE_SEED)
+            memset(g.card_own, 0, sizeof g.card_own);
+    }
     if (!fits || g.next < 0 || g.next > STATE) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "this is not a state of the generator");
         return false;
     }
     *cfx__generator_default() = g;
+    return true;
+}
+
+/* Declared in cfx/cuda.h. */
+CFX_API void cfx_cuda_manual_seed(int n, uint64_t seed);
+CFX_API cfx_tensor *cfx_cuda_get_rng_state(int n);
+CFX_API bool cfx_cuda_set_rng_state(int n, const cfx_tensor *state);
+
+/* What PyTorch's state of a card's generator holds. */
+typedef struct {
+    uint64_t seed, offset;
+} card_state;
+
+static bool is_card(int n) {
+    if (n < 0 || n >= CARDS)
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "there is no generator for cuda:%d", n);
+    return n >= 0 && n < CARDS;
+}
+
+static void set_card(int n, card_state s) {
+    cfx__generator *g = cfx__generator_default();
+    g->card_own[n] = s.seed ^ g->card_seed;
+    g->card_offset[n] = s.offset;
+}
+
+void cfx_cuda_manual_seed(int n, uint64_t s) {
+    if (is_card(n))
+        set_card(n, (card_state){s, 0});
+}
+
+cfx_tensor *cfx_cuda_get_rng_state(int n) {
+    if (!is_card(n))
+        return &cfx__tensor_bad;
+    const cfx__generator *g = cfx__generator_default();
+    const card_state s = {g->card_seed ^ g->card_own[n], g->card_offset[n]};
+    return cfx_tensor_new(CFX_U8, 1, &(int64_t){sizeof s}, &s);
+}
+
+bool cfx_cuda_set_rng_state(int n, const cfx_tensor *state) {
+    card_state s = {0};
+    if (!is_card(n))
+        return false;
+    if (!state || cfx__obj_is_bad(state) || state->dtype != CFX_U8 || !state->data ||
+        state->numel != sizeof s || !cfx_tensor_is_contiguous(state)) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "RNG state must be a torch.ByteTensor of 16 bytes");
+        return false;
+    }
+    memcpy(&s, state->data, sizeof s);
+    if (s.offset % 4) {
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "offset must be a multiple of 4");
+        return false;
+    }
+    set_card(n, s);
     return true;
 }
 

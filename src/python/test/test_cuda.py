@@ -122,6 +122,38 @@ True True
 """)
         self.assertEqual(status, 0)
 
+    def test_generators_and_the_most_memory(self):
+        status, got = self.script("""
+import torch
+torch.manual_seed(0)
+a, b = torch.rand(2), torch.rand(2, device="cuda")
+torch.cuda.manual_seed(0)
+print(torch.equal(torch.rand(2, device="cuda"), b), torch.cuda.initial_seed())
+torch.cuda.manual_seed_all(1)
+state = torch.cuda.get_rng_state()
+c, host = torch.rand(2, device="cuda"), torch.get_rng_state()
+print(torch.equal(c, b), state.tolist(), torch.cuda.get_rng_state_all()[0].tolist()[8])
+torch.cuda.set_rng_state(state)
+print(torch.equal(torch.rand(2, device="cuda"), c))
+try:
+    torch.cuda.set_rng_state(torch.zeros(3))
+except TypeError as e:
+    print(e)
+x = torch.ones(1 << 20, device="cuda")
+before = torch.cuda.max_memory_allocated()
+del x
+torch.cuda.empty_cache()
+torch.cuda.reset_peak_memory_stats()
+print(before >= 4 << 20, before - torch.cuda.max_memory_allocated() >= 4 << 20)
+""")
+        self.assertEqual(got, """True 0
+False [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] 4
+True
+RNG state must be a torch.ByteTensor of 16 bytes
+True True
+""")
+        self.assertEqual(status, 0)
+
     def test_a_forked_process(self):
         status, got = self.script("""
 import os, torch

@@ -1,5 +1,6 @@
 """torch.cuda: the cards that there are."""
 import contextlib
+import random
 import time
 import types
 
@@ -72,11 +73,50 @@ def empty_cache():
     _cfx.cuda_empty_cache()
 
 
+# ---- random numbers ------------------------------------------------------------------------------
+
+
 def manual_seed(seed):
-    """torch.manual_seed seeds cards too."""
+    """Seeds the card's generator alone; torch.manual_seed seeds cards too."""
+    _cfx.cuda_manual_seed(0, int(seed))
 
 
-manual_seed_all = manual_seed
+def manual_seed_all(seed):
+    for n in range(device_count()):
+        _cfx.cuda_manual_seed(n, int(seed))
+
+
+def seed():
+    manual_seed(random.getrandbits(63))
+
+
+def seed_all():
+    manual_seed_all(random.getrandbits(63))
+
+
+def get_rng_state(device="cuda"):
+    """16 bytes: the seed and how many numbers were drawn."""
+    return _cfx.cuda_get_rng_state(_number(device))
+
+
+def get_rng_state_all():
+    return [get_rng_state(n) for n in range(device_count())]
+
+
+def set_rng_state(new_state, device="cuda"):
+    _cfx.cuda_set_rng_state(_number(device), new_state)
+
+
+def set_rng_state_all(new_states):
+    for n, state in enumerate(new_states):
+        set_rng_state(state, n)
+
+
+def initial_seed():
+    return int.from_bytes(bytes(get_rng_state().tolist()[:8]), "little")
+
+
+# ---- what a card is ------------------------------------------------------------------------------
 
 
 def get_device_properties(device=None):
@@ -176,9 +216,15 @@ memory_reserved = memory_allocated
 
 
 def max_memory_allocated(device=None):
-    if is_available():
-        raise NotImplementedError("cfx counts what a card holds now, not the most that it held")
-    return 0
+    """The most of them at once, since the process began or reset_peak_memory_stats."""
+    return _cfx.cuda_most_held(_number(device)) if is_available() else 0
+
+
+def reset_peak_memory_stats(device=None):
+    _cfx.cuda_count_most_anew(_number(device))
+
+
+reset_max_memory_allocated = reset_peak_memory_stats
 
 
 max_memory_reserved = max_memory_allocated
