@@ -68,6 +68,7 @@ typedef struct {
     int cooperative;
     uint64_t word[PLAYED_WORDS];
     double real[PLAYED_REALS];
+    card_job job; /* where f is NULL */
 } launched;
 
 typedef struct {
@@ -77,14 +78,32 @@ typedef struct {
 
 static graph *capturing;
 
+static float now; /* milliseconds, by the card's clock */
+
 static int play_one(const launched *l) {
+    if (!l->f) {
+        now += l->job.ms;
+        l->job.does(l->job.what);
+        return 0;
+    }
     card.kernels++;
+    now++;
     const char *wrong = l->f->all(l->f->kernel, l->grid, l->block, l->shared, l->word, l->real,
                                   l->cooperative, l->f->cluster);
     if (wrong)
         test_fail(CFX_HERE, "a kernel on the card that is played: %s", wrong);
     return wrong ? 719 : card.fail_kernel;
 }
+
+static int start(const launched *l) {
+    if (!capturing)
+        return play_one(l);
+    capturing->of = realloc(capturing->of, (size_t)(capturing->n + 1) * sizeof *l);
+    capturing->of[capturing->n++] = *l;
+    return 0;
+}
+
+int card_do(const card_job *job) { return fails() ? BAD : start(&(launched){.job = *job}); }
 
 static int launch_as(const launched *as, void **parameters) {
     launched l = *as;
@@ -101,11 +120,7 @@ static int launch_as(const launched *as, void **parameters) {
         return BAD;
     if (l.cooperative && (uint64_t)l.grid[0] * l.grid[1] * l.grid[2] > (uint64_t)card.processors)
         return 720;
-    if (!capturing)
-        return play_one(&l);
-    capturing->of = realloc(capturing->of, (size_t)(capturing->n + 1) * sizeof l);
-    capturing->of[capturing->n++] = l;
-    return 0;
+    return start(&l);
 }
 
 static int launch(const cfx__cuda_launching *how, void *code, void **parameters, void **extra) {
@@ -426,19 +441,29 @@ static int stream_create(void **made, unsigned flags) {
     return flags == 1 ? 0 : BAD;
 }
 
-static int nothing(void *p) { return p ? 0 : BAD; }
-
 static int event_create(void **made, unsigned flags) {
     (void)flags;
-    *made = &card;
+    *made = kept(calloc(1, sizeof now));
     return 0;
 }
 
-static int event_record(void *e, void *stream) { return e && stream ? 0 : BAD; }
+static int event_destroy(void *e) {
+    free(e);
+    return 0;
+}
+
+static int event_record(void *e, void *stream) {
+    if (!e || !stream)
+        return BAD;
+    *(float *)e = now;
+    return 0;
+}
 
 static int event_elapsed(float *ms, void *a, void *b) {
-    *ms = 1;
-    return a && b ? 0 : BAD;
+    if (!a || !b)
+        return BAD;
+    *ms = *(const float *)b - *(const float *)a;
+    return 0;
 }
 
 static int error_text(int answer, const char **text) {
@@ -477,7 +502,7 @@ static const cfx__cuda_driver played = {.init = init,
                                         .function_set = function_set,
                                         .launch = launch,
                                         .event_create = event_create,
-                                        .event_destroy = nothing,
+                                        .event_destroy = event_destroy,
                                         .event_record = event_record,
                                         .event_elapsed = event_elapsed,
                                         .error_text = error_text};

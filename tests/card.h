@@ -27,6 +27,14 @@ extern card_state card;
  * card. */
 bool card_begin(void);
 void card_end(void);
+/* Something that a library does on the stream, now or when a graph is replayed, and the
+ * milliseconds that it takes by the card's clock, where a kernel takes one. */
+typedef struct {
+    void (*does)(const void *what);
+    char what[256];
+    float ms;
+} card_job;
+int card_do(const card_job *job);
 /* How far apart the numbers of two tensors are, wherever they lie. */
 double card_apart(cfx_value a, cfx_value b);
 

@@ -1,6 +1,8 @@
-/* Two ways to do the same, a kernel of ours and a library's: both are run, and the faster one is
- * taken. What was found is kept on the disk, so that later processes take the same way and give the
+/* Several ways to do the same, a kernel of ours and those of a library: each is run, and the fastest
+ * is taken. What was found is kept on the disk, so that later processes take the same way and give the
  * same bits. Start at cfx__cuda_autotune. */
+#include <math.h>
+
 #include "plan.h"
 
 enum { ROUNDS = 10 };
@@ -78,7 +80,7 @@ const char *cfx__cuda_way_key(const cfx__cuda_making *m, int from, int to) {
 char cfx__cuda_way_kept(const char *key) {
     size_t size = 0;
     char *kept = cfx__cuda_recall(key, &size);
-    const char way = kept && size == 1 && (*kept == 'a' || *kept == 'b') ? *kept : 0;
+    const char way = kept && size == 1 && *kept >= 'a' && *kept <= 'z' ? *kept : 0;
     cfx__free(kept);
     return way;
 }
@@ -86,14 +88,33 @@ char cfx__cuda_way_kept(const char *key) {
 /* What a library has to gain, so that later processes open it: that takes them longer. */
 static const float gain = 0.95f;
 
-/* Whether the library's way is the faster one. */
-static bool is_slower(cfx__cuda_making *m, const cfx__cuda_trial *c, void *const *event) {
-    const float a = tried(m->p, c->a, c->b, event);
-    const float b = tried(m->p, c->b, c->c, event);
-    const bool slower = b >= 0 && (a < 0 || b < gain * a);
-    if (a >= 0 || b >= 0)
-        cfx__cuda_remember(c->key, slower ? "b" : "a", 1);
-    return slower;
+/* What a library does among the steps of a trial; NULL: nothing. */
+static cfx__cuda_job *job_of(const cfx__cuda_plan *p, const cfx__cuda_trial *c) {
+    for (int i = c->b; i < c->c; i++)
+        if (p->steps.data[i].job)
+            return p->steps.data[i].job;
+    return NULL;
+}
+
+/* The fastest way: 'a', ours, or 'b' and those behind it, the library's. */
+static char fastest(cfx__cuda_making *m, const cfx__cuda_trial *c, void *const *event) {
+    cfx__cuda_job *job = job_of(m->p, c);
+    float least = tried(m->p, c->a, c->b, event);
+    const bool ours = least >= 0;
+    char way = ours ? 'a' : 0;
+    least = ours ? gain * least : INFINITY;
+    for (int i = 0; i < (job && job->ways > 1 ? job->ways : 1); i++) {
+        if (job)
+            job->way = i;
+        const float took = tried(m->p, c->b, c->c, event);
+        if (took < 0 || took >= least)
+            continue;
+        /* another than the first that the library names has to be clearly faster */
+        least = took * gain, way = (char)('b' + i);
+    }
+    if (way)
+        cfx__cuda_remember(c->key, &way, 1);
+    return way ? way : 'a';
 }
 
 /* Takes out steps that are left out. */
@@ -118,13 +139,16 @@ bool cfx__cuda_autotune(cfx__cuda_making *m) {
         fine = cfx__cuda_done(p->device, d->event_create(&event[i], 0), "making an event");
     for (size_t i = 0; i < m->trials.len && fine; i++) {
         const cfx__cuda_trial *c = &m->trials.data[i];
-        const char *who = cfx__map_get(&known, c->key);
-        if (!who) {
-            who = is_slower(m, c, event) ? "b" : "a";
-            cfx__map_set(&known, c->key, (void *)who);
+        uintptr_t way = (uintptr_t)cfx__map_get(&known, c->key);
+        if (!way) {
+            way = (uintptr_t)fastest(m, c, event);
+            cfx__map_set(&known, c->key, (void *)way);
         }
         fine = cfx_ok();
-        const bool first = *who == 'a';
+        const bool first = way == 'a';
+        cfx__cuda_job *job = job_of(p, c);
+        if (job)
+            job->way = first ? 0 : (int)(way - 'b');
         for (int s = first ? c->b : c->a; s < (first ? c->c : c->b); s++)
             p->steps.data[s].left_out = true;
     }

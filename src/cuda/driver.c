@@ -123,11 +123,14 @@ static cfx__cuda_dnn dnn_table;
 /* What a test put in their place. */
 static const cfx__cuda_driver *played_driver;
 static const cfx__cuda_compiler *played_compiler;
+static const cfx__cuda_blas *played_blas;
 
 void cfx__cuda_play(const cfx__cuda_driver *d, const cfx__cuda_compiler *c) {
     played_driver = d;
     played_compiler = c;
 }
+
+void cfx__cuda_play_blas(const cfx__cuda_blas *b) { played_blas = b; }
 
 static void tell_missing(const library *l) {
     cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "there is no CUDA here: %s", l->why);
@@ -152,7 +155,9 @@ const cfx__cuda_compiler *cfx__cuda_compiler_open(void) {
 }
 
 const cfx__cuda_blas *cfx__cuda_blas_open(void) {
-    return !played_driver && have(&blas, &blas_table) ? &blas_table : NULL;
+    if (played_driver)
+        return played_blas;
+    return have(&blas, &blas_table) ? &blas_table : NULL;
 }
 
 const cfx__cuda_dnn *cfx__cuda_dnn_open(void) {

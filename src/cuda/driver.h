@@ -153,7 +153,9 @@ const cfx__cuda_compiler *cfx__cuda_compiler_open(void);
 const cfx__cuda_blas *cfx__cuda_blas_open(void);
 const cfx__cuda_dnn *cfx__cuda_dnn_open(void);
 
-/* Tables of a test's own, until it is called with NULLs; blas and dnn are not there then. */
+/* Tables of a test's own, until it is called with NULLs; dnn is not there then, and blas where the
+ * test has one. */
 void cfx__cuda_play(const cfx__cuda_driver *d, const cfx__cuda_compiler *c);
+void cfx__cuda_play_blas(const cfx__cuda_blas *b);
 
 #endif

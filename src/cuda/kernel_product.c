@@ -164,6 +164,14 @@ static bool is_point(const cfx__cuda_window *w, int64_t taps) {
            w->padding[1] == 0;
 }
 
+/* Whether windows lie in a row one behind the other, as those of patches: then the pixels of one
+ * that are beside each other are a pixel of so many more channels, in the same memory. */
+static bool are_patches(const cfx__cuda_array *x, const cfx__cuda_window *w, int64_t c,
+                        int64_t wide) {
+    return wide > 1 && w->groups == 1 && w->stride[1] == wide && w->dilation[1] == 1 &&
+           w->padding[1] == 0 && x->stride[3] == c;
+}
+
 bool cfx__cuda_conv(const cfx__cuda_array *x, const cfx__cuda_array *w,
                     const cfx__cuda_window *window, const cfx__cuda_after *after,
                     const cfx__cuda_array *out, cfx__cuda_precision precision,
@@ -191,13 +199,15 @@ bool cfx__cuda_conv(const cfx__cuda_array *x, const cfx__cuda_array *w,
         s.ldadd = pixel_of(a);
         s.zadd = o;
     }
-    const int64_t image[16] = {x->shape[2], x->shape[3], c, x->stride[0], x->stride[2],
-                               x->stride[3], high, wide, out->shape[2], out->shape[3],
-                               window->stride[0], window->stride[1], window->padding[0],
+    const int64_t by = are_patches(x, window, c, wide) ? wide : 1;
+    const int64_t image[16] = {x->shape[2], x->shape[3] / by, c * by, x->stride[0], x->stride[2],
+                               x->stride[3] * by, high, wide / by, out->shape[2], out->shape[3],
+                               window->stride[0], window->stride[1] / by, window->padding[0],
                                window->padding[1], window->dilation[0], window->dilation[1]};
     memcpy(s.image, image, sizeof image);
-    s.vector = aligned(c, size) && aligned(x->stride[0], size) && aligned(x->stride[2], size) &&
-               aligned(x->stride[3], size) && x->at % 16 == 0 && w->at % 16 == 0;
+    s.vector = aligned(c * by, size) && aligned(x->stride[0], size) &&
+               aligned(x->stride[2], size) && aligned(x->stride[3] * by, size) &&
+               x->at % 16 == 0 && w->at % 16 == 0;
     if (is_point(window, high * wide) && channels_last(x, true)) /* pixels are rows */
         s.conv = false, s.ldx = pixel_of(x);
     return launch(&s, x, w, after, out, precision, work);

@@ -6,6 +6,7 @@
 #include <cfx/ops.h>
 
 #include <math.h>
+#include <string.h>
 
 static double tolerance(cfx_dtype dtype, cfx__cuda_precision precision) {
     return dtype == CFX_BF16                                      ? 1e-2
@@ -139,13 +140,31 @@ static void convolves_all(cfx_dtype dtype) {
         {1, 8, 16, 7, 9, {3, 3}, 1, 1, 1, 1},   {2, 3, 5, 8, 6, {3, 2}, 2, 1, 1, 1},
         {1, 16, 40, 6, 6, {1, 1}, 1, 0, 1, 1},  {1, 32, 24, 9, 5, {3, 3}, 2, 2, 2, 2},
         {1, 64, 32, 4, 4, {3, 3}, 1, 1, 1, 1},  {1, 6, 9, 5, 5, {5, 5}, 1, 2, 1, 3},
-        {3, 4, 70, 10, 10, {7, 7}, 2, 3, 1, 1},
+        {3, 4, 70, 10, 10, {7, 7}, 2, 3, 1, 1}, {2, 3, 20, 18, 16, {8, 8}, 8, 0, 1, 1},
+        {2, 3, 20, 9, 19, {3, 4}, 4, 0, 1, 1},  {1, 2, 9, 11, 8, {4, 4}, 4, 0, 2, 1},
     };
     if (!player_runs())
         return;
     for (int i = 0; i < COUNT(shapes); i++)
         if (!convolves(&shapes[i], dtype, i % 2 == 0))
             return;
+}
+
+/* Patches of pixels of few channels are read 16 bytes at a time, as rows of channels. */
+TEST(cuda_conv_of_patches) {
+    CFX_SCOPE {
+        cfx_tensor *x = last(cfx_zeros(1, 3, 32, 32)), *out = last(cfx_zeros(1, 8, 2, 2));
+        cfx_tensor *w = last(cfx_zeros(8, 3, 16, 16));
+        const cfx__cuda_array ax = player_array(0, x), aw = player_array(1, w);
+        const cfx__cuda_array ao = player_array(4, out);
+        for (int64_t apart = 15; apart <= 16; apart++) {
+            const cfx__cuda_window window = {{16, apart}, {0, 0}, {1, 1}, 1};
+            cfx__cuda_work work = {0};
+            CHECK(cfx__cuda_conv(&ax, &aw, &window, NULL, &ao, CFX__CUDA_EXACT, &work));
+            CHECK(strstr(work.launch[0].defines,
+                         apart == 16 ? "#define VECTOR 1" : "#define VECTOR 0"));
+        }
+    }
 }
 
 TEST(cuda_conv_f32) { convolves_all(CFX_F32); }

@@ -326,6 +326,7 @@ static bool try_library(cfx__cuda_making *m, int slot) {
 static bool make_work(cfx__cuda_making *m, int slot) {
     const cfx__cuda_mark before = cfx__cuda_mark_of(m);
     m->few = false;
+    m->way = 0; /* where nothing is tried, the library's first */
     cfx__cuda_trial c = {.a = (int)m->p->steps.len};
     if (!try_builtin(m, slot))
         return try_library(m, slot);
@@ -336,10 +337,12 @@ static bool make_work(cfx__cuda_making *m, int slot) {
     const char kept = cfx__cuda_way_kept(c.key);
     if (kept == 'a')
         return true;
-    if (kept == 'b') {
+    if (kept) {
         cfx__cuda_go_back(m, before);
+        m->way = kept - 'b';
         return try_library(m, slot) || try_builtin(m, slot);
     }
+    m->way = -1;
     if (try_library(m, slot)) {
         c.c = (int)m->p->steps.len;
         VEC_PUSH(m->trials, c);

@@ -24,6 +24,7 @@ typedef struct cfx__cuda_job {
     cfx_obj head;
     const char *name;
     int uses;        /* which library */
+    int ways, way;   /* algorithms of the library for this, and the one that is taken */
     int64_t scratch; /* bytes */
     int nreads;
     const cfx__c_ref *reads[4]; /* that may be weights */
@@ -153,6 +154,7 @@ typedef struct cfx__cuda_making {
     VEC(cfx__cuda_rounded) rounded;
     bool *wide;  /* by slot: its kernel takes float32 alone; NULL: nothing is halved */
     int done;    /* the last slot that has its steps: a product may bring others with it */
+    int way;     /* of a library: the one that was found before; -1: none was */
     bool few;    /* the product of this slot is one that no library is tried for */
     bool apart;  /* somebody looks at values: each slot has steps of its own */
     bool kept;   /* something that is written to leaves the plan */
@@ -210,8 +212,8 @@ const cfx__c_ref *cfx__cuda_images(cfx__cuda_making *m, int slot, const cfx__c_r
 /* What a slot computes by kernels written by hand; false where there are none (builtin.c). */
 bool cfx__cuda_try_builtin(cfx__cuda_making *m, int slot);
 /* What steps [from, to) are, in words that other plans have for the same sizes; scope. And which
- * way was found to be the faster one before: 'a' those steps, 'b' a library's, 0: it is not known
- * (autotune.c). */
+ * way was found to be the fastest before: 'a' those steps, 'b', 'c' and so on those of a library, 0:
+ * it is not known (autotune.c). */
 const char *cfx__cuda_way_key(const cfx__cuda_making *m, int from, int to);
 char cfx__cuda_way_kept(const char *key);
 /* Memory for everything but weights; then the functions of all steps and the words that they are

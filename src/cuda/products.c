@@ -22,11 +22,15 @@ enum { /* as the library numbers them */
        LAYOUT_BATCH = 5,
        LAYOUT_BATCH_STRIDE = 6,
        CHOICE_SCRATCH = 1,
+       CHOICE_REDUCTION = 3,
+       IN_FLOAT32 = 2, /* parts of a sum are added up as they were computed */
        CHOICE_ALIGN_A = 5,
        EPILOGUE_RELU = 2,
        EPILOGUE_BIAS = 4,
        EPILOGUE_NONE = 1
 };
+
+enum { WAYS = 6 }; /* that are tried */
 
 typedef struct {
     uint64_t algorithm[8];
@@ -47,7 +51,7 @@ typedef struct {
     const cfx__cuda_blas *blas;
     cfx__cuda_device *device;
     void *desc, *layout[4]; /* of a, b, c, d */
-    choice how;
+    choice how[WAYS];
     cfx__c_ref a, b, c, d, bias;
     bool biased, wide;
     double alpha, beta;
@@ -66,6 +70,7 @@ static const cfx__obj_type product_type = {.name = "product on a card", .free = 
 
 static bool product_run(const cfx__cuda_job *job, cfx__cuda_plan *plan) {
     const product *p = (const product *)job;
+    const choice *how = &p->how[job->way];
     const float alpha = (float)p->alpha, beta = (float)p->beta;
     const cfx__cuda_address bias = p->biased ? cfx__cuda_where(plan, &p->bias) : 0;
     const cfx__cuda_address scratch = plan->arena + (uint64_t)plan->scratch_at;
@@ -77,8 +82,8 @@ static bool product_run(const cfx__cuda_job *job, cfx__cuda_plan *plan) {
     const int answer =
         p->blas->run(p->device->blas, p->desc, p->wide ? (const void *)&p->alpha : &alpha, AT(a),
                      p->layout[0], AT(b), p->layout[1], p->wide ? (const void *)&p->beta : &beta,
-                     AT(c), p->layout[2], AT(d), p->layout[3], p->how.algorithm,
-                     (void *)(uintptr_t)scratch, p->how.scratch, p->device->stream);
+                     AT(c), p->layout[2], AT(d), p->layout[3], how->algorithm,
+                     (void *)(uintptr_t)scratch, how->scratch, p->device->stream);
 #undef AT
     if (answer)
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "a product failed on cuda:%d: cuBLASLt says %d",
@@ -154,24 +159,29 @@ static uint32_t alignment(const cfx__c_ref *r) {
 
 enum { SCRATCH = 32 << 20 };
 
+/* Algorithms, the one that the library takes to be the fastest first. */
 static bool choose(product *p) {
     const cfx__cuda_blas *b = p->blas;
     void *prefer = NULL;
     const size_t scratch = SCRATCH;
+    const uint32_t reduction = IN_FLOAT32;
     const cfx__c_ref *refs[] = {&p->a, &p->b, &p->c, &p->d};
     int found = 0;
     if (b->choice_create(&prefer))
         return false;
     b->choice_set(prefer, CHOICE_SCRATCH, &scratch, sizeof scratch);
+    b->choice_set(prefer, CHOICE_REDUCTION, &reduction, sizeof reduction);
     for (int i = 0; i < 4; i++) {
         const uint32_t by = alignment(refs[i]);
         b->choice_set(prefer, CHOICE_ALIGN_A + i, &by, sizeof by);
     }
     const int answer = b->choose(p->device->blas, p->desc, p->layout[0], p->layout[1], p->layout[2],
-                                 p->layout[3], prefer, 1, &p->how, &found);
+                                 p->layout[3], prefer, WAYS, p->how, &found);
     b->choice_destroy(prefer);
-    p->job.scratch = (int64_t)p->how.scratch;
-    return !answer && found > 0 && !p->how.state;
+    for (int i = 0; !answer && i < found && i < WAYS; i++)
+        if (!p->how[i].state)
+            p->how[p->job.ways++] = p->how[i];
+    return p->job.ways > 0;
 }
 
 /* What a product is of: x [m, k] times w [k, n], and what comes to it. */
@@ -242,6 +252,14 @@ static product *make(cfx__cuda_device *d, problem q) {
     return NULL;
 }
 
+/* Takes the way that was found before, or leaves room for all of them to be tried. */
+static void settle_way(product *p, int way) {
+    p->job.way = way > 0 && way < p->job.ways ? way : 0;
+    for (int i = way < 0 ? 0 : p->job.way; i < (way < 0 ? p->job.ways : p->job.way + 1); i++)
+        if ((int64_t)p->how[i].scratch > p->job.scratch)
+            p->job.scratch = (int64_t)p->how[i].scratch;
+}
+
 /* ---- what steps say -------------------------------------------------------------------------- */
 
 /* The operands of a call of one of these operators; false where it is another, or lies otherwise.
@@ -287,6 +305,7 @@ bool cfx__cuda_try_product(cfx__cuda_making *m, int slot) {
     product *p = q.w.ref ? make(m->p->device, q) : NULL;
     if (!p)
         return false;
+    settle_way(p, m->way);
     cfx__cuda_add_job(m, slot, &p->job);
     return cfx__cuda_posts(m, slot, &k, done);
 }

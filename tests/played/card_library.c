@@ -49,7 +49,7 @@ GIVE("cuModuleGetFunction", module_function);
 GIVE("cuFuncSetAttribute", function_set);
 GIVE("cuLaunchKernelEx", launch);
 GIVE("cuEventCreate", event_create);
-GIVE("cuEventDestroy_v2", nothing);
+GIVE("cuEventDestroy_v2", event_destroy);
 GIVE("cuEventRecord", event_record);
 GIVE("cuEventElapsedTime", event_elapsed);
 GIVE("cuGetErrorString", error_text);
