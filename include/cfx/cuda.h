@@ -24,8 +24,8 @@ CFX_API void cfx_cuda_empty_cache(void);
  * count anew. */
 CFX_API int64_t cfx_cuda_most_held(int n);
 CFX_API void cfx_cuda_count_most_anew(int n);
-/* Seeds this thread's generator of card n alone (cfx_manual_seed seeds that of the host and those of
- * all cards), and its state, PyTorch's 16 bytes of a seed and an offset; scope. False, with an
+/* Seeds this thread's generator of card n alone (cfx_manual_seed seeds that of the host and of all
+ * cards), and its state, PyTorch's 16 bytes of a seed and an offset; scope. False, with an
  * error, for what is no such state. */
 CFX_API void cfx_cuda_manual_seed(int n, uint64_t seed);
 CFX_API cfx_tensor *cfx_cuda_get_rng_state(int n);

@@ -19,7 +19,8 @@ static const char help[] =
     "                   largest error, the signal above it in dB, and what each node of B makes\n"
     "                   of A's values, which is where a difference starts\n"
     "  --image HOW      how pictures become tensors, as for cfx run\n"
-    "  --device A,B     where each of the two runs: cpu, cuda or cuda:N\n"
+    "  --device A,B     where each of the two runs: cpu, cuda or cuda:N; without --inputs on the\n"
+    "                   samples that A was saved with, or made-up ones\n"
     "  --bisect         finds the node that makes the results differ by running B with more and\n"
     "                   more of A's values in the place of its own\n"
     "  --as json        all of it, with columns for 'cfx draw B --with'\n"
@@ -292,7 +293,7 @@ static void answer_comparison(const cli_comparison *c) {
 /* ---- the command ----------------------------------------------------------------------------- */
 
 typedef struct {
-    const char *a, *b, *inputs, *form, *page;
+    const char *a, *b, *inputs, *device, *form, *page;
     bool bisect;
 } options;
 
@@ -312,7 +313,7 @@ static bool compare(cli_comparison *c, const options *o) {
         c->rows[i] = (cli_row){.a = c->pairs->pairs[i].a,
                                .b = c->pairs->pairs[i].b,
                                .changed = c->pairs->pairs[i].changed};
-    return !o->inputs || cli_compare_runs(c, o->inputs, o->bisect);
+    return (!o->inputs && !o->device) || cli_compare_runs(c, o->inputs, o->bisect);
 }
 
 /* Both programs side by side, with what was found as columns. */
@@ -341,11 +342,10 @@ static bool find_devices(cli_words *w, const char *device, cli_comparison *c) {
 
 static int run(int argc, char **argv) {
     options o = {0};
-    const char *device = NULL;
     cli_words w = {argc, argv, .command = &cli_compare};
     while (cli_more(&w))
         if (!cli_tensors(&w, "--inputs", &o.inputs) && !cli_image(&w) &&
-            !cli_value(&w, "--as", &o.form) && !cli_value(&w, "--device", &device) &&
+            !cli_value(&w, "--as", &o.form) && !cli_value(&w, "--device", &o.device) &&
             !cli_value(&w, "-o", &o.page) && !cli_flag(&w, "--bisect", &o.bisect))
             cli_rest(&w, o.a ? &o.b : &o.a);
     if (w.wrong)
@@ -363,7 +363,7 @@ static int run(int argc, char **argv) {
         return cli_usage(&cli_compare, "--bisect needs two programs and --inputs");
     cfx_set_grad_mode(CFX_INFERENCE);
     cli_comparison c = {.path_a = o.a, .path_b = o.b, .first = -1, .made = -1};
-    if (device && !find_devices(&w, device, &c))
+    if (o.device && !find_devices(&w, o.device, &c))
         return CLI_TROUBLE;
     int code = compare(&c, &o) ? finish(&c, &o) : cli_trouble();
     cfx__free(c.rows);

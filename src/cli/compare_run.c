@@ -243,21 +243,25 @@ static void find_worst(cli_comparison *c) {
     }
 }
 
-/* The inputs of b, where the file fits it: the error says which of the two it does not fit. */
-static cfx_value inputs_of(cfx_program *p, const char *model, const char *path) {
-    cfx_value v = p ? cli_inputs(p, path) : cfx_bad();
+/* The inputs of a program from a file, or those that a has of its own: the error says which of the
+ * two they do not fit. */
+static cfx_value inputs_of(cfx_program *p, const char *model, const char *path,
+                           const cfx_value *own) {
+    cfx_value v = !p ? cfx_bad() : own ? cli_call_inputs(p, *own) : cli_inputs(p, path);
     if (cfx_is_bad(v))
         cfx_error_note("The inputs do not fit %s", model);
     return v;
 }
 
 bool cli_compare_runs(cli_comparison *c, const char *inputs, bool with_bisect) {
-    cfx_value in_a = inputs_of(c->a, c->path_a, inputs);
-    cfx_value in_b = cfx_is_bad(in_a) ? in_a : inputs_of(c->b, c->path_b, inputs);
+    const cfx_value made = inputs || !c->a ? cfx_none() : cli_own_leaves(c->a, false);
+    const cfx_value *own = inputs ? NULL : &made;
+    cfx_value in_a = cfx_is_bad(made) ? made : inputs_of(c->a, c->path_a, inputs, own);
+    cfx_value in_b = cfx_is_bad(in_a) ? in_a : inputs_of(c->b, c->path_b, inputs, own);
     if (cfx_is_bad(in_b))
         return false;
-    size_t made = c->a->module->graph->made.len + 1;
-    runner r = {.c = c, .values = cfx__alloc0(made * sizeof *r.values)};
+    size_t ids = c->a->module->graph->made.len + 1;
+    runner r = {.c = c, .values = cfx__alloc0(ids * sizeof *r.values)};
     number_rows(&r);
     r.all = cfx_graph_len(c->a->module->graph) + 2 * cfx_graph_len(c->b->module->graph);
     cfx_value want = run_side(&r, 0, in_a);
@@ -273,7 +277,7 @@ bool cli_compare_runs(cli_comparison *c, const char *inputs, bool with_bisect) {
     find_worst(c);
     if (r.told > 0)
         cli_progress_end();
-    for (size_t i = 0; i < made; i++)
+    for (size_t i = 0; i < ids; i++)
         cfx_value_drop(r.values[i]);
     cfx__free(r.values);
     cfx__free(r.row);
@@ -290,7 +294,7 @@ bool cli_compare_tensors(cli_comparison *c, const char *inputs, const char *tens
     if (!c->n)
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "no tensor of %s has the name of a node of %s",
                  tensors, c->path_b);
-    cfx_value in = cfx_ok() ? inputs_of(c->b, c->path_b, inputs) : cfx_bad();
+    cfx_value in = cfx_ok() ? inputs_of(c->b, c->path_b, inputs, NULL) : cfx_bad();
     if (cfx_is_bad(in))
         return false;
     number_rows(&r);

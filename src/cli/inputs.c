@@ -131,7 +131,7 @@ cfx_value cli_inputs(cfx_program *p, const char *path) {
     return cli_call_inputs(p, leaves);
 }
 
-cfx_value cli_own_inputs(cfx_program *p, bool random) {
+cfx_value cli_own_leaves(cfx_program *p, bool random) {
     cfx_value leaves = cfx_list_value(0, NULL);
     const bool samples = !random && cli_sample_inputs(p, cfx_as_list(leaves));
     if (!samples) {
@@ -142,5 +142,10 @@ cfx_value cli_own_inputs(cfx_program *p, bool random) {
     if (cfx_as_list(leaves)->len)
         cli_say("cfx: inputs are %s\n", samples ? "the program's own samples"
                                                 : "made up: random floats, ones for the rest");
-    return cli_call_inputs(p, leaves);
+    return leaves;
+}
+
+cfx_value cli_own_inputs(cfx_program *p, bool random) {
+    cfx_value leaves = cli_own_leaves(p, random);
+    return cfx_is_bad(leaves) ? leaves : cli_call_inputs(p, leaves);
 }

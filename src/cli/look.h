@@ -107,6 +107,8 @@ bool cli_is_folder(const char *path);
 /* The same without a file: the samples that the program was saved with, or, where it has none or
  * `random` says so, made-up ones, the same each time. Says which on stderr. */
 cfx_value cli_own_inputs(cfx_program *p, bool random);
+/* Those of the caller alone, in flattened order. */
+cfx_value cli_own_leaves(cfx_program *p, bool random);
 /* The program's samples in flattened order; false where it has none. */
 bool cli_sample_inputs(cfx_program *p, cfx_list *flat);
 

@@ -212,8 +212,8 @@ const cfx__c_ref *cfx__cuda_images(cfx__cuda_making *m, int slot, const cfx__c_r
 /* What a slot computes by kernels written by hand; false where there are none (builtin.c). */
 bool cfx__cuda_try_builtin(cfx__cuda_making *m, int slot);
 /* What steps [from, to) are, in words that other plans have for the same sizes; scope. And which
- * way was found to be the fastest before: 'a' those steps, 'b', 'c' and so on those of a library, 0:
- * it is not known (autotune.c). */
+ * way was found to be the fastest before: 'a' those steps, 'b', 'c' and so on those of a library,
+ * 0: it is not known (autotune.c). */
 const char *cfx__cuda_way_key(const cfx__cuda_making *m, int from, int to);
 char cfx__cuda_way_kept(const char *key);
 /* Memory for everything but weights; then the functions of all steps and the words that they are
