@@ -56,10 +56,13 @@ typedef struct {
 
 /* The number of a word in a list of names, or -1 with words. */
 static int one_of(const char *option, const char *word, const char *const *names, int n) {
-    for (int i = 0; i < n; i++)
+    cli_nearest near = {0};
+    for (int i = 0; i < n; i++) {
         if (!strcmp(word, names[i]))
             return i;
-    cli_usage(&cli_quantize, "%s: there is no '%s'", option, word);
+        cli_near(&near, word, names[i]);
+    }
+    cli_usage(&cli_quantize, "%s: there is no '%s'%s", option, word, cli_meant(&near));
     return -1;
 }
 
