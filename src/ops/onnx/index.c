@@ -44,7 +44,8 @@ ONNX_OP(Gather) {
 ONNX_OP(GatherElements) {
     int axis = onnx_axis(c, arg_int(c, 2), T(0)->ndim);
     if (axis >= 0)
-        OUT(0) = cfx_gather(T(0), axis, from_front(T(1), T(0)->shape[axis]));
+        OUT(0) = onnx_to(cfx_gather(onnx_wide(T(0)), axis, from_front(T(1), T(0)->shape[axis])),
+                         (cfx_dtype)T(0)->dtype);
 }
 
 /* The places of a tensor of tuples, one tensor for each dimension that they name; before them the

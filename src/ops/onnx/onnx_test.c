@@ -144,6 +144,12 @@ TEST(onnx_elements_by_place) {
     CHECK_OK();
 }
 
+TEST(onnx_unsigned_elements) {
+    CHECK_STR(OP("GatherElements", as(T(7, 60000, 3), CFX_U16), T(2, -2)),
+              "tensor([    3, 60000], dtype=torch.uint16)");
+    CHECK_OK();
+}
+
 TEST(onnx_reductions) {
     cfx_tensor *x = up(L(2, 3));
     CHECK_STR(OP("ReduceSum", x, T(1), CFX_KW(keepdims, 0)), "tensor([ 3., 12.])");
