@@ -248,8 +248,8 @@ static double distance(const cfx_tensor *x, const cfx_tensor *y) {
     return apart / scale;
 }
 
-static double allowed(const cfx_tensor *t) {
-    switch ((cfx_dtype)t->dtype) {
+double agree_allowed(cfx_dtype dtype) {
+    switch (dtype) {
     case CFX_F64: return 1e-12;
     case CFX_F32: return 2e-6;
     case CFX_F16: return 1e-3;
@@ -257,6 +257,8 @@ static double allowed(const cfx_tensor *t) {
     default: return 0;
     }
 }
+
+static double allowed(const cfx_tensor *t) { return agree_allowed((cfx_dtype)t->dtype); }
 
 /* Where two values differ in kind: "", or what differs. */
 static const char *kind_apart(cfx_value a, cfx_value b) {
@@ -362,7 +364,8 @@ void agree_on(subject *s, const outcome *o, const char *way) {
         if (!strncmp(way, "optimised", 9))
             got = agree_where_finite(got, want);
         const double d = tensor ? distance(cfx_as_tensor(got), cfx_as_tensor(want)) : 0;
-        if (*kind || (tensor && d > allowed(cfx_as_tensor(want)) && d > 4 * spread_of(s, i)))
+        if (*kind || (tensor && d > allowed(cfx_as_tensor(want)) && d > s->coarse &&
+                      d > 4 * spread_of(s, i)))
             agree_found(s, "%s: leaf %d %s: %.800s, not %.800s (%g apart)", way, (int)i,
                         *kind ? kind : "has other numbers", cfx_str(got), cfx_str(want), d);
         if (s->found.any)

@@ -38,6 +38,7 @@ typedef struct {
     program_finding found;
     program_counts *counts;
     outcome first;     /* the eager run */
+    double coarse;     /* how far floats may be apart beside what their dtype allows */
     cfx_program *now;  /* the program that is run */
     cfx_program *last; /* the program that was found to do something else */
 } subject;
@@ -69,6 +70,9 @@ outcome agree_run(cfx_program *p, const random_program *drawn, const cfx_dict *h
                   const cfx_executor *x, agree_taps *shown, size_t spare);
 /* Holds what a way gave against the eager run. */
 void agree_on(subject *s, const outcome *o, const char *way);
+
+/* How far floats of a dtype may be apart, as a part of the largest. */
+double agree_allowed(cfx_dtype dtype);
 
 /* `got` with the numbers of `want` where those are infinite or NaN. */
 cfx_value agree_where_finite(cfx_value got, cfx_value want);

@@ -59,6 +59,19 @@ static bool adds_in_an_order(const cfx_program *p) {
            strstr(text, "aten.std_mean");
 }
 
+/* How far apart an ONNX model may be for the halves in it: it rounds scalars to them before they
+ * are multiplied, where PyTorch does so with the product alone. */
+static double coarseness(const cfx_program *p) {
+    double most = 0;
+    cfx_each_node(p->module->graph, n) {
+        const cfx_result r = cfx_node_result(n);
+        const bool half = r.dtype == CFX_F16 || r.dtype == CFX_BF16;
+        if (r.kind == CFX_RESULT_TENSOR && half && agree_allowed(r.dtype) > most)
+            most = agree_allowed(r.dtype);
+    }
+    return most;
+}
+
 /* Results alone: what an ONNX model writes to is not the caller's. Much has no form there. */
 static void check_onnx(subject *s, cfx_program *p) {
     cfx_program *other = s->first.ran && !has_ties(p) ? reopened(p, ".onnx") : NULL;
@@ -79,7 +92,9 @@ static void check_onnx(subject *s, cfx_program *p) {
     for (int64_t i = own; i < s->first.leaves->len; i++)
         cfx_list_append(leaves, s->first.leaves->items[i]);
     o.leaves = leaves;
+    s->coarse = coarseness(p);
     agree_on(s, &o, "as an ONNX model");
+    s->coarse = 0;
     s->last = s->found.any ? other : s->last;
 }
 
