@@ -28,14 +28,15 @@ typedef struct {
 static inline bool chance(uint32_t in) { return test_draw(in) == 0; }
 static inline cfx_value node(const operand *o) { return cfx_node_value(o->node); }
 
-/* Whether a value has more elements than a program is to compute; where all are small, those in
- * lists are as well. */
+/* Whether a value has more elements than a program is to compute; in programs of large tensors
+ * those in lists, and the lists, are looked at, too. */
 static inline bool draw_is_too_large(const drawing *d, cfx_value v) {
     bool any = v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->numel > (d->large ? 1 << 17 : 4096);
-    if (d->large && (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST))
-        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-            any |= draw_is_too_large(d, cfx_as_list(v)->items[i]);
-    return any;
+    if (!d->large || (v.tag != CFX_TAG_TUPLE && v.tag != CFX_TAG_LIST))
+        return any;
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        any |= draw_is_too_large(d, cfx_as_list(v)->items[i]);
+    return any || cfx_as_list(v)->len > 200;
 }
 
 /* A tensor of a shape: fractions, some of them special; whole numbers for integers. Scope. */

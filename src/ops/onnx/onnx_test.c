@@ -193,6 +193,15 @@ TEST(onnx_windows) {
                  CFX_KW(storage_order, 1)),
               "(tensor([[[[ 5.,  7.],\n          [13., 15.]]]]), tensor([[[[ 5, 13],\n"
               "          [ 7, 15]]]]))");
+    /* what has nothing above -inf in it has a place all the same, not one of the padding */
+    cfx_tensor *least = cfx_full(L(1, 1, 2, 2), -INFINITY);
+    CHECK_STR(OP("MaxPool.Indices", least, CFX_KW(kernel_shape, L(2, 2)), CFX_KW(strides, L(2, 2)),
+                 CFX_KW(pads, L(1, 1, 1, 1))),
+              "(tensor([[[[-inf, -inf],\n          [-inf, -inf]]]]), tensor([[[[0, 1],\n"
+              "          [2, 3]]]]))");
+    CHECK_STR(OP("MaxPool.Indices", least, CFX_KW(kernel_shape, L(2, 2)), CFX_KW(pads, L(1, 1, 0, 0))),
+              "(tensor([[[[-inf, -inf],\n          [-inf, -inf]]]]), tensor([[[[0, 0],\n"
+              "          [0, 0]]]]))");
     /* the second window has an element, one of padding and one behind that, which counts not */
     CHECK_STR(OP("AveragePool", up(L(1, 1, 4)), CFX_KW(kernel_shape, L(3)), CFX_KW(pads, L(0, 1)),
                  CFX_KW(strides, L(3)), CFX_KW(ceil_mode, 1), CFX_KW(count_include_pad, 1)),

@@ -104,7 +104,8 @@ ONNX_OP(MaxPool) {
     OUT(0) = onnx_to(x, (cfx_dtype)T(0)->dtype);
 }
 
-/* The place in a framed plane as one in the whole tensor, in the order of its memory. */
+/* The place in a framed plane as one in the whole tensor, in the order of its memory. A window that
+ * holds nothing above -inf may have its place in the frame: then it is the one beside that. */
 static cfx_tensor *places(const pooling *p, const cfx_tensor *x, const cfx_tensor *frame,
                           cfx_tensor *at, bool by_columns) {
     int64_t plane = 1, step = 1;
@@ -121,7 +122,7 @@ static cfx_tensor *places(const pooling *p, const cfx_tensor *x, const cfx_tenso
         int64_t size = onnx_size(frame, 2 + i);
         cfx_tensor *own = cfx_sub(i ? cfx_remainder(at, size) : at, p->w.before[i]);
         at = cfx_div(at, size, CFX_KW(rounding_mode, "floor"));
-        own = cfx_mul(own, stride[i]);
+        own = cfx_mul(cfx_clamp(own, 0, onnx_size(x, 2 + i) - 1), stride[i]);
         sum = sum ? cfx_add(sum, own) : own;
     }
     cfx_value i64 = cfx_dtype_value(CFX_I64);
@@ -137,13 +138,17 @@ ONNX_OP(MaxPool_Indices) {
     cfx_tensor *x = as_floats(T(0));
     if (!read_max(c, &p))
         return;
-    cfx_tensor *frame = framed(&p, x, cfx_float(-INFINITY));
+    const bool plain = is_plain(&p), ceil = plain && p.ceil;
+    cfx_tensor *frame = plain ? x : framed(&p, x, cfx_float(-INFINITY));
     cfx_value k = cfx_ints_value(p.w.n, p.w.kernel), stride = cfx_ints_value(p.w.n, p.w.stride);
     cfx_value dilation = cfx_ints_value(p.w.n, p.w.dilation);
+    cfx_value pad = plain ? cfx_ints_value(p.w.n, p.w.before) : cfx_list(0);
     cfx_value both =
-        p.w.n == 1   ? cfx_max_pool1d_with_indices(frame, k, stride, 0, dilation)
-        : p.w.n == 2 ? cfx_max_pool2d_with_indices(frame, k, stride, 0, dilation)
-                     : cfx_max_pool3d_with_indices(frame, k, stride, 0, dilation);
+        p.w.n == 1   ? cfx_max_pool1d_with_indices(frame, k, stride, pad, dilation, ceil)
+        : p.w.n == 2 ? cfx_max_pool2d_with_indices(frame, k, stride, pad, dilation, ceil)
+                     : cfx_max_pool3d_with_indices(frame, k, stride, pad, dilation, ceil);
+    if (plain)
+        memset(p.w.before, 0, sizeof p.w.before);
     if (cfx_is_bad(both))
         return;
     OUT(0) = onnx_to(cfx_tensor_at(both, 0), (cfx_dtype)T(0)->dtype);
