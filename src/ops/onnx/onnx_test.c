@@ -199,7 +199,8 @@ TEST(onnx_windows) {
                  CFX_KW(pads, L(1, 1, 1, 1))),
               "(tensor([[[[-inf, -inf],\n          [-inf, -inf]]]]), tensor([[[[0, 1],\n"
               "          [2, 3]]]]))");
-    CHECK_STR(OP("MaxPool.Indices", least, CFX_KW(kernel_shape, L(2, 2)), CFX_KW(pads, L(1, 1, 0, 0))),
+    CHECK_STR(OP("MaxPool.Indices", least, CFX_KW(kernel_shape, L(2, 2)),
+                 CFX_KW(pads, L(1, 1, 0, 0))),
               "(tensor([[[[-inf, -inf],\n          [-inf, -inf]]]]), tensor([[[[0, 0],\n"
               "          [0, 0]]]]))");
     /* the second window has an element, one of padding and one behind that, which counts not */
