@@ -292,12 +292,12 @@ RULE(diagonal) {
     order[k] = a, order[k + 1] = b;
     int64_t top = offset < 0 ? -offset : 0, left = offset > 0 ? offset : 0;
     int64_t len = n - top < m - left ? n - top : m - left;
-    cfx_value v = transposed(x, ndim, order), rest = cfx__export_one(x, -1);
+    cfx_value v = transposed(x, ndim, order), rest = cfx__export_one(x, n * m);
     if (ndim > 2) {
         cfx_value lead = PUT(Shape, v, CFX_KW(end, ndim - 2));
         rest = cfx_ok() ? PUT(Concat, cfx_list(lead, rest), CFX_KW(axis, 0)) : cfx_bad();
     }
-    return PUT(Gather, PUT(Reshape, v, rest),
+    return PUT(Gather, PUT(Reshape, v, rest, CFX_KW(allowzero, 1)),
                counted(x, len < 0 ? 0 : len, top * m + left, m + 1, 0), CFX_KW(axis, -1));
 }
 

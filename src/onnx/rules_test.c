@@ -210,6 +210,8 @@ static const rule_case shape_cases[] = {
     {"pad_replicate", IMAGE, "y = @replication_pad2d.default(x, [1, 2, 2, 1])"},
     {"as_strided", X, "y = @as_strided.default(x, [3, 2], [2, 5], 1)"},
     {"diagonal", X, "y = @diagonal.default(x, 0, 1, 2)"},
+    {"diagonal_of_none", "x: \"f32[0, 3, 4]\"", "y = @diagonal.default(x, 0, 1, 2)"},
+    {"diagonal_of_no_rows", "x: \"f32[2, 3, 0]\"", "y = @diagonal.default(x, 0, 1, 2)"},
     {"unfold", X, "y = @unfold.default(x, 2, 2, 1)"},
     {"slice_scatter", X ", z: \"f32[2, 1, 4]\"", "y = @slice_scatter.default(x, z, 1, 1, 2)"},
     {"slice_scatter_step", X ", z: \"f32[2, 2, 4]\"",
