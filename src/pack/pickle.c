@@ -62,6 +62,7 @@ typedef struct machine {
     VEC(box) boxes;
     cfx__pickle_storage_fn *storage;
     void *user;
+    bool look; /* for storages alone: tensors are None */
     bool failed;
 } machine;
 
@@ -285,6 +286,7 @@ static const struct {
     callee callee;
     int dtype;
 } names[] = {
+    {"torch._utils", "_rebuild_tensor", REBUILD_TENSOR, -1},
     {"torch._utils", "_rebuild_tensor_v2", REBUILD_TENSOR, -1},
     {"torch._utils", "_rebuild_tensor_v3", REBUILD_TENSOR_3, -1},
     {"torch._utils", "_rebuild_parameter", REBUILD_PARAMETER, -1},
@@ -337,13 +339,16 @@ static int read_ints(cfx_value v, int64_t *out) {
     return (int)cfx_as_list(v)->len;
 }
 
-/* A storage is the tuple that stood for it: ("storage", class, key, location, length). */
+/* A storage is the tuple that stood for it: ("storage", class, key, location, length), and in old
+ * files None behind it, or which part of another storage it is, which is not read. */
 static bool rebuild_tensor(machine *m, const cfx_list *a, bool typed) {
     cfx_value s = a->len >= 4 ? a->items[0] : cfx_none(), class = cfx_none();
     const char *key = NULL;
     if (s.tag == CFX_TAG_TUPLE && cfx_as_list(s)->len >= 3) {
         class = cfx_as_list(s)->items[1];
         key = cfx_text(cfx_as_list(s)->items[2]);
+        if (cfx_as_list(s)->len > 5 && !cfx_is_none(cfx_as_list(s)->items[5]))
+            return bad(m, "a storage in it is a part of another one, as PyTorch 0.4 wrote it");
     }
     int64_t sizes[CFX_MAX_DIMS], strides[CFX_MAX_DIMS];
     cfx_value given = !typed && a->len >= 7 ? a->items[6] : cfx_none();
@@ -355,6 +360,10 @@ static bool rebuild_tensor(machine *m, const cfx_list *a, bool typed) {
     if (n < 0 || n != k)
         return bad(m, "a tensor in its pickle has wrong sizes or strides");
     cfx_tensor *base = m->storage ? m->storage(m->user, key, (cfx_dtype)dtype) : NULL;
+    if (m->look) {
+        push(m, cfx_none());
+        return true;
+    }
     cfx_tensor *t =
         base ? cfx_tensor_view(base, n, sizes, strides, cfx_integer(a->items[1])) : NULL;
     if (!t || cfx__obj_is_bad(t))
@@ -377,7 +386,7 @@ static bool call(machine *m, callee c, const cfx_list *a) {
     case REBUILD_TENSOR: return rebuild_tensor(m, a, true);
     case REBUILD_TENSOR_3: return rebuild_tensor(m, a, false);
     case REBUILD_PARAMETER:
-        if (first.tag != CFX_TAG_TENSOR)
+        if (first.tag != CFX_TAG_TENSOR && !m->look)
             break;
         push(m, first);
         return true;
@@ -573,12 +582,12 @@ static bool step(machine *m) {
     return !m->failed;
 }
 
-cfx_value cfx__pickle_read(const char *what, const char *data, size_t size,
-                           cfx__pickle_storage_fn *storage, void *user) {
+cfx_value cfx__pickle_part(const char *what, const char *data, size_t size, bool look,
+                           cfx__pickle_storage_fn *storage, void *user, size_t *used) {
     size_t mark = cfx_scope_open();
     machine m = {.what = what, .start = (const unsigned char *)data,
                  .at = (const unsigned char *)data, .end = (const unsigned char *)data + size,
-                 .storage = storage, .user = user};
+                 .storage = storage, .user = user, .look = look};
     bool before = cfx_ok();
     while (step(&m) && cfx_ok() == before)
         ;
@@ -588,5 +597,12 @@ cfx_value cfx__pickle_read(const char *what, const char *data, size_t size,
     VEC_FREE(m.stack);
     VEC_FREE(m.memo);
     VEC_FREE(m.boxes);
+    *used = (size_t)(m.at - m.start);
     return cfx_scope_return_value(mark, v);
+}
+
+cfx_value cfx__pickle_read(const char *what, const char *data, size_t size,
+                           cfx__pickle_storage_fn *storage, void *user) {
+    size_t used;
+    return cfx__pickle_part(what, data, size, false, storage, user, &used);
 }

@@ -18,8 +18,17 @@ typedef cfx_tensor *cfx__pickle_storage_fn(void *user, const char *key, cfx_dtyp
  * holds what may not be read. */
 cfx_value cfx__pickle_read(const char *what, const char *data, size_t size,
                            cfx__pickle_storage_fn *storage, void *user);
+/* The same of bytes that may go on behind it: *used is how many are its own. Where `look` is set,
+ * storages are asked for as they come, and tensors are None. */
+cfx_value cfx__pickle_part(const char *what, const char *data, size_t size, bool look,
+                           cfx__pickle_storage_fn *storage, void *user, size_t *used);
 
-/* The value in the bytes of a torch.save file: a zip archive with a pickle and its storages; scope.
+/* Whether bytes are what torch.save wrote before PyTorch 1.6, and the value in them; scope. */
+bool cfx__pickle_is_old(const char *data, size_t size);
+cfx_value cfx__pickle_load_old(const char *what, cfx__pack_bytes bytes);
+
+/* The value in the bytes of a torch.save file: a zip archive with a pickle and its storages, or the
+ * pickles and storages in a row that came before; scope.
  * Tensors keep the bytes' owner. Empty bytes are None. */
 cfx_value cfx__pickle_load(const char *what, cfx__pack_bytes bytes);
 /* What torch.save writes for a value, a tensor of bytes; scope. None, with an error. */

@@ -35,6 +35,8 @@ static kind kind_of(const cfx__file_mapping *m) {
         return NPY;
     if (m->size > 9 && m->data[8] == '{' && !m->data[7])
         return SAFETENSORS;
+    if (cfx__pickle_is_old(m->data, m->size))
+        return TORCH;
     if (!cfx__zip_is(m->data, m->size))
         return UNKNOWN;
     size_t mark = cfx_scope_open();

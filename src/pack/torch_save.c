@@ -84,8 +84,10 @@ cfx_value cfx__pickle_load(const char *what, cfx__pack_bytes b) {
     size_t mark = cfx_scope_open();
     torch_file f = {.what = what, .bases = cfx_dict_new()};
     cfx_value v;
-    if (!cfx__zip_is(b.data, b.size))
-        v = fail(&f, "it is no zip archive, as torch.save writes since PyTorch 1.6");
+    if (cfx__pickle_is_old(b.data, b.size))
+        v = cfx__pickle_load_old(what, b);
+    else if (!cfx__zip_is(b.data, b.size))
+        v = fail(&f, "it is no file of torch.save");
     else
         v = cfx__zip_open(&f.zip, what, b) ? load(&f) : cfx_bad();
     cfx__zip_close(&f.zip);
