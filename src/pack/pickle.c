@@ -339,8 +339,7 @@ static int read_ints(cfx_value v, int64_t *out) {
     return (int)cfx_as_list(v)->len;
 }
 
-/* A storage is the tuple that stood for it: ("storage", class, key, location, length), and in old
- * files None behind it, or which part of another storage it is, which is not read. */
+/* A storage is a tuple: ("storage", class, key, location, length), old ones with a part or None. */
 static bool rebuild_tensor(machine *m, const cfx_list *a, bool typed) {
     cfx_value s = a->len >= 4 ? a->items[0] : cfx_none(), class = cfx_none();
     const char *key = NULL;
@@ -348,7 +347,7 @@ static bool rebuild_tensor(machine *m, const cfx_list *a, bool typed) {
         class = cfx_as_list(s)->items[1];
         key = cfx_text(cfx_as_list(s)->items[2]);
         if (cfx_as_list(s)->len > 5 && !cfx_is_none(cfx_as_list(s)->items[5]))
-            return bad(m, "a storage in it is a part of another one, as PyTorch 0.4 wrote it");
+            return bad(m, "a storage in it is a part of another one");
     }
     int64_t sizes[CFX_MAX_DIMS], strides[CFX_MAX_DIMS];
     cfx_value given = !typed && a->len >= 7 ? a->items[6] : cfx_none();
@@ -360,12 +359,10 @@ static bool rebuild_tensor(machine *m, const cfx_list *a, bool typed) {
     if (n < 0 || n != k)
         return bad(m, "a tensor in its pickle has wrong sizes or strides");
     cfx_tensor *base = m->storage ? m->storage(m->user, key, (cfx_dtype)dtype) : NULL;
-    if (m->look) {
-        push(m, cfx_none());
-        return true;
-    }
-    cfx_tensor *t =
-        base ? cfx_tensor_view(base, n, sizes, strides, cfx_integer(a->items[1])) : NULL;
+    if (m->look)
+        return push(m, cfx_none()), true;
+    const int64_t from = cfx_integer(a->items[1]);
+    cfx_tensor *t = base ? cfx_tensor_view(base, n, sizes, strides, from) : NULL;
     if (!t || cfx__obj_is_bad(t))
         return bad(m, "storage '%.100s' of a tensor is missing or too small", key);
     push(m, cfx_tensor_value(t));
@@ -599,10 +596,4 @@ cfx_value cfx__pickle_part(const char *what, const char *data, size_t size, bool
     VEC_FREE(m.boxes);
     *used = (size_t)(m.at - m.start);
     return cfx_scope_return_value(mark, v);
-}
-
-cfx_value cfx__pickle_read(const char *what, const char *data, size_t size,
-                           cfx__pickle_storage_fn *storage, void *user) {
-    size_t used;
-    return cfx__pickle_part(what, data, size, false, storage, user, &used);
 }

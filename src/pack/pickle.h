@@ -14,14 +14,17 @@ enum { CFX__PICKLE_DEPTH = 200 };
 /* The storage called so as a flat tensor of a dtype; NULL, with an error. Borrowed or scope. */
 typedef cfx_tensor *cfx__pickle_storage_fn(void *user, const char *key, cfx_dtype dtype);
 
-/* The value of a pickle; scope. Bad, with a FileError that names `what`, when it is damaged or
- * holds what may not be read. */
-cfx_value cfx__pickle_read(const char *what, const char *data, size_t size,
-                           cfx__pickle_storage_fn *storage, void *user);
-/* The same of bytes that may go on behind it: *used is how many are its own. Where `look` is set,
- * storages are asked for as they come, and tensors are None. */
+/* The value of the pickle that bytes begin with; scope. Bad, with a FileError that names `what`,
+ * when it is damaged or holds what may not be read. *used is how many bytes are its own. Where
+ * `look` is set, storages are asked for as they come, and tensors are None. */
 cfx_value cfx__pickle_part(const char *what, const char *data, size_t size, bool look,
                            cfx__pickle_storage_fn *storage, void *user, size_t *used);
+/* The same of one that is alone. */
+static inline cfx_value cfx__pickle_read(const char *what, const char *data, size_t size,
+                                         cfx__pickle_storage_fn *storage, void *user) {
+    size_t used;
+    return cfx__pickle_part(what, data, size, false, storage, user, &used);
+}
 
 /* Whether bytes are what torch.save wrote before PyTorch 1.6, and the value in them; scope. */
 bool cfx__pickle_is_old(const char *data, size_t size);

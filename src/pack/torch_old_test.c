@@ -1,5 +1,5 @@
-/* Files of torch.save from before PyTorch 1.6. before_1_6.pt is a state_dict that PyTorch wrote with
- * _use_new_zipfile_serialization=False. */
+/* Files of torch.save from before PyTorch 1.6. before_1_6.pt is a state_dict that PyTorch wrote
+ * with _use_new_zipfile_serialization=False. */
 #include "pickle.h"
 
 #include <cfx/pack.h>
