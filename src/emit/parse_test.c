@@ -107,6 +107,11 @@ TEST(parse_modules_with_children) {
     CHECK_STR(cfx_module_readable(cfx_module_parse(named, "m.fx"), (cfx_readable_options){0}),
               named);
     CHECK_OK();
+    cfx_module *odd = cfx_module_parse("class A.(torch.nn.Module):\n"
+                                       "    def forward(self, x):\n"
+                                       "        return x\n", "m.fx");
+    CHECK_STR(odd->type, "A."); /* behind the dot there is no name, which every class has */
+    CHECK(!cfx_failed(cfx_module_parse(cfx_module_readable(odd, (cfx_readable_options){0}), "m")));
     CHECK(cfx_failed(cfx_module_parse("class A(torch.nn.Module):\n  def f(x):\n    pass\n"
                                       "class B(torch.nn.Module):\n  def f(x):\n    pass\n",
                                       "t")));

@@ -44,8 +44,9 @@ static cfx_module *module_new(const char *type, int arity) {
     m->own_->arity = arity;
     m->own_->children = no_children();
     m->type = m->path = cfx__module_text(m, type ? type : "Module");
-    if (strrchr(m->path, '.'))
-        m->type = strrchr(m->path, '.') + 1;
+    const char *dot = strrchr(m->path, '.');
+    if (dot && dot[1]) /* files may have "a." */
+        m->type = dot + 1;
     m->name = m->signature = "";
     m->parameters = cfx_keep(cfx_dict_new());
     m->buffers = cfx_keep(cfx_dict_new());
