@@ -382,9 +382,14 @@ static bool take_inputs(cfx__export *e, cfx_value *args, cfx_value *kwargs) {
 
 /* ---- what the recorder asks ------------------------------------------------------------------ */
 
+/* Everything stays whole but x.float(), x.bool() and their like: PyTorch, which does not have all
+ * of these as operators, records them as conversions. */
 static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
-    (void)r, (void)op, (void)early;
-    return NULL; /* everything stays whole */
+    (void)r, (void)early;
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
+    bool named = op->torch_ && !strncmp(op->torch_, "Tensor.", 7);
+    bool cast = named && (!strncmp(s->name, "_cast_", 6) || !strcmp(s->ns, "cfx"));
+    return cast ? op->decompose : NULL;
 }
 
 /* ---- what the nn room asks ------------------------------------------------------------------- */

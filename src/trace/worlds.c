@@ -32,6 +32,7 @@ void cfx__worlds_free(cfx__worlds *w) {
     }
     VEC_FREE(w->replaced);
     cfx__relations_free(&w->checks);
+    cfx__relations_free(&w->asserted);
     cfx__relations_free(&w->asked);
     cfx__relations_free(&w->conditions);
     cfx__worlds_forget_extra(w, true);
@@ -71,124 +72,6 @@ void cfx__worlds_forget_unknown(cfx__worlds *w) {
     w->symbols.len = kept;
     relations_drop(w->checks.data, w->checks.len);
     w->checks.len = 0;
-}
-
-/* A bound of a range; what `open` says where the range has none there, `other` without a range. */
-static int64_t bound(cfx_value range, int i, int64_t open, int64_t other) {
-    if (range.tag != CFX_TAG_TUPLE || cfx_as_list(range)->len != 2)
-        return other;
-    cfx_value given = cfx_as_list(range)->items[i];
-    return given.tag == CFX_TAG_INT ? cfx_integer(given) : open;
-}
-
-typedef struct {
-    cfx__worlds *worlds;
-    const cfx_dict *ranges;
-} collecting;
-
-static void collect_expr(collecting *c, const struct cfx_sym *e) {
-    if (!e)
-        return;
-    if (e->op == CFX__SYM_NAME) {
-        cfx_value range = c->ranges ? cfx_dict_get(c->ranges, e->name) : cfx_none();
-        int64_t smallest = *e->name == 'u' ? 0 : 2; /* what depends on data may be none at all */
-        cfx__worlds_add(c->worlds, e->name, bound(range, 0, INT64_MIN + 1, smallest),
-                        bound(range, 1, INT64_MAX, INT64_MAX), e->has_hint ? e->hint : 0);
-    }
-    collect_expr(c, e->a);
-    collect_expr(c, e->b);
-}
-
-static bool collect_leaf(cfx_value v, void *c) {
-    if (v.tag == CFX_TAG_SYM)
-        collect_expr(c, cfx_as_sym(v));
-    return true;
-}
-
-static void collect(collecting *c, cfx_value v) { cfx__value_each(v, collect_leaf, c); }
-
-static bool is_sum_of_data(const struct cfx_sym *e) {
-    return e->op == CFX__SYM_ADD ? is_sum_of_data(e->a) && is_sum_of_data(e->b)
-                                 : e->op == CFX__SYM_NAME && *e->name == 'u';
-}
-
-/* What a comparison is between. */
-static bool is_comparison(const cfx_node *n, const char *function, cfx_value side[2]) {
-    if (n->op != CFX_CALL_FUNCTION || strcmp(n->target.name, function) ||
-        cfx_as_list(n->args)->len != 2)
-        return false;
-    for (int i = 0; i < 2; i++) {
-        cfx_value v = cfx_as_list(n->args)->items[i];
-        side[i] = v.tag == CFX_TAG_NODE ? cfx_node_get_meta(cfx_as_node(v), "val") : v;
-    }
-    return side[0].tag == CFX_TAG_SYM && is_sum_of_data(cfx_as_sym(side[0])) &&
-           (side[1].tag == CFX_TAG_INT || side[1].tag == CFX_TAG_SYM);
-}
-
-static bool is_asserted(const cfx_node *n) {
-    cfx_each_user(n, u) if (u->user->target.op == &cfx_op__assert_scalar) return true;
-    return false;
-}
-
-/* How many go to each expert depends on data, how many there are in all does not; and what depends
- * on data may be no more than another size. */
-static void collect_total(cfx__worlds *w, const cfx_node *n) {
-    cfx_value side[2];
-    const bool asserted = is_asserted(n), total = asserted && is_comparison(n, "operator.eq", side);
-    bool most = asserted && !total && is_comparison(n, "operator.le", side);
-    struct cfx__total t = {.at_most = most};
-    if (!total && !most)
-        return;
-    cfx__worlds_claimed(w, n, side);
-    t.sum = cfx_value_keep(side[0]);
-    t.total = cfx_value_keep(side[1]);
-    VEC_PUSH(w->totals, t);
-}
-
-static void collect_module(const char *path, cfx_module *m, void *user) {
-    (void)path;
-    if (m->graph)
-        cfx_each_node(m->graph, n) {
-            collect(user, cfx_node_get_meta(n, "val"));
-            collect(user, n->args);
-            collect(user, n->kwargs);
-        }
-}
-
-static void total_module(const char *path, cfx_module *m, void *user) {
-    (void)path;
-    if (m->graph)
-        cfx_each_node(m->graph, n) collect_total(user, n);
-}
-
-/* What depends on data is in the range that the program asserts of it. */
-static void refine(cfx__worlds *w, const cfx_node *n) {
-    cfx_value side[2];
-    cfx__relation r;
-    if (!is_asserted(n) || !cfx__relation_named(n->target.name, &r.op) ||
-        !is_comparison(n, n->target.name, side))
-        return;
-    r.a = side[0], r.b = side[1];
-    cfx__relation_narrow(w, &r);
-}
-
-static void refine_module(const char *path, cfx_module *m, void *user) {
-    (void)path;
-    if (m->graph)
-        cfx_each_node(m->graph, n) refine(user, n);
-}
-
-void cfx__worlds_of(cfx__worlds *w, const cfx_program *p) {
-    collecting c = {w, p->ranges};
-    cfx_value guards = cfx_dict_get(p->extra, "guards");
-    if (guards.tag == CFX_TAG_LIST) {
-        w->guards = cfx_as_list(guards);
-        w->inputs = p->module->graph;
-    }
-    cfx_module_walk(p->module, collect_module, &c);
-    cfx__worlds_find_replaced(w, p->module->graph);
-    cfx_module_walk(p->module, total_module, w);
-    cfx_module_walk(p->module, refine_module, w);
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
@@ -450,7 +333,7 @@ static int64_t share_out(cfx__worlds *w, int k, const struct cfx_sym *e, int64_t
     int left = terms_of(e->a), all = left + terms_of(e->b);
     int64_t part = total / all * left, room = part > left ? part - left : 0;
     uint64_t chosen = scatter((uint64_t)(k * 31 + all * 7 + salt));
-    if (room)
+    if (room > 1)
         part -= (int64_t)(chosen % (uint64_t)room);
     else if (total > 0) /* few for so many: some get none, so that none has always the same */
         part = (int64_t)(chosen % ((uint64_t)total + 1));
@@ -475,6 +358,9 @@ static const cfx__relation *failing(const cfx__worlds *w, int k) {
     for (size_t i = 0; i < w->checks.len; i++)
         if (!cfx__relation_holds(w, k, &w->checks.data[i]))
             return &w->checks.data[i];
+    for (size_t i = 0; i < w->asserted.len; i++)
+        if (!cfx__relation_holds(w, k, &w->asserted.data[i]))
+            return &w->asserted.data[i];
     return NULL;
 }
 

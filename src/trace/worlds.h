@@ -84,6 +84,7 @@ typedef struct cfx__worlds {
         bool at_most;    /* or that it is no more than that */
     }) totals;
     cfx__relations checks; /* that are no range of one symbol; expressions are counted */
+    cfx__relations asserted; /* of data and sizes, by the program; counted */
     cfx__relations asked;  /* all checks of forward's, as all worlds have them; counted */
     int renames;               /* sides of those that turned out to be others than in world 0 */
 } cfx__worlds;

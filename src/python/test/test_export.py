@@ -43,6 +43,34 @@ class Numbers(unittest.TestCase):
         self.assertIn("Constraints violated (m, n)!", text)
         self.assertIn("n = Dim('n', min=5, max=49)\n  m = Dim('m', min=6, max=64)", text)
 
+    def test_conversions_are_those_of_files(self):
+        ep = program_of(lambda x: (x.bool(), x.bfloat16(), x.float()), torch.ones(2))
+        for dtype in ("bool", "bfloat16", "float32"):
+            self.assertIn(f"torch.ops.aten.to.dtype(args_0, torch.{dtype})", ep.graph_module.code)
+        self.assertNotIn("ops.cfx", ep.graph_module.code)
+
+    def test_what_is_asserted_of_data_and_sizes_holds_where_a_program_is_looked_at(self):
+        def cut(x, n):
+            k = n.item()
+            torch._check_is_size(k)
+            torch._check(k < x.shape[0])
+            return x[k:], x[:k]
+
+        def split(x, s):
+            a, b = s.tolist()
+            for i in (a, b):
+                torch._check_is_size(i)
+                torch._check(i <= x.shape[0])
+            return x.split([a, b])[0]
+
+        ep = program_of(cut, torch.ones(5, 2), torch.tensor(2),
+                        dynamic_shapes=(({0: Dim.AUTO}, None),))
+        got = ep.run_decompositions().module()(torch.ones(9, 2), torch.tensor(7))
+        self.assertEqual([tuple(t.shape) for t in got], [(2, 2), (7, 2)])
+        ep = program_of(split, torch.ones(5, 2), torch.tensor([2, 3]))
+        got = ep.run_decompositions().module()(torch.ones(5, 2), torch.tensor([4, 1]))
+        self.assertEqual(got.shape, (4, 2))
+
     def test_a_number_that_is_data_has_any_sign(self):
         ep = program_of(lambda x: x * x[0].item(), torch.ones(3))
         self.assertEqual([str(r) for r in ep.range_constraints.values()], ["VR[-int_oo, int_oo]"])

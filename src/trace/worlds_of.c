@@ -1,0 +1,133 @@
+/* The worlds of a program: its symbols with their ranges, and what it asserts of those that
+ * depend on data. Start at cfx__worlds_of. */
+#include <cfx/ops.h>
+
+#include "../value/walk.h"
+#include "relations.h"
+
+/* A bound of a range; what `open` says where the range has none there, `other` without a range. */
+static int64_t bound(cfx_value range, int i, int64_t open, int64_t other) {
+    if (range.tag != CFX_TAG_TUPLE || cfx_as_list(range)->len != 2)
+        return other;
+    cfx_value given = cfx_as_list(range)->items[i];
+    return given.tag == CFX_TAG_INT ? cfx_integer(given) : open;
+}
+
+typedef struct {
+    cfx__worlds *worlds;
+    const cfx_dict *ranges;
+} collecting;
+
+static void collect_expr(collecting *c, const struct cfx_sym *e) {
+    if (!e)
+        return;
+    if (e->op == CFX__SYM_NAME) {
+        cfx_value range = c->ranges ? cfx_dict_get(c->ranges, e->name) : cfx_none();
+        int64_t smallest = *e->name == 'u' ? 0 : 2; /* what depends on data may be none at all */
+        cfx__worlds_add(c->worlds, e->name, bound(range, 0, INT64_MIN + 1, smallest),
+                        bound(range, 1, INT64_MAX, INT64_MAX), e->has_hint ? e->hint : 0);
+    }
+    collect_expr(c, e->a);
+    collect_expr(c, e->b);
+}
+
+static bool collect_leaf(cfx_value v, void *c) {
+    if (v.tag == CFX_TAG_SYM)
+        collect_expr(c, cfx_as_sym(v));
+    return true;
+}
+
+static void collect(collecting *c, cfx_value v) { cfx__value_each(v, collect_leaf, c); }
+
+static bool is_sum_of_data(const struct cfx_sym *e) {
+    return e->op == CFX__SYM_ADD ? is_sum_of_data(e->a) && is_sum_of_data(e->b)
+                                 : e->op == CFX__SYM_NAME && *e->name == 'u';
+}
+
+/* What a comparison is between. */
+static bool is_comparison(const cfx_node *n, const char *function, cfx_value side[2]) {
+    if (n->op != CFX_CALL_FUNCTION || strcmp(n->target.name, function) ||
+        cfx_as_list(n->args)->len != 2)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        cfx_value v = cfx_as_list(n->args)->items[i];
+        side[i] = v.tag == CFX_TAG_NODE ? cfx_node_get_meta(cfx_as_node(v), "val") : v;
+    }
+    return side[0].tag == CFX_TAG_SYM && is_sum_of_data(cfx_as_sym(side[0])) &&
+           (side[1].tag == CFX_TAG_INT || side[1].tag == CFX_TAG_SYM);
+}
+
+static bool is_asserted(const cfx_node *n) {
+    cfx_each_user(n, u) if (u->user->target.op == &cfx_op__assert_scalar) return true;
+    return false;
+}
+
+/* How many go to each expert depends on data, how many there are in all does not; and what depends
+ * on data may be no more than another size. */
+static void collect_total(cfx__worlds *w, const cfx_node *n) {
+    cfx_value side[2];
+    const bool asserted = is_asserted(n), total = asserted && is_comparison(n, "operator.eq", side);
+    bool most = asserted && !total && is_comparison(n, "operator.le", side);
+    struct cfx__total t = {.at_most = most};
+    if (!total && !most)
+        return;
+    cfx__worlds_claimed(w, n, side);
+    t.sum = cfx_value_keep(side[0]);
+    t.total = cfx_value_keep(side[1]);
+    VEC_PUSH(w->totals, t);
+}
+
+static void collect_module(const char *path, cfx_module *m, void *user) {
+    (void)path;
+    if (m->graph)
+        cfx_each_node(m->graph, n) {
+            collect(user, cfx_node_get_meta(n, "val"));
+            collect(user, n->args);
+            collect(user, n->kwargs);
+        }
+}
+
+static void total_module(const char *path, cfx_module *m, void *user) {
+    (void)path;
+    if (m->graph)
+        cfx_each_node(m->graph, n) collect_total(user, n);
+}
+
+static void note_relation(cfx__worlds *w, cfx__relation r) {
+    cfx_value_keep(r.a);
+    cfx_value_keep(r.b);
+    VEC_PUSH(w->asserted, r);
+}
+
+/* What depends on data is in the range that the program asserts of it; what is asserted of it and a
+ * size holds at all sizes that are chosen. */
+static void refine(cfx__worlds *w, const cfx_node *n) {
+    cfx_value side[2];
+    cfx__relation r;
+    if (!is_asserted(n) || !cfx__relation_named(n->target.name, &r.op) ||
+        !is_comparison(n, n->target.name, side))
+        return;
+    r.a = side[0], r.b = side[1];
+    cfx__relation_narrow(w, &r);
+    if (r.b.tag == CFX_TAG_SYM && r.op != CFX__EQ && r.op != CFX__LE) /* those are totals */
+        note_relation(w, r);
+}
+
+static void refine_module(const char *path, cfx_module *m, void *user) {
+    (void)path;
+    if (m->graph)
+        cfx_each_node(m->graph, n) refine(user, n);
+}
+
+void cfx__worlds_of(cfx__worlds *w, const cfx_program *p) {
+    collecting c = {w, p->ranges};
+    cfx_value guards = cfx_dict_get(p->extra, "guards");
+    if (guards.tag == CFX_TAG_LIST) {
+        w->guards = cfx_as_list(guards);
+        w->inputs = p->module->graph;
+    }
+    cfx_module_walk(p->module, collect_module, &c);
+    cfx__worlds_find_replaced(w, p->module->graph);
+    cfx_module_walk(p->module, total_module, w);
+    cfx_module_walk(p->module, refine_module, w);
+}
