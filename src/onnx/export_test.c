@@ -162,6 +162,13 @@ TEST(onnx_refuses_what_it_has_no_operators_for) {
                         "        return (b,)\n");
     CHECK(!cfx_save(p, test_path("m.onnx")));
     CHECK_ERROR("fewer numbers are given than half of the points");
+    p = program_of(HEAD "x: \"f32[1, 1, 1, 3]\"):\n"
+                        "        a = torch.ops.aten.max_pool2d_with_indices.default(x, [2, 2], "
+                        "[1, 2], [1], [2, 1])\n"
+                        "        b = a[1]\n"
+                        "        return (b,)\n");
+    CHECK(!cfx_save(p, test_path("m.onnx")));
+    CHECK_ERROR("a window has nothing but padding in it");
     p = program_of(HEAD "x: \"f32[6]\"):\n"
                         "        a = torch.ops.aten.slice.Tensor(x, 0, 4, 6)\n"
                         "        b = torch.ops.aten.as_strided.default(a, [2], [1], 0)\n"

@@ -112,6 +112,12 @@ static bool is_read(const cfx_node *n, int64_t i) {
     return false;
 }
 
+/* Whether a window may step over all of an image that has this size in dimension i, and padding
+ * around it. ATen gives it a place outside the image. */
+static bool steps_over(const window *w, int i, cfx_value size) {
+    return size.tag == CFX_TAG_INT && w->pad[i] > 0 && cfx_integer(size) < w->dilation[i];
+}
+
 /* Indices count within an image, those of ONNX within all of them. */
 static cfx_value with_indices(cfx__onnx_export *x, int n) {
     window w;
@@ -121,6 +127,10 @@ static cfx_value with_indices(cfx__onnx_export *x, int n) {
     }
     if (!read_window(x, n, &w) || !each(x, 4, n, 1, w.dilation))
         return cfx_bad();
+    const cfx_result r = cfx__export_given(x, 0);
+    for (int i = 0; i < n; i++)
+        if (steps_over(&w, i, cfx_result_size(&r, r.ndim - n + i)))
+            return cfx__export_lacks("a window has nothing but padding in it");
     cfx_value in = batched(x, w.batch);
     cfx_value v = PUT(MaxPool_Indices, in, CFX_KW(kernel_shape, cfx_ints_value(n, w.kernel)),
                       CFX_KW(strides, cfx_ints_value(n, w.stride)), CFX_KW(pads, both(n, w.pad)),
