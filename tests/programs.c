@@ -153,11 +153,13 @@ static bool is_outside(const drawing *d, cfx_value v) {
 
 /* What differs in PyTorch, too: bytes that are no bools are no numbers; losses take a target for
  * each number of a single row, or a row alone, where their decompositions do not, or make it one
- * row of several. */
+ * row of several; decomposed, bicubic weights of halves are computed in halves. */
 static bool is_defined(cfx_op *op, const cfx_value *given) {
     const char *name = cfx__op_info_of(op)->schema->name;
     if (!strncmp(name, "multi_margin_loss", 17))
         return cfx_as_tensor(given[0])->ndim > 1;
+    if (!strncmp(name, "upsample_bicubic", 16) || !strncmp(name, "_upsample_bicubic", 17))
+        return cfx_dtype_size((cfx_dtype)cfx_as_tensor(given[0])->dtype) > 2;
     if (!strncmp(name, "nll_loss", 8) || !strncmp(name, "multilabel_margin", 17))
         return cfx_as_tensor(given[0])->ndim > 1 || cfx_as_tensor(given[1])->ndim == 0;
     return op != &cfx_op_view_dtype || (cfx_as_tensor(given[0])->dtype != CFX_BOOL &&
