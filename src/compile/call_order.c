@@ -185,8 +185,7 @@ static const char sort_text[] =
     "                int second = a >= mid;\n"
     "                if (a < mid && b < end) {\n"
     "                    const $T x = key[order[a]], y = key[order[b]];\n"
-    "                    second = down ? y > x || (y != y && x == x) : y < x || (x != x && y == "
-    "y);\n"
+    "                    second = $C;\n"
     "                }\n"
     "                spare[i] = order[second ? b++ : a++];\n"
     "            }\n"
@@ -196,12 +195,15 @@ static const char sort_text[] =
     "    }\n"
     "}\n";
 
-static const char *sort_for(cfx__c *c, const char *type) {
+static const char *sort_for(cfx__c *c, cfx_dtype d) {
+    const char *type = cfx__c_value_type(d);
+    const char *before = cfx__dtype_is_float(d)
+                             ? "down ? y > x || (y != y && x == x) : y < x || (x != x && y == y)"
+                             : "down ? y > x : y < x";
     cfx__text t = {0};
     for (const char *at = sort_text; *at; at++)
         if (at[0] == '$') {
-            cfx__text_puts(&t, type);
-            at++;
+            cfx__text_puts(&t, *++at == 'T' ? type : before);
         } else {
             cfx__text_putc(&t, *at);
         }
@@ -290,9 +292,12 @@ void cfx__c_call_pick(cfx__c_unit *u, const cfx__plan_kernel *k) {
         cfx__c_line(c, "const int64_t at = %s(items, %lld);", cfx__c_kernel(c, "pick_mode"), n);
     } else {
         const char *v = cfx__c_load(c, "x", along(&w, 2, "r", in.stride), x->dtype);
-        cfx__c_line(c, "ptrdiff_t numbers = 0;");
-        cfx__c_line(c, "for (int64_t r = 0; r < %lld; r++)", n);
-        cfx__c_line(c, "    numbers += %s == %s;", v, v);
+        const bool whole = !cfx__dtype_is_float(x->dtype); /* none of which is NaN */
+        cfx__c_line(c, "ptrdiff_t numbers = %lld;", whole ? n : 0);
+        if (!whole) {
+            cfx__c_line(c, "for (int64_t r = 0; r < %lld; r++)", n);
+            cfx__c_line(c, "    numbers += %s == %s;", v, v);
+        }
         cfx__c_line(c, "const int64_t at = %s(items, %lld, numbers, %d);",
                     cfx__c_kernel(c, "pick_median"), n, k->op == &cfx_op_nanmedian_dim);
     }
@@ -333,7 +338,7 @@ void cfx__c_call_sort(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c_line(c, "    key[r] = %s;",
                 cfx__c_convert(c, cfx__c_load(c, "x", along(&w, 2, "r", in.stride), x->dtype),
                                x->dtype, d));
-    cfx__c_line(c, "%s(key, %lld, %d, order, order + %lld);", sort_for(c, type), (long long)in.size,
+    cfx__c_line(c, "%s(key, %lld, %d, order, order + %lld);", sort_for(c, d), (long long)in.size,
                 down, (long long)in.size);
     cfx__c_open(c, "for (int64_t r = 0; r < %lld; r++)", (long long)values.size);
     cfx__c_line(c, "out[%s] = %s;", along(&w, 0, "r", values.stride),

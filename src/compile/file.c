@@ -168,7 +168,8 @@ void cfx__c_header(cfx__c *c, cfx__text *t) {
             t,
             "\n/* Runs the program on the inputs of its sample and compares with what is\n"
             " * expected: how many results are off, and in *worst by how much at most,\n"
-            " * relative to the largest number of a result. */\n"
+            " * relative to the largest number of a result. One thread at a time: it has\n"
+            " * the results in arrays of its own. */\n"
             "int %s_test(const struct %s_weights *w, %s%s%svoid *arena, double *worst);\n",
             c->name, c->name, c->states.n ? "struct " : "", c->states.n ? c->name : "",
             c->states.n ? "_state *state, " : "");
