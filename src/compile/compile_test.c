@@ -74,6 +74,7 @@ TEST(c_expressions_say_their_types) {
     CHECK_STR(written("x * p0 + y / p0", CFX_F32, 1), "a + b");
     CHECK_STR(written("WRAP(x, +, WRAP(1, *, 0))", CFX_I64, 0), "a");
     CHECK_STR(written("WRAP(x, *, y)", CFX_I64, 0), "(int64_t)((uint64_t)a * (uint64_t)b)");
+    CHECK_STR(written("x != x || x < y ? x : y", CFX_I64, 0), "a < b ? a : b");
     CHECK_STR(written("WRAP(x, *, p0)", CFX_I64, -1), "(int64_t)((uint64_t)a * (uint64_t)(-1))");
     CHECK_STR(written("HOLD(x + 3, 0, 6)", CFX_F32, 0),
               "const float v_a = a + 3.0f;\nv_a < 0.0f ? 0.0f : v_a > 6.0f ? 6.0f : v_a");

@@ -169,6 +169,11 @@ static bool is_decided(const char *op, int level, part a, part b, part *as) {
             return false;
         return true;
     }
+    if (level == 5 && !a.literal && !b.literal && !is_float(common(a.type, b.type)) &&
+        !strcmp(shown(a), shown(b))) { /* no integer is another than itself */
+        *as = literal_of(INT, op[0] == '=', op[0] == '=');
+        return true;
+    }
     if ((level != 5 && level != 6) || !a.literal || !b.literal)
         return false;
     const double x = is_float(a.type) ? a.f : (double)a.i;

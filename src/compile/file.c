@@ -271,6 +271,10 @@ void cfx__c_source(cfx__c *c, cfx__text *t, const char *header, const char *bin)
         " * its node, the shape of its result, its module and its line. */\n"
         "#include \"%s\"\n\n#include <math.h>\n#include <string.h>\n",
         c->name, CFX_VERSION, cfx__c_comment(header), cfx__c_comment(header));
+    cfx__text_puts(t,
+                   "\n#ifdef __FAST_MATH__\n"
+                   "#error \"build this without -ffast-math: infinities, NaN and rounding count\"\n"
+                   "#endif\n");
     if (c->o.main)
         cfx__text_puts(t, "#include <stdio.h>\n#include <stdlib.h>\n");
     cfx__text_putc(t, '\n');
