@@ -12,6 +12,7 @@
 /* What happened so far, and what is to go wrong. */
 typedef struct {
     long kernels, copies, graphs; /* launched; graphs that were replayed */
+    long compiled;                /* texts */
     long overlapping;             /* kernels that may start while the one before them ends */
     size_t held, most;            /* bytes on the card; the most that it has, 0: no end */
     int fail_kernel;              /* what a launch answers; 0: it is done */

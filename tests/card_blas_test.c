@@ -7,7 +7,7 @@
 
 #include "../src/cuda/driver.h"
 #include "card.h"
-#include "test.h"
+#include "files.h"
 
 enum { ALGORITHMS = 4, DOES_NOT = 1 }; /* number 1 is one that does not do this */
 
@@ -187,6 +187,46 @@ static void runs_by(const float *ms, long *ran) {
         }
         memcpy(ran, library.ran, sizeof library.ran);
     }
+}
+
+static cfx_tensor *forward_gelu(cfx_module *self, cfx_tensor *x) {
+    return cfx_softmax(cfx_gelu(cfx_call(self, "to", x)), -1);
+}
+
+/* A layer whose gelu is part of our kernel, but one of its own behind the library's. */
+static void runs_once(long *compiled, long *ran) {
+    memset(library.ran, 0, sizeof library.ran);
+    const long before = card.compiled;
+    CFX_SCOPE {
+        cfx_manual_seed(1);
+        cfx_module *m = cfx_module_new("Layer", forward_gelu, "x");
+        cfx_nn_add(m, "to", cfx_nn_linear(24, 40));
+        cfx_tensor *x = cfx_randn(48, 24);
+        cfx_program *p = cfx_export(m, cfx_tuple(x), CFX_NONE, CFX_NONE);
+        cfx_program_run_with(CFX_HERE, p, cfx_cuda_executor(0), NULL, CFX_ARGS(x));
+        CHECK_OK();
+    }
+    *compiled = card.compiled - before;
+    memcpy(ran, library.ran, sizeof library.ran);
+}
+
+/* What one process found is all that the next one needs: it compiles and tries nothing. */
+TEST(what_was_tried_once_is_known) {
+    long compiled, ran[ALGORITHMS];
+    if (!card_begin())
+        return;
+    CFX_SCOPE setenv("CFX_CACHE", test_path("."), 1);
+    cfx__cuda_play_blas(&blas);
+    runs_once(&compiled, ran);
+    CHECK(compiled > 0);
+    CHECK(ran[0] > 1 && ran[2] > 1 && ran[3] > 1);
+    runs_once(&compiled, ran);
+    CHECK_INT(compiled, 0);
+    for (int i = 0; i < ALGORITHMS; i++) /* ours is one kernel less */
+        CHECK_INT(ran[i], 0);
+    cfx__cuda_play_blas(NULL);
+    card_end();
+    CHECK(test_folder_clear() > 0);
 }
 
 TEST(the_fastest_of_a_librarys_algorithms_is_taken) {

@@ -492,9 +492,10 @@ static void end(cfx__cuda_making *m) {
 }
 
 /* A plan made ready; NULL where it is for the host, with an error where the card said no. wide: by
- * slot, see cfx__cuda_making; *again: there is one more, and it may be tried so. */
+ * slot, see cfx__cuda_making; *again: there is one more, and it may be tried so. *known: something
+ * was tried for it, and what was found is kept. */
 static cfx__cuda_plan *attempt(cfx__cuda_device *d, cfx__plan *plan, const cfx_execution *e,
-                               bool *wide, bool *again) {
+                               bool *wide, bool *again, bool *known) {
     cfx__cuda_plan *p = cfx__obj_make(&plan_type, sizeof *p);
     p->plan = cfx_keep(plan);
     p->device = d;
@@ -507,6 +508,7 @@ static cfx__cuda_plan *attempt(cfx__cuda_device *d, cfx__plan *plan, const cfx_e
     m->wide = wide;
     const bool made = make(m);
     *again = m->again && cfx_ok();
+    *known = made && m->trials.len && cfx__cuda_way_kept(m->trials.data[0].key);
     end(m);
     cfx__free(m);
     if (made) {
@@ -519,11 +521,15 @@ static cfx__cuda_plan *attempt(cfx__cuda_device *d, cfx__plan *plan, const cfx_e
 
 static cfx__cuda_plan *ready(cfx__cuda_device *d, cfx__plan *plan, const cfx_execution *e) {
     bool again = plan->precision == CFX_PRECISION_BF16;
-    bool *wide = again ? cfx__alloc0((size_t)plan->n + 1) : NULL;
+    bool *wide = again ? cfx__alloc0((size_t)plan->n + 1) : NULL, known = false;
     cfx__cuda_plan *p = NULL;
     do
-        p = attempt(d, plan, e, wide, &again);
+        p = attempt(d, plan, e, wide, &again, &known);
     while (again);
+    if (known) { /* as the next process makes it, in text, memory and bits: without other ways */
+        cfx_drop(p);
+        p = attempt(d, plan, e, wide, &again, &known);
+    }
     cfx__free(wide);
     return p;
 }
