@@ -426,6 +426,8 @@ static const struct {
     {"relu", pointwise, false},
     {"masked_fill", pointwise, false},
     {"where", pointwise, false},
+    {"square", pointwise, false},
+    {"expand_as", pointwise, false},
 };
 
 bool cfx__shard_rule(cfx__shard *s, cfx_node *n) {

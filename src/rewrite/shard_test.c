@@ -276,6 +276,27 @@ TEST(shard_grouped_queries_by_products) {
     CHECK_OK();
 }
 
+/* Scores that are masked by what is expanded to them, and an MLP with squares. */
+static cfx_tensor *attend_masked(cfx_module *self, cfx_tensor *ids) {
+    cfx_tensor *x = cfx_call(self, "table", cfx_reshape(ids, cfx_list(1, WORDS)));
+    cfx_tensor *q = by_heads(cfx_call(self, "q", x)), *k = by_heads(cfx_call(self, "k", x));
+    cfx_tensor *v = by_heads(cfx_call(self, "v", x));
+    cfx_tensor *scores = cfx_matmul(q, cfx_transpose(k, 2, 3));
+    cfx_tensor *mask = cfx_reshape(cfx_gt(ids, 20), cfx_list(1, 1, 1, WORDS));
+    scores = cfx_softmax(cfx_masked_fill(scores, cfx_expand_as(mask, scores), -1e9), -1);
+    cfx_tensor *y = cfx_reshape(cfx_transpose(cfx_matmul(scores, v), 1, 2),
+                                cfx_list(1, WORDS, -1));
+    y = cfx_call(self, "o", cfx_square(cfx_relu(y)));
+    return cfx_call(self, "head", cfx_add(x, y));
+}
+
+TEST(shard_masks_and_squares) {
+    cfx_tensor *ids = five_words();
+    cfx_value inputs = cfx_list_value(1, (cfx_value[]){cfx_tensor_value(ids)});
+    CHECK_INT(cut_of(check_ranks(grouped(attend_masked, 4, 4, 40, ids), 2, inputs)), 6);
+    CHECK_OK();
+}
+
 TEST(shard_refuses) {
     cfx_tensor_parallel(cfx_open(BERT "/model.pt2"), 2, 2, NULL);
     CHECK_ERROR("there is no rank 2 of 2");
