@@ -133,7 +133,7 @@ static void move_range(void *arg, int64_t begin, int64_t end) {
 }
 
 void cfx__move(char *to, const char *from, size_t size) {
-    cfx__parallel((int64_t)size, 1 << 15, move_range, &(moving){to, from});
+    cfx__parallel((int64_t)size, 1 << 14, move_range, &(moving){to, from});
 }
 
 /* Puts the piece into the window, where it is the same for all and there is room. */

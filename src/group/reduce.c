@@ -121,6 +121,7 @@ bool cfx__reduce(cfx_site at, cfx__reduction op, cfx_dtype dtype, void *out, int
         n *= 2;
     }
     folding f = {op, dtype, summed_in(dtype), out, nfrom, from};
-    cfx__parallel(n, cfx__grain(nfrom), fold_range, &f);
+    /* what another rank wrote is far away: an element takes as long as some operations */
+    cfx__parallel(n, cfx__grain(4 * nfrom), fold_range, &f);
     return true;
 }
