@@ -85,7 +85,8 @@ TEST(random_programs_compute_the_same_as_c) {
         if (f.any)
             test_fail(CFX_HERE, "seed %d: %s", (int)seed, f.text);
     }
-    static const uint64_t once[] = {300000731, 300000810, 310000003, 1500000028, 1500000102};
+    static const uint64_t once[] = {300000731, 300000810, 310000003, 1500000028, 1500000102,
+                                     1700000118};
     for (int i = 0; i < (int)(sizeof once / sizeof *once); i++) {
         program_finding f = programs_check(once[i], &c);
         if (f.any)

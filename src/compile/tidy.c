@@ -292,6 +292,21 @@ static int used_at(const lines *t, int i, const value *v) {
     return used;
 }
 
+/* A value that nobody reads: what it was for was known after all. */
+static void tidy_unused(lines *t, int i) {
+    const line *l = &t->of[i];
+    char name[16];
+    if (l->gone || l->indent < 0 ||
+        sscanf(l->text, "const %*[a-z0-9_] %15[a-z0-9_] =", name) != 1 || name[0] != 'v' ||
+        !isdigit((unsigned char)name[1]) || strstr(l->text, "c->") ||
+        l->text[strlen(l->text) - 1] != ';')
+        return;
+    for (int k = after(t, i); k < t->n && t->of[k].indent >= l->indent; k = after(t, k))
+        if (word_in(t->of[k].text, name))
+            return;
+    t->of[i].gone = true;
+}
+
 static void tidy_value(lines *t, int i) {
     value v;
     if (t->of[i].gone || !reads_value(&t->of[i], &v))
@@ -372,6 +387,8 @@ void cfx__c_tidy(cfx__text *text) {
     }
     for (int i = 0; i < t.n; i++)
         tidy_block(&t, i);
+    for (int i = t.n - 1; i >= 0; i--)
+        tidy_unused(&t, i);
     for (int i = 0; i < t.n; i++)
         tidy_value(&t, i);
     for (int i = t.n - 1; i >= 0; i--)

@@ -82,6 +82,9 @@ TEST(c_values_used_once_have_no_name) {
                "    sum0 += (double)(v1 * v1);\n}\n");
     CHECK_TIDY("{\n    const float v2 = v0 + v1;\n    y[i] = v2;\n}\n",
                "{\n    y[i] = v0 + v1;\n}\n");
+    CHECK_TIDY("{\n    const float v2_a = v0 / v1;\n    const float v2_b = v2_a - 1.0f;\n"
+               "    y[i] = v0;\n}\n",
+               "{\n    y[i] = v0;\n}\n");
     static const char *const stay[] = {
         "{\n    const int8_t *x = c->x;\n    const float v0 = x[i];\n    y[i] = v0 + 1.0f;\n}\n",
         "{\n    float *x = c->x;\n    const float v0 = x[i];\n    x[i] = 0;\n    y[i] = v0;\n}\n",
