@@ -125,16 +125,8 @@ PyObject *cfx__py_compare(PyObject *a, PyObject *b, int op) {
 
 PyObject *cfx__py_getitem(PyObject *self, PyObject *key) {
     PyObject *const args[] = {self, key};
-    if (cfx__py_is_overridden(args, 2)) {
-        bool by_key = !PyTuple_Check(key) && !cfx__py_is_overridden(&self, 1);
-        PyObject *wrapped = !by_key              ? NULL /* as PyTorch tells it to them */
-                            : PyList_Check(key) ? PyList_AsTuple(key)
-                                                : PyTuple_Pack(1, key);
-        PyObject *const shown[] = {self, wrapped ? wrapped : key};
-        PyObject *o = by_key && !wrapped ? NULL : overridden("__getitem__", shown, 2);
-        Py_XDECREF(wrapped);
-        return o;
-    }
+    if (cfx__py_is_overridden(args, 2))
+        return overridden("__getitem__", args, 2);
     PyObject *plain = cfx__py_key(key);
     PyObject *o = plain ? call2(CFX__PY_getitem, 0, "operator.getitem", self, plain) : NULL;
     Py_XDECREF(plain);
