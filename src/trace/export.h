@@ -81,6 +81,8 @@ typedef struct cfx__request {
     int64_t step;               /* the first step to try */
     bool stuck;                 /* no expression explains more worlds */
     const char *unexplained;    /* why recordings could not be merged, at last; scope. NULL: none */
+    const char *broken_for;     /* the same when the last name of the caller's gave way */
+    size_t nbroken;             /* names that had given way when worlds were last chosen anew */
     cfx__relations compared;   /* what forward asked, as the program knows it */
     cfx__probe probe;
 } cfx__request;

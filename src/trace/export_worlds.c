@@ -73,6 +73,9 @@ enum { ANY, STEPPED, RISING, FALLING, FIRST_STEPS };
 static void begin_again(cfx__request *r) {
     r->dims.worlds.step = r->dims.worlds.held = r->way = r->first_way = 0;
     r->stuck = false;
+    if (r->dims.broken.len > r->nbroken) /* a name gave way, maybe since this is not an expression */
+        r->broken_for = r->unexplained;
+    r->nbroken = r->dims.broken.len;
     r->unexplained = NULL;
     r->joints.apart.len = 0;
     cfx__worlds_forget_unknown(&r->dims.worlds);
@@ -337,10 +340,11 @@ static bool export_all(cfx__request *r) {
     const cfx_error *e = cfx_error_last();
     bool unsteady = !fine && e && !strncmp(e->message, "the program is not the same", 27);
     if (fine || (unsteady && r->dims.broken.len && cfx__error_forgive()))
-        return cfx__guards_hold(&r->dims) && fine;
-    if (r->unexplained && !strstr(cfx_error_last()->message, r->unexplained))
-        cfx_error_note("%s", r->unexplained);
-    return false;
+        fine = cfx__guards_hold(&r->dims) && fine;
+    const char *why = r->unexplained ? r->unexplained : r->broken_for;
+    if (!fine && why && !strstr(cfx_error_last()->message, why))
+        cfx_error_note("%s", why);
+    return fine;
 }
 
 bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kwargs,
