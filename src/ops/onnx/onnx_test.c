@@ -218,6 +218,18 @@ TEST(onnx_windows) {
     CHECK_ERROR("Conv: pads has 2 numbers for 4 dimensions");
 }
 
+/* Frames of a real signal: each number a row of its own, or, as PyTorch writes them, without that
+ * dimension. */
+TEST(onnx_transforms_of_short_times) {
+    cfx_tensor *x = up(L(1, 6)), *step = number(2), *window = cfx_ones(4);
+    const char *want = "tensor([[[[ 6.,  0.],\n          [-2.,  2.],\n          [-2.,  0.]],\n\n"
+                       "         [[14.,  0.],\n          [-2.,  2.],\n          [-2.,  0.]]]])";
+    CHECK_STR(OP("STFT", cfx_unsqueeze(x, -1), step, window), want);
+    CHECK_STR(OP("STFT", x, step, window), want);
+    OP("STFT", up(L(1, 6, 3)), step, window);
+    CHECK_ERROR("STFT: the last dimension of a signal has 1 or 2 numbers, and it has another");
+}
+
 TEST(onnx_resampling) {
     cfx_tensor *x = up(L(1, 1, 1, 4));
     cfx_tensor *twice = T(1., 1., 1., 2.), *half = T(1., 1., 1., 0.5);

@@ -136,8 +136,9 @@ ONNX_OP(DFT_v17) { /* input, dft_length, axis, inverse, onesided */
     transform(c, arg_int(c, 2), arg_bool(c, 3), arg_bool(c, 4));
 }
 
+/* PyTorch's exporter writes real signals without a last dimension, and ONNX Runtime reads them. */
 ONNX_OP(STFT) { /* signal, frame_step, window, frame_length, onesided */
-    cfx_tensor *x = T(0);
+    cfx_tensor *x = T(0)->ndim == 2 ? cfx_unsqueeze(T(0), -1) : T(0);
     int64_t step, length;
     bool real;
     if (!is_signal(c, x) || !onnx_int(c, 1, 1, &step) ||
