@@ -201,6 +201,29 @@ TEST(onnx_loop_without_an_end_opens) {
     CHECK_OK();
 }
 
+/* A sequence that an operator of the graph makes, one that is the same for all, and a value of the
+ * graph around. */
+TEST(onnx_sequence_map_takes_sequences_that_are_computed) {
+    made g = {0}, body = {0};
+    put_value(&body, 11, "e", CFX_F32, "2");
+    put_value(&body, 11, "same", CFX_F32, "2");
+    put_node(&body, "Add", "e,same", "t", NULL);
+    put_node(&body, "Mul", "t,x2", "o", NULL);
+    put_value(&body, 12, "o", CFX_F32, "2");
+    put_value(&g, 11, "x", CFX_F32, "2,2");
+    put_value(&g, 11, "x2", CFX_F32, "2");
+    put_node(&g, "SplitToSequence", "x", "parts", "{'axis': 0, 'keepdims': 0}");
+    cfx__text n = node_begin("SequenceMap", "parts,x2", "mapped");
+    put_graph_attr(&n, "body", &body);
+    node_end(&g, 1, &n);
+    put_node(&g, "ConcatFromSequence", "mapped", "y", "{'axis': 0, 'new_axis': 1}");
+    put_value(&g, 12, "y", CFX_F32, "2,2");
+    cfx_program *p = opened(&g, 17);
+    CHECK_STR(RUN(p, count_up(2, 2), floats(2, (float[]){10, 1})),
+              "tensor([[100.,   2.],\n        [120.,   4.]])");
+    CHECK_OK();
+}
+
 TEST(onnx_scan_goes_over_an_axis) {
     made g = {0}, body = {0};
     put_value(&body, 11, "sum_in", CFX_F32, "2");

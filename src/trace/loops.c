@@ -389,7 +389,7 @@ cfx_value cfx__loop_sequences(cfx_site at, cfx__body *body, cfx_value xs, cfx_va
         cfx_value row = no_list();
         for (int64_t i = 0; i < cfx_len(xs); i++) {
             cfx_value x = cfx_at(xs, i);
-            bool list = x.tag == CFX_TAG_LIST && k < cfx_len(x);
+            bool list = (x.tag == CFX_TAG_LIST || x.tag == CFX_TAG_TUPLE) && k < cfx_len(x);
             cfx_list_append(cfx_as_list(row), list ? cfx_at(x, k) : x);
         }
         cfx_value lists[] = {row, rest}, y = call(at, body, k, 2, lists);
