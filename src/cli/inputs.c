@@ -10,6 +10,21 @@ static cfx_node *placeholder(const cfx_program *p, int i) {
     return cfx_graph_find(p->module->graph, p->inputs[i].name);
 }
 
+const char *cli_file_name(const cfx_program *p, bool input, int64_t i, const char *name) {
+    cfx_value file = cfx_dict_get(p->extra, "onnx"), names = cfx_none();
+    if (file.tag == CFX_TAG_DICT)
+        names = cfx_dict_get(cfx_as_dict(file), input ? "inputs" : "outputs");
+    bool there = names.tag == CFX_TAG_LIST && i < cfx_as_list(names)->len;
+    const char *own = there ? cfx_text(cfx_as_list(names)->items[i]) : NULL;
+    return own ? own : name;
+}
+
+cfx_value cli_find_input(const cfx_program *p, int i, int64_t k, const cfx_dict *file) {
+    const char *name = p->inputs[i].name;
+    cfx_value v = cfx_dict_get(file, cli_file_name(p, true, k, name));
+    return cfx_is_none(v) ? cli_find_tensor(file, name, "in", k) : v;
+}
+
 /* What input i of a program says that it takes. */
 static cfx_value declared(const cfx_program *p, int i) {
     return cfx_node_result(placeholder(p, i)).value;
@@ -21,7 +36,8 @@ static const char *list_inputs(const cfx_program *p) {
     for (int i = 0, k = 0; i < p->ninputs; i++)
         if (p->inputs[i].kind == CFX_IN_USER) {
             const cfx_value v = declared(p, i);
-            cfx__text_printf(&out, "%sin%d (%s)", k ? ", " : "", k, p->inputs[i].name);
+            cfx__text_printf(&out, "%sin%d (%s)", k ? ", " : "", k,
+                             cli_file_name(p, true, k, p->inputs[i].name));
             if (p->inputs[i].constant || !cfx_is_none(v)) /* else nothing is noted of it */
                 cfx__text_printf(&out, ": %s", p->inputs[i].constant
                                                    ? cfx_value_repr(p->inputs[i].value)
@@ -75,13 +91,14 @@ bool cli_gather_inputs(const cfx_program *p, const char *path, const cfx_dict *f
         const cfx_input_spec *s = &p->inputs[i];
         if (s->kind != CFX_IN_USER)
             continue;
-        cfx_value v = cli_find_tensor(file, s->name, "in", flat);
+        cfx_value v = cli_find_input(p, i, flat, file);
         if (cfx_is_none(v) && !s->constant)
             v = cli_find_tensor(file, NULL, "in", tensors);
         used += !cfx_is_none(v);
         if (cfx_is_none(v) && !s->constant) {
             cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "%s has no input 'in%d' or '%s'; inputs are %s",
-                     path ? one_line(path) : "(no --inputs)", flat, s->name, list_inputs(p));
+                     path ? one_line(path) : "(no --inputs)", flat,
+                     cli_file_name(p, true, flat, s->name), list_inputs(p));
             return false;
         }
         if (is_coloured(p, i, v)) {

@@ -89,6 +89,13 @@ cfx_dict *cli_read_tensors(const char *spec, const char *prefix);
  * none. */
 cfx_value cli_find_tensor(const cfx_dict *file, const char *name, const char *prefix, int64_t i);
 
+/* What input or result number i of the caller's is called in the ONNX file that the program came
+ * from, where its node could not be called so ("input.1"); else `name`. */
+const char *cli_file_name(const cfx_program *p, bool input, int64_t i, const char *name);
+/* Input i of a program, the k-th of the caller's, by either name or by its number; None: there is
+ * none. */
+cfx_value cli_find_input(const cfx_program *p, int i, int64_t k, const cfx_dict *file);
+
 /* The values of all inputs of a program, as a tuple, the caller's from files of tensors (NULL:
  * none); scope. Bad, with an error, where the file does not fit. */
 cfx_value cli_inputs(cfx_program *p, const char *path);

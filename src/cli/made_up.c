@@ -64,7 +64,7 @@ bool cli_make_inputs(const cfx_program *p, const cfx_dict *file, cfx_list *flat)
     for (int i = 0, k = 0; i < p->ninputs; i++) {
         if (p->inputs[i].kind != CFX_IN_USER)
             continue;
-        cfx_value v = cli_find_tensor(file, p->inputs[i].name, "in", k);
+        cfx_value v = cli_find_input(p, i, k, file);
         cfx_list_append(flat, cfx_is_none(v) ? made_up(p, &p->inputs[i]) : v);
         k++;
     }

@@ -143,7 +143,9 @@ static cfx_value names_of_results(const cfx_program *p) {
     cfx_value names = cfx_list_value(0, NULL);
     for (int i = 0; i < p->noutputs; i++)
         if (p->outputs[i].kind == CFX_OUT_USER || p->outputs[i].kind == CFX_OUT_LOSS)
-            cfx_list_append(cfx_as_list(names), cfx_string_value(p->outputs[i].name));
+            cfx_list_append(cfx_as_list(names),
+                            cfx_string_value(cli_file_name(p, false, cfx_as_list(names)->len,
+                                                           p->outputs[i].name)));
     return names;
 }
 
