@@ -6,6 +6,7 @@
 
 #include "../emit/emit.h"
 #include "../graph/graph.h"
+#include "../tensor/few.h"
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
@@ -132,21 +133,29 @@ static void put_origin(const cfx_node *n) {
     }
 }
 
-/* Statistics of the tensors that the node reads, or is. */
+/* A tensor's few numbers, or the statistics of many. */
+static const char *numbers_of(const cfx_tensor *t) {
+    cfx__text few = {0};
+    return cfx__tensor_put_few(&few, t) ? cfx__text_take(&few) : cli_stats_text(t);
+}
+
+/* The tensors that the node reads, or is. */
 static void put_weights(const cfx_program *p, const cfx_node *n) {
     bool head = false;
     const cfx_input_spec *own = spec_of(p, n);
     const cfx_tensor *self = own ? cfx_program_tensor(p, own) : NULL;
     if (self)
         cli_print("  weights\n    %s  %s\n      %s\n", own->target,
-                  cli_brief(cfx_tensor_value(self)), cli_stats_text(self));
+                  cli_brief(cfx_tensor_value(self)), numbers_of(self));
     cfx_each_input(n, u) {
         const cfx_input_spec *s = spec_of(p, u->node);
         const cfx_tensor *t = s ? cfx_program_tensor(p, s) : NULL;
         if (!t)
             continue;
-        cli_print("%s    %s  %s\n      %s\n", head ? "" : "  weights\n", s->target,
-                  cli_brief(cfx_tensor_value(t)), cli_stats_text(t));
+        if (!head)
+            cli_print("  weights\n");
+        cli_print("    %s  %s\n      %s\n", s->target,
+                  cli_brief(cfx_tensor_value(t)), numbers_of(t));
         head = true;
     }
 }

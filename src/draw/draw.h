@@ -352,6 +352,9 @@ uint32_t cfx__draw_md5(const char *text, size_t len);
 
 /* The viewer with a scene in it, all open. */
 bool cfx__draw_write_html(cfx__text *out, cfx__draw_scene *s);
+/* A number as JSON has it, and keys for what the numbers of a tensor are like. */
+void cfx__draw_put_number(cfx__text *out, double x);
+void cfx__draw_put_stats(cfx__text *out, const cfx_tensor *t);
 /* Takes down the layered graph of a frame, for the viewer. */
 void cfx__draw_html_frame(cfx__draw_scene *s, const cfx__draw_plot *p);
 /* The whole picture; g was linted. */

@@ -176,6 +176,46 @@ TEST(draw_folds_parameters) {
     has(svg, "id=\"x\"");
 }
 
+/* Numbers that say what an operator does stand in its box, as they do where they are no tensors. */
+TEST(draw_tells_small_constants) {
+    static const char text[] =
+        "class GraphModule(torch.nn.Module):\n"
+        "    def forward(self, p_w: \"f32[2]\", p_k: \"f32[]\", c_at: \"i64[2]\", c_long: "
+        "\"i64[9]\", x: \"f32[4, 2]\"):\n"
+        "        a: \"f32[2, 2]\" = torch.ops.aten.index_select.default(x, 0, c_at)\n"
+        "        b: \"f32[2, 2]\" = torch.ops.aten.mul.Tensor(a, p_k)\n"
+        "        c: \"f32[2, 2]\" = torch.ops.aten.mul.Tensor(b, p_w)\n"
+        "        d: \"i64[9]\" = torch.ops.aten.neg.default(c_long)\n"
+        "        return (c, d)\n";
+    cfx_program *p = cfx_program_new(cfx_module_parse(text, "program"));
+    cfx_program_add_input(
+        p, (cfx_input_spec){CFX_IN_PARAMETER, "p_w", "w", false, false, CFX_NONE});
+    cfx_program_add_input(
+        p, (cfx_input_spec){CFX_IN_PARAMETER, "p_k", "k", false, false, CFX_NONE});
+    cfx_program_add_input(
+        p, (cfx_input_spec){CFX_IN_CONSTANT, "c_at", "at", false, false, CFX_NONE});
+    cfx_program_add_input(
+        p, (cfx_input_spec){CFX_IN_CONSTANT, "c_long", "long", false, false, CFX_NONE});
+    cfx_program_add_input(p, (cfx_input_spec){CFX_IN_USER, "x", NULL, false, false, CFX_NONE});
+    cfx_dict_set(p->state, "w", cfx_tensor_value(cfx_ones(2)));
+    cfx_dict_set(p->state, "k", cfx_tensor_value(cfx_full(cfx_tuple(), 0.25)));
+    cfx_dict_set(p->constants, "at",
+                 cfx_tensor_value(cfx_tensor_from_value(cfx_list(3, 0))));
+    cfx_dict_set(p->constants, "long", cfx_tensor_value(cfx_arange(9)));
+    const char *svg = cfx_program_draw(p, (cfx_draw_options){0});
+    CHECK_OK();
+    has(svg, ">dim=0, index=[3, 0]</text>");
+    has(svg, ">other=0.25</text>");
+    has(svg, ">w f32[2]</text>");
+    has(svg, ">long i64[9]</text>");
+    CHECK(!strstr(svg, ">at i64[2]</text>"));
+    const char *html = cfx_program_draw(p, (cfx_draw_options){.form = CFX_HTML});
+    has(html, "\"%c_at = [3, 0]\"");
+    has(html, "\"numbers\":\"0.25\"");
+    has(html, "\"shape\":\"i64[9]\",\"bytes\":72,\"count\"");
+    CHECK_OK();
+}
+
 TEST(draw_focus_leaves_the_rest_out) {
     cfx_graph *g = cfx_graph_new();
     cfx_node *n = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);

@@ -7,12 +7,10 @@
  * style. */
 #include "draw.h"
 
-#include <math.h>
-
 #include <cfx/cost.h>
-#include <cfx/watch.h>
 
 #include "../run/select.h"
+#include "../tensor/few.h"
 #include "../value/json.h"
 #include "view.inc"
 
@@ -148,8 +146,19 @@ static void put_closed_lines(writer *w, int i) {
         cfx__text_putc(w->out, '0');
 }
 
-static void put_arg(writer *w, const char *name, cfx_value v, bool first) {
+/* The tensor that stands for an argument where it is a folded node, or NULL. */
+static const cfx_tensor *folded(const cfx__draw_sheet *sheet, cfx_value v) {
+    uint32_t id = v.tag == CFX_TAG_NODE ? cfx__node_of(cfx_as_node(v))->id : 0;
+    return v.tag == CFX_TAG_NODE && sheet->item[id] == CFX__FOLDED ? sheet->fold[id].tensor : NULL;
+}
+
+static void put_arg(writer *w, const cfx__draw_sheet *sheet, const char *name, cfx_value v,
+                    bool first) {
     cfx__node_format_arg(&w->scratch, v);
+    size_t len = w->scratch.len;
+    cfx__text_puts(&w->scratch, " = ");
+    if (!cfx__tensor_put_few(&w->scratch, folded(sheet, v)))
+        w->scratch.len = len;
     int text = scratch_number(w);
     cfx__text_printf(w->out, "%s%d,%d", first ? "" : ",", number_of(w, name), text);
 }
@@ -161,14 +170,15 @@ static void put_args(writer *w, int i) {
         cfx__text_putc(w->out, '0');
         return;
     }
+    const cfx__draw_sheet *sheet = &w->s->sheets.data[w->s->items.data[i].graph];
     bool overload = n->op == CFX_CALL_FUNCTION && n->target.op && !n->target.fn;
     const cfx__schema *schema = overload ? cfx__op_info_of(n->target.op)->schema : NULL;
     cfx__text_putc(w->out, '[');
     for (int64_t k = 0; k < cfx_as_list(n->args)->len; k++)
-        put_arg(w, schema && k < schema->nargs ? schema->args[k].name : "",
+        put_arg(w, sheet, schema && k < schema->nargs ? schema->args[k].name : "",
                 cfx_as_list(n->args)->items[k], !k);
     for (int64_t k = 0; k < cfx_as_dict(n->kwargs)->len; k++)
-        put_arg(w, cfx_text(cfx_as_dict(n->kwargs)->entries[k].key),
+        put_arg(w, sheet, cfx_text(cfx_as_dict(n->kwargs)->entries[k].key),
                 cfx_as_dict(n->kwargs)->entries[k].value, !k && !cfx_as_list(n->args)->len);
     cfx__text_putc(w->out, ']');
 }
@@ -252,36 +262,6 @@ void cfx__draw_html_frame(cfx__draw_scene *s, const cfx__draw_plot *p) {
 
 /* ---- tensors and facts ----------------------------------------------------------------------- */
 
-static void put_number(cfx__text *out, double x) {
-    if (isfinite(x))
-        cfx__text_printf(out, "%.6g", x);
-    else
-        cfx__text_puts(out, "null");
-}
-
-static void put_stats(cfx__text *out, const cfx_tensor *t) {
-    cfx_stats st = {0};
-    cfx_stats_add(&st, t);
-    if (!st.count)
-        return;
-    cfx__text_printf(out, ",\"count\":%lld,\"zeros\":%lld,\"nans\":%lld,\"infs\":%lld",
-                     (long long)st.count, (long long)st.zeros, (long long)st.nans,
-                     (long long)st.infs);
-    const struct {
-        const char *name;
-        double value;
-    } numbers[] = {
-        {"min", st.min}, {"max", st.max}, {"mean", st.mean}, {"deviation", st.deviation}};
-    for (int i = 0; i < COUNT(numbers); i++) {
-        cfx__text_printf(out, ",\"%s\":", numbers[i].name);
-        put_number(out, numbers[i].value);
-    }
-    cfx__text_puts(out, ",\"histogram\":[");
-    for (int i = 0; i < CFX_STATS_BINS; i++)
-        cfx__text_printf(out, "%s%lld", i ? "," : "", (long long)st.histogram[i]);
-    cfx__text_putc(out, ']');
-}
-
 static void put_tensors(writer *w) {
     cfx__text_puts(w->out, "\"tensors\":[");
     for (size_t i = 0; i < w->folds.len; i++) {
@@ -298,7 +278,12 @@ static void put_tensors(writer *w) {
             cfx__text_printf(w->out, ",\"bytes\":%lld",
                              (long long)(cfx_tensor_numel(f->tensor) *
                                          cfx_dtype_size(cfx_tensor_dtype(f->tensor))));
-            put_stats(w->out, f->tensor);
+            if (cfx__tensor_put_few(&w->scratch, f->tensor)) {
+                cfx__text_puts(w->out, ",\"numbers\":");
+                put_string(w->out, w->scratch.data);
+                w->scratch.len = 0;
+            } else
+                cfx__draw_put_stats(w->out, f->tensor);
         }
         cfx__text_putc(w->out, '}');
     }
@@ -385,7 +370,7 @@ static bool put_fact(cfx__text *out, const char *column, const char *node, cfx_v
     if (v.tag == CFX_TAG_INT)
         cfx__text_printf(out, "%lld", (long long)cfx_integer(v));
     else if (v.tag == CFX_TAG_FLOAT)
-        put_number(out, cfx_number(v));
+        cfx__draw_put_number(out, cfx_number(v));
     else if (v.tag == CFX_TAG_STR)
         put_string(out, cfx_as_string(v)->text);
     else if (v.tag == CFX_TAG_NONE)

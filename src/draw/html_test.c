@@ -109,6 +109,35 @@ TEST(html_folds_constants_and_what_nothing_reads) {
     CHECK(!strstr(html, "\"side values\"")); /* without weights all inputs are the spine */
 }
 
+/* Numbers that exporters to ONNX keep as tensors are no weights that a mask depends on. */
+TEST(html_folds_masks_that_are_filled_with_numbers) {
+    static const char text[] =
+        "class GraphModule(torch.nn.Module):\n"
+        "    def forward(self, p_w: \"f32[2]\", p_a: \"f32[]\", p_b: \"f32[]\", x: \"f32[4, "
+        "2]\", keep: \"f32[4, 2]\"):\n"
+        "        y: \"f32[4, 2]\" = torch.ops.aten.mul.Tensor(x, p_w)\n"
+        "        m: \"b8[4, 2]\" = torch.ops.aten.gt.Scalar(keep, 0)\n"
+        "        n: \"b8[4, 2]\" = torch.ops.aten.logical_not.default(m)\n"
+        "        o: \"b8[4, 2]\" = torch.ops.aten.logical_not.default(n)\n"
+        "        f: \"f32[4, 2]\" = torch.ops.aten.where.self(o, p_a, p_b)\n"
+        "        z: \"f32[4, 2]\" = torch.ops.aten.add.Tensor(y, f)\n"
+        "        return (z,)\n";
+    cfx_program *p = cfx_program_new(cfx_module_parse(text, "program"));
+    static const char *const names[] = {"p_w", "p_a", "p_b"};
+    for (int i = 0; i < 3; i++) {
+        const char *target = names[i] + 2;
+        cfx_program_add_input(
+            p, (cfx_input_spec){CFX_IN_PARAMETER, names[i], target, false, false, CFX_NONE});
+        cfx_dict_set(p->state, target, cfx_tensor_value(i ? cfx_ones(cfx_tuple()) : cfx_ones(2)));
+    }
+    cfx_program_add_input(p, (cfx_input_spec){CFX_IN_USER, "x", NULL, false, false, CFX_NONE});
+    cfx_program_add_input(p, (cfx_input_spec){CFX_IN_USER, "keep", NULL, false, false, CFX_NONE});
+    const char *html = cfx_program_draw(p, (cfx_draw_options){.form = CFX_HTML});
+    CHECK_OK();
+    CHECK_INT(count_kind(graph_of(html), CFX__ITEM_ASIDE), 1);
+    has(html, "\"side values\"");
+}
+
 TEST(html_texts_cannot_leave_the_script) {
     cfx_graph *g = cfx_graph_new();
     cfx_node *n = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);

@@ -3,6 +3,8 @@
 
 #include <ctype.h>
 
+#include "../tensor/few.h"
+
 /* ---- lines --------------------------------------------------------------------------------- */
 
 /* The bytes of a character and its width in cells of a fixed width. */
@@ -173,10 +175,23 @@ static void add_part(labeller *l, int *rows) {
     cfx__text_add(&l->row, l->part.data, l->part.len);
 }
 
+/* Adds the numbers of the tensor that a value stands for to l->part where they tell more than its
+ * shape: there are few, and they are no parameter with a dimension. */
+static bool add_few(labeller *l, cfx_value v) {
+    uint32_t id = v.tag == CFX_TAG_NODE ? cfx__node_of(cfx_as_node(v))->id : 0;
+    cfx__draw_fold *f = &l->sheet->fold[id];
+    bool told = v.tag == CFX_TAG_NODE && l->sheet->item[id] == CFX__FOLDED && f->tensor &&
+                (strcmp(f->kind, "parameter") || !cfx_tensor_ndim(f->tensor)) &&
+                cfx__tensor_put_few(&l->part, f->tensor);
+    if (told)
+        f->last = (int)(l->item - l->s->items.data);
+    return told;
+}
+
 /* One constant of a call. */
 static void add_constant(labeller *l, const char *name, cfx_value v, int *rows) {
     bool list = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
-    if (cfx__node_within(v) || v.tag == CFX_TAG_NONE || *rows > CONSTANT_ROWS)
+    if (v.tag == CFX_TAG_NONE || *rows > CONSTANT_ROWS)
         return;
     if (list && !cfx_as_list(v)->len && !name) /* no operands: nothing to tell */
         return;
@@ -188,7 +203,11 @@ static void add_constant(labeller *l, const char *name, cfx_value v, int *rows) 
     l->part.len = 0;
     if (name)
         cfx__text_puts(&l->part, name), cfx__text_putc(&l->part, '=');
-    put_value(&l->part, v);
+    bool few = add_few(l, v);
+    if (!few && cfx__node_within(v))
+        return;
+    if (!few)
+        put_value(&l->part, v);
     add_part(l, rows);
 }
 
@@ -311,6 +330,8 @@ static void add_parameters(labeller *l, const cfx_node *n) {
         if (l->sheet->item[id] != CFX__FOLDED || l->sheet->fold[id].graph)
             continue;
         const cfx__draw_fold *f = &l->sheet->fold[id];
+        if (f->last == l->item - l->s->items.data) /* its numbers stand among the constants */
+            continue;
         if (rows++ < PARAMETER_ROWS)
             add_parameter(l, f->target, module_of(l), f->tensor, u->node);
     }

@@ -28,8 +28,14 @@ static bool is_parameter(const facts *f, const cfx_node *n) {
     return is_folded(f, n) && !strcmp(f->sheet->fold[cfx__node_of(n)->id].kind, "parameter");
 }
 
+static bool has_dimensions(const facts *f, const cfx_node *n) {
+    const cfx_tensor *t = f->sheet->fold[cfx__node_of(n)->id].tensor;
+    return !t || cfx_tensor_ndim(t);
+}
+
+/* A number without a dimension is none: ONNX has scales and what masks are filled with as such. */
 static bool is_weight(const facts *f, const cfx_node *n) {
-    return f->learned ? is_parameter(f, n)
+    return f->learned ? is_parameter(f, n) && has_dimensions(f, n)
                       : is_folded(f, n) && f->sheet->fold[cfx__node_of(n)->id].tensor;
 }
 

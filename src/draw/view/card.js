@@ -43,7 +43,8 @@ function weightCard(t) {
     return element("div", {class: "weight"},
         element("h3", {}, t.name), element("p", {}, `${t.kind} ${t.shape || ""}`,
             t.bytes === undefined ? "" : `, ${brief(t.bytes)}B`),
-        stats, t.histogram ? bars(t.histogram, t.min, t.max) : null);
+        t.numbers ? element("code", {}, t.numbers) : stats,
+        t.histogram ? bars(t.histogram, t.min, t.max) : null);
 }
 
 // All that columns say of an item.
