@@ -15,9 +15,9 @@ static struct {
 } answer;
 
 const char cli_answer_help[] =
-    "\nFor other programs, with any command (docs/JSON.md):\n"
-    "  --json           what was found as one JSON object, instead of words\n"
-    "  --tsv            its tables, a line for each row, columns divided by tabs\n";
+    "\nMachine-readable output, with any command (docs/JSON.md):\n"
+    "  --json           prints the result as one JSON object\n"
+    "  --tsv            prints its tables as tab-separated lines\n";
 
 void cli_answer_begin(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {

@@ -14,24 +14,22 @@
 
 static const char help[] =
     "usage: cfx bench MODEL [--inputs F] [--device D] [--threads N] [--runs N]\n"
-    "                 [--each] [--callers N]\n"
-    "\n"
-    "Runs a program often and prints the first, the best and the median time, the kernels that\n"
-    "took it, and how much they reach of what a product reaches here. Without --inputs,\n"
-    "inputs are made up: random floats, ones for integers and bools, sizes that are symbols at\n"
-    "the smallest they may be (2 at least).\n"
+    "                 [--each] [--callers N]\n\n"
+    "Runs a program repeatedly and prints the first, the best and the median time, and the time\n"
+    "of kernels with their share of the peak of a matrix product here. Without --inputs,\n"
+    "inputs are random: normal floats, ones for integers and bools, dynamic sizes at their\n"
+    "minimum (at least 2).\n"
     "  --inputs F       tensors to run on, as for cfx run\n"
-    "  --image HOW      how pictures become tensors, as for cfx run\n"
-    "  --threads N      threads for one operator; all cores otherwise\n"
-    "  --precision P    what products multiply: f32, tf32, bf16 or f16; sums are f32 always\n"
-    "  --device D       where it runs: cpu, cuda or cuda:N\n"
-    "  --runs N         how often; 20 otherwise\n"
+    "  --image HOW      how images become tensors, as for cfx run\n"
+    "  --threads N      threads for one operator; all cores by default\n"
+    "  --precision P    type that products multiply in: f32, tf32, bf16 or f16; sums are f32\n"
+    "  --device D       cpu, cuda or cuda:N\n"
+    "  --runs N         number of runs; 20 by default\n"
     "  --each           prints every run, the first included, in order\n"
-    "  --callers N      in N threads that call the same program at once, each with --threads\n"
-    "  --busy N         beside N processes that never rest\n"
-    "  --reference      times the interpreter, not the plan\n"
-    "\n"
-    "Exit: 0 done, 2 trouble.\n";
+    "  --callers N      N threads run the program at once, each with --threads\n"
+    "  --busy N         runs N busy processes at the same time\n"
+    "  --reference      times the interpreter instead of the plan\n\n"
+    "Exit: 0 done, 2 error.\n";
 
 static double now_ms(void) { return (double)cfx__clock_ns() * 1e-6; }
 

@@ -82,8 +82,8 @@ bool cli_program_out(cli_words *w, cli_out *out);
 /* What --help prints of both. */
 #define CLI_OUT_HELP                                                                               \
     "  -o OUT           the file to write: .pt2, or .fx for text\n"                                \
-    "  --force          writes it whatever is wrong with it, and says what is, as 'cfx show\n"     \
-    "                   --check' does; without it nothing is written then\n"
+    "  --force          writes the program in spite of problems, which are listed as in\n"         \
+    "                   'cfx show --check'; without it a program with problems is not written\n"
 /* Opens a program that is to be changed and written. Its problems are printed, and are an error
  * without --force. */
 cfx_program *cli_read(const char *path, cli_out *out);

@@ -9,24 +9,21 @@
 
 static const char help[] =
     "usage: cfx compare A B [--inputs F] [--device A,B] [--bisect] [--as table|json]\n"
-    "                   [-o F.html]\n"
-    "\n"
+    "                   [-o F.html]\n\n"
     "Compares two programs: before and after a pass, decomposed, quantized, of another dtype, two\n"
-    "versions of a model. Nodes are paired by where they come from, by name, and by what they are\n"
-    "made of. A may be a file of tensors by the names of B's nodes, as PyTorch or\n"
-    "'cfx run --save-taps' saved them.\n"
+    "versions of a model. Nodes are paired by origin, by name, and by what they compute. A may\n"
+    "be a file of tensors named after B's nodes, saved by PyTorch or 'cfx run --save-taps'.\n"
     "  --inputs F       runs both on these inputs and compares the values of paired nodes: the\n"
-    "                   largest error, the signal above it in dB, and what each node of B makes\n"
-    "                   of A's values, which is where a difference starts\n"
-    "  --image HOW      how pictures become tensors, as for cfx run\n"
-    "  --device A,B     where each of the two runs: cpu, cuda or cuda:N; without --inputs on the\n"
-    "                   samples that A was saved with, or made-up ones\n"
-    "  --bisect         finds the node that makes the results differ by running B with more and\n"
-    "                   more of A's values in the place of its own\n"
-    "  --as json        all of it, with columns for 'cfx draw B --with'\n"
-    "  -o F.html        both programs side by side, differences and errors marked\n"
-    "\n"
-    "Exit: 0 same, 1 differs, 2 trouble.\n";
+    "                   largest error, the signal-to-noise ratio in dB, and the error that each\n"
+    "                   node of B makes on A's values, which shows where a difference starts\n"
+    "  --image HOW      how images become tensors, as for cfx run\n"
+    "  --device A,B     the device of each of the two: cpu, cuda or cuda:N; without --inputs, on\n"
+    "                   the inputs saved in A, or on random ones\n"
+    "  --bisect         finds the node that makes the results differ, by running B with some of\n"
+    "                   its values replaced by A's\n"
+    "  --as json        everything as JSON, with columns for 'cfx draw B --with'\n"
+    "  -o F.html        both programs side by side, with differences and errors marked\n\n"
+    "Exit: 0 equal, 1 different, 2 error.\n";
 
 /* ---- structure ------------------------------------------------------------------------------- */
 

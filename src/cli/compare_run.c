@@ -249,7 +249,7 @@ static cfx_value inputs_of(cfx_program *p, const char *model, const char *path,
                            const cfx_value *own) {
     cfx_value v = !p ? cfx_bad() : own ? cli_call_inputs(p, *own) : cli_inputs(p, path);
     if (cfx_is_bad(v))
-        cfx_error_note("The inputs do not fit %s", model);
+        cfx_error_note("The inputs do not match %s", model);
     return v;
 }
 

@@ -16,32 +16,27 @@ extern char **environ;
 static const char help[] =
     "usage: cfx compile MODEL -o OUT.c [--name NAME] [--weights inline|file] [--size S=N]...\n"
     "                   [--inputs F] [--bf16] [--tap SELECTOR]... [--test] [--main]\n"
-    "                   [--threads] [--library]\n"
-    "\n"
-    "Writes a program as C11 that computes it with no runtime, no heap and no library but libm:\n"
-    "OUT.c, and OUT.h for its callers. What it is given is an arena of a size that the header\n"
-    "tells; nothing else is kept or changed, so that many threads may call it.\n"
-    "  --name NAME      what every symbol begins with; the name of OUT otherwise\n"
-    "  --weights inline weights are arrays of OUT.c; the default up to 1 MB\n"
-    "  --weights file   they lie in OUT.bin, to be read, mapped or flashed; the default for more\n"
-    "  --size s0=8      a size that varies becomes that number; s0=2:64 gives it a range. Those\n"
-    "                   that vary are parameters of NAME_run, checked; the arena has room for the\n"
-    "                   largest. One that has no end gets four times the sample's, at least 64\n"
-    "  --bf16           weights of products are kept in bfloat16: half the bytes\n"
-    "  --inputs F       inputs of the sample, instead of the program's own\n"
-    "  --test           adds NAME_test: runs the sample inputs and compares the results\n"
-    "  --main           adds main: takes one raw file for each input, in order, and writes the\n"
-    "                   raw results, in order, to stdout\n"
-    "  --tap SELECTOR   the values of nodes are results too, behind the program's: as cfx run\n"
-    "                   --tap names them; may be given more than once\n"
-    "  --threads        loops are split by OpenMP (compile with -fopenmp)\n"
-    "  --library        also builds OUT.so, with the cc on the path; 'cfx run OUT.so --inputs F'\n"
-    "                   runs it\n"
-    "\n"
-    "A program with nodes that have no form in C is refused, each with the reason, before\n"
-    "anything is written.\n"
-    "\n"
-    "Exit: 0 done, 2 trouble.\n";
+    "                   [--threads] [--library]\n\n"
+    "Writes a program as C11 without runtime, heap or any library but libm: OUT.c, and OUT.h for\n"
+    "its callers. The caller provides an arena, whose size is in the header; the code has no\n"
+    "other state, so many threads may call it.\n"
+    "  --name NAME      prefix of all symbols; by default the name of OUT\n"
+    "  --weights inline weights are arrays in OUT.c; the default up to 1 MB\n"
+    "  --weights file   weights are in OUT.bin, to be read, mapped or flashed; the default above\n"
+    "  --size s0=8      fixes a dynamic size; s0=2:64 gives its range. Dynamic sizes are checked\n"
+    "                   parameters of NAME_run; the arena is sized for the largest. An unbounded\n"
+    "                   size ends at four times the sample's, at least 64\n"
+    "  --bf16           stores weights of products in bfloat16: half the bytes\n"
+    "  --inputs F       the sample inputs, instead of those saved in the program\n"
+    "  --test           adds NAME_test, which runs the sample inputs and compares the results\n"
+    "  --main           adds main, which reads one raw file for each input, in order, and writes\n"
+    "                   the raw results, in order, to stdout\n"
+    "  --tap SELECTOR   adds the values of nodes to the results; selected as for cfx run --tap;\n"
+    "                   may be given more than once\n"
+    "  --threads        parallelises loops by OpenMP (compile with -fopenmp)\n"
+    "  --library        also builds OUT.so with cc; 'cfx run OUT.so --inputs F' runs it\n\n"
+    "If nodes have no form in C, each is listed with the reason, and nothing is written.\n\n"
+    "Exit: 0 done, 2 error.\n";
 
 /* "model" of "build/model.c"; scope. */
 static const char *stem_of(const char *path) {
@@ -151,5 +146,5 @@ static int run(int argc, char **argv) {
     return CLI_DONE;
 }
 
-const cli_command cli_compile = {"compile", run, "write a program as C, which needs nothing else",
+const cli_command cli_compile = {"compile", run, "write a program as one C file",
                                  help};

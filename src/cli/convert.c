@@ -2,24 +2,20 @@
 #include "look.h"
 
 static const char help[] =
-    "usage: cfx convert MODEL -o OUT.pt2|OUT.fx|OUT.onnx [--infer] [--force]\n"
-    "\n"
-    "Writes a program to another file: a .pt2 of the current layout, which torch.export.load\n"
-    "reads; graph and signature as text (.fx), tensors in a .safetensors file beside it; or an\n"
-    "ONNX model (.onnx, operator set 20), tensors beside it where they have more than 2 GB.\n"
-    "MODEL may be a .pt2 of any layout since PyTorch 2.1, a .fx, or a .onnx of any version, whose\n"
-    "operators are replaced by those of ATen that they are made of where OUT is a .pt2.\n"
+    "usage: cfx convert MODEL -o OUT.pt2|OUT.fx|OUT.onnx [--infer] [--force]\n\n"
+    "Converts a program to a .pt2 of the current layout, which torch.export.load reads; to text\n"
+    "(.fx: graph and signature, with the tensors in a .safetensors beside it); or to ONNX (.onnx,\n"
+    "operator set 20, with tensors of more than 2 GB in a file beside it). MODEL is a .pt2 of any\n"
+    "layout since PyTorch 2.1, a .fx, or a .onnx of any version, whose operators are decomposed\n"
+    "into ATen if OUT is a .pt2.\n"
     CLI_OUT_HELP
-    "  --infer          finds the shapes of nodes again that do not follow from those of inputs,\n"
-    "                   as in a .fx that was edited; without it they are problems\n"
-    "\n"
-    "Sizes that vary have their names in ONNX, too; branches and loops are If, Loop and Scan;\n"
-    "what is quantized is QuantizeLinear and DequantizeLinear. What a program writes to its\n"
-    "tensors is a result more (NAME_out), and the tensor an input that has a value: pass the one\n"
-    "for the other. Nodes that have no form in ONNX are told, each with the reason, and nothing\n"
-    "is written.\n"
-    "\n"
-    "Exit: 0 done, 2 trouble.\n";
+    "  --infer          infers wrong shapes of nodes again, as after editing a .fx; without it\n"
+    "                   they are problems\n\n"
+    "In ONNX, dynamic sizes keep their names; branches and loops become If, Loop and Scan;\n"
+    "quantized layers become QuantizeLinear and DequantizeLinear. A mutated buffer becomes an\n"
+    "input with a default value and a result NAME_out, which the caller passes to the next run.\n"
+    "If nodes have no ONNX form, each is listed with the reason, and nothing is written.\n\n"
+    "Exit: 0 done, 2 error.\n";
 
 static int run(int argc, char **argv) {
     const char *model = NULL;

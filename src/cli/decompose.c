@@ -4,16 +4,13 @@
 #include <string.h>
 
 static const char help[] =
-    "usage: cfx decompose MODEL -o OUT.pt2 [--keep OP]... [--force]\n"
-    "\n"
-    "Writes the program in Core ATen, as run_decompositions() of PyTorch gives it: nothing is\n"
-    "written in place, and every operator that is not a core one is replaced by what it is made\n"
-    "of.\n"
+    "usage: cfx decompose MODEL -o OUT.pt2 [--keep OP]... [--force]\n\n"
+    "Decomposes the program to Core ATen, like PyTorch's run_decompositions(): functionalises\n"
+    "in-place writes and replaces operators outside of Core ATen by their decompositions.\n"
     CLI_OUT_HELP
-    "  --keep OP        leaves an operator whole: linear, aten.layer_norm.default; may be given\n"
-    "                   more than once\n"
-    "\n"
-    "Exit: 0 done, 2 trouble.\n";
+    "  --keep OP        does not decompose an operator: linear, aten.layer_norm.default; may be\n"
+    "                   given more than once\n\n"
+    "Exit: 0 done, 2 error.\n";
 
 static int run(int argc, char **argv) {
     const char *model = NULL, *op = NULL;

@@ -8,30 +8,25 @@
 
 static const char help[] =
     "usage: cfx draw MODEL -o F.svg|F.html|F.dot [--depth N] [--focus SELECTOR] [--all]\n"
-    "                [--stages N] [--with COLUMNS.json]\n"
-    "\n"
-    "Draws a program without running it; weights are read for F.html alone.\n"
-    "  -o F.svg          a picture that needs no other program: boxes coloured by operator "
-    "family,\n"
-    "                    modules as frames, parameters in the box that uses them, sub-graphs of\n"
-    "                    cond and loops inside their node\n"
-    "  -o F.html         a page to look around in, one file that needs no network: modules open\n"
-    "                    in place, search, cards of nodes with statistics of weights, colours by\n"
-    "                    any column\n"
+    "                [--stages N] [--with COLUMNS.json]\n\n"
+    "Draws a program without running it; only F.html reads weights.\n"
+    "  -o F.svg          a drawing: boxes coloured by operator family, modules as frames,\n"
+    "                    parameters in the box that uses them, sub-graphs of cond and loops\n"
+    "                    inside their node\n"
+    "  -o F.html         an interactive page in one file, without network access: modules expand\n"
+    "                    in place, search, details of nodes with statistics of weights, colours\n"
+    "                    by any column\n"
     "  -o F.dot          for graphviz, in the form of torch.fx's FxGraphDrawer: one graph for the\n"
     "                    root, one for each sub-graph\n"
-    "  --depth N         modules nested deeper than N are one box; without it, as deep as about\n"
-    "                    200 boxes allow, and of blocks that repeat the first alone\n"
-    "  --focus SELECTOR  only some nodes and two steps of what surrounds them: a name, a glob "
-    "over\n"
-    "                    names, op:NAME or module:PATH\n"
-    "  --all             every module open, whatever the size of the picture\n"
-    "  --stages N        the stages that 'cfx split' would cut it into as frames around the "
-    "rest\n"
-    "  --with F.json     facts of nodes for F.html:\n"
-    "                    {\"columns\": {\"time (us)\": {\"relu\": 1.5}}}\n"
-    "\n"
-    "Exit: 0 done, 2 trouble; nothing is written then.\n";
+    "  --depth N         collapses modules nested deeper than N; by default to about 200 boxes,\n"
+    "                    with only the first of repeated blocks\n"
+    "  --focus SELECTOR  only the selected nodes and their neighbours within two steps: a name, a\n"
+    "                    glob over names, op:NAME or module:PATH\n"
+    "  --all             expands every module, whatever the size of the drawing\n"
+    "  --stages N        draws the stages of 'cfx split' as frames\n"
+    "  --with F.json     values of nodes for F.html:\n"
+    "                    {\"columns\": {\"time (us)\": {\"relu\": 1.5}}}\n\n"
+    "Exit: 0 done, 2 error; nothing is written then.\n";
 
 /* The columns of a file; NULL, with an error, where there are none. */
 static cfx_dict *read_columns(const char *path) {
@@ -84,4 +79,4 @@ static int run(int argc, char **argv) {
 }
 
 const cli_command cli_draw = {
-    "draw", run, "draw a program as SVG, as a page to look around in, or as DOT", help};
+    "draw", run, "draw a program as SVG, as an interactive page, or as DOT", help};

@@ -23,8 +23,8 @@ static int64_t size_of(const cfx_result *r, int dim) {
 
 static bool refuse(const char *why) {
     cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-             "--generate is for a program that takes tokens, one at a time or as many as there "
-             "are, and their places or not: %s", why);
+             "--generate needs a program with an input of tokens (one, or a dynamic number), "
+             "optionally a second one of their positions, and scores as result: %s", why);
     return false;
 }
 
@@ -37,18 +37,19 @@ static bool look_at(cli_generation *g, const cfx_program *p) {
             continue;
         const cfx_node *node = cfx_graph_find(p->module->graph, p->inputs[i].name);
         if (n == 2 || !node)
-            return refuse("this one takes more than that");
+            return refuse("this one has more inputs");
         takes[n++] = cfx_node_result(node);
     }
     if (!n || !is_ids(&takes[0], 2))
-        return refuse("the first input of this one is no row of integers");
+        return refuse("the first input of this one is not a row of integers");
     const int last = takes[0].ndim - 1;
     const int64_t rows = last ? size_of(&takes[0], 0) : 1, wide = size_of(&takes[0], last);
     if (rows > 1 || wide > 1 || !wide)
-        return refuse(cfx__text_format("this one takes %lld x %lld", (long long)rows,
+        return refuse(cfx__text_format("this one has tokens of the fixed size %lld x %lld",
+                                       (long long)rows,
                                        (long long)wide));
     if (n == 2 && !is_ids(&takes[1], 2))
-        return refuse("the second input of this one is no row of integers");
+        return refuse("the second input of this one is not a row of integers");
     g->ndim = takes[0].ndim;
     g->dtype = takes[0].dtype;
     g->places = n == 2;
@@ -156,7 +157,7 @@ bool cli_generation_take(cfx_value result, void *user) {
     const cfx_tensor *t = leaves->len && leaves->items[0].tag == CFX_TAG_TENSOR
                               ? cfx_as_tensor(leaves->items[0]) : NULL;
     if (!t || !t->ndim || !t->numel || !cfx__dtype_is_float((cfx_dtype)t->dtype))
-        return refuse("this one gives no scores of tokens");
+        return refuse("the result of this one is not scores of tokens");
     const int64_t words = t->shape[t->ndim - 1];
     int64_t best = 0;
     double most = -INFINITY;

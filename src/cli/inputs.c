@@ -157,8 +157,8 @@ cfx_value cli_own_leaves(cfx_program *p, bool random) {
             return cfx_bad();
     }
     if (cfx_as_list(leaves)->len)
-        cli_say("cfx: inputs are %s\n", samples ? "the program's own samples"
-                                                : "made up: random floats, ones for the rest");
+        cli_say("cfx: inputs are %s\n", samples ? "those saved in the program"
+                                                : "random: normal floats, ones for the rest");
     return leaves;
 }
 

@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 const char cli_limits_help[] =
-    "\nFor files that nobody vouches for, with any command:\n"
+    "\nLimits for untrusted files, with any command:\n"
     "  --max-seconds S  stops after so many seconds\n"
-    "  --max-memory N   the most bytes to hold, mapped files aside: 512M, 2G; what the machine\n"
-    "                   has otherwise\n"
+    "  --max-memory N   the most memory to use, without mapped files: 512M, 2G; by default that\n"
+    "                   of the machine\n"
     "  --max-nodes N    the most nodes of one graph\n"
-    "  --copy-files     reads files rather than mapping them, which others may cut short\n";
+    "  --copy-files     reads files instead of mapping them, in case others truncate them\n";
 
 /* The number that a text is, with K, M or G behind it where `units`; negative where it is none. */
 static double number_of(const char *text, bool units) {

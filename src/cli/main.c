@@ -64,7 +64,7 @@ static int help(bool asked) {
     print("cfx: PyTorch programs without Python\n\nusage: cfx COMMAND ...\n\n");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         print("  %-10s %s\n", commands[i]->name, commands[i]->summary);
-    print("\n'cfx help COMMAND' tells more of each.\n");
+    print("\n'cfx help COMMAND' shows the options of each.\n");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         CFX_SCOPE
         cli_answer_row("commands", cfx_dict_of("name", commands[i]->name, "summary",

@@ -7,29 +7,24 @@
 
 static const char help[] =
     "usage: cfx ops [NAME] [--markdown]\n"
-    "       cfx ops check [--grad | --compiled | --onnx] DIR [--op PATTERN] [--keep FOLDER]\n"
-    "\n"
-    "Without NAME: lists every operator that is written down, with how it comes to its result\n"
-    "(kernel, view, decomposition). In-place (add_) and out= forms are derived from these.\n"
-    "NAME may be an overload (aten.add.Tensor, add_.Tensor), a function (add) or a Python "
-    "spelling\n"
-    "(torch.add, operator.add, Tensor.add).\n"
-    "  --markdown      the list as a Markdown table\n"
-    "\n"
+    "       cfx ops check [--grad | --compiled | --onnx] DIR [--op PATTERN] [--keep FOLDER]\n\n"
+    "Without NAME: lists every operator and how it is implemented (kernel, view, decomposition);\n"
+    "in-place (add_) and out= forms are derived from these. NAME is an overload (aten.add.Tensor,\n"
+    "add_.Tensor), a function (add) or a Python name (torch.add, operator.add, Tensor.add).\n"
+    "  --markdown      the list as a Markdown table\n\n"
     "check: replays DIR/calls.jsonl with DIR/tensors.safetensors, each call on real and on fake\n"
     "tensors, and compares values, dtypes, shapes and strides, or the error. Prints a line for\n"
     "each failure and 'N passed, M failed' last.\n"
-    "  --grad          compares gradients instead, second ones too, where the file has them\n"
-    "  --compiled      makes each call a program, compiles that to C, builds it with the cc on\n"
-    "                  the path, and compares what it gives; ends in 'K refused' then\n"
-    "  --onnx          makes each call a program, writes that as ONNX, reads it back and compares\n"
-    "                  what it gives; ends in 'K refused', too\n"
-    "  --keep FOLDER   with --onnx: leaves the files in FOLDER, a file callN.onnx for line N\n"
+    "  --grad          compares gradients instead, and second gradients, if the file has them\n"
+    "  --compiled      makes a program of each call, compiles it to C, builds it with cc and\n"
+    "                  compares its results; the last line ends in 'K refused'\n"
+    "  --onnx          makes a program of each call, writes it as ONNX, reads it back and\n"
+    "                  compares its results; the last line ends in 'K refused'\n"
+    "  --keep FOLDER   with --onnx: keeps the files in FOLDER, as callN.onnx for line N\n"
     "  --op PATTERN    only operators whose name matches (aten.softmax*)\n"
-    "Where the folders in DIR are test cases of ONNX (model.onnx, test_data_set_0/input_0.pb, and\n"
-    "so on), each model is run and its results compared; PATTERN is for their names then.\n"
-    "\n"
-    "Exit: 0 fine, 1 a check failed, 2 trouble.\n";
+    "If the folders in DIR are test cases of ONNX (model.onnx, test_data_set_0/input_0.pb, and so\n"
+    "on), each model is run and its results are compared; PATTERN then matches their names.\n\n"
+    "Exit: 0 all passed, 1 a check failed, 2 error.\n";
 
 /* "kernel", "view", "kernel decompose": the columns an operator has. */
 static const char *columns(const cfx_op *op, char *out, size_t size) {

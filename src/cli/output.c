@@ -168,6 +168,6 @@ int cli_output_end(int code) {
         return code;
     if (!closed) /* nobody reads on: no more was wanted */
         fprintf(stderr, "cfx: cannot write the output: %s\n",
-                errno ? strerror(errno) : "what it goes to is full or closed");
+                errno ? strerror(errno) : "the output is full or closed");
     return CLI_TROUBLE;
 }

@@ -4,18 +4,16 @@
 #include <string.h>
 
 static const char help[] =
-    "usage: cfx prepare MODEL [--inputs F] [--threads N] [--precision P]\n"
-    "\n"
-    "Runs a program once and writes its weights as the kernels read them to MODEL.prepared, which\n"
-    "is mapped wherever the model is opened from then on: the first run packs nothing. It is for\n"
-    "this machine and version, and used as long as the model has the weights that it has now;\n"
-    "otherwise it is passed over, and cfx run says why. It may be deleted at any time.\n"
-    "  --inputs F       tensors to run on, as for cfx run: which kernels a program takes may\n"
-    "                   differ with sizes. Otherwise its own samples, or made-up ones\n"
-    "  --threads N      threads for one operator; all cores otherwise\n"
-    "  --precision P    what products are computed of: f32, bf16 or f16, as it will be run\n"
-    "\n"
-    "Exit: 0 done, 2 trouble.\n";
+    "usage: cfx prepare MODEL [--inputs F] [--threads N] [--precision P]\n\n"
+    "Runs a program once and writes its packed weights to MODEL.prepared. Later processes that\n"
+    "open the model map this file instead of packing weights. It is valid for this machine, this\n"
+    "version of cfx and these weights; otherwise it is ignored, and cfx run says why. It may be\n"
+    "deleted at any time.\n"
+    "  --inputs F       tensors to run on, as for cfx run, since kernels may depend on sizes; by\n"
+    "                   default saved or random ones\n"
+    "  --threads N      threads for one operator; all cores by default\n"
+    "  --precision P    the precision of later runs: f32, bf16 or f16\n\n"
+    "Exit: 0 done, 2 error.\n";
 
 void cli_tell_prepared(const cfx_program *p, bool all) {
     const cfx_value v = cfx_program_prepared(p);
@@ -30,11 +28,11 @@ void cli_tell_prepared(const cfx_program *p, bool all) {
     if (refused)
         cli_say("%s is not used: %s; 'cfx prepare' makes it anew\n", path, refused);
     if (other)
-        cli_say("%s: %lld of its forms are of other weights than the model's, and not used; "
+        cli_say("%s: %lld of its forms belong to other weights and are not used; "
                 "'cfx prepare' makes it anew\n", path, (long long)other);
     if (broken)
-        cli_say("%s: %lld of its forms are not what was written, and not used; 'cfx prepare' makes "
-                "it anew\n", path, (long long)broken);
+        cli_say("%s: %lld of its forms are damaged and not used; run 'cfx prepare' again\n",
+                path, (long long)broken);
     if (all && !refused)
         cli_print("prepared weights: %lld of %lld forms used, %s\n",
                   (long long)cfx_integer(cfx_dict_get(d, "used")),

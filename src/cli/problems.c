@@ -58,7 +58,7 @@ int cli_write(const cfx_program *p, const cli_out *out) {
         return cli_trouble();
     cli_wrote(out->path, p);
     if (found->n)
-        cli_say("cfx: '%s' is written all the same, with %s\n", out->path, count(found));
+        cli_say("cfx: '%s' is written in spite of %s\n", out->path, count(found));
     return CLI_DONE;
 }
 
@@ -80,7 +80,7 @@ void cli_tell_unknown(const cfx_program *p, const char *path) {
     cfx_module_walk(p->module, find_unknown, unknown);
     for (int64_t i = 0; i < unknown->len && i < MOST; i++) {
         const char *name = cfx_as_string(unknown->entries[i].key)->text;
-        cli_say("cfx: %s: node %s: %s is no operator that is known here%s\n", path,
+        cli_say("cfx: %s: node %s: %s is not a known operator%s\n", path,
                 cfx_value_str(unknown->entries[i].value), name, cfx__dispatch_hint(name));
     }
     if (unknown->len > MOST)

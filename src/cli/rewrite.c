@@ -4,25 +4,21 @@
 #include "../rewrite/rules.h"
 
 static const char help[] =
-    "usage: cfx rewrite MODEL --rules FILE -o OUT.pt2 [--verify] [--inputs F] [--force]\n"
-    "\n"
-    "Applies the rules of a file until none fits, and writes what comes out. A rule is\n"
-    "\n"
+    "usage: cfx rewrite MODEL --rules FILE -o OUT.pt2 [--verify] [--inputs F] [--force]\n\n"
+    "Applies the rules of a file until none matches, and writes the result. A rule is\n\n"
     "    gelu_tanh:  x * 0.5 * (1 + tanh((x + x**3 * 0.044715) * 0.7978845608))\n"
     "            -> gelu(x, approximate='tanh')\n"
-    "        where dtype(x) in (f32, bf16)\n"
-    "\n"
-    "a pattern and what it becomes in the syntax of generated code, names standing for any value;\n"
+    "        where dtype(x) in (f32, bf16)\n\n"
+    "a pattern and its replacement in the syntax of generated code, with names for any value;\n"
     "conditions may follow: dtype, rank, shape, numel, users, constant, number, ...; see the\n"
     "manual.\n"
     "  --rules FILE     the rules\n"
     CLI_OUT_HELP
-    "  --verify         runs the program before and after and compares, as for cfx opt; where a\n"
+    "  --verify         runs the program before and after and compares, as for cfx opt; if a\n"
     "                   result differs, nothing is written\n"
     "  --inputs F       tensors to run on, as for cfx run\n"
-    "  --image HOW      how pictures become tensors, as for cfx run\n"
-    "\n"
-    "Exit: 0 done, 1 a result differs, 2 trouble.\n";
+    "  --image HOW      how images become tensors, as for cfx run\n\n"
+    "Exit: 0 done, 1 a result differs, 2 error.\n";
 
 /* Applies rules, and says which and how often. */
 static bool apply(cfx_program *q, const cfx_rules *r, int64_t before) {

@@ -70,7 +70,7 @@ static const cfx_dict *picked(const char *path, const cfx_dict *all, const char 
     }
     if (out->len)
         return out;
-    cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "no tensor of '%s' fits '%s'%s", path, glob,
+    cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "no tensor of '%s' matches '%s'%s", path, glob,
              cli_meant(&near));
     return NULL;
 }

@@ -7,35 +7,32 @@
 #include "../value/json.h"
 
 static const char help[] =
-    "usage: cfx split MODEL --stages N|--tensor N [-o DIR] [--simulate] [options]\n"
-    "\n"
-    "--stages cuts a program into N that run one after the other, each in a process of its own:\n"
-    "the slowest is made as fast as it can be, and cuts are where little crosses. The first stage\n"
-    "takes what the program takes, each other what the one before gives, the last gives what the\n"
-    "program gives. Prints the stages and what crosses.\n"
-    "--tensor makes a program for each of N ranks that compute together: layers are cut by their\n"
-    "results or their inputs, attention by heads, embeddings by vocabulary, and collectives of\n"
-    "torch.ops._c10d_functional stand where ranks need each other. Prints what is cut and what is\n"
-    "not, with the reason.\n"
+    "usage: cfx split MODEL --stages N|--tensor N [-o DIR] [--simulate] [options]\n\n"
+    "--stages cuts a program into N pipeline stages, one for each process, and minimises the time\n"
+    "of the slowest stage and the data between stages. The first stage has the program's inputs,\n"
+    "each other stage takes the results of the one before it, the last has the program's results.\n"
+    "Prints the stages and the values between them.\n"
+    "--tensor makes a program for each of N tensor parallel ranks: layers are cut by output or\n"
+    "input features, attention by heads, embeddings by vocabulary, with collectives of\n"
+    "torch.ops._c10d_functional in between. Prints the layers that are cut, and those that are\n"
+    "not with the reason.\n"
     "  -o DIR           writes DIR/stage0.pt2, DIR/stage1.pt2, ... or DIR/rank0.pt2, ..., which\n"
-    "                   PyTorch loads, and DIR/plan.json: what crosses, or what is cut\n"
-    "  --force          writes over files that are there\n"
-    "  --simulate       runs the stages one after the other, or all ranks as threads, and the\n"
-    "                   whole, and compares\n"
-    "  --report         what to expect of such splits, of as many ranks and of 8 to 1,024: how\n"
-    "                   much faster, and the shares of time in which ranks talk and wait\n"
+    "                   PyTorch loads, and DIR/plan.json with the values between stages, or cuts\n"
+    "  --force          overwrites existing files\n"
+    "  --simulate       runs the stages in sequence, or all ranks as threads, and compares with\n"
+    "                   the whole program\n"
+    "  --report         predicts speedup, and the shares of communication and waiting, for N\n"
+    "                   ranks and for 8 to 1,024\n"
     "  --machine F      describes the machine: lines of a name and a number, flops, bandwidth,\n"
     "                   link, latency, call, memory, cores\n"
-    "  --micro-batches N  so many follow each other through the stages; 8 without it\n"
-    "  --inputs F       inputs for --simulate, as for cfx run; without it the program's own or\n"
-    "                   made-up ones\n"
-    "  --measure        balances by what nodes take when they run, not by estimates\n"
-    "  --threads N      threads for --measure: those that a rank will have; all cores otherwise\n"
-    "  --beside N       measures while N ranks run at once on this machine, as they will\n"
-    "  --memory SIZE    bytes of tensors that a stage may hold: 800M, 2G\n"
-    "  --size S=N       what a size that is a symbol counts; may be given more than once\n"
-    "\n"
-    "Exit: 0 done or same, 1 results differ, 2 trouble; no file is written then.\n";
+    "  --micro-batches N  micro-batches in the pipeline; 8 by default\n"
+    "  --inputs F       inputs for --simulate, as for cfx run; by default saved or random ones\n"
+    "  --measure        balances by measured times of nodes instead of estimates\n"
+    "  --threads N      threads for --measure, as many as a rank will have; all cores by default\n"
+    "  --beside N       measures while N ranks run at once on this machine\n"
+    "  --memory SIZE    the most bytes of tensors in a stage: 800M, 2G\n"
+    "  --size S=N       the value of a dynamic size; may be given more than once\n\n"
+    "Exit: 0 done or equal, 1 results differ, 2 error; no file is written then.\n";
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
@@ -265,5 +262,5 @@ static int run(int argc, char **argv) {
     return j.tensor ? cli_split_tensor(&j, o) : split_stages(&j, o);
 }
 
-const cli_command cli_split = {"split", run, "cut a program into several, for many processes",
+const cli_command cli_split = {"split", run, "split a program for several processes",
                                help};

@@ -77,8 +77,8 @@ static cfx_value read_raw(const char *path, const raw *r) {
     cfx__file_mapping *m = cfx__file_map(path);
     cfx_tensor *t = NULL;
     if (m && (absurd || (uint64_t)bytes != m->size))
-        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' has %zu bytes, not those of %s%s", path,
-                 m->size, cfx_dtype_brief(r->dtype), cfx__shape_text(r->ndim, r->shape));
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' has %zu bytes, which is not the size of %s%s",
+                 path, m->size, cfx_dtype_brief(r->dtype), cfx__shape_text(r->ndim, r->shape));
     else if (m)
         t = cfx_tensor_new(r->dtype, r->ndim, r->shape, m->size ? m->data : NULL);
     for (int64_t i = 0; t && cfx_ok() && r->dtype == CFX_BOOL && i < t->numel; i++)
@@ -102,8 +102,8 @@ static cfx_dict *read_picture(const char *path) {
     cfx_dict *one = cfx_dict_new();
     if (!pictures) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-                 "'%s' is a picture: --image size=224,mean=0.485,0.456,0.406,std=0.229,0.224,0.225 "
-                 "or the like says what the program takes of it", path);
+                 "'%s' is an image: say how it becomes a tensor, such as --image "
+                 "size=224,mean=0.485,0.456,0.406,std=0.229,0.224,0.225", path);
         return NULL;
     }
     cfx_dict_set(one, "0", cfx_tensor_value(cfx_image_prepare(cfx_image_read(path), &picture)));
@@ -152,7 +152,7 @@ bool cli_tensors_save(const char *path, const cfx_dict *tensors) {
     if (tensors->len == 1)
         return cfx_npy_write(path, cfx_as_tensor(tensors->entries[0].value));
     cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-             "cannot write '%s': a .npy is one tensor, and these are %lld; .safetensors holds them",
+             "cannot write '%s': a .npy holds one tensor, and these are %lld; use .safetensors",
              path, (long long)tensors->len);
     return false;
 }
@@ -167,7 +167,8 @@ static bool add(cfx_dict *all, const char *text, const char *prefix, int64_t *un
     const char *path = after_name(text);
     cfx_dict *one = read_one(path ? path : text);
     if (one && path && one->len != 1)
-        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' has %lld tensors; '%.*s' is one", path,
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' has %lld tensors, but '%.*s' is one input",
+                                  path,
                  (long long)one->len, (int)(path - 1 - text), text);
     for (int64_t i = 0; one && cfx_ok() && i < one->len; i++) {
         const char *name = cfx_text(one->entries[i].key);

@@ -23,7 +23,7 @@ bool cli_watch_rule(cli_watch *w, const char *text) {
                 close == ']' && !in[end] && r.low <= r.high;
     if (!fits || w->nrules == CLI_TAPS) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-                 "'%s' is no rule: 'SELECTOR in [LOW, HIGH]' is, at most %d of them", text,
+                 "'%s' is not a rule: write 'SELECTOR in [LOW, HIGH]', at most %d times", text,
                  CLI_TAPS);
         return false;
     }
@@ -199,7 +199,7 @@ bool cli_watch_start(cli_watch *w, cfx_program *p) {
         if (cfx__run_picks_any(selector, p->module))
             continue;
         cfx_fail(CFX_KEY_ERROR, (cfx_site){0},
-                 "no node of %s fits '%s'%s; 'cfx show %s --as graph' lists them", w->model,
+                 "no node of %s matches '%s'%s; 'cfx show %s --as graph' lists them", w->model,
                  selector, cfx__run_meant(p->module->graph, selector), w->model);
         return false;
     }

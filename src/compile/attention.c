@@ -189,7 +189,7 @@ static void put_halves(cfx__c_unit *u, const cfx__plan_kernel *k, bool flash) {
     for (int i = 0; i < 4; i++) {
         of[i] = cfx__c_arg(u, i < 3 ? a[i] : a[flash ? 5 : 3]);
         if (!of[i] && i < 3) {
-            cfx__c_refuse(u, "is attention of what has no place");
+            cfx__c_refuse(u, "is attention of a value without memory");
             return;
         }
     }
@@ -259,7 +259,7 @@ void cfx__c_call_attention(cfx__c_unit *u, const cfx__plan_kernel *k) {
         return;
     }
     if (!put_operands(u, a, of) || out->stride[out->ndim - 1] != 1) {
-        cfx__c_refuse(u, "is attention of what has no place");
+        cfx__c_refuse(u, "is attention of a value without memory");
         return;
     }
     const cfx_value causal = a[flash ? 4 : 5], scale = a[6];

@@ -42,7 +42,7 @@ static void copy_flat(cfx__c_unit *u, const cfx__c_ref *to, const cfx__c_ref *fr
 static void put_copy(cfx__c_unit *u, const cfx__plan_kernel *k) {
     const cfx__c_ref *x = cfx__c_arg(u, k->step->bound[0]), *out = cfx__c_slot(u, u->slot)->refs;
     if (!x || cfx__c_slot(u, u->slot)->n != 1) {
-        cfx__c_refuse(u, "%s of what has no place", cfx_op_name(k->op));
+        cfx__c_refuse(u, "%s of a value without memory", cfx_op_name(k->op));
         return;
     }
     bool same = x->ndim == out->ndim;

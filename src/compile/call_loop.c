@@ -100,7 +100,7 @@ void cfx__c_call_noted(cfx__c_unit *u, const cfx__plan_kernel *k) {
                     in[i] = reads(&m, r, CFX__LOOP_WIDE);
             }
         if (in[i] == -2) {
-            cfx__c_refuse(u, "%s reads what has no place", cfx_op_name(k->op));
+            cfx__c_refuse(u, "%s reads a value without memory", cfx_op_name(k->op));
             cfx_drop(m.l);
             return;
         }

@@ -28,7 +28,7 @@ void cfx__c_call_cat(cfx__c_unit *u, const cfx__plan_kernel *k) {
     for (int64_t i = 0; i < parts->len; i++) {
         const cfx__c_ref *x = cfx__c_arg(u, parts->items[i]);
         if (!x) {
-            cfx__c_refuse(u, "%s joins what has no place", cfx_op_name(k->op));
+            cfx__c_refuse(u, "%s joins values without memory", cfx_op_name(k->op));
             return;
         }
         if (x->ndim != out->ndim) /* an empty one, as PyTorch lets pass */
@@ -165,7 +165,7 @@ void cfx__c_call_copy(cfx__c_unit *u, const cfx__plan_kernel *k) {
     const cfx__c_ref *x = cfx__c_arg(u, k->step->bound[1]), *out = result_of(u);
     int64_t stride[CFX_MAX_DIMS];
     if (!x) {
-        cfx__c_refuse(u, "%s of what has no place", cfx_op_name(k->op));
+        cfx__c_refuse(u, "%s of a value without memory", cfx_op_name(k->op));
         return;
     }
     for (int i = 0; i < out->ndim; i++) {
@@ -182,7 +182,7 @@ void cfx__c_call_put_part(cfx__c_unit *u, const cfx__plan_kernel *k) {
     const int dim = cfx__c_dim(a[2], out->ndim);
     const int64_t size = out->shape[dim];
     if (!x || !src) {
-        cfx__c_refuse(u, "%s of what has no place", cfx_op_name(k->op));
+        cfx__c_refuse(u, "%s of a value without memory", cfx_op_name(k->op));
         return;
     }
     if (!cfx__c_is_there(out, x))

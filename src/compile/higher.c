@@ -113,7 +113,7 @@ static int put_graph(const call *h, cfx_module *m, const operands *o, const cfx_
     for (int i = 0; i < n && i < most; i++) {
         results[i] = cfx__c_arg(&sub, several ? cfx_as_list(out)->items[i] : out);
         if (!results[i]) {
-            refuse(h, "has a sub-graph whose result is no tensor");
+            refuse(h, "has a sub-graph whose result is not a tensor");
             return -1;
         }
     }
@@ -146,11 +146,11 @@ static void put_cond(const call *h) {
     const cfx_value pred = h->args->items[0], known = cfx__c_known(h->u, pred);
     const cfx__c_ref *on = cfx__c_arg(h->u, pred);
     if (!add_list(h, &o, 3)) {
-        refuse(h, "has an operand that is no tensor");
+        refuse(h, "has an operand that is not a tensor");
     } else if (!cfx_is_bad(known) && cfx_is_number(known)) {
         put_branch(h, cfx_number(known) != 0 ? 1 : 2, &o);
     } else if (!on) {
-        refuse(h, "has a condition that is no tensor");
+        refuse(h, "has a condition that is not a tensor");
     } else {
         cfx__c_pointer(h->c, on, "condition", false);
         cfx__c_open(h->c, "if (condition[0] != 0)");
@@ -184,7 +184,7 @@ static void put_while(const call *h) {
     const cfx__c_ref *results[CFX_MAX_ARGS];
     operands o = {0};
     if (!add_list(h, &o, 2) || o.n != to->n || !vary(h, &o, o.n)) {
-        refuse(h, "carries what is no tensor");
+        refuse(h, "carries a value that is not a tensor");
         return;
     }
     for (int i = 0; i < o.n; i++) {
@@ -192,7 +192,7 @@ static void put_while(const call *h) {
         o.of[i] = &to->refs[i];
     }
     if (!add_list(h, &o, 3)) {
-        refuse(h, "has an operand that is no tensor");
+        refuse(h, "has an operand that is not a tensor");
         return;
     }
     cfx__c_open(h->c, "for (;;)");
@@ -205,7 +205,7 @@ static void put_while(const call *h) {
         if (put_graph(h, graph_at(h, 1), &o, results, CFX_MAX_ARGS) == to->n)
             put_carried(h, to, results, to->n);
         else
-            refuse(h, "gives another number of values than it carries");
+            refuse(h, "returns another number of values than it carries");
     }
     cfx__c_close(h->c);
 }
@@ -232,7 +232,7 @@ static void put_scan(const call *h, bool maps) {
         fine = o.of[i]->ndim > 0;
     const int nrows = o.n;
     if (!fine || !add_list(h, &o, maps ? 2 : 3)) {
-        refuse(h, "has an operand that is no tensor");
+        refuse(h, "has an operand that is not a tensor");
         return;
     }
     const int64_t rounds = o.of[ncarried]->shape[0];
@@ -248,7 +248,7 @@ static void put_scan(const call *h, bool maps) {
             put_copy(h, row_of(h, &to->refs[i], round), results[i], "the result of this round");
         put_carried(h, to, results, ncarried);
     } else if (n >= 0) {
-        refuse(h, "gives another number of values than it should");
+        refuse(h, "returns the wrong number of values");
     }
     cfx__c_close(h->c);
 }
@@ -258,7 +258,7 @@ static void put_region(const call *h, int graph, int from) {
     operands o = {0};
     for (int64_t i = from; i < h->args->len; i++)
         if (!add_operand(h, &o, h->args->items[i])) {
-            refuse(h, "has an operand that is no tensor");
+            refuse(h, "has an operand that is not a tensor");
             return;
         }
     put_branch(h, graph, &o);

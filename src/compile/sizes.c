@@ -186,7 +186,8 @@ static bool take_range(cfx__c *c, const char *text, size_t len) {
     for (int i = 0; i < c->nsizes; i++)
         cfx__text_printf(&known, "%s%s", i ? ", " : "", c->sizes[i].symbol);
     cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-             "'%.*s' is no size or range of sizes like s0=8 or s0=2:64; sizes that vary: %s",
+             "'%.*s' does not set a dynamic size, such as s0=8 or s0=2:64; those of the program: "
+             "%s",
              (int)len, text, known.len ? cfx__text_take(&known) : "none");
     return false;
 }

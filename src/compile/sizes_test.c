@@ -51,7 +51,8 @@ TEST(c_sizes_can_be_given_and_narrowed) {
     CHECK_ERROR("the program takes s0 from 1 to 40");
     CHECK(!compiled(adding, "s7=4"));
     CHECK_ERROR(
-        "'s7=4' is no size or range of sizes like s0=8 or s0=2:64; sizes that vary: s0, s1");
+        "'s7=4' does not set a dynamic size, such as s0=8 or s0=2:64; those of the program: "
+        "s0, s1");
     CHECK(!compiled(adding, "s0=4:2"));
     CHECK(!cfx_ok());
     cfx_error_clear();

@@ -32,7 +32,7 @@ static void put_stack(cfx__c_unit *u, const cfx__plan_kernel *k) {
                 stride[n++] = out->stride[d];
             }
         if (!part || part->ndim != n) {
-            cfx__c_refuse(u, "stacks what has no place");
+            cfx__c_refuse(u, "stacks values without memory");
             return;
         }
         cfx__c_ref *to = cfx__c_ref_like(u->c, out, n, shape, stride);
@@ -47,7 +47,7 @@ static void put_again(cfx__c_unit *u, const cfx__plan_kernel *k) {
     if (x && cfx__c_slot(u, u->slot)->n == 1)
         cfx__c_copy(u->c, cfx__c_slot(u, u->slot)->refs, x);
     else
-        cfx__c_refuse(u, "copies what has no place");
+        cfx__c_refuse(u, "copies a value without memory");
 }
 
 bool cfx__cuda_put_call(cfx__c_unit *u, int slot) {

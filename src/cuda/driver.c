@@ -133,7 +133,7 @@ void cfx__cuda_play(const cfx__cuda_driver *d, const cfx__cuda_compiler *c) {
 void cfx__cuda_play_blas(const cfx__cuda_blas *b) { played_blas = b; }
 
 static void tell_missing(const library *l) {
-    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "there is no CUDA here: %s", l->why);
+    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "CUDA is not available: %s", l->why);
 }
 
 const cfx__cuda_driver *cfx__cuda_driver_open(void) {

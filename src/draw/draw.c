@@ -123,7 +123,7 @@ static bool form_of(const char *path, cfx_draw_form *form) {
             return true;
         }
     cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-             "'%s' does not tell what to draw: end it in .svg, .html or .dot",
+             "'%s' has no known format: the name must end in .svg, .html or .dot",
              path ? path : "NULL");
     return false;
 }

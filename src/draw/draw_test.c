@@ -230,7 +230,7 @@ TEST(draw_focus_leaves_the_rest_out) {
     CHECK(!strstr(svg, "id=\"relu_3\"") && !strstr(svg, "id=\"relu_9\""));
     has(svg, ">relu_3</text>"); /* what it reads is named on a stub */
     CHECK(!cfx_graph_draw(g, (cfx_draw_options){.focus = "op:conv2d"}));
-    CHECK_ERROR("no node of graph fits 'op:conv2d'");
+    CHECK_ERROR("no node of graph matches 'op:conv2d'");
 }
 
 /* ---- the caller's paint -------------------------------------------------------------------- */
@@ -294,10 +294,10 @@ TEST(draw_files_are_whole_or_not_there) {
     CHECK_ERROR("cannot write");
     other = test_path("a.png");
     CHECK(!cfx_module_draw_file(gm, other, (cfx_draw_options){0}));
-    CHECK_ERROR("end it in .svg, .html or .dot");
+    CHECK_ERROR("the name must end in .svg, .html or .dot");
     CHECK(!exists(other));
     CHECK(!cfx_module_draw_file(gm, path, (cfx_draw_options){.focus = "nothing"}));
-    CHECK_ERROR("no node of MLP fits 'nothing'");
+    CHECK_ERROR("no node of MLP matches 'nothing'");
     CHECK(!exists(path));
     test_folder_done(); /* nothing is left in it */
 }

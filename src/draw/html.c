@@ -456,7 +456,7 @@ static bool put_focus(writer *w) {
     }
     cfx__text_puts(w->out, "],\n");
     if (focus && !any)
-        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "no node of %s fits '%s'%s", w->s->name, focus,
+        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "no node of %s matches '%s'%s", w->s->name, focus,
                  cfx__run_meant(w->s->sheets.data[0].graph, focus));
     return any || !focus;
 }

@@ -231,5 +231,5 @@ TEST(html_columns_are_facts_of_nodes) {
     CHECK(!cfx_program_draw(net(), (cfx_draw_options){.form = CFX_HTML, .columns = columns}));
     CHECK_ERROR("column 'time' is no dict of node names to values");
     CHECK(!cfx_program_draw(net(), (cfx_draw_options){.form = CFX_HTML, .focus = "nothing"}));
-    CHECK_ERROR("no node of Net fits 'nothing'");
+    CHECK_ERROR("no node of Net matches 'nothing'");
 }

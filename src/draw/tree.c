@@ -178,7 +178,7 @@ static uint8_t *distances(const cfx__draw_sheet *sheet, const char *selector, co
     }
     if (!any) {
         cfx__free(far);
-        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "no node of %s fits '%s'%s", name, selector,
+        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "no node of %s matches '%s'%s", name, selector,
                  cfx__run_meant(sheet->graph, selector));
         return NULL;
     }

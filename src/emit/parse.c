@@ -36,7 +36,7 @@ static void check_characters(cfx__parser *p) {
     for (const char *at = p->start; at < p->end && n; at += n) {
         n = cfx__utf8_get(at, (size_t)(p->end - at), &code);
         if (!n)
-            cfx__parse_fail(p, at, "this byte is no UTF-8");
+            cfx__parse_fail(p, at, "this byte is not UTF-8");
     }
 }
 

@@ -145,7 +145,7 @@ static void take_annotation(cfx__parser *p, const char **type, const char **shap
 
 static void set_shape(cfx__parser *p, cfx_node *n, const char *shape, const char *at) {
     if (shape && !cfx__parse_shape(n, shape) && cfx_ok())
-        cfx__parse_fail(p, at, "\"%s\" is no shape: \"f32[8, 4]\" is, or \"Sym(s0)\"", shape);
+        cfx__parse_fail(p, at, "\"%s\" is not a shape such as \"f32[8, 4]\" or \"Sym(s0)\"", shape);
 }
 
 /* ---- statements ----------------------------------------------------------------------------- */

@@ -249,7 +249,7 @@ static void read_output(reader *r, const char *name, size_t len, const char *at)
                         written ? "a %.*s is written to something: target='NAME' says to what"
                                 : "a %.*s has no target", (int)n, word);
     else if (target && !has_written(r, (cfx_output_kind)kind, target))
-        cfx__parse_fail(p, at, "a %.*s goes to '%s', which is no such input of the signature",
+        cfx__parse_fail(p, at, "a %.*s goes to '%s', which is not such an input of the signature",
                         (int)n, word, target);
     out->at = at;
     out->out.kind = (cfx_output_kind)kind;
@@ -385,7 +385,7 @@ static cfx_dict *take_sizes(cfx__parser *p, cfx_value (*take)(cfx__parser *p)) {
         const char *at = p->at, *rest = at;
         cfx_value size;
         if (!cfx__sym_parse(at, p->end, &rest, &size) || size.tag != CFX_TAG_SYM)
-            cfx__parse_fail(p, at, "this is no expression of sizes");
+            cfx__parse_fail(p, at, "this is not an expression of sizes");
         while (rest > at && rest[-1] == ' ')
             rest--;
         p->at = rest;

@@ -134,8 +134,9 @@ TEST(parse_errors) {
         {"def f(x):\n  y = torch.relu(x\n", "t:2:19: expected ',' or ')'"},
         {"def f(x):\n  y = torch.relu(x, dim=1, 2)\n", "a positional argument follows keywords"},
         {"def f(x):\n  y = torch.relu(x, d=1, d=2)\n", "the keyword 'd' is given twice"},
-        {"def f(x):\n  y = torch.relu(torch.relu(x))\n", "'torch.relu' is no value"},
-        {"def f(x):\n  y = g(h(x))\n", "t:2:9: a call stands here; give its result a name first"},
+        {"def f(x):\n  y = torch.relu(torch.relu(x))\n", "'torch.relu' is not a value"},
+        {"def f(x):\n  y = g(h(x))\n", "t:2:9: a call cannot be an argument here: give its result "
+                                       "a name first"},
         {"def f(x):\n  y = other.(x)\n", "t:2:7: name 'other' is not defined"},
         {"def f(x):\n  y = x +\n", "t:2:10: expected a value"},
         {"def f(***x):\n", "t:1:9: expected the name of a parameter"},
@@ -158,7 +159,7 @@ TEST(parse_errors) {
         {"graph():\n    %x : a b [num_users=0] = placeholder[target=x]\n",
          "t:2:10: expected a type"},
         {"def f(x : a[b):\n  return x\n", "t:1:11: expected a type"},
-        {"graph():\n    return \xee", "t:2:12: this byte is no UTF-8"},
+        {"graph():\n    return \xee", "t:2:12: this byte is not UTF-8"},
         {"graph():\n    %x : [num_users=1] = input[target=x]\n", "t:2:26: expected one of"},
         {"graph():\n    %x : [num_users=0] = placeholder[target=x]\n"
          "    %x : [num_users=0] = placeholder[target=x]\n", "t:3:5: there is a node %x already"},

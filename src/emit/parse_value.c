@@ -203,7 +203,7 @@ static cfx_value take_torch(cfx__parser *p) {
         cfx__parse_fail(p, start, "the numbers of a tensor are not in the text: make it an "
                                   "attribute and read it with get_attr");
     else
-        cfx__parse_fail(p, start, "'%.*s' is no value", (int)len, start);
+        cfx__parse_fail(p, start, "'%.*s' is not a value", (int)len, start);
     return cfx_bad();
 }
 
@@ -283,7 +283,7 @@ static cfx_value take_symbolic(cfx__parser *p, const char *start) {
         p->at = rest;
         return v;
     }
-    cfx__parse_fail(p, start, "this is no expression of sizes");
+    cfx__parse_fail(p, start, "this is not an expression of sizes");
     return cfx_bad();
 }
 
@@ -320,7 +320,8 @@ static cfx_value take_word(cfx__parser *p) {
     if (cfx__parser_is_symbol(name, len))
         return cfx__sym_name(cfx__string_new(name, len)->text, false, 0);
     if (call)
-        cfx__parse_fail(p, start, "a call stands here; give its result a name first");
+        cfx__parse_fail(p, start,
+                        "a call cannot be an argument here: give its result a name first");
     else
         cfx__parse_fail(p, start, "name '%.*s' is not defined", (int)len, name);
     return cfx_bad();

@@ -59,7 +59,7 @@ bool cfx__added_read(cfx_tokenizer *t, const cfx__json *j) {
     if (!j || cfx__json_is(j, CFX__JSON_NULL))
         return true;
     if (!cfx__json_is(j, CFX__JSON_ARRAY) || j->len > MOST_ADDED)
-        return wrong(t, "added_tokens are no list");
+        return wrong(t, "added_tokens is not a list");
     t->added = cfx__alloc0((j->len + 1) * sizeof *t->added);
     cfx__json_each(j, v) {
         struct cfx__added *a = &t->added[t->nadded];
@@ -176,7 +176,7 @@ static bool add_special(cfx_tokenizer *t, const cfx__json *specials, const char 
         return wrong(t, "the post-processor names a special token that it does not tell");
     cfx__json_each(ids, v) {
         if (!cfx__json_is(v, CFX__JSON_INT) || v->i < 0 || v->i >= t->size)
-            return wrong(t, "the post-processor has a number that is no token");
+            return wrong(t, "the post-processor has a number that is not a token");
         VEC_PUSH(*to, v->i);
     }
     return true;
@@ -203,7 +203,7 @@ static bool add_pair(cfx_tokenizer *t, const cfx__json *j, cfx__ids *to) {
     const cfx__json *id = cfx__json_is(j, CFX__JSON_ARRAY) && j->len == 2 ? cfx__json_next(j + 1)
                                                                           : NULL;
     if (!cfx__json_is(id, CFX__JSON_INT) || id->i < 0 || id->i >= t->size)
-        return wrong(t, "the post-processor has a number that is no token");
+        return wrong(t, "the post-processor has a number that is not a token");
     VEC_PUSH(*to, id->i);
     return true;
 }

@@ -146,7 +146,7 @@ bool cfx_image_options_parse(const char *text, cfx_image_options *options) {
             text = equals + 1;
         }
         if (!r.key)
-            return wrong("'%.*s' is no KEY=VALUE", (int)(end - text), text);
+            return wrong("'%.*s' is not KEY=VALUE", (int)(end - text), text);
         if (!read_value(&r, text, (size_t)(end - text)))
             return false;
     }

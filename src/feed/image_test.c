@@ -124,10 +124,11 @@ static void check_changed(size_t at, int to, bool fits, const char *why) {
 
 TEST(image_png_damaged) {
     check_changed(23, 200, true, "'a' is not a PNG file that can be read: it has fewer pixels");
-    check_changed(24, 16, true, "there is no such depth and colour type"); /* of a palette */
-    check_changed(25, 5, true, "there is no such depth and colour type");
-    check_changed(18, 77, false, "the checksum of a chunk does not fit");
-    check_changed(12, 'X', false, "the checksum of a chunk does not fit");
+    /* of a palette */
+    check_changed(24, 16, true, "its combination of depth and colour type does not exist");
+    check_changed(25, 5, true, "its combination of depth and colour type does not exist");
+    check_changed(18, 77, false, "the checksum of a chunk is wrong");
+    check_changed(12, 'X', false, "the checksum of a chunk is wrong");
     for (size_t n = 8; n < 300; n++) {
         cfx__file_mapping *m = cfx__file_map(file("palette.png"));
         cfx_tensor *t = cfx__png_read("a", (cfx__bytes){(const uint8_t *)m->data, n});
@@ -191,7 +192,7 @@ TEST(image_resized) {
 
 TEST(image_options_refused) {
     static const char *const bad[][2] = {
-        {"224", "'224' is no KEY=VALUE"},
+        {"224", "'224' is not KEY=VALUE"},
         {"size=0", "size is 224 or 224x320 (height x width), not '0'"},
         {"size=3x", "not '3x'"},
         {"size=9999999", "not '9999999'"},

@@ -66,7 +66,7 @@ static bool read_merge(cfx_tokenizer *t, const cfx__json *v, int32_t rank) {
     const char *a, *b;
     size_t alen, blen;
     if (!read_pair(v, &a, &alen, &b, &blen))
-        return wrong(t, "a merge is no pair of tokens");
+        return wrong(t, "a merge is not a pair of tokens");
     cfx__text joined = {0};
     cfx__text_add(&joined, a, alen);
     cfx__text_add(&joined, b + (prefix < blen ? prefix : 0), blen - (prefix < blen ? prefix : 0));
@@ -248,7 +248,7 @@ static int64_t id_of(const cfx_tokenizer *t, const char *c, size_t n, bool first
 static bool read_unknown(const cfx_tokenizer *t, int64_t *id) {
     *id = t->unknown ? cfx__vocab_get(t, t->unknown, strlen(t->unknown)) : -1;
     if (t->unknown && *id < 0)
-        wrong(t, "the token for what is unknown is not in the vocabulary");
+        wrong(t, "the token for unknown words is not in the vocabulary");
     return cfx_ok();
 }
 
@@ -291,7 +291,7 @@ static bool bpe(const cfx_tokenizer *t, const cfx__piece *p, cfx__ids *to) {
 static bool unknown_word(const cfx_tokenizer *t, cfx__ids *to) {
     int64_t id;
     if (read_unknown(t, &id) && id < 0)
-        return wrong(t, "a word is unknown, and there is no token for that");
+        return wrong(t, "a word is unknown, and the model has no token for unknown words");
     if (cfx_ok())
         VEC_PUSH(*to, id);
     return cfx_ok();

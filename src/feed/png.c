@@ -46,7 +46,7 @@ static bool next_chunk(png *p, chunk *c) {
     c->data = p->left.at + 8;
     const bool needed = !(c->type[0] & 0x20);
     if (needed && crc32(crc32(0, NULL, 0), p->left.at + 4, c->len + 4) != number(c->data + c->len))
-        return wrong(p, "the checksum of a chunk does not fit");
+        return wrong(p, "the checksum of a chunk is wrong");
     p->left.at += CHUNK + c->len;
     p->left.len -= CHUNK + c->len;
     return true;
@@ -69,7 +69,8 @@ static bool read_header(png *p) {
     const bool small = p->depth == 1 || p->depth == 2 || p->depth == 4; /* of grey and palettes */
     const bool fits = p->depth == 8 || (p->depth == 16 && p->colour != PALETTE) ||
                       (small && p->channels == 1);
-    return (p->channels && fits) || wrong(p, "there is no such depth and colour type");
+    return (p->channels && fits) || wrong(p, "its combination of depth and colour type does not "
+                                             "exist");
 }
 
 /* Up to the first chunk of image data, which the stream then reads. */
@@ -132,7 +133,7 @@ static bool unfilter(png *p, uint8_t *row, const uint8_t *above, size_t n, size_
     const int filter = *row++;
     above++;
     if (filter > 4)
-        return wrong(p, "there is no such filter of a row");
+        return wrong(p, "a row has an unknown filter");
     for (size_t i = 0; i < n && filter; i++) {
         const int l = i >= step ? row[i - step] : 0, c = i >= step ? above[i - step] : 0;
         const int more[] = {0, l, above[i], (l + above[i]) / 2, nearest(l, above[i], c)};

@@ -132,7 +132,7 @@ TEST(tokenizer_refuses) {
         {BPE("\"a\":-1", ""), "a number that is none of a token"},
         {BPE("\"a\":99999999999", ""), "a number that is none of a token"},
         {BPE("\"a\":0,\"b\":1", "\"a b\""), "merge 0 ('a' with 'b') is of tokens that"},
-        {BPE("\"a\":0,\"b\":1", "\"ab\""), "a merge is no pair of tokens"},
+        {BPE("\"a\":0,\"b\":1", "\"ab\""), "a merge is not a pair of tokens"},
         {"{" WORDS ",\"normalizer\":{\"type\":\"Precompiled\"}}",
          "has a normalizer 'Precompiled', which cannot be used here"},
         {"{" WORDS ",\"pre_tokenizer\":{\"type\":\"Split\",\"behavior\":\"Isolated\","
@@ -143,7 +143,7 @@ TEST(tokenizer_refuses) {
          "there is no behavior 'Odd'"},
         {"{" WORDS ",\"decoder\":{\"type\":\"CTC\"}}", "has a decoder 'CTC'"},
         {"{" WORDS ",\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"x\",9]}}",
-         "the post-processor has a number that is no token"},
+         "the post-processor has a number that is not a token"},
         {"{" WORDS ",\"added_tokens\":[{\"id\":-4,\"content\":\"x\"}]}",
          "an added token without a number or a text"}};
     for (int i = 0; i < COUNT(bad); i++) {

@@ -73,8 +73,8 @@ TEST(functions_of_the_callers_are_on_the_tape) {
     }
     CHECK(d.freed == 2);
     CHECK(!cfx_grad_function(.name = "f", .inputs = cfx_list(1), .outputs = cfx_list(2)));
-    CHECK_ERROR("f: a function on the tape is an object that can be called, with lists of tensors "
-                "for inputs, outputs and what is saved");
+    CHECK_ERROR("f: a function on the tape needs a callable object, and lists of tensors for "
+                "inputs, outputs and saved tensors");
 }
 
 TEST(a_function_may_write_to_its_input) {
@@ -90,8 +90,8 @@ TEST(a_function_may_write_to_its_input) {
         CHECK_ERROR("a leaf Variable that requires grad is being used in an in-place operation.");
         o.inputs = o.outputs = cfx_list(cfx_select(x, 0, 0));
         CHECK(!cfx_grad_function_from(CFX_HERE, o));
-        CHECK_ERROR("F writes to a view of another tensor, and a function of the caller's cannot; "
-                    "write to a tensor that is no view, or return a new one");
+        CHECK_ERROR("F writes to a view of another tensor, which a user-defined function cannot; "
+                    "write to a tensor that is not a view, or return a new one");
     }
     CHECK(d.freed == 1);
 }

@@ -164,8 +164,8 @@ bool cfx_grad_function_from(cfx_site at, cfx_grad_function_options o) {
     if (o.object.tag != CFX_TAG_OBJECT || !all_tensors(o.inputs) || !all_tensors(o.outputs) ||
         !all_tensors(o.saved)) {
         cfx_fail(CFX_TYPE_ERROR, at,
-                 "%s: a function on the tape is an object that can be called, with lists of "
-                 "tensors for inputs, outputs and what is saved", o.name ? o.name : "a function");
+                 "%s: a function on the tape needs a callable object, and lists of tensors for "
+                 "inputs, outputs and saved tensors", o.name ? o.name : "a function");
         return false;
     }
     const cfx_list *outs = cfx_as_list(o.outputs);
@@ -177,8 +177,8 @@ bool cfx_grad_function_from(cfx_site at, cfx_grad_function_options o) {
             return false;
         if (t->base) {
             cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at,
-                     "%s writes to a view of another tensor, and a function of the caller's "
-                     "cannot; write to a tensor that is no view, or return a new one", o.name);
+                     "%s writes to a view of another tensor, which a user-defined function "
+                     "cannot; write to a tensor that is not a view, or return a new one", o.name);
             return false;
         }
     }
@@ -209,8 +209,8 @@ cfx_value cfx__grad_call(cfx_site at, cfx_op *op, cfx_value *args) {
     }
     if (info->form == CFX__INPLACE && !info->nout) {
         cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at,
-                 "%s: what is written to a list of tensors has no gradient; use the form that "
-                 "gives a list", info->name);
+                 "%s: in-place operators on lists of tensors have no gradient; use the form that "
+                 "returns a list", info->name);
         return cfx_bad();
     }
     if (info->form == CFX__INPLACE)

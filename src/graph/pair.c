@@ -285,7 +285,7 @@ cfx_pairs *cfx_program_pair(cfx_program *a, cfx_program *b) {
     if (list_pairs(p))
         return p;
     cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-             "no call of the first program belongs to one of the second: they cannot be paired");
+             "no call of the first program belongs to one of the second: they cannot be compared");
     return (cfx_pairs *)&bad_pairs;
 }
 

@@ -200,7 +200,7 @@ bool cfx_program_merge_lora(cfx_program *p, const char *path, double alpha, cfx_
         if (m.file->entries[i].value.tag == CFX_TAG_TENSOR)
             take(&m, cfx_text(m.file->entries[i].key), cfx_as_tensor(m.file->entries[i].value));
     if (cfx_ok() && cfx_dict_get(m.report, "merged").tag != CFX_TAG_LIST)
-        wrong(&m, "nothing in it is for a weight of this program");
+        wrong(&m, "no tensor in it matches a weight of the program");
     const bool fine = cfx_ok() && cfx_program_load_state_dict(p, m.p->state, false);
     cfx_scope_close(mark);
     return fine;

@@ -94,7 +94,7 @@ TEST(what_is_no_program_is_named) {
     CHECK(cfx_failed(cfx_open(CFX_TEST_DATA "/none.pt2")));
     CHECK_ERROR(CFX_TEST_DATA "/none.pt2");
     CHECK(cfx_failed(cfx_open(ZOO "seed_mlp/tabular.txt")));
-    CHECK_ERROR("it is no zip archive");
+    CHECK_ERROR("it is not a zip archive");
     cfx_error_clear();
     CHECK(cfx_failed(cfx_open(ZOO "seed_mlp/readable.txt"))); /* a text of a program */
     CHECK_ERROR("and its file '" ZOO "seed_mlp/readable.safetensors' is not there");

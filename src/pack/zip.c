@@ -114,9 +114,9 @@ static bool read_end(const cfx__zip *z, directory *d) {
                    cfx__zip_is(z->data, z->size)
                        ? "it is cut off (the directory at its end is missing)"
                    : cfx__pack_kind(z->data, z->size)
-                       ? cfx__text_format("it is no zip archive but %s",
+                       ? cfx__text_format("it is not a zip archive but %s",
                                           cfx__pack_kind(z->data, z->size))
-                       : "it is no zip archive");
+                       : "it is not a zip archive");
     const char *p = z->data + end;
     if (u16(p + 4) || u16(p + 6))
         return bad(z, "it is one part of several");

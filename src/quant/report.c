@@ -215,6 +215,6 @@ cfx_quantized *cfx_quantize_to(const cfx_program *p, cfx_value batches, cfx_valu
     }
     if (cfx_failed(best) && cfx_ok())
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-                 "%g dB cannot be reached: with all but one layer in float it is less", db);
+                 "%g dB cannot be reached: even a single quantized layer gives less", db);
     return cfx_scope_return(mark, cfx_ok() ? best : &cfx__quantized_bad);
 }

@@ -100,7 +100,8 @@ static void note(cfx__recorder *r, cfx_site at, cfx_node *n) {
 static cfx_value unknown_tensor(cfx__recorder *r, cfx_site at, cfx_tensor *t) {
     (void)t;
     ((cfx__rerun *)r)->constant = r->like;
-    cfx_fail(CFX_RUNTIME_ERROR, at, "a constant that %s is made of cannot be part of a graph",
+    cfx_fail(CFX_RUNTIME_ERROR, at, "a constant in the decomposition of %s cannot be part of a "
+                                    "graph",
              r->like ? r->like->name : "an operator");
     return cfx_bad();
 }

@@ -460,8 +460,8 @@ static cfx_program *made(dynamic *d, const cfx_program *p) {
 /* ---- what is asked for ----------------------------------------------------------------------- */
 
 static bool fail_size(const char *key, const char *why) {
-    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' %s; a size is said as in0.1, or by name as x.1",
-             key, why);
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' %s; write INPUT.DIM, such as in0.1 or x.1", key,
+             why);
     return false;
 }
 
@@ -499,19 +499,21 @@ static bool add_size(dynamic *d, const cfx_program *p, const char *key, const ch
     char *end = NULL;
     long dim = dot ? strtol(dot + 1, &end, 10) : 0;
     if (!dot || end == dot + 1 || *end || !name || !*name)
-        return fail_size(key, "names no size");
+        return fail_size(key, "does not name a size");
     if (!cfx__name_is_identifier(name, strlen(name))) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' is no name for %s; 'batch' is one", name,
-                 key);
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' is not a name for %s; write a name such as "
+                                                 "'batch'",
+                 name, key);
         return false;
     }
     const cfx_node *n = input_called(p, key, (size_t)(dot - key));
     cfx_result r = n ? cfx_node_result(n) : (cfx_result){0};
     if (!n || r.kind != CFX_RESULT_TENSOR)
-        return fail_size(key, n ? "names no tensor" : "names no input of the program");
+        return fail_size(key, n ? "names an input that is not a tensor" : "does not name an input "
+                                                                          "of the program");
     dim += dim < 0 ? r.ndim : 0;
     if (dim < 0 || dim >= r.ndim)
-        return fail_size(key, cfx__text_format("is no dimension of %s", cfx_result_text(&r)));
+        return fail_size(key, cfx__text_format("is not a dimension of %s", cfx_result_text(&r)));
     cfx_value size = cfx_result_size(&r, (int)dim);
     if (size.tag != CFX_TAG_INT)
         return fail_size(key, cfx__text_format("varies already, as %s", cfx_value_str(size)));

@@ -109,13 +109,13 @@ TEST(what_pins_a_size_is_told) {
     CHECK(cfx_failed(dynamic(p, "in0.1", "width")));
     CHECK_ERROR("node mm pins the size: with width = ");
     CHECK(cfx_failed(dynamic(p, "in2.0", "n")));
-    CHECK_ERROR("'in2.0' names no input of the program");
+    CHECK_ERROR("'in2.0' does not name an input of the program");
     CHECK(cfx_failed(dynamic(p, "in0.0", "2*n")));
-    CHECK_ERROR("'2*n' is no name for in0.0; 'batch' is one");
+    CHECK_ERROR("'2*n' is not a name for in0.0; write a name such as 'batch'");
     CHECK(cfx_failed(dynamic(p, "in0.2", "n")));
-    CHECK_ERROR("'in0.2' is no dimension of f32[2, 3]");
+    CHECK_ERROR("'in0.2' is not a dimension of f32[2, 3]");
     CHECK(cfx_failed(dynamic(p, "in0", "n")));
-    CHECK_ERROR("'in0' names no size");
+    CHECK_ERROR("'in0' does not name a size");
     cfx_program *q = dynamic(p, "in0.0", "n");
     CHECK_OK();
     CHECK(cfx_failed(dynamic(q, "in0.0", "n")));

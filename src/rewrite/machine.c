@@ -55,7 +55,7 @@ static bool read_line(cfx_machine *m, const char *path, int line, const char *at
         if (strcmp(fields[i].name, name))
             continue;
         if (!read_number(number, end, &value))
-            return fail(path, line, cfx__text_format("'%s' is no number from 1e-18 to 1e24",
+            return fail(path, line, cfx__text_format("'%s' is not a number from 1e-18 to 1e24",
                                                      cfx__string_new(number, (size_t)(end - number))
                                                          ->text));
         void *to = (char *)m + fields[i].at;

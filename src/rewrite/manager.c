@@ -164,7 +164,7 @@ static cfx_dict *all_options(const cfx_pass *pass, const cfx_dict *given) {
         if (!any && !cfx_dict_find(all, given->entries[i].key)) {
             cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "it has no option '%s'%s%s",
                      cfx_value_str(given->entries[i].key),
-                     pass->options ? "; those it has are " : "",
+                     pass->options ? "; its options are " : "",
                      pass->options ? pass->options : "");
             return NULL;
         }

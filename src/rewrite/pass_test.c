@@ -363,7 +363,7 @@ TEST(pipeline_has_an_order) {
     cfx_dict *options = cfx_dict_new();
     cfx_dict_set(options, "colour", cfx_string_value("red"));
     CHECK_INT(cfx_pass_apply(&cfx__pass_fold_constants, p, options), -1);
-    CHECK_ERROR("it has no option 'colour'; those it has are limit=16777216");
+    CHECK_ERROR("it has no option 'colour'; its options are limit=16777216");
 }
 
 TEST(copy_is_edited_unless_asked_otherwise) {

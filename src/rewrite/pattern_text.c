@@ -131,7 +131,7 @@ static cfx_value name_value(reader *r, const char *name) {
         return fail(r, cfx__text_format("'%s' is not bound by the pattern", name));
     }
     if (any && r->part != CFX__RULE_PATTERN)
-        return fail(r, "'_' stands for anything: give it a name to use it");
+        return fail(r, "'_' matches anything and has no value: use a name");
     return made(r, cfx_graph_placeholder(r->g, name, NULL, false, cfx_none()));
 }
 
@@ -301,7 +301,7 @@ static cfx_value read_word(reader *r) {
             return fail(r, cfx__text_format("'%s' has a meaning already", name));
         v = read_expr(r, 0);
         if (!r->failed && v.tag != CFX_TAG_NODE)
-            return fail(r, cfx__text_format("'%s' names a value that is no call", name));
+            return fail(r, cfx__text_format("'%s' names a value that is not a call", name));
         if (!r->failed) {
             cfx_node_set_name(cfx_as_node(v), name);
             cfx_node_set_meta(cfx_as_node(v), "named", cfx_bool(true));

@@ -195,7 +195,7 @@ static bool record_fitting(decomposing *d, int k, const char **why) {
             part(d, k, at);
         if (!*why)
             *why = !fine      ? cfx__text_format("%s", cfx_error_last()->message)
-                   : at.where ? cfx__text_format("it depends on them what %s is made of",
+                   : at.where ? cfx__text_format("the decomposition of %s depends on them",
                                                  at.where->name)
                               : "it depends on them what the program does";
         if (!fine)

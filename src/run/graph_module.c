@@ -52,7 +52,7 @@ cfx_hook_handle *cfx_node_hook_from(cfx_site at, cfx_module *gm, const char *sel
     if (gm && gm->graph && selector)
         cfx_each_node(gm->graph, n) any |= cfx__run_selects(selector, n);
     if (!any) {
-        cfx_fail(CFX_KEY_ERROR, at, "no node of %s fits '%s'%s", gm ? gm->type : "None",
+        cfx_fail(CFX_KEY_ERROR, at, "no node of %s matches '%s'%s", gm ? gm->type : "None",
                  selector ? selector : "",
                  gm && gm->graph && selector ? cfx__run_meant(gm->graph, selector) : "");
         return NULL;

@@ -65,7 +65,7 @@ TEST(tap_reaches_into_sub_graphs_round_by_round) {
     CHECK_STR(cfx_text(each->entries[2].key), "while_loop@2.while_loop_body_graph_0.add");
     CHECK_OK();
     cfx_tap(gm, "while_loop.while_loop_body_graph_0.sin", x(), n());
-    CHECK_ERROR("no node of Grow fits 'while_loop.while_loop_body_graph_0.sin'");
+    CHECK_ERROR("no node of Grow matches 'while_loop.while_loop_body_graph_0.sin'");
 }
 
 /* Without gradients programs run as a plan. */

@@ -43,7 +43,7 @@ static bool flatten(cfx_site at, const cfx_program *p, cfx_args a, cfx_list *fla
 static cfx_value no_tensor(cfx_site at, const cfx_input_spec *s) {
     if (s->kind == CFX_IN_OBJECT)
         cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at,
-                 "input %s is '%s', an object of a TorchScript class: such a program can be shown "
+                 "input %s is '%s', an object of a TorchScript class, so the program can be shown "
                  "but not run",
                  s->name, s->target);
     else

@@ -148,7 +148,7 @@ TEST(taps_pick_by_name_operator_and_module) {
     CHECK_STR(cfx_repr(cfx_tap(gm, "module:lin*", input())),
               "{'linear': tensor([[ 3.0000, -1.5000]])}");
     cfx_tap(gm, "nothing", input());
-    CHECK_ERROR("no node of SimpleModel fits 'nothing'");
+    CHECK_ERROR("no node of SimpleModel matches 'nothing'");
 }
 
 /* ---- mistakes -------------------------------------------------------------------------------- */

@@ -135,7 +135,7 @@ static bool mark_part(const cfx_graph *g, const char *part, bool *chosen) {
     cfx_each_node(g, n) if (n->op != CFX_OUTPUT && cfx__run_selects(part, n))
         any = chosen[cfx__node_of(n)->id] = true;
     if (!any)
-        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "no node fits '%s'%s", part,
+        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "no node matches '%s'%s", part,
                  cfx__run_meant(g, part));
     return any;
 }

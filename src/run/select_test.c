@@ -39,9 +39,9 @@ TEST(select_by_name_operator_and_range) {
     CHECK_STR(picked(g, "sin..add,cos"), "sin, relu, cos, add");
     CHECK_OK();
     CHECK_STR(picked(g, "sinn"), "");
-    CHECK_ERROR("no node fits 'sinn' (did you mean 'sin'?)");
+    CHECK_ERROR("no node matches 'sinn' (did you mean 'sin'?)");
     cfx_select_nodes(g, "op:sinn");
-    CHECK_ERROR("no node fits 'op:sinn' (did you mean 'op:sin'?)");
+    CHECK_ERROR("no node matches 'op:sinn' (did you mean 'op:sin'?)");
     CHECK_STR(picked(g, "add..sin"), "");
     CHECK_ERROR("nothing lies between 'add' and 'sin'");
 }
@@ -66,7 +66,7 @@ TEST(select_by_module_and_line) {
     CHECK_STR(picked(g, "source:model.*:1-99"), "sin, cos");
     CHECK_OK();
     CHECK_STR(picked(g, "source:model.py:19"), "");
-    CHECK_ERROR("no node fits 'source:model.py:19'");
+    CHECK_ERROR("no node matches 'source:model.py:19'");
     CHECK_STR(picked(g, "source:odel.py"), "");
-    CHECK_ERROR("no node fits 'source:odel.py'");
+    CHECK_ERROR("no node matches 'source:odel.py'");
 }

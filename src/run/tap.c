@@ -69,7 +69,7 @@ cfx_dict *cfx_tap_from(cfx_site at, cfx_module *gm, const char *selector, cfx_ar
         return values;
     }
     if (!selector || !cfx__run_picks_any(selector, gm)) {
-        cfx_fail(CFX_KEY_ERROR, at, "no node of %s fits '%s'%s", gm->type,
+        cfx_fail(CFX_KEY_ERROR, at, "no node of %s matches '%s'%s", gm->type,
                  selector ? selector : "", selector ? cfx__run_meant(gm->graph, selector) : "");
         return values;
     }

@@ -222,7 +222,7 @@ cfx_watch *cfx_watch_new_from(cfx_site at, cfx_module *m, const char *pattern) {
     }
     if (w->all.len)
         return w;
-    cfx_fail(CFX_KEY_ERROR, at, "no module of %s fits '%s'", m ? m->type : "None", g.pattern);
+    cfx_fail(CFX_KEY_ERROR, at, "no module of %s matches '%s'", m ? m->type : "None", g.pattern);
     return NULL;
 }
 

@@ -50,7 +50,7 @@ TEST(a_watch_sees_what_modules_give) {
     CHECK_INT(cfx_hook_count(cfx_module_find(m, "0")), 0);
     CHECK_OK();
     CHECK(!cfx_watch_new(m, "nope*"));
-    CHECK_ERROR("no module of Sequential fits 'nope*'");
+    CHECK_ERROR("no module of Sequential matches 'nope*'");
 }
 
 TEST(a_watch_stays_with_what_it_watches) {

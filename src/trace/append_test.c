@@ -84,7 +84,7 @@ TEST(a_tensor_beside_a_node_becomes_a_constant_of_the_module) {
     cfx_node *y = cfx_graph_placeholder(alone, "y", NULL, false, CFX_NONE);
     CHECK_OK();
     cfx_add(cfx_ones(cfx_list(2)), y);
-    CHECK_ERROR("a tensor beside a node of a graph that no module has");
+    CHECK_ERROR("a tensor is combined with a node of a graph that belongs to no module");
 }
 
 TEST(in_a_graph_of_overloads_overloads_are_appended) {

@@ -163,8 +163,8 @@ static cfx_value comparison(const cfx__capture *c, cfx_value truth) {
     if (cfx__value_mark(truth))
         return cfx__record_arg(r, c->at, truth);
     cfx_fail(CFX_RUNTIME_ERROR, c->at,
-             "what decides whether a while_loop goes on is %s whatever it carries: numbers that "
-             "are carried are compared by cfx_py(\"operator.lt\", i, n)",
+             "the condition of a while_loop is %s and does not depend on its carries: compare "
+             "carried numbers by cfx_py(\"operator.lt\", i, n)",
              cfx_value_repr(truth));
     return cfx_bad();
 }

@@ -110,8 +110,8 @@ static cfx_value agreed(cfx__export *e, cfx_site at, cfx_value *all, cfx_value n
     cfx_value expr = cfx__relation_through(w, 0, was, e->k, is);
     if (cfx_is_none(expr) || w->renames++ >= RENAMES) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
-                 "what is checked compares with a size that varies with the sizes of the inputs in "
-                 "a way that no expression was found for: compute it by cfx_py(\"operator.mul\", "
+                 "a check uses a dynamic size for which no expression was found: compute the size "
+                 "by cfx_py(\"operator.mul\", "
                  "cfx_size(x, 0), 2) and its like");
         return cfx_bad();
     }

@@ -129,7 +129,7 @@ void cfx__functional_lies_as(cfx__recorder *r, cfx_site at, const cfx_tensor *t,
         return;
     if (view)
         cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at,
-                 "a storage is read by strides, and what it is made of lies otherwise in memory");
+                 "a view by strides reads a storage whose functional value has other strides");
     else
         set_value(&s->base->first, like);
 }

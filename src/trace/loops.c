@@ -95,7 +95,7 @@ static bool is_unknown(cfx_value v) {
 }
 
 static cfx_value needs_data(cfx_site at, const char *op) {
-    cfx__fail_unknown(at, "%s%s: what it gives depends on data, which a fake tensor has not",
+    cfx__fail_unknown(at, "%s%s: its result depends on data, which a fake tensor does not have",
                       prefix, op);
     return cfx_bad();
 }

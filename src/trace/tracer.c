@@ -126,8 +126,8 @@ static const char *constant_path(cfx__tracer *t, cfx_tensor *tensor) {
 static bool learn_paths(cfx__tracer *t, cfx_site at) {
     if (!t->root) {
         cfx_fail(CFX_TYPE_ERROR, at,
-                 "a tensor beside a node of a graph that no module has: nothing could keep it; "
-                 "give the graph to a module first");
+                 "a tensor is combined with a node of a graph that belongs to no module, so "
+                 "nothing can own the tensor: give the graph to a module first");
         return false;
     }
     t->module_paths = cfx_dict_new();

@@ -34,8 +34,8 @@ cfx_value cfx_dict_value(cfx_dict *d) {
 cfx_value cfx_dict_of_from(cfx_site at, cfx_args pairs) {
     cfx_dict *d = cfx_dict_new();
     if (pairs.n % 2) {
-        cfx_fail(CFX_TYPE_ERROR, at, "a dict is made of keys and values in turn, and %s has no "
-                 "value", cfx_value_repr(pairs.v[pairs.n - 1]));
+        cfx_fail(CFX_TYPE_ERROR, at, "a dict needs keys and values in turn, and key %s has no "
+                                     "value", cfx_value_repr(pairs.v[pairs.n - 1]));
         return cfx_bad();
     }
     for (int i = 0; i < pairs.n; i += 2)

@@ -97,7 +97,7 @@ TEST(texts_have_a_length_and_symbols_are_read) {
     CHECK_STR(cfx_repr(cfx_symbol_value("2*s0 + 1")), "2*s0 + 1");
     CHECK_INT(cfx_integer(cfx_symbol_value("12")), 12);
     CHECK(cfx_is_bad(cfx_symbol_value("s0 +")));
-    CHECK_ERROR("'s0 +' is no expression of sizes");
+    CHECK_ERROR("'s0 +' is not an expression of sizes");
     CHECK(cfx_is_bad(cfx_symbol_value(NULL)));
-    CHECK_ERROR("is no expression of sizes");
+    CHECK_ERROR("is not an expression of sizes");
 }

@@ -159,7 +159,7 @@ cfx_value cfx_symbol_value(const char *text) {
     cfx_value v = cfx_bad();
     if (text && cfx__sym_parse(text, text + strlen(text), &rest, &v) && !*rest)
         return v;
-    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' is no expression of sizes",
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' is not an expression of sizes",
              text ? text : "None");
     return cfx_bad();
 }

@@ -200,5 +200,5 @@ TEST(dicts_of_keys_and_values_in_turn) {
     CHECK_STR(cfx_repr(cfx_dict_of()), "{}");
     CHECK_OK();
     CHECK(cfx_is_bad(cfx_dict_of("x")));
-    CHECK_ERROR("a dict is made of keys and values in turn, and 'x' has no value");
+    CHECK_ERROR("a dict needs keys and values in turn, and key 'x' has no value");
 }

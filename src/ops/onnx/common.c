@@ -7,8 +7,8 @@ const cfx_tensor *onnx_numbers(cfx_op_call *c, int i) {
     const cfx_tensor *t = cfx__tensor_known(arg_tensor(c, i));
     const cfx__schema *s = cfx__op_info_of(c->op)->schema;
     if (!t)
-        cfx__fail_unknown(c->at, "%s: what it gives depends on the numbers in '%s', which are not "
-                          "known before it runs", s->name, s->args[i].name);
+        cfx__fail_unknown(c->at, "%s: its result depends on the values of '%s', which are not "
+                                 "known before it runs", s->name, s->args[i].name);
     return t;
 }
 
@@ -48,7 +48,7 @@ bool onnx_int(cfx_op_call *c, int i, int64_t other, int64_t *out) {
     bool fine = arg_is_none(c, i) || one_number(c, i, &v);
     *out = cfx_integer(v);
     if (fine && (*out > CFX__MOST_ELEMENTS || *out < -CFX__MOST_ELEMENTS)) {
-        op_fail(c, "%s: '%s' is %lld, which is no size", op_title(c),
+        op_fail(c, "%s: '%s' is %lld, which is not a size", op_title(c),
                 cfx__op_info_of(c->op)->schema->args[i].name, (long long)*out);
         return false;
     }

@@ -119,7 +119,7 @@ ONNX_OP(QLinearConcat) {
     const cfx_list *given = cfx_as_list(c->args[2]);
     cfx_value parts = cfx_list_value(0, NULL);
     if (given->len % 3 || !given->len) {
-        op_fail(c, "QLinearConcat: %lld inputs are no parts with a scale and a zero point each",
+        op_fail(c, "QLinearConcat: %lld inputs are not triples of tensor, scale and zero point",
                 (long long)given->len);
         return;
     }

@@ -23,7 +23,7 @@ TEST(microsoft_quantized_operators_round_what_they_compute) {
               "tensor([[4]], dtype=torch.uint8)");
     CHECK_OK();
     OP("QLinearConcat", one, zero, L(a, one), CFX_KW(axis, 0));
-    CHECK_ERROR("QLinearConcat: 2 inputs are no parts with a scale and a zero point each");
+    CHECK_ERROR("QLinearConcat: 2 inputs are not triples of tensor, scale and zero point");
 }
 
 /* Two numbers in a byte, the first in the low bits, 8 as zero. */

@@ -25,7 +25,7 @@ static void kernel_exit(cfx_op_call *c) {
         return;
     if (t->dtype != CFX_U8 || !cfx_tensor_is_contiguous(t) || t->numel <= NAME ||
         t->data[t->numel - 1]) {
-        op_fail(c, "what is given to _record_function_exit is no region that was entered");
+        op_fail(c, "what is given to _record_function_exit is not a region that was entered");
         return;
     }
     memcpy(&start, t->data, sizeof start);

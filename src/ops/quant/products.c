@@ -61,7 +61,8 @@ static bool packed_is_good(cfx_op_call *c, const product *row) {
     int64_t n = arg_count(c, 1), want = row->dims ? PARTS : 2;
     const cfx_tensor *w = n == want ? arg_item(c, 1, W) : NULL;
     if (!w || !w->quantizer)
-        op_fail(c, "%s: the second argument is no packed weight of its kind", cfx_op_name(c->op));
+        op_fail(c, "%s: the second argument is not a packed weight of its kind",
+                cfx_op_name(c->op));
     return w && w->quantizer;
 }
 
@@ -131,7 +132,7 @@ static void decompose_product(cfx_op_call *c) {
 static void decompose_half(cfx_op_call *c) {
     const cfx_tensor *w = arg_count(c, 1) == 2 ? arg_item(c, 1, W) : NULL;
     if (!w || w->dtype != CFX_F16) {
-        op_fail(c, "%s: the second argument is no packed weight of float16", cfx_op_name(c->op));
+        op_fail(c, "%s: the second argument is not a packed weight of float16", cfx_op_name(c->op));
         return;
     }
     cfx_tensor *y = cfx_linear(c->args[0], cfx_to(w, cfx_f32), arg_item(c, 1, B));

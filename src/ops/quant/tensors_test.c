@@ -95,7 +95,7 @@ TEST(quantized_linear_is_exact) {
         cfx_py("torch.ops.quantized.linear", cfx_reshape(x, cfx_list(1, 4)), packed, 0.1, 3));
     CHECK_STR(cfx_str(cfx_int_repr(y)), "tensor([[10]], dtype=torch.uint8)"); /* 0.7 */
     cfx_py("torch.ops.quantized.linear", x, cfx_tuple(1, 2), 0.1, 3);
-    CHECK_ERROR("is no packed weight of its kind");
+    CHECK_ERROR("is not a packed weight of its kind");
 }
 
 TEST(quantized_tensors_are_made_by_quantizing_alone) {
@@ -149,5 +149,5 @@ TEST(packed_weights_of_another_kind_are_refused) {
     cfx_tensor *w = cfx_quantize_per_tensor(cfx_ones(2, 3), 0.1, 0, cfx_dtype_value(CFX_QI8));
     cfx_op_do(cfx_op_find("quantized::linear_dynamic_fp16"), cfx_ones(1, 3),
               cfx_tuple(w, CFX_NONE));
-    CHECK_ERROR("the second argument is no packed weight of float16");
+    CHECK_ERROR("the second argument is not a packed weight of float16");
 }

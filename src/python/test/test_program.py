@@ -37,7 +37,7 @@ class Programs(unittest.TestCase):
         self.assertEqual(list(taken), ["gelu"])
         self.same(taken["gelu"], torch.nn.functional.gelu(self.model.fc1(self.x)))
         self.same(result, self.model(self.x))
-        with self.assertRaisesRegex(KeyError, "no node fits 'op:tanh'"):
+        with self.assertRaisesRegex(KeyError, "no node matches 'op:tanh'"):
             self.p.run(self.x, tap="op:tanh")
         with self.assertRaises(Exception):
             self.p(torch.ones(3, 5))
