@@ -73,7 +73,7 @@ enum { ANY, STEPPED, RISING, FALLING, FIRST_STEPS };
 static void begin_again(cfx__request *r) {
     r->dims.worlds.step = r->dims.worlds.held = r->way = r->first_way = 0;
     r->stuck = false;
-    if (r->dims.broken.len > r->nbroken) /* a name gave way, maybe since this is not an expression */
+    if (r->dims.broken.len > r->nbroken) /* a name gave way, perhaps for want of an expression */
         r->broken_for = r->unexplained;
     r->nbroken = r->dims.broken.len;
     r->unexplained = NULL;

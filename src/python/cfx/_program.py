@@ -71,7 +71,7 @@ class Program(_cfx.ProgramBase):
         if tap is None:
             return result
         if not taken:
-            raise KeyError(f"no node fits {tap!r}")
+            raise KeyError(f"no node matches {tap!r}")
         return result, taken
 
     def hook(self, selector, fn):
