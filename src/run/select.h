@@ -7,8 +7,8 @@
 /* Marks, by id, what is computed from nodes (NULL: from anything) and needed for others, both
  * included. */
 void cfx__run_between(const cfx_graph *g, const bool *from, const bool *to, bool *chosen);
-/* The end of a sentence about a selector that matches no node: " (did you mean 'module:layer1'?)", or
- * nothing; scope. */
+/* The end of an error about a selector that matches no node, such as " (did you mean
+ * 'module:layer1'?)", or an empty text; scope. */
 const char *cfx__run_meant(const cfx_graph *g, const char *selector);
 
 #endif
