@@ -199,6 +199,7 @@ TEST(odd_sizes_that_no_expression_gives_are_refused) {
     CHECK(notes &&
           strstr(notes,
                  "an argument of mul varies with the sizes of the inputs in a way that no "
-                 "expression was found for: it is 2.3978952727983707, and "));
+                 "expression was found for: it is 2.3978952727983707, and ") &&
+          !strstr(notes, "and 2.3978952727983707 at"));
     CHECK_ERROR("You marked T as dynamic but your code specialized it to be a constant (11).");
 }

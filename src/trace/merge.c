@@ -156,22 +156,24 @@ static cfx_value merge_int(cfx__merging *g, const cfx_value *v) {
 /* All numbers are but NaN, which is the same everywhere nevertheless. */
 static bool is_equal_to_itself(cfx_value v) { return cfx_equal_values(v, v); }
 
-static bool is_same_in_all(const cfx__merging *g, const cfx_value *v) {
+/* A world in which v is another number than in the first; 0: none. */
+static int find_other(const cfx__merging *g, const cfx_value *v) {
     for (int k = 1; k < g->m->worlds->n; k++)
         if (!cfx_equal_values(v[k], v[0]) && (is_equal_to_itself(v[k]) || is_equal_to_itself(v[0])))
-            return false;
-    return true;
+            return k;
+    return 0;
 }
 
 static cfx_value merge_real(cfx__merging *g, const cfx_value *v) {
-    if (is_same_in_all(g, v))
+    const int other = find_other(g, v);
+    if (!other)
         return cfx__merge_settled_or(g, v[0]);
     cfx_value real = cfx__merge_real(g, v);
     if (cfx_is_none(real)) {
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                  "an argument of %s varies with the sizes of the inputs in a way that no "
                  "expression was found for: it is %s, and %s at other sizes",
-                 g->at[0]->name, cfx_value_repr(v[0]), cfx_value_repr(v[1]));
+                 g->at[0]->name, cfx_value_repr(v[0]), cfx_value_repr(v[other]));
         return cfx_bad();
     }
     return real;
@@ -292,7 +294,7 @@ static bool merge_node(cfx__merging *g) {
         cfx__merge_assert_fixed(g, n, cfx_text(symbol));
         cfx_node_remove_meta(n, "data"); /* which frees the text */
     }
-    bool same = is_real(val[0]) && is_same_in_all(g, val);
+    bool same = is_real(val[0]) && !find_other(g, val);
     if (g->symints) {
         if (val[0].tag == CFX_TAG_FLOAT && !same)
             note_real(g, n, val);
@@ -312,7 +314,7 @@ static bool merge_node(cfx__merging *g) {
         cfx__merge_note_hidden(g, n, all, cfx_as_list(symbol));
         cfx_node_remove_meta(n, "data");
     }
-    if (val[0].tag == CFX_TAG_BOOL && is_same_in_all(g, val))
+    if (val[0].tag == CFX_TAG_BOOL && !find_other(g, val))
         cfx__merge_note_truth(g, n, cfx_is_true(val[0]));
     if (cfx__merge_is_scalar(val[0])) /* of which those stay that someone uses */
         VEC_PUSH(g->made, n);
