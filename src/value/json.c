@@ -1,5 +1,6 @@
 /* JSON over yajl's event parser. Items are pushed in the order of the text; a stack holds the
  * places of the containers that are open, whose lengths are counted up on the way. */
+#define _GNU_SOURCE /* memmem */
 #include "json.h"
 
 #include <math.h>
@@ -11,6 +12,7 @@ typedef struct parser {
     int depth;
     size_t len;          /* of the text that the tree is of */
     const char *problem; /* what is wrong beyond the grammar; scope */
+    const double *bare;  /* what the next number stands for; NULL: itself */
     cfx__json_item_fn *fn; /* takes the items of the outermost container; NULL: the tree does */
     void *user;
     struct cfx__arena_chunk *chunk; /* of the texts of one item, used again for the next */
@@ -68,6 +70,8 @@ static int on_bool(void *ctx, int b) {
 /* yajl has checked the grammar of a number. */
 static int on_number(void *ctx, const char *text, size_t len) {
     parser *p = ctx;
+    if (p->bare)
+        return add(p, (cfx__json){.kind = CFX__JSON_FLOAT, .f = *p->bare}, false);
     bool whole = !memchr(text, '.', len) && !memchr(text, 'e', len) && !memchr(text, 'E', len);
     bool negative = text[0] == '-';
     int64_t n = 0;
@@ -221,22 +225,46 @@ static void report(yajl_handle y, const parser *p, const char *text, size_t at, 
         yajl_free_error(y, words);
 }
 
+/* Parses a stretch of a text; *at: how far that came. */
+static bool parse_plain(yajl_handle y, const char *text, size_t len, const char **at) {
+    bool ok = yajl_parse(y, (const unsigned char *)text, len) == yajl_status_ok;
+    size_t done = yajl_get_bytes_consumed(y);
+    *at = text + (done < len ? done : len);
+    return ok;
+}
+
+/* Parses a piece of a text, with a number in the place of each bare word in it. */
+static bool parse_piece(yajl_handle y, parser *p, cfx__json_part piece, const char **at) {
+    const char *from = piece.text, *end = from + piece.len;
+    cfx__json_part word;
+    double f;
+    bool has = memmem(from, piece.len, "NaN", 3) || memmem(from, piece.len, "Infinity", 8);
+    while (has && cfx__json_find_bare(from, end, &word, &f)) {
+        if (!parse_plain(y, from, (size_t)(word.text - from), at))
+            return false;
+        p->bare = &f;
+        bool ok = yajl_parse(y, (const unsigned char *)" 0 ", 3) == yajl_status_ok;
+        p->bare = NULL;
+        if (!ok)
+            return false;
+        from = word.text + word.len;
+    }
+    return parse_plain(y, from, (size_t)(end - from), at);
+}
+
 /* Parses the pieces of a text, one after the other. */
 static bool parse(parser *p, const char *text, int n, const cfx__json_part *pieces,
                   const char *what) {
     bool before = cfx_ok(), ok = true;
     yajl_alloc_funcs memory = {yajl_malloc, yajl_realloc, yajl_release, NULL};
     yajl_handle y = yajl_alloc(&callbacks, &memory, p);
-    size_t at = 0;
-    for (int i = 0; ok && i < n; i++) {
-        ok = yajl_parse(y, (const unsigned char *)pieces[i].text, pieces[i].len) == yajl_status_ok;
-        size_t done = yajl_get_bytes_consumed(y);
-        at = (size_t)(pieces[i].text - text) + (done < pieces[i].len ? done : pieces[i].len);
-    }
+    const char *at = text;
+    for (int i = 0; ok && i < n; i++)
+        ok = parse_piece(y, p, pieces[i], &at);
     ok = ok && yajl_complete_parse(y) == yajl_status_ok && p->tree->items.len;
     ok = ok && cfx_ok() == before;
     if (!ok && what && cfx_ok())
-        report(y, p, text, at, what);
+        report(y, p, text, (size_t)(at - text), what);
     yajl_free(y);
     return ok;
 }

@@ -43,7 +43,8 @@ typedef struct cfx__json_tree {
     cfx__arena texts;
 } cfx__json_tree;
 
-/* Reads a text; the root is tree->items.data[0]. False, with a FileError that names `what`, line
+/* Reads a text; the root is tree->items.data[0]. NaN, Infinity and -Infinity are floats, as Python
+ * writes them. False, with a FileError that names `what`, line
  * and column, when it is no JSON. The text is not needed any more. The caller releases the tree
  * either way. Here and below `what` may be NULL: then no error is recorded. */
 bool cfx__json_read(cfx__json_tree *tree, const char *text, size_t len, const char *what);
@@ -63,6 +64,9 @@ typedef struct cfx__json_part {
  * checked but brackets and quotes: what cannot be followed is not found. */
 void cfx__json_find_parts(const char *text, size_t len, const char *const *path, int npath,
                           const char *const *names, int nnames, cfx__json_part *parts);
+/* The first of the words NaN, Infinity and -Infinity from `at` on that is in no string, and what it
+ * stands for; `at` is in no string itself. False: there is none. */
+bool cfx__json_find_bare(const char *at, const char *end, cfx__json_part *word, double *f);
 /* cfx__json_read, with each of the parts, in the order of the text, being empty in the tree. */
 bool cfx__json_read_but(cfx__json_tree *tree, const char *text, size_t len, int nparts,
                         const cfx__json_part *parts, const char *what);

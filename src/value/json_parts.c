@@ -2,6 +2,8 @@
  * afterwards, which checks the rest. */
 #include "json.h"
 
+#include <math.h>
+
 static const char *skip_space(const char *at, const char *end) {
     while (at < end && (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r'))
         at++;
@@ -82,6 +84,34 @@ static const char *skip_value(const char *at, const char *end) {
             return at;
     }
     return NULL;
+}
+
+static const struct bare {
+    const char *word;
+    double f;
+} bare_words[] = {{"NaN", NAN}, {"Infinity", INFINITY}, {"-Infinity", -INFINITY}};
+
+/* The bare word that `at` begins with; NULL: none. */
+static const struct bare *bare_at(const char *at, const char *end) {
+    for (size_t i = 0; i < sizeof bare_words / sizeof *bare_words; i++) {
+        size_t n = strlen(bare_words[i].word);
+        if ((size_t)(end - at) >= n && !memcmp(at, bare_words[i].word, n))
+            return &bare_words[i];
+    }
+    return NULL;
+}
+
+bool cfx__json_find_bare(const char *at, const char *end, cfx__json_part *word, double *f) {
+    while (at && at < end) {
+        const struct bare *found = *at == '"' ? NULL : bare_at(at, end);
+        if (found) {
+            *word = (cfx__json_part){at, strlen(found->word)};
+            *f = found->f;
+            return true;
+        }
+        at = *at == '"' ? skip_string(at, end) : at + 1;
+    }
+    return false;
 }
 
 /* A pair of an object as it is written. */

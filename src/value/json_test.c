@@ -2,6 +2,8 @@
 #include "json.h"
 #include "test.h"
 
+#include <math.h>
+
 static cfx_value parse(const char *text) {
     return cfx__json_parse(text, strlen(text), "x.json");
 }
@@ -55,6 +57,18 @@ TEST(json_errors_have_a_place) {
     for (int i = 0; i < COUNT(bad); i++) {
         CHECK(cfx_is_bad(parse(bad[i])));
         CHECK_ERROR("x.json: line ");
+    }
+}
+
+/* PyTorch wrote them so before 2.7, as Python does. */
+TEST(json_has_bare_floats_that_are_no_numbers) {
+    cfx_value v = parse("[-Infinity, {\"NaN \\\": NaN,\": NaN}, Infinity ,\"-Infinity\",-Infinity]");
+    CHECK_STR(cfx_repr(v), "[-inf, {'NaN \": NaN,': nan}, inf, '-Infinity', -inf]");
+    CHECK(isnan(cfx_number(parse("NaN"))));
+    static const char *const bad[] = {"2NaN", "NaN2", "-NaN", "[NaN NaN]", "{NaN: 1}", "[Infinity"};
+    for (int i = 0; i < COUNT(bad); i++) {
+        CHECK(cfx_is_bad(parse(bad[i])));
+        CHECK_ERROR("x.json: line 1, column ");
     }
 }
 
