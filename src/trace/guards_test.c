@@ -241,3 +241,51 @@ TEST(slices_bound_numbers_that_are_inputs) {
         cfx_error_clear();
     }
 }
+
+static cfx_value first_three(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tensor_value(cfx_slice(a.v[0], 0, 0, 3));
+}
+
+static cfx_value first_five(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tensor_value(cfx_slice(a.v[0], 0, CFX_NONE, 5));
+}
+
+static cfx_value last_three(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tensor_value(cfx_slice(a.v[0], 0, -3));
+}
+
+static cfx_value rows_of_table(cfx_module *self, cfx_args a) {
+    cfx_value n = cfx_size(cfx_as_tensor(a.v[0]), 0);
+    return cfx_tensor_value(cfx_add(cfx_slice(cfx_attr(self, "table"), 0, 0, n), a.v[0]));
+}
+
+/* x[:3] and x[-3:]: the same is asked of the size itself, which is on that side of 3 that the example
+ * is on. */
+TEST(slices_bound_sizes) {
+    static const struct {
+        cfx_forward_fn *fn;
+        int bad;
+        const char *range, *size, *suggested;
+    } cut[] = {{first_three, 2, "s77: VR[3, int_oo]", "f32[3, 3]", "n = Dim('n', min=3)"},
+               {first_five, 5, "s77: VR[2, 4]", "f32[s77, 3]", "n = Dim('n', max=4)"},
+               {last_three, 2, "s77: VR[3, int_oo]", "f32[3, 3]", "n = Dim('n', min=3)"},
+               {rows_of_table, 9, "s77: VR[2, 8]", "f32[s77, 3]", "n = Dim('n', max=8)"}};
+    for (int i = 0; i < COUNT(cut); i++) {
+        cfx_module *m = cfx_module_new("Slices", cut[i].fn, "x");
+        cfx_nn_buffer(m, "table", cfx_randn(cfx_list(8, 3)), true);
+        cfx_value x = cfx_tuple(cfx_randn(cfx_list(4, 3)));
+        cfx_program *p = cfx_export(m, x, CFX_NONE, dims_of("Dim.AUTO", NULL));
+        if (!CHECK_OK())
+            return;
+        const char *text = cfx_program_str(p);
+        CHECK(strstr(text, cut[i].range) && strstr(text, cut[i].size));
+        cfx_program_run(p, cfx_randn(cfx_list(cut[i].bad, 3)));
+        CHECK(!cfx_ok() && strstr(cfx_error_last()->message, "Expected input at *args[0].shape[0]"));
+        cfx_error_clear();
+        CHECK(cfx_failed(cfx_export(m, x, CFX_NONE, dims_of("n", NULL))));
+        CHECK_ERROR(cut[i].suggested);
+    }
+}

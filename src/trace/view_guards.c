@@ -4,7 +4,7 @@
  * tensor has, joining and splitting these until they fit. Sizes that it finds equal at the example
  * are equal from then on: in y.reshape(x.shape[0], -1) the first size of y becomes that of x.
  *
- * Slices, x[:n] where n is an input: whether n counts from the end, and whether it is within x. */
+ * Slices, x[:n]: whether n counts from the end, and whether it is within x. */
 #include <cfx/ops.h>
 
 #include "merge.h"
@@ -91,12 +91,13 @@ void cfx__merge_note_view(cfx__merging *g, const cfx_node *n, cfx_value val) {
 
 /* ---- slices ---------------------------------------------------------------------------------- */
 
-/* Whether a number that is an input, and no size, is in an expression. */
-static bool has_number(const cfx__worlds *w, const struct cfx_sym *e) {
-    if (!e)
-        return false;
-    const cfx__symbol *s = e->op == CFX__SYM_NAME ? cfx__worlds_find(w, e->name) : NULL;
-    return (s && s->any) || has_number(w, e->a) || has_number(w, e->b);
+/* Whether an expression has a symbol that only data tells: of those nothing is asked. */
+static bool has_data(const struct cfx_sym *e) {
+    return e && ((e->op == CFX__SYM_NAME && *e->name == 'u') || has_data(e->a) || has_data(e->b));
+}
+
+static bool is_asked(const length *l) {
+    return l->expr.tag != CFX_TAG_SYM || !has_data(cfx_as_sym(l->expr));
 }
 
 /* Notes whether a < b, as it is at the example. */
@@ -127,11 +128,11 @@ static bool position_of(const cfx__merging *g, const cfx_node *n, int64_t i, len
 static void ask_place(cfx__merging *g, length *at, const length *size) {
     const length zero = {cfx_int(0), 0};
     ask_less(g, at, &zero);
-    if (at->n < 0)
+    if (at->n < 0) {
         *at = (length){cfx__sym_binary(CFX__SYM_ADD, at->expr, size->expr), at->n + size->n};
-    if (at->n < 0)
         ask_less(g, at, &zero);
-    else
+    }
+    if (at->n >= 0)
         ask_less(g, size, at);
 }
 
@@ -153,13 +154,11 @@ void cfx__merge_note_slice(cfx__merging *g, const cfx_node *n) {
     if (dim < 0 || dim >= ndim || !position_of(g, n, 2, (length){cfx_int(0), 0}, &start) ||
         !position_of(g, n, 3, size[dim], &end))
         return;
-    const bool from = start.expr.tag == CFX_TAG_SYM &&
-                      has_number(g->m->worlds, cfx_as_sym(start.expr)),
-               to = end.expr.tag == CFX_TAG_SYM && has_number(g->m->worlds, cfx_as_sym(end.expr));
-    if (from)
-        ask_place(g, &start, &size[dim]);
-    if (to)
+    if (!is_asked(&start) || !is_asked(&end) || !is_asked(&size[dim]))
+        return;
+    ask_place(g, &start, &size[dim]);
+    if (end.n < INT64_MAX)
         ask_place(g, &end, &size[dim]);
-    if ((from || to) && start.n >= 0 && end.n >= 0)
+    if (start.n >= 0 && end.n >= 0)
         ask_less(g, &end, &start);
 }
