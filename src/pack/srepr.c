@@ -172,9 +172,15 @@ static const struct {
     {"Equality", NULL, "Eq"},          {"Unequality", NULL, "Ne"},
 };
 
-static void put_operand(cfx__text *out, cfx_value v, bool brackets) {
+/* Whether sympy has brackets around an operand of a relation. */
+static bool is_loose(cfx_value v) {
+    return v.tag == CFX_TAG_SYM &&
+           (cfx_as_sym(v)->op == CFX__SYM_FLOORDIV || cfx_as_sym(v)->op == CFX__SYM_MOD);
+}
+
+static void put_operand(cfx__text *out, cfx_value v, bool relation) {
     const char *text = cfx_value_str(v);
-    bool wrap = brackets && (strchr(text, ' ') || text[0] == '-');
+    bool wrap = relation ? is_loose(v) : strchr(text, ' ') || text[0] == '-';
     cfx__text_printf(out, wrap ? "(%s)" : "%s", text);
 }
 
@@ -193,7 +199,10 @@ static cfx_value describe(const char *name, size_t len, const cfx_list *args) {
     for (int64_t i = 0; i < args->len; i++) {
         if (i)
             cfx__text_puts(&out, sign ? sign : ", ");
-        put_operand(&out, args->items[i], sign && !relation);
+        if (sign)
+            put_operand(&out, args->items[i], relation);
+        else
+            cfx__text_printf(&out, "%s", cfx_value_str(args->items[i]));
     }
     if (!sign)
         cfx__text_putc(&out, ')');

@@ -25,6 +25,10 @@ TEST(srepr_is_read) {
     CHECK_STR(read("Min(Integer(2), Add(Integer(1), Mul(Integer(3), " S77 ")))"), "2");
     CHECK_STR(read("Min(Integer(5), " S77 ")"), "Min(5, s77)");
     CHECK_STR(read("LessThan(" U0 ", Integer(8))"), "u0 <= 8");
+    CHECK_STR(read("StrictGreaterThan(FloorDiv(" S77 ", Integer(2)), Integer(-1))"),
+              "((s77//2)) > -1");
+    CHECK_STR(read("GreaterThan(Integer(4), Mod(" S77 ", Integer(2)))"), "4 >= (Mod(s77, 2))");
+    CHECK_STR(read("Equality(Mod(" S77 ", Integer(2)), Integer(0))"), "Eq(Mod(s77, 2), 0)");
     CHECK_STR(read("Equality(" U0 ", Integer(8))"), "Eq(u0, 8)");
     CHECK_STR(read("2*s0 + 1"), "2*s0 + 1");
     CHECK_STR(read("ToFloat(" S77 ")"), "ToFloat(s77)");
