@@ -346,7 +346,8 @@ cfx_dict *cfx__dims_ranges(const cfx__dims *d) {
     for (size_t i = 0; i < d->worlds.symbols.len; i++) {
         const cfx__symbol *s = &d->worlds.symbols.data[i];
         if (*s->name == 'u' || *s->name == 'z')
-            cfx_dict_set(ranges, s->name, cfx_tuple(limit(s->least), limit(s->most)));
+            cfx_dict_set(ranges, s->name,
+                         cfx_tuple(limit(s->least), limit(cfx__symbol_largest(s))));
     }
     for (size_t i = 0; i < d->dims.len; i++) {
         cfx_value e = d->dims.data[i].expr;

@@ -1,9 +1,10 @@
 /* Ranges that follow from what a node is given. What one of two branches gives is a symbol of its
  * own where they differ, from the least that either may give to the most; bincount gives as many
- * counts as are asked for, or more. */
+ * counts as are asked for, or more; no more elements are picked than there are. */
 #include <cfx/ops.h>
 
 #include "merge.h"
+#include "relations.h"
 
 typedef struct {
     int64_t least, most;
@@ -56,7 +57,74 @@ static void count(const cfx__merging *g, const cfx_node *n, cfx_value val) {
         s->least = cfx_integer(least);
 }
 
+static int64_t most_of(const cfx__merging *g, cfx_value size) {
+    const cfx__symbol *s = size.tag == CFX_TAG_SYM && cfx_as_sym(size)->op == CFX__SYM_NAME
+                               ? cfx__worlds_find(g->m->worlds, cfx_as_sym(size)->name)
+                               : NULL;
+    return s ? cfx__symbol_largest(s) : cfx__relation_most(g->m->worlds, size);
+}
+
+/* How many elements a tensor has at most, or where dim is an integer how many along that dimension;
+ * INT64_MAX where there is no bound. */
+static int64_t elements(const cfx__merging *g, cfx_value tensor, cfx_value dim) {
+    cfx_value val = tensor.tag == CFX_TAG_NODE ? cfx__reify_meaning(tensor) : tensor;
+    cfx_value sizes = val.tag == CFX_TAG_TENSOR
+                          ? cfx_ints_value(cfx_as_tensor(val)->ndim, cfx_as_tensor(val)->shape)
+                          : cfx__merge_sizes(val);
+    int64_t all = 1;
+    if (sizes.tag != CFX_TAG_LIST && sizes.tag != CFX_TAG_TUPLE)
+        return INT64_MAX;
+    if (dim.tag == CFX_TAG_INT)
+        return most_of(g, cfx_at(sizes, (int)cfx_integer(dim)));
+    for (int64_t i = 0; i < cfx_as_list(sizes)->len; i++) {
+        int64_t size = most_of(g, cfx_as_list(sizes)->items[i]);
+        if (size >= INT64_MAX - 1 || __builtin_mul_overflow(all, size, &all))
+            return INT64_MAX;
+    }
+    return all;
+}
+
+static bool is_mask(cfx_value v) {
+    cfx_result r = v.tag == CFX_TAG_NODE ? cfx_node_result(cfx_as_node(v)) : cfx_result_of(v);
+    return r.kind == CFX_RESULT_TENSOR && (r.dtype == CFX_BOOL || r.dtype == CFX_U8);
+}
+
+/* From how many elements n picks, whose result has size number i that depends on data; INT64_MAX:
+ * it picks none, or there is no bound. */
+static int64_t picked_from(const cfx__merging *g, const cfx_node *n, int64_t i) {
+    cfx_op *op = n->target.op;
+    if (op == &cfx_op_unique_dim || op == &cfx_op_unique_dim_consecutive)
+        return elements(g, cfx_at(n->args, 0), cfx_at(n->args, 1));
+    if (op == &cfx_op_unique_consecutive)
+        return elements(g, cfx_at(n->args, 0), cfx__node_arg(n, cfx__op_info_of(op)->schema, 3));
+    if (op == &cfx_op_nonzero || op == &cfx_op_nonzero_numpy || op == &cfx_op__unique2 ||
+        op == &cfx_op_masked_select)
+        return elements(g, cfx_at(n->args, 0), cfx_none());
+    cfx_value indices = op->effects & CFX_DATA_SHAPE || cfx_len(n->args) < 2 ? cfx_none()
+                                                                            : cfx_at(n->args, 1);
+    for (int64_t k = 0; indices.tag == CFX_TAG_LIST && k < cfx_len(indices); k++)
+        if (is_mask(cfx_at(indices, k)) && !i--)
+            return elements(g, cfx_at(indices, k), cfx_none());
+    return INT64_MAX;
+}
+
+/* The sizes of what n picks are bounded by what there is; PyTorch says so of masked_select for more
+ * than two elements alone. */
+static void bound_picked(cfx__merging *g, const cfx_node *n) {
+    enum { FEW = 2 };
+    cfx_value names = cfx_node_get_meta(n, "data");
+    for (int64_t i = 0; names.tag == CFX_TAG_LIST && i < cfx_len(names); i++) {
+        int64_t most = picked_from(g, n, i);
+        cfx__symbol *s = cfx__worlds_find(g->m->worlds, cfx_text(cfx_at(names, (int)i)));
+        bool few = n->target.op == &cfx_op_masked_select && most <= FEW;
+        if (s)
+            s->picked = most < INT64_MAX && most >= s->least && !few ? most : 0;
+    }
+}
+
 void cfx__merge_ranges(cfx__merging *g, const cfx_node *n, cfx_value val) {
+    if (n->op == CFX_CALL_FUNCTION && n->target.op && !g->m->eager)
+        bound_picked(g, n);
     if (n->op == CFX_CALL_FUNCTION && n->target.op == &cfx_op_bincount && !g->m->eager)
         count(g, n, val);
     const char *op = n->op == CFX_CALL_FUNCTION ? cfx_node_higher_order(n) : NULL;

@@ -151,8 +151,9 @@ static void assert_range(cfx__merging *g, cfx_value name) {
         return;
     if (s->least > INT64_MIN + 1 && !s->least_follows)
         assert_bound(g, name, size, true, s->least);
-    if (s->most < INT64_MAX - 1 && !s->most_follows)
-        assert_bound(g, name, size, false, s->most);
+    const int64_t most = cfx__symbol_largest(s);
+    if (most < INT64_MAX - 1 && (!s->most_follows || most < s->most))
+        assert_bound(g, name, size, false, most);
     assert_totals(g, name);
     assert_checks(g, name);
 }

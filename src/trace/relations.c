@@ -204,6 +204,11 @@ bool cfx__relation_bounds(const cfx__worlds *w, cfx_value expr, bool below) {
     return below ? r.low > LEAST : r.high < far;
 }
 
+int64_t cfx__relation_most(const cfx__worlds *w, cfx_value expr) {
+    range r = range_in(w, expr);
+    return r.high < INT64_MAX ? (int64_t)r.high : INT64_MAX;
+}
+
 const char *cfx__relation_range(const cfx__worlds *w, cfx_value expr, cfx_value min,
                                 cfx_value max) {
     range r = range_in(w, expr);

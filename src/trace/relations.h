@@ -31,6 +31,8 @@ bool cfx__relation_only(const cfx__worlds *w, cfx_value expr, int64_t *out);
 /* Whether the sizes that an expression can have are bounded from below, more than all sizes are, or
  * else from above. */
 bool cfx__relation_bounds(const cfx__worlds *w, cfx_value expr, bool below);
+/* The largest number that an expression can be; INT64_MAX where there is no bound. */
+int64_t cfx__relation_most(const cfx__worlds *w, cfx_value expr);
 /* Changes one symbol for data so that it holds in world k, where its range lets it; `salt` chooses
  * which one, and by how much. */
 void cfx__relation_mend(cfx__worlds *w, int k, const cfx__relation *r, uint64_t salt);

@@ -93,6 +93,10 @@ static bool is_taken(const cfx__worlds *w, const cfx__symbol *s, int k, int64_t 
     return false;
 }
 
+int64_t cfx__symbol_largest(const cfx__symbol *s) {
+    return s->picked && s->picked < s->most ? s->picked : s->most;
+}
+
 int64_t cfx__symbol_smallest(const cfx__symbol *s) {
     int64_t least = s->least < 2 ? 2 : s->least;
     if (least >= s->most)

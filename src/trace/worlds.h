@@ -45,6 +45,7 @@ typedef struct cfx__symbol {
     bool joined;  /* of two branches: its range follows from what they give */
     bool apart;   /* of a truth or a float: no expression of sizes has it */
     bool least_follows, most_follows; /* the bound is that of a size it is compared with */
+    int64_t picked; /* there are no more elements that it could be the number of; 0: not known */
     cfx__seen size;
 } cfx__symbol;
 
@@ -95,6 +96,8 @@ cfx__symbol *cfx__worlds_find(const cfx__worlds *w, const char *name);
 void cfx__worlds_add(cfx__worlds *w, const char *name, int64_t least, int64_t most, int64_t hint);
 /* Whether a symbol is of the sizes of inputs. */
 bool cfx__symbol_is_size(const cfx__symbol *s);
+/* The largest number that a program is made for, which may be less than what is tried. */
+int64_t cfx__symbol_largest(const cfx__symbol *s);
 /* The smallest size of an input that is tried: 0 and 1 broadcast, and are views of anything. */
 int64_t cfx__symbol_smallest(const cfx__symbol *s);
 /* From now on it holds of the sizes in all worlds; whether all such hold in world k. */

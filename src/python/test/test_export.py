@@ -104,6 +104,9 @@ def forward(self, args_0):
     ge = sym_size_int >= 0
     _assert_scalar_default = torch.ops.aten._assert_scalar.default(ge, "Runtime assertion failed \
 for expression u0 >= 0 on node 'ge'");  ge = _assert_scalar_default = None
+    le = sym_size_int <= 4
+    _assert_scalar_default_1 = torch.ops.aten._assert_scalar.default(le, "Runtime assertion failed \
+for expression u0 <= 4 on node 'le'");  le = _assert_scalar_default_1 = None
     mul = torch.ops.aten.mul.Tensor(args_0, sym_size_int);  args_0 = sym_size_int = None
     return (mul,)""")
 
