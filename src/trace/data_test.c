@@ -513,53 +513,6 @@ TEST(slices_are_as_long_as_data_says) {
         }
 }
 
-/* ---- how many are picked --------------------------------------------------------------------- */
-
-FORWARD(picked_where) { (void)N; GIVE(cfx_nonzero(X)); }
-FORWARD(picked_by_mask) { GIVE(cfx_masked_select(X, cfx_gt(X, cfx_sum(N)))); }
-FORWARD(picked_rows) {
-    GIVE(cfx_index(X, cfx_list(cfx_gt(cfx_select(X, 1, 0), cfx_sum(N)))));
-}
-FORWARD(picked_once) { (void)self; return cfx_at(cfx_py("torch.unique", X), 0); }
-FORWARD(picked_twice) { GIVE(cfx_nonzero(cfx_index(X, cfx_list(cfx_gt(X, 0))))); }
-
-/* No more elements are picked than there are, which the program asserts; where their number varies
- * as far as that is bounded. */
-TEST(sizes_of_what_is_picked_are_bounded) {
-    static const struct {
-        const char *name;
-        cfx_forward_fn *forward;
-        const char *fixed, *bounded; /* of 3 rows, of up to 9 */
-    } all[] = {{"nonzero", picked_where, "u0: VR[0, 12]", "u0: VR[0, 36]"},
-               {"masked_select", picked_by_mask, "u0: VR[0, 12]", "u0: VR[0, 36]"},
-               {"rows", picked_rows, "u0: VR[0, 3]", "u0: VR[0, 9]"},
-               {"unique", picked_once, "u0: VR[0, 12]", "u0: VR[0, 36]"},
-               {"twice", picked_twice, "u1: VR[0, 12]", "u1: VR[0, 36]"}};
-    for (int i = 0; i < COUNT(all); i++)
-        for (int dynamic = 0; dynamic < 3; dynamic++) {
-            cfx_module *m = cfx_module_new("Picked", all[i].forward, "x, n");
-            cfx_value args = cfx_tuple(cfx_randn(3, 4), cfx_tensor_from_value(cfx_list(0, 0)));
-            cfx_value rows = dynamic == 1 ? cfx_tuple("b", 2, 9) : cfx_string_value("b");
-            cfx_dict *x = cfx_dict_new(), *sizes = cfx_dict_new();
-            cfx_dict_put(x, cfx_int(0), rows);
-            cfx_dict_set(sizes, "x", cfx_dict_value(x));
-            cfx_program *p = cfx_export(m, args, CFX_NONE,
-                                        dynamic ? cfx_dict_value(sizes) : CFX_NONE);
-            if (!CHECK_OK())
-                continue;
-            const char *text = cfx_program_str(p);
-            const char *range = dynamic == 0   ? all[i].fixed
-                                : dynamic == 1 ? all[i].bounded
-                                               : "VR[0, 9223372036854775806]";
-            if (!CHECK(strstr(text, range)) || !CHECK(!strstr(text, " <= ") == (dynamic == 2)))
-                test_fail(CFX_HERE, "%s:\n%s", all[i].name, text);
-            cfx_value most = cfx_tuple(cfx_add(cfx_arange(dynamic ? 36 : 12), 1), 0);
-            cfx_tensor *x_all = cfx_view(cfx_to(cfx_as_tensor(cfx_at(most, 0)), cfx_f32),
-                                         cfx_list(-1, 4));
-            check_runs(m, p, cfx_tuple(x_all, cfx_tensor_from_value(cfx_list(0, 0))));
-        }
-}
-
 /* ---- whichever way --------------------------------------------------------------------------- */
 
 FORWARD(sine) { GIVE(cfx_sin(X)); }

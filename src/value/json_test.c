@@ -62,7 +62,8 @@ TEST(json_errors_have_a_place) {
 
 /* PyTorch wrote them so before 2.7, as Python does. */
 TEST(json_has_bare_floats_that_are_no_numbers) {
-    cfx_value v = parse("[-Infinity, {\"NaN \\\": NaN,\": NaN}, Infinity ,\"-Infinity\",-Infinity]");
+    cfx_value v =
+        parse("[-Infinity, {\"NaN \\\": NaN,\": NaN}, Infinity ,\"-Infinity\",-Infinity]");
     CHECK_STR(cfx_repr(v), "[-inf, {'NaN \": NaN,': nan}, inf, '-Infinity', -inf]");
     CHECK(isnan(cfx_number(parse("NaN"))));
     static const char *const bad[] = {"2NaN", "NaN2", "-NaN", "[NaN NaN]", "{NaN: 1}", "[Infinity"};
