@@ -1,9 +1,9 @@
-/* The ground: objects that are counted, scopes that own results, and the one sticky error.
+/* Foundations: reference-counted objects, scopes that own results, and the sticky error.
  *
- * Three words say who owns what in every comment of these headers:
- *   scope    the result belongs to the current scope and dies with it, unless kept;
- *   keeps    the call takes a count of its own on what it is given;
- *   borrows  the result lives as long as the object it was read from. */
+ * Three words state ownership in every comment of these headers:
+ *   scope    the current scope owns the result and releases it when it closes, unless kept;
+ *   keeps    the call adds a reference to its argument;
+ *   borrows  the result is valid as long as the object that it was read from. */
 #ifndef CFX_BASE_H
 #define CFX_BASE_H
 
@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-/* A place in the caller's source. Every macro of the public face passes the user's own. */
+/* A line of the caller's source. Every public macro passes the line where it is used. */
 typedef struct cfx_site {
     const char *file;
     int line;
@@ -40,24 +40,25 @@ typedef struct cfx_site {
 
 /* ---- counted objects ------------------------------------------------------------------------- */
 
-/* The head of everything that is counted: tensors, lists, dicts, strings, modules.
+/* The first member of every reference-counted object: tensors, lists, dicts, strings, modules.
  *
- * Counts may be changed by any thread. Beyond that an object is for one thread at a time, unless
- * its type says more: one that was kept may be handed to another thread, and what nobody changes
- * may be read by all. Scopes, errors, limits, modes and random numbers are each thread's own. */
+ * Reference counts are atomic. Otherwise an object may be used by one thread at a time, unless
+ * its type says more: a kept object may be passed to another thread, and an object that nobody
+ * modifies may be read by all. Scopes, errors, limits, modes and random generators belong to a
+ * thread. */
 typedef struct cfx_obj {
     int32_t refs;
     uint32_t flags;
     const struct cfx__obj_type *type;
 } cfx_obj;
 
-/* Adds a count, so that `obj` outlives its scope. NULL and bad objects pass through. Returns obj.
- */
+/* Adds a reference, so that `obj` outlives its scope. Returns obj. NULL and bad objects are
+ * returned unchanged. */
 CFX_API void *cfx_keep_obj(void *obj);
-/* Takes a count back; the last one frees. NULL and bad objects are left alone. */
+/* Releases a reference; the last one frees the object. Ignores NULL and bad objects. */
 CFX_API void cfx_drop(void *obj);
 
-/* Whether obj is what a failed call gave: a bad tensor, graph, module, cost, ..., or NULL. */
+/* Whether obj is the result of a failed call: a bad tensor, graph, module, cost, ..., or NULL. */
 CFX_API bool cfx_failed(const void *obj);
 
 #ifdef __cplusplus
@@ -70,15 +71,17 @@ template <typename T> inline T *cfx_keep(T *obj) { return static_cast<T *>(cfx_k
 
 /* ---- scopes ---------------------------------------------------------------------------------- */
 
-/* Opens a scope: what is made from now on dies at the matching close. Returns the mark to close. */
+/* Opens a scope, which owns all results made until it is closed. Returns its mark, for
+ * cfx_scope_close. */
 CFX_API size_t cfx_scope_open(void);
-/* Drops everything made since `mark`. Inner scopes that were left by a jump are closed with it. */
+/* Closes the scope of `mark`: releases everything made since. Inner scopes left by a jump are
+ * closed too. */
 CFX_API void cfx_scope_close(size_t mark);
-/* The same, but `obj` survives and belongs to the scope outside. Returns obj. */
+/* The same, but `obj` moves to the enclosing scope. Returns obj. */
 CFX_API void *cfx_scope_return(size_t mark, void *obj);
 
-/* CFX_SCOPE { ... } frees at its end what the block made. Leaving it by break, return or goto is
- * no leak: the scope outside then frees it later. */
+/* CFX_SCOPE { ... } opens a scope for the block. Leaving it by break, return or goto does not
+ * leak: the enclosing scope then releases its results. */
 #define CFX_SCOPE CFX_SCOPE_(CFX_NAME_(cfx_mark_, __LINE__), CFX_NAME_(cfx_once_, __LINE__))
 #define CFX_SCOPE_(mark, once)                                                                     \
     for (size_t mark = cfx_scope_open(), once = 1; once; cfx_scope_close(mark), once = 0)
@@ -87,7 +90,7 @@ CFX_API void *cfx_scope_return(size_t mark, void *obj);
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* What kind of mistake it was, named as Python names it. */
+/* Kinds of errors, with Python's names. */
 #define CFX_ERRORS(X)                                                                              \
     X(RUNTIME, "RuntimeError")                                                                     \
     X(TYPE, "TypeError")                                                                           \
@@ -111,7 +114,7 @@ typedef enum cfx_error_kind {
 #undef CFX_ERROR_ENUM
 } cfx_error_kind;
 
-/* The first thing that went wrong since the last clear. Strings are borrowed from the context. */
+/* The first error since the last clear. The context owns the strings. */
 typedef struct cfx_error {
     cfx_error_kind kind;
     const char *message; /* PyTorch's sentence where it has one */
@@ -127,79 +130,79 @@ CFX_API bool cfx_ok(void);
 CFX_API const cfx_error *cfx_error_last(void);
 /* "RuntimeError" and so on; static. */
 CFX_API const char *cfx_error_kind_name(cfx_error_kind kind);
-/* Records an error unless one is recorded already: the first one wins. For operators and passes of
- * your own; everything in the library goes through it too. */
+/* Records an error, unless one is recorded already: the first error wins. Also for operators and
+ * passes of the caller. */
 CFX_API void cfx_fail(cfx_error_kind kind, cfx_site at, const char *fmt, ...) CFX_PRINTF(3, 4);
-/* Adds a line to the recorded error, if any. */
+/* Appends a line to the notes of the recorded error, if any. */
 CFX_API void cfx_error_note(const char *fmt, ...) CFX_PRINTF(1, 2);
-/* Forgets the recorded error. */
+/* Clears the recorded error. */
 CFX_API void cfx_error_clear(void);
 /* Prints the recorded error, if any, as `file:line: Kind: message` and its notes, and clears it.
  * Returns whether there was none. */
 CFX_API bool cfx_report(FILE *out);
-/* Reports, then frees everything this thread's context holds. Returns 0, or 1 after an error: made
- * to end main with. */
+/* Prints the error as cfx_report does, then frees everything that the context of this thread
+ * holds. Returns 0, or 1 after an error: the return value for main. */
 CFX_API int cfx_finish(FILE *out);
 
-/* What programs print while they run, a line at a time: torch.ops.higher_order.print, and how long
- * regions took that are timed (torch.profiler.record_function). Of this thread; NULL: to stderr,
- * where they go unless this is set. */
+/* Sets the function that receives the output of running programs on this thread, a line at a
+ * time: torch.ops.higher_order.print, and the times of torch.profiler.record_function. NULL: the
+ * lines go to stderr, as by default. */
 typedef void cfx_log_fn(const char *line, void *user);
 CFX_API void cfx_set_log(cfx_log_fn *fn, void *user);
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/* Limits are for files and graphs that nobody vouches for; see SECURITY.md.
+/* Limits for untrusted files and graphs; see SECURITY.md.
  *
- * While the library holds more than so many bytes, in all threads together, whatever this thread
- * asks for beyond that is an ordinary MemoryError; 0: no limit but the machine's. Counted are
- * tensors, graphs, texts and everything else but files, which are mapped, and what the libraries
- * below take for themselves. Returns the limit before. */
+ * Limits the memory of the library, over all threads: an allocation of this thread beyond
+ * `bytes` is a MemoryError. 0: no limit. Counts tensors, graphs, texts and everything else
+ * except mapped files and memory of other libraries. Returns the previous limit. */
 CFX_API size_t cfx_set_memory_limit(size_t bytes);
-/* The bytes that the library holds now, in all threads together; blocks kept for use again count.
- * What other threads did last may be missing, up to 64 KiB of each. */
+/* The bytes that the library holds now, over all threads, including blocks cached for reuse. May
+ * miss up to 64 KiB of recent changes of each other thread. */
 CFX_API size_t cfx_memory_held(void);
-/* The most nodes that a graph of this thread's may be given, from a file or otherwise; one more is
- * a LimitError. 0: no limit. Returns the limit before. */
+/* Limits the nodes of any graph that this thread makes or reads; exceeding it is a LimitError.
+ * 0: no limit. Returns the previous limit. */
 CFX_API int64_t cfx_set_node_limit(int64_t nodes);
-/* From now on the calls of this thread have so many seconds together, by the clock; what is not
- * done by then stops at the next node or operator with a LimitError. 0: no limit. Returns the
- * seconds that were left of the limit before, or 0. */
+/* Limits the total wall time of later calls of this thread. After that time a call stops at the
+ * next node or operator with a LimitError. 0: no limit. Returns the seconds left of the previous
+ * limit, or 0. */
 CFX_API double cfx_set_time_limit(double seconds);
-/* While calls of this thread go on, asks fn(user) now and then (20 times a second, between nodes
- * and operators) whether to stop: where it says true, what is under way stops with the error that
- * fn recorded, or with a RuntimeError. NULL: nobody is asked. */
+/* Sets a function that calls of this thread ask whether to stop, at most 20 times a second,
+ * between nodes and operators. If fn returns true, the call stops with the error that fn
+ * recorded, or with a RuntimeError. NULL: no function. */
 typedef bool cfx_interrupt_fn(void *user);
 CFX_API void cfx_set_interrupt(cfx_interrupt_fn *fn, void *user);
-/* Whether this thread reads files whole rather than mapping them. A mapped file costs no memory and
- * no time, but nobody may cut it short while it is in use: the system then ends the process
- * (SIGBUS). Returns what was set before; files are mapped unless this is set. */
+/* Sets whether this thread reads files instead of mapping them. Mapping takes no memory and no
+ * time, but if another process truncates a mapped file, the system ends this process (SIGBUS).
+ * Returns the previous setting; files are mapped by default. */
 CFX_API bool cfx_set_copy_files(bool on);
 
 /* ---- precision ------------------------------------------------------------------------------- */
 
-/* What float32 products and convolutions multiply. Sums are float32 always, and so is everything
- * but products: norms, softmax, activations, what is added. On the CPU, plans keep weights as bf16
- * or f16: half the memory to read, which is what time goes to where few rows are multiplied at a
- * time. Where the machine multiplies bf16 itself (AVX512-BF16, AMX), what products multiply weights
- * with is rounded too, which makes them about twice as fast, or more; elsewhere and in f16 weights
- * become float32 again on their way. On a card, all that products multiply is rounded. tf32 is a
- * card's: the CPU computes it in float32. */
+/* The precision in which float32 products and convolutions multiply. Sums stay float32, and so
+ * does everything else: norms, softmax, activations, additions. On the CPU, plans store weights
+ * as bf16 or f16, which halves memory traffic, the limit where few rows are multiplied at a
+ * time. If the machine multiplies bf16 (AVX512-BF16, AMX), the other factor is rounded too,
+ * which is about twice as fast or more; otherwise, and for f16, weights are widened to float32
+ * in registers. On a card, both factors are rounded. tf32 is only for cards; the CPU computes it
+ * in float32. */
 typedef enum cfx_precision {
     CFX_PRECISION_F32,
     CFX_PRECISION_BF16, /* 8 bits of mantissa, all the range */
     CFX_PRECISION_F16,  /* 11 bits, numbers up to 65504 */
     CFX_PRECISION_TF32  /* 11 bits, all the range; on a card */
 } cfx_precision;
-/* For plans that this thread makes and runs from now on, and attention. Returns what was before. */
+/* Sets the precision of plans that this thread makes and runs from now on, and of attention.
+ * Returns the previous one. */
 CFX_API cfx_precision cfx_set_precision(cfx_precision p);
 CFX_API cfx_precision cfx_get_precision(void);
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-/* How many threads one operator of this thread may use; n < 1 asks for all cores. */
+/* Sets the number of threads for one operator of this thread; n < 1: all cores. */
 CFX_API void cfx_set_num_threads(int n);
-/* The number in force. */
+/* The current number of threads. */
 CFX_API int cfx_get_num_threads(void);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Costs: what running a program takes, told from what is noted of its nodes, without running it.
+/* Costs: FLOPs and memory of a program, from the metadata of its nodes, without running it.
  *
  *     cfx_cost *c = cfx_program_cost(p, NULL);
  *     printf("%lld FLOPs, %lld bytes at most\n", (long long)c->flops, (long long)c->peak); */
@@ -36,9 +36,9 @@ typedef struct cfx_cost {
     int unknown;            /* calls that could not be counted */
 } cfx_cost;
 
-/* The costs of a program; scope. `sizes` says what symbols are, a dict of name to int; a symbol
- * that is not in it is what it was with the example inputs. Bad, with an error, where p is NULL or
- * bad, or where a symbol that has no such value is missing. */
+/* The costs of a program; scope. `sizes` maps names of symbols to numbers; a missing symbol has
+ * the value of the example inputs. Bad, with an error, where p is NULL or bad, or where a symbol
+ * has no value. */
 CFX_API cfx_cost *cfx_program_cost(cfx_program *p, const cfx_dict *sizes);
 
 #ifdef __cplusplus

@@ -1,12 +1,12 @@
-/* Gradients: a tape that calls leave behind, and the backward pass along it.
+/* Gradients: a tape that records calls, and the backward pass.
  *
  *   cfx_tensor *w = cfx_requires_grad(cfx_randn(3), true);
  *   cfx_tensor *loss = cfx_sum(cfx_mul(w, w));
  *   cfx_backward(loss);                              the gradient is in cfx_tensor_grad(w)
  *
- * While grad mode is on, a call with an argument that requires a gradient leaves a node that holds
- * what its gradient column reads. A tensor holds the node that made it, a node the nodes before it,
- * so the tape lives exactly as long as somebody can still walk it. */
+ * In grad mode, a call with an argument that requires a gradient creates a node, which holds
+ * what its gradient formula reads. A tensor holds the node that made it, and a node the nodes
+ * before it, so the tape lives as long as a tensor can reach it. */
 #ifndef CFX_GRAD_H
 #define CFX_GRAD_H
 
@@ -18,11 +18,11 @@ extern "C" {
 
 /* ---- which tensors --------------------------------------------------------------------------- */
 
-/* Asks for gradients of a leaf, or no longer. Returns t. Fails for integers and for results of
+/* Sets whether a leaf requires a gradient. Returns t. Fails for integers and for results of
  * recorded calls. */
 CFX_API cfx_tensor *cfx_requires_grad_from(cfx_site at, cfx_tensor *t, bool on);
 #define cfx_requires_grad(t, on) cfx_requires_grad_from(CFX_HERE, t, on)
-/* Whether a gradient flows to t: asked for, or made from what requires one. */
+/* Whether t requires a gradient: set by the user, or computed from a tensor that does. */
 CFX_API bool cfx_tensor_requires_grad(const cfx_tensor *t);
 /* Whether t was made by the user, not by a recorded call. */
 CFX_API bool cfx_tensor_is_leaf(const cfx_tensor *t);
@@ -31,8 +31,8 @@ CFX_API const char *cfx_tensor_grad_fn(const cfx_tensor *t);
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
-/* t.grad, borrowed: what backward has added up; NULL where nothing came, or t is no leaf and its
- * gradient was not retained. */
+/* t.grad, borrowed: the accumulated gradient; NULL where there is none, or t is not a leaf and
+ * its gradient was not retained. */
 CFX_API cfx_tensor *cfx_tensor_grad(const cfx_tensor *t);
 /* Sets t.grad; keeps it. NULL clears. Fails where shape or dtype differ from t's. */
 CFX_API void cfx_tensor_set_grad_from(cfx_site at, cfx_tensor *t, cfx_tensor *grad);
@@ -81,12 +81,12 @@ typedef struct cfx_grad_function_options {
     cfx_value saved;   /* the inputs and outputs whose numbers object reads; None: no numbers */
 } cfx_grad_function_options;
 
-/* Puts a function of the caller's on the tape, as torch.autograd.Function is: `outputs` were
- * computed from `inputs` in whatever way, unrecorded. In the backward pass object is called with
- * three lists: inputs and outputs (None for those that are not saved) and the gradients of the
- * outputs (None where none came). It gives a list or tuple of the gradients of the inputs, None for
- * none. An output that is one of the inputs was written to. False, with an error, where that is a
- * leaf or a view, or the options do not fit. */
+/* Records a user-defined function on the tape, like torch.autograd.Function: `outputs` were
+ * computed from `inputs` without recording. The backward pass calls object with three lists:
+ * inputs, outputs (None for those not saved) and gradients of the outputs (None where there are
+ * none). It returns a list or tuple of the gradients of the inputs, None for none. An output
+ * that is one of the inputs was mutated. False, with an error, where that is a leaf or a view,
+ * or the options are invalid. */
 CFX_API bool cfx_grad_function_from(cfx_site at, cfx_grad_function_options o);
 #define cfx_grad_function(...)                                                                     \
     cfx_grad_function_from(CFX_HERE, CFX_OPTIONS(cfx_grad_function_options, __VA_ARGS__))

@@ -1,8 +1,6 @@
-/* Pairs: which node of one program belongs to which of another.
- *
- * Two versions of a model, a program before and after a pass, decomposed, fused or converted: what
- * stands for the same value in both is found by where nodes come from, by their names, and by what
- * they are made of. */
+/* Pairs the nodes of two programs: two versions of a model, or a program before and after a
+ * pass, decomposed, fused or converted. Nodes for the same value are found by origin, by name
+ * and by what they compute. */
 #ifndef CFX_PAIR_H
 #define CFX_PAIR_H
 
@@ -25,10 +23,10 @@ typedef struct cfx_pairs {
     cfx_program *a, *b; /* borrowed */
 } cfx_pairs;
 
-/* Pairs the nodes of two programs, their sub-graphs left out; scope. Bad, with an error, where one
- * is NULL or no call of one belongs to a call of the other. */
+/* Pairs the nodes of two programs, without their sub-graphs; scope. Bad, with an error, where a
+ * program is NULL or no calls can be paired. */
 CFX_API cfx_pairs *cfx_program_pair(cfx_program *a, cfx_program *b);
-/* What a node of either program is paired with, or NULL. */
+/* The node that a node of either program is paired with, or NULL. */
 CFX_API cfx_node *cfx_pairs_other(const cfx_pairs *p, const cfx_node *n);
 
 #ifdef __cplusplus

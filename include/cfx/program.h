@@ -1,10 +1,10 @@
-/* Programs: a graph with all it needs to be run, saved and shown.
+/* Programs: a graph with its signature, weights, ranges and guards.
  *
- * What torch.export makes and a .pt2 file holds: an ATen graph whose parameters, buffers and
- * constants are inputs of their own, and a signature that says which input is which. A program
- * that is not being edited is read-only: many threads at once may run, tap, show, copy, decompose,
- * quantize and save it, and take modules of it (cfx_program_module), each its own. One that writes
- * to its buffers as it runs is for one thread at a time. */
+ * A program is what torch.export makes and a .pt2 file contains: an ATen graph whose parameters,
+ * buffers and constants are inputs, and a signature that says which input is which. A program
+ * that nobody edits is read-only: any number of threads may run, tap, show, copy, decompose,
+ * quantize and save it, and make modules of it (cfx_program_module), one for each thread. A
+ * program that mutates its buffers may be run by one thread at a time. */
 #ifndef CFX_PROGRAM_H
 #define CFX_PROGRAM_H
 
@@ -34,7 +34,7 @@ typedef enum cfx_output_kind {
     CFX_OUT_TOKEN
 } cfx_output_kind;
 
-/* Input i of the graph: what its placeholder number i stands for. */
+/* Input i of the graph: the meaning of placeholder i. */
 typedef struct cfx_input_spec {
     cfx_input_kind kind;
     const char *name;   /* the placeholder's */
@@ -44,7 +44,7 @@ typedef struct cfx_input_spec {
     cfx_value value;
 } cfx_input_spec;
 
-/* Output i of the graph: what item i of its output node stands for. */
+/* Output i of the graph: the meaning of item i of its output node. */
 typedef struct cfx_output_spec {
     cfx_output_kind kind;
     const char *name;   /* the node's; NULL where it is a plain value */
@@ -52,9 +52,9 @@ typedef struct cfx_output_spec {
     cfx_value value;    /* the plain value, where name is NULL */
 } cfx_output_spec;
 
-/* How a module was called: an entry of torch.export's module_call_graph. The first is the program
- * itself, then come all modules there were, then the later calls of those whose signatures were
- * preserved, "encoder@1". */
+/* How a module was called: an entry of torch.export's module_call_graph. The first entry is the
+ * program itself; then come all modules, then the later calls of modules with a preserved
+ * signature, "encoder@1". */
 typedef struct cfx_module_call {
     const char *path; /* "layers.0"; "" for the program */
     bool preserved;   /* what it took and gave is known; not looked at for the program */
@@ -65,8 +65,8 @@ typedef struct cfx_module_call {
     const char *in_text_, *out_text_; /* the trees as a file has them, with classes of Python's */
 } cfx_module_call;
 
-/* A program. Read freely; change the graph as any graph, the rest through functions. Texts live as
- * long as the program. */
+/* A program. Fields may be read; edit the graph like any graph, the rest through functions. The
+ * program owns its texts. */
 typedef struct cfx_program {
     cfx_obj head;
     cfx_module *module; /* a GraphModule; the sub-graphs of cond and the like are its children */
@@ -84,11 +84,11 @@ typedef struct cfx_program {
     struct cfx__program *own_;
 } cfx_program;
 
-/* An empty program over a GraphModule, which is kept; scope. The signature is added next. Bad, with
- * an error, where there is none.
+/* A program over a GraphModule, which it keeps, with an empty signature; scope. Bad, with an error,
+ * where gm is NULL or bad.
  *
- * Like graphs and modules, a program of a failed call is bad (cfx_failed): it has no inputs,
- * results and tensors, and calls on it do nothing. */
+ * Like graphs and modules, the result of a failed call is a bad program (cfx_failed): it has no
+ * inputs, results and tensors, and calls on it do nothing. */
 CFX_API cfx_program *cfx_program_new(cfx_module *gm);
 /* Adds to the signature, in the order of placeholders and results. Texts and values are kept. */
 CFX_API void cfx_program_add_input(cfx_program *p, cfx_input_spec spec);

@@ -1,9 +1,8 @@
-/* Quantized programs: int8 and int4 instead of float32 or halves, as torch.ao's PT2E makes them.
+/* Quantized programs: int8 and int4 instead of float, like torch.ao's PT2E.
  *
- * Nodes of quantized_decomposed stand around what is quantized: a value is quantized where it is
- * made and dequantized before each layer that takes it, weights are stored as integers. Any program
- * that has them runs anywhere, here and in PyTorch; an executor may do the layers in between in
- * integers. */
+ * Nodes of quantized_decomposed surround the quantized layers: a value is quantized where it is
+ * produced and dequantized before each layer that uses it; weights are stored as integers. Such
+ * a program runs in cfx and PyTorch; an executor may compute the layers in between on integers. */
 #ifndef CFX_QUANTIZE_H
 #define CFX_QUANTIZE_H
 
@@ -19,14 +18,14 @@ typedef enum cfx_quantize_scheme {
     CFX_QUANTIZE_WEIGHT   /* weights alone */
 } cfx_quantize_scheme;
 
-/* What shares a scale in a weight. */
+/* The part of a weight that shares a scale. */
 typedef enum cfx_quantize_per {
     CFX_QUANTIZE_CHANNEL, /* each result of the layer */
     CFX_QUANTIZE_TENSOR,
     CFX_QUANTIZE_GROUP    /* so many inputs of each result */
 } cfx_quantize_per;
 
-/* How the range of a value is found while calibrating. */
+/* How calibration estimates the range of a value. */
 typedef enum cfx_quantize_range {
     CFX_QUANTIZE_HISTOGRAM,  /* PyTorch's search for the range with the least error */
     CFX_QUANTIZE_MINMAX,
@@ -53,7 +52,7 @@ typedef struct cfx_quantize_options {
     void *user;
 } cfx_quantize_options;
 
-/* What was done to one layer. */
+/* The outcome for one layer. */
 typedef struct cfx_quantize_layer {
     const char *name; /* of the node */
     const char *op;   /* "aten.conv2d.default" */
@@ -63,7 +62,7 @@ typedef struct cfx_quantize_layer {
                          the least that PyTorch's observers give: other batches may do better */
 } cfx_quantize_layer;
 
-/* A quantized program, and what became of its layers. Texts live as long as the programs. */
+/* A quantized program, and the outcome for its layers. The programs own the texts. */
 typedef struct cfx_quantized {
     cfx_obj head;
     cfx_program *program;
@@ -74,10 +73,11 @@ typedef struct cfx_quantized {
     int64_t bytes_before, bytes_after; /* of parameters, buffers and constants */
 } cfx_quantized;
 
-/* Quantizes a program. Batches are lists or tuples of its inputs in flattened order; dynamic and
- * weight need none, unless they smooth. Scope. Bad, with an error, where there is
- * nothing to quantize or to calibrate with, a batch does not fit, weights are quantized already, or
- * a selector picks no layer. A layer whose input is NaN or infinite in a batch stays in float. */
+/* Quantizes a program. Batches are lists or tuples of its inputs in flattened order; the dynamic
+ * and weight schemes need none, except for smoothing. Scope. Bad, with an error, where there is
+ * nothing to quantize or to calibrate with, a batch does not match, weights are quantized
+ * already, or a selector matches no layer. A layer whose input is NaN or infinite in a batch
+ * stays in float. */
 CFX_API cfx_quantized *cfx_quantize(const cfx_program *p, cfx_value batches,
                                     cfx_quantize_options options);
 

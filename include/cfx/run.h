@@ -1,7 +1,7 @@
-/* Running: a graph becomes numbers again.
+/* Running graphs and programs.
  *
- * An interpreter is a struct with some function slots filled; an empty slot is inherited, and
- * "super" is the plain function of the same name. */
+ * An interpreter is a struct of functions; a NULL function means the default, and cfx_interp_...
+ * of the same name is its `super()`. */
 #ifndef CFX_RUN_H
 #define CFX_RUN_H
 
@@ -12,15 +12,16 @@
 extern "C" {
 #endif
 
-/* A GraphModule: a graph that is called like any module, with what it names of root (modules,
- * parameters, buffers; shared, not copied). type NULL: "GraphModule". Scope. It is never stale:
- * editing the graph is enough. Bad, with an error, where root lacks what the graph names; where
- * root is NULL it is added later (cfx_graph_module_add, cfx_module_set_attr). */
+/* A GraphModule: a graph that can be called like any module, with the modules, parameters and
+ * buffers of root that the graph names (shared, not copied). type NULL: "GraphModule". Scope.
+ * Edits of the graph take effect without recompilation. Bad, with an error, where root lacks
+ * something that the graph names; with root NULL, add it later (cfx_graph_module_add,
+ * cfx_module_set_attr). */
 CFX_API cfx_module *cfx_graph_module(cfx_module *root, cfx_graph *g, const char *type);
 /* cfx_tracer_trace with the defaults, as a GraphModule named after root; scope. Bad, with an error,
  * when it cannot be traced. */
 CFX_API cfx_module *cfx_symbolic_trace(cfx_module *root);
-/* Plans the graph now rather than at the next call. Never needed; cheap. */
+/* Prepares the graph now instead of at the next call. Never necessary; cheap. */
 CFX_API bool cfx_graph_module_recompile(cfx_module *gm);
 /* Adds a module at a dotted path, whose parents are made where missing; keeps it. False, with an
  * error, when something that is no module is in the way. */
@@ -48,19 +49,19 @@ typedef struct cfx_interp {
     struct cfx__run *own_;
 } cfx_interp;
 
-/* Runs the graph on the arguments (keywords by placeholder name); scope. An error names the node:
- * "While executing %relu ...", its module path and source line. */
+/* Runs the graph on the arguments (keywords are placeholder names); scope. An error names the
+ * node: "While executing %relu ...", its module path and source line. */
 CFX_API cfx_value cfx_run_from(cfx_site at, cfx_interp *it, cfx_args args);
 #define cfx_run(it, ...) cfx_run_from(CFX_HERE, it, CFX_ARGS(__VA_ARGS__))
-/* The value of a node during a run, or of the last one with keep_values; borrowed. None when it has
- * none (yet, or any more). */
+/* The value of a node during a run, or after one with keep_values; borrowed. None if it has none
+ * (yet, or any more). */
 CFX_API cfx_value cfx_interp_value(cfx_interp *it, const cfx_node *n);
-/* interpreter.boxed_run(list): the inputs are taken out of the list, one for each placeholder, so
- * that one which nobody else holds is freed after its last use. Scope. */
+/* interpreter.boxed_run(list): takes the inputs out of the list, one for each placeholder, so
+ * that an input with no other reference is freed after its last use. Scope. */
 CFX_API cfx_value cfx_run_boxed_from(cfx_site at, cfx_interp *it, cfx_value inputs);
 #define cfx_run_boxed(it, inputs) cfx_run_boxed_from(CFX_HERE, it, inputs)
 
-/* What each slot does where it is empty. */
+/* The defaults of the functions of cfx_interp. */
 CFX_API cfx_value cfx_interp_run_node(cfx_interp *it, cfx_node *n);
 CFX_API cfx_value cfx_interp_placeholder(cfx_interp *it, cfx_target t, cfx_args a);
 CFX_API cfx_value cfx_interp_get_attr(cfx_interp *it, cfx_target t, cfx_args a);
@@ -69,13 +70,13 @@ CFX_API cfx_value cfx_interp_call_method(cfx_interp *it, cfx_target t, cfx_args 
 CFX_API cfx_value cfx_interp_call_module(cfx_interp *it, cfx_target t, cfx_args a);
 CFX_API cfx_value cfx_interp_output(cfx_interp *it, cfx_target t, cfx_args a);
 
-/* Rebuilds the graph through the same slots, on traced values: what they return becomes the new
- * graph. Metadata is kept. A new GraphModule; scope. */
+/* Rebuilds the graph by the same functions on traced values: their results form the new graph.
+ * Metadata is kept. A new GraphModule; scope. */
 CFX_API cfx_module *cfx_transform(cfx_interp *it);
 
 /* ---- executors ------------------------------------------------------------------------------- */
 
-/* What was done in one go: by a kernel of a plan, or by the interpreter at a node. */
+/* A unit of execution: a kernel of a plan, or a node of the interpreter. */
 typedef struct cfx_ran {
     const char *kernel;           /* how it is called */
     int nnodes;
@@ -84,25 +85,25 @@ typedef struct cfx_ran {
     double seconds;
 } cfx_ran;
 
-/* Who looks on while a graph runs. Nodes that are not wanted may never have a value of their own.
- */
+/* An observer of a run. Nodes that it does not ask for may never have a value of their own. */
 typedef struct cfx_watcher {
     bool (*wants)(struct cfx_watcher *self, const cfx_node *n); /* NULL: every node */
-    /* Is given each value wanted, in order; what it returns, unless None, takes its place. */
+    /* Receives each requested value, in order; its return value, unless None, replaces the
+     * value. */
     cfx_value (*see)(struct cfx_watcher *self, cfx_node *n, cfx_value v);
     void *user;
     bool inside; /* nodes of sub-graphs too; cfx_run_path tells where they are */
-    /* Is told of each kernel of a plan, or each call. With `see` NULL nothing else is looked at,
-     * and a plan runs as it does alone. */
+    /* Receives each kernel of a plan, or each call. If `see` is NULL, a plan runs exactly as
+     * without observer. */
     void (*ran)(struct cfx_watcher *self, const cfx_ran *r);
 } cfx_watcher;
 
-/* Where the graph is that the calling thread runs: "" for the outermost, else the way to a
- * sub-graph, with the round of a loop: "cond.true_graph_0.",
- * "while_loop@2.while_loop_body_graph_0.". For hooks and watchers; borrowed, while they run. */
+/* The path of the sub-graph that the calling thread runs: "" for the outermost graph, otherwise
+ * with the iteration of loops: "cond.true_graph_0.", "while_loop@2.while_loop_body_graph_0.".
+ * For hooks and watchers; borrowed, valid while they run. */
 CFX_API const char *cfx_run_path(void);
 
-/* One run of a graph, as an executor gets it. */
+/* One run of a graph: the argument of an executor. */
 typedef struct cfx_execution {
     cfx_site at;
     cfx_module *module;   /* the GraphModule */
@@ -115,14 +116,14 @@ typedef struct cfx_execution {
                              that tensor already; -1: none */
 } cfx_execution;
 
-/* An executor: a way to run graphs. What it prepares is kept with the graph until that is edited,
- * and used by many threads at once. See docs/ADD_AN_EXECUTOR.md. */
+/* An executor runs graphs. The form that it prepares is stored with the graph until the graph is
+ * edited, and many threads use it at once. See docs/ADD_AN_EXECUTOR.md. */
 typedef struct cfx_executor {
     const char *name;
-    /* Makes ready what the run needs; e->graph is set. NULL: not a graph for this executor, or an
-     * error: the interpreter runs it then. */
+    /* Prepares the form for runs; e->graph is set. NULL, with or without an error: this executor
+     * cannot run the graph, so the interpreter does. */
     void *(*prepare)(const cfx_execution *e);
-    /* Whether a form made for other inputs is good for these; NULL: it always is. */
+    /* Whether a form made for other inputs can be used for these; NULL: always. */
     bool (*fits)(const void *prepared, const cfx_execution *e);
     cfx_value (*run)(void *prepared, const cfx_execution *e); /* scope; errors name the node */
     void (*free)(void *prepared);
@@ -130,92 +131,92 @@ typedef struct cfx_executor {
 
 /* The interpreter, the reference for all others. */
 CFX_API extern const cfx_executor cfx_interpreter;
-/* Lowers a graph once for the shapes of its inputs: convolutions and products with what follows
- * them, images channels last, weights packed, constants folded; all else as the dispatcher runs
- * it. Graphs that have calls of modules are the interpreter's. */
+/* Lowers a graph for the shapes of its inputs: convolutions and products with epilogues, images
+ * channels last, packed weights, folded constants; other nodes by the dispatcher. Graphs with
+ * module calls run in the interpreter. */
 CFX_API extern const cfx_executor cfx_planner;
-/* How it would run a program on such arguments: a line for each kernel with what it gives and how
- * many nodes became part of it; what all of it needs. Scope. NULL, with an error, where the
- * arguments do not fit; "" where the program is the interpreter's. */
+/* The plan of a program for such arguments, as text: a line for each kernel with its result and
+ * the number of nodes fused into it, and the memory needed. Scope. NULL, with an error, where
+ * the arguments do not match; "" where the interpreter runs the program. */
 CFX_API const char *cfx_program_plan_from(cfx_site at, cfx_program *p, cfx_args args);
 #define cfx_program_plan(p, ...) cfx_program_plan_from(CFX_HERE, p, CFX_ARGS(__VA_ARGS__))
-/* The same as far as one pass of lowering: all nodes, with what is known of them then. An unknown
- * pass is an error that names all. NULL for `pass`: the whole plan. */
+/* The same after one pass of lowering: all nodes, with what is known of them. An unknown pass is
+ * an error that lists all. NULL for `pass`: the whole plan. */
 CFX_API const char *cfx_program_plan_after_from(cfx_site at, cfx_program *p, const char *pass,
                                                 cfx_args args);
 #define cfx_program_plan_after(p, pass, ...)                                                       \
     cfx_program_plan_after_from(CFX_HERE, p, pass, CFX_ARGS(__VA_ARGS__))
-/* Runs a graph by an executor (NULL: the one chosen for this thread); scope. The interpreter steps
- * in where single calls are looked at: modes, tracing, gradients, fake tensors. */
+/* Runs a graph by an executor (NULL: that of this thread); scope. With modes, tracing, gradients
+ * or fake tensors, the interpreter runs it instead. */
 CFX_API cfx_value cfx_executor_run(const cfx_executor *x, const cfx_execution *e);
-/* Chooses the executor of GraphModules and programs for this thread; NULL: the default. Returns the
- * one chosen before. */
+/* Sets the executor of GraphModules and programs for this thread; NULL: the default. Returns the
+ * previous one. */
 CFX_API const cfx_executor *cfx_set_executor(const cfx_executor *x);
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* Runs a program as Python would call it: cfx_program_run(p, x, CFX_KW(mask, m)); or with all its
- * inputs by position, in flattened order, whatever they are called in Python. Inputs are
- * checked against the signature (number, tree, dtype, rank, sizes, ranges of symbols) and the
- * guards that it was exported with, and every operator that is not registered is named before
- * anything runs. Buffers and inputs that the
- * program writes to are written to; nothing is recorded for gradients. Gives the result in the
- * program's own tree; scope. Many threads may run one program at once. */
+/* Runs a program with the arguments of its Python call, cfx_program_run(p, x, CFX_KW(mask, m)),
+ * or with all inputs by position in flattened order. Checks the inputs against the signature
+ * (number, tree, dtype, rank, sizes, ranges of symbols) and the guards of the export, and
+ * reports all unregistered operators, before anything runs. Writes to the buffers and inputs
+ * that the program mutates; records no gradients. Returns the result in the program's tree;
+ * scope. Many threads may run one program at once. */
 CFX_API cfx_value cfx_program_run_from(cfx_site at, cfx_program *p, cfx_args args);
 #define cfx_program_run(p, ...) cfx_program_run_from(CFX_HERE, p, CFX_ARGS(__VA_ARGS__))
-/* The same by an executor (NULL: the one chosen), with a watcher (NULL: none). */
+/* The same with an executor (NULL: that of this thread) and a watcher (NULL: none). */
 CFX_API cfx_value cfx_program_run_with(cfx_site at, cfx_program *p, const cfx_executor *x,
                                        cfx_watcher *w, cfx_args args);
-/* The same in steps, to run the graph by an interpreter or a tap of one's own: the values of all
- * placeholders, checked, as a tuple; and the result as the caller sees it, made of those inputs and
- * what the graph gave, with the writes done. Scope; bad, with an error, where they do not fit. */
+/* The two halves of a run, for an interpreter or a tap of the caller: cfx_program_inputs returns
+ * the checked values of all placeholders, a tuple; cfx_program_outputs makes the caller's result
+ * of these inputs and the graph's results, and performs the mutations. Scope; bad, with an
+ * error, where they do not match. */
 CFX_API cfx_value cfx_program_inputs_from(cfx_site at, cfx_program *p, cfx_args args);
 #define cfx_program_inputs(p, ...) cfx_program_inputs_from(CFX_HERE, p, CFX_ARGS(__VA_ARGS__))
 CFX_API cfx_value cfx_program_outputs(cfx_program *p, cfx_value inputs, cfx_value outputs);
 /* program.module(): a GraphModule with parameters and buffers under their own names, shared with
- * the program, and called like the model it came from: the trees of its arguments and result belong
- * to its graph, and go along into what tools make of that. It is differentiated and edited as any
- * other. Its inputs are checked as those of the program are, by its placeholders and the ranges in
- * its attribute "range_constraints", until its attribute "validate_inputs" is set to false; what
- * tools make of it takes anything. Scope. Bad, with an error, where p is NULL. */
+ * the program, and called like the original model: its graph has the trees of arguments and
+ * result, which tools preserve. It can be differentiated and edited. It checks its inputs by its
+ * placeholders and the ranges in its attribute "range_constraints", unless its attribute
+ * "validate_inputs" is false; modules that tools make of it do not check. Scope. Bad, with an
+ * error, where p is NULL. */
 CFX_API cfx_module *cfx_program_module(cfx_program *p);
 
 /* A copy whose graphs may be edited; tensors are shared. Scope. Bad, with an error, where the
- * signature of p does not fit its graph. */
+ * signature of p does not match its graph. */
 CFX_API cfx_program *cfx_program_copy(const cfx_program *p);
-/* Finds out what the nodes compute that were made or changed since it was noted (cfx_node_result),
- * and those that depend on them, by the shape rules of their operators; nothing is computed, sizes
- * that are symbols stay so. cfx_save does it first. False, with an error that names the node, where
- * it cannot be told. */
+/* Infers the results (cfx_node_result) of nodes that were made or changed, and of those that
+ * depend on them, by shape rules; nothing is computed, and symbolic sizes stay symbolic.
+ * cfx_save does this first. False, with an error that names the node, where a result cannot be
+ * inferred. */
 CFX_API bool cfx_program_infer(const cfx_program *p);
-/* The same where what is noted may be wrong, as in a text that was edited: what is noted of inputs
- * holds, and what does not follow from it is found again. */
+/* The same where metadata may be wrong, as in an edited text: keeps the metadata of inputs and
+ * infers everything that does not follow from it again. */
 CFX_API bool cfx_program_settle(const cfx_program *p);
 
 /* ---- taps ------------------------------------------------------------------------------------ */
 
-/* Runs and collects the values of chosen nodes: a dict of name to value; scope. A selector is a
- * node name, a glob over names, "op:relu", "module:layers.0" or "source:model.py:12" (see
- * cfx/select.h). Nodes of sub-graphs are picked too; they are called by
- * cfx_run_path and their name, and a selector may leave out the rounds of loops:
- * "while_loop.while_loop_body_graph_0.mul" is that node in each round. */
+/* Runs and collects the values of selected nodes: a dict of name to value; scope. A selector is
+ * a node name, a glob over names, "op:relu", "module:layers.0" or "source:model.py:12" (see
+ * cfx/select.h). Nodes of sub-graphs are included, named by cfx_run_path and their name; a
+ * selector without the iteration of a loop, "while_loop.while_loop_body_graph_0.mul", matches
+ * every iteration. */
 CFX_API cfx_dict *cfx_tap_from(cfx_site at, cfx_module *gm, const char *selector, cfx_args args);
-/* Whether a selector picks a node, for watchers of one's own: in a run where the graph is counts
- * (cfx_run_path). */
+/* Whether a selector matches a node, for watchers; during a run it takes the path of the
+ * sub-graph into account (cfx_run_path). */
 CFX_API bool cfx_node_selected(const cfx_node *n, const char *selector);
 #define cfx_tap(gm, selector, ...) cfx_tap_from(CFX_HERE, gm, selector, CFX_ARGS(__VA_ARGS__))
 
-/* Runs once and writes down what each node's result is: "val" (fake tensors) and "tensor_meta" in
- * the metadata. On fake inputs nothing is computed. The result of the run; scope. */
+/* Runs once and records the result of each node: "val" (fake tensors) and "tensor_meta" in the
+ * metadata. On fake inputs nothing is computed. Returns the result of the run; scope. */
 CFX_API cfx_value cfx_shape_prop_from(cfx_site at, cfx_module *gm, cfx_args args);
 #define cfx_shape_prop(gm, ...) cfx_shape_prop_from(CFX_HERE, gm, CFX_ARGS(__VA_ARGS__))
 /* "TensorMetadata(shape=torch.Size([2, 4]), dtype=torch.float32, ...)" of such a "tensor_meta";
  * scope. */
 CFX_API const char *cfx_tensor_meta_str(cfx_value meta);
 
-/* Calls fn with each value of chosen nodes whenever the GraphModule runs: e->node and e->out; what
- * it returns, unless None, takes the value's place. Selectors as for taps. The handle is taken off
- * with cfx_hook_remove; NULL, with an error, where no node fits. */
+/* Calls fn with each value of the selected nodes at every run of the GraphModule: e->node and
+ * e->out; its return value, unless None, replaces the value. Remove the hook with
+ * cfx_hook_remove; NULL, with an error, where no node matches. */
 CFX_API cfx_hook_handle *cfx_node_hook_from(cfx_site at, cfx_module *gm, const char *selector,
                                             cfx_hook_fn *fn, void *user);
 #define cfx_node_hook(gm, selector, fn, user) cfx_node_hook_from(CFX_HERE, gm, selector, fn, user)

@@ -1,13 +1,13 @@
-/* Stages: a program is cut into programs that run one after the other, each on a machine or in a
- * process of its own.
+/* Pipeline stages: cuts a program into programs that run one after the other, each in a process or
+ * on a machine of its own.
  *
  *     cfx_stages *s = cfx_program_stages(p, (cfx_stage_options){.n = 4});
  *     for (int i = 0; i < s->n; i++)
  *         cfx_save(s->stages[i].program, names[i]);
  *
- * The stages are a chain. The first takes what the whole takes, in the same tree; each other one
- * takes, by position, what the one before it gives, a tuple; the last gives what the whole gives.
- * What a later stage needs is handed on by those between, as a result that is an input. */
+ * The stages form a chain. The first has the inputs of the whole program, in the same tree; each
+ * other stage takes the results of the stage before it by position, a tuple; the last has the
+ * results of the whole. A value needed by a later stage passes through those in between. */
 #ifndef CFX_STAGES_H
 #define CFX_STAGES_H
 
@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* What a machine can do, for estimates; a field that is 0 has a usual value. */
+/* The performance of a machine, for estimates; 0 in a field means a default. */
 typedef struct cfx_machine {
     double flops;     /* operations that a rank does in a second */
     double bandwidth; /* bytes of its own memory that a rank moves in a second */
@@ -28,10 +28,10 @@ typedef struct cfx_machine {
     int cores;        /* of a rank, for those who read it */
 } cfx_machine;
 
-/* The machine with the usual values in the place of zeros. */
+/* The machine with defaults in place of zeros. */
 CFX_API cfx_machine cfx_machine_usual(cfx_machine m);
-/* A machine that is described in a text: lines of a field's name and a number, "link 25G", and #
- * begins a comment. False, with an error that names the line, where it is none. */
+/* Reads a machine from a text file: lines of a field's name and a number, "link 25G"; # begins a
+ * comment. False, with an error that names the line, where the text is invalid. */
 CFX_API bool cfx_machine_read(const char *path, cfx_machine *out);
 
 typedef struct cfx_stage_options {
@@ -42,7 +42,7 @@ typedef struct cfx_stage_options {
     cfx_machine machine;     /* for estimates */
 } cfx_stage_options;
 
-/* A value that goes from a stage to the next. */
+/* A value passed from a stage to the next. */
 typedef struct cfx_crossing {
     const char *name; /* of the node that computes it, or of the input */
     cfx_value val;    /* what it is, as cfx_result_of reads it */
@@ -68,27 +68,25 @@ typedef struct cfx_stages {
     cfx_stage *stages;
 } cfx_stages;
 
-/* Cuts a program into stages such that the slowest takes as little time as it can, what it waits
- * for included, and, where that leaves a choice, as few bytes cross as can be. A parameter that
- * several stages read is in each of them; a buffer or input that is written to is touched by one
- * stage alone. Tensors are shared with p. Scope. Bad, with an error, where there are not so many
- * places to cut, or `memory` is too little. */
+/* Cuts a program into stages. Minimises the time of the slowest stage, including its
+ * communication, then the bytes that cross. A parameter that several stages read is in each of
+ * them; a mutated buffer or input belongs to one stage. Tensors are shared with p. Scope. Bad,
+ * with an error, where there are too few possible cuts, or `memory` is too small. */
 CFX_API cfx_stages *cfx_program_stages(const cfx_program *p, cfx_stage_options options);
 
-/* A copy of the program in which the calls of each stage are in a module of their own, stage0,
- * stage1 and so on, around those that they come from ("nn_module_stack"): drawn, stages are frames.
- * Scope; bad, with an error. */
+/* A copy of the program for drawing: the calls of each stage are in a module stage0, stage1 and
+ * so on, around their own modules ("nn_module_stack"), so stages are drawn as frames. Scope;
+ * bad, with an error. */
 CFX_API cfx_program *cfx_stages_framed(const cfx_program *p, const cfx_stages *s);
 
 /* ---- ranks that share every layer ------------------------------------------------------------ */
 
-/* The program of one rank of several that compute together: layers are cut by their results or by
- * their inputs, attention by heads, embeddings and heads by vocabulary, stacked experts by expert,
- * and collectives of torch.ops._c10d_functional, of the default group, stand where ranks need each
- * other. It takes and gives what the whole does. Each rank has its part of the weights alone. What
- * cannot be cut is computed by every rank. `report`, or NULL, is filled: "cut", a list of the calls
- * that are cut, and "whole", a dict of layers that are not to the reason. Scope; bad, with an
- * error. */
+/* The tensor parallel program of one rank: layers are cut by output or input features, attention
+ * by heads, embeddings and output heads by vocabulary, stacked experts by expert, with
+ * collectives of torch.ops._c10d_functional, of the default group. Its inputs and results are
+ * those of the whole program; it contains only its part of the weights. What cannot be cut is
+ * computed by every rank. `report`, or NULL, is filled: "cut", a list of the calls that are cut,
+ * and "whole", a dict from the other layers to the reason. Scope; bad, with an error. */
 CFX_API cfx_program *cfx_tensor_parallel(const cfx_program *p, int rank, int ranks,
                                          cfx_dict *report);
 

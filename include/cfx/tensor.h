@@ -1,9 +1,9 @@
 /* Tensors: strided views over shared storage.
  *
- * One handle for all: a cfx_tensor is real, fake (shape and dtype only) or traced (it stands for a
- * node); the dispatcher tells them apart. A view keeps its storage; writes through one are seen by
- * all. Results belong to the scope. Threads may read one tensor at once; a write, through any view,
- * or a gradient that is added to it wants it alone. */
+ * One handle type: a cfx_tensor is real, fake (shape and dtype only) or traced (it stands for a
+ * node); the dispatcher distinguishes them. A view aliases its base: it keeps the storage, and a
+ * write through one is visible in all. Results belong to the scope. Threads may read one tensor
+ * at once; a write through any view, or the accumulation of a gradient, needs exclusive access. */
 #ifndef CFX_TENSOR_H
 #define CFX_TENSOR_H
 
@@ -35,14 +35,14 @@ CFX_API cfx_tensor *cfx_tensor_fake(cfx_dtype dtype, int ndim, const int64_t *sh
 /* Nested lists of numbers, as torch.tensor takes them; dtype inferred as PyTorch does. Scope. */
 CFX_API cfx_tensor *cfx_tensor_from_value(cfx_value data);
 
-/* What the caller hangs on a tensor, to find it again: a handle of another language. Views and
- * copies have none; NULL unless set. */
+/* A user pointer of a tensor, such as the handle of another language; NULL unless set. Views and
+ * copies do not inherit it. */
 CFX_API void cfx_tensor_set_user(cfx_tensor *t, void *user);
 CFX_API void *cfx_tensor_user(const cfx_tensor *t);
 
-/* t.data = other: t takes the sizes, the dtype and the memory of another tensor; its gradient and
- * the tape stay. Fails where a gradient is asked for and the new dtype cannot have one, or where
- * one of them is traced. */
+/* t.data = other: t takes sizes, dtype and storage of another tensor; its gradient and tape node
+ * stay. Fails where t requires a gradient and the new dtype cannot have one, or where one of
+ * them is traced. */
 CFX_API void cfx_tensor_set_data(cfx_tensor *t, const cfx_tensor *other);
 
 /* ---- look ------------------------------------------------------------------------------------ */
@@ -54,7 +54,8 @@ CFX_API int64_t cfx_tensor_numel(const cfx_tensor *t);    /* number of elements 
 CFX_API const int64_t *cfx_tensor_shape(const cfx_tensor *t);  /* sizes; borrows */
 CFX_API const int64_t *cfx_tensor_stride(const cfx_tensor *t); /* strides in elements; borrows */
 CFX_API int64_t cfx_tensor_offset(const cfx_tensor *t);   /* first element in the storage */
-/* The first element; NULL, with an error, of a fake tensor. Borrows; mind the strides. */
+/* A pointer to the first element; NULL, with an error, for a fake tensor. Borrowed; elements are
+ * at the strides. */
 CFX_API void *cfx_tensor_data(const cfx_tensor *t);
 /* Whether the elements lie in order without gaps. */
 CFX_API bool cfx_tensor_is_contiguous(const cfx_tensor *t);
