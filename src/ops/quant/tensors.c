@@ -200,7 +200,8 @@ CFX_OP(quantize_per_tensor_tensor_qparams) = {
     NULL, QUANTIZED(quantize_tensor), .out = "tensor_qparams_out"};
 CFX_OP(quantize_per_tensor_dynamic) = {
     "aten::quantize_per_tensor_dynamic(Tensor self, ScalarType dtype, bool reduce_range) -> Tensor",
-    "torch.quantize_per_tensor_dynamic", QUANTIZED(quantize_dynamic), .out = "out"};
+    "torch.quantize_per_tensor_dynamic", QUANTIZED(quantize_dynamic), .effects = CFX_SHARES,
+    .out = "out"};
 CFX_OP(quantize_per_channel) = {
     "aten::quantize_per_channel(Tensor self, Tensor scales, Tensor zero_points, int axis, "
     "ScalarType dtype) -> Tensor",

@@ -151,3 +151,9 @@ TEST(packed_weights_of_another_kind_are_refused) {
               cfx_tuple(w, CFX_NONE));
     CHECK_ERROR("the second argument is not a packed weight of float16");
 }
+
+TEST(halves_quantized_to_halves_are_themselves_which_the_row_says) {
+    cfx_tensor *x = cfx_to(some(), cfx_f16);
+    cfx_tensor *q = cfx_quantize_per_tensor_dynamic(x, cfx_f16, false);
+    CHECK(q->storage == x->storage && cfx__op_shares(&cfx_op_quantize_per_tensor_dynamic, 0));
+}
