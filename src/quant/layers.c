@@ -71,6 +71,8 @@ static const char *find_weight(const cfx_program *p, const cfx__alias *a,
         return "its weight is neither float32 nor half precision";
     if (l->tensor->ndim < 2 || (r->product && l->tensor->ndim != 2))
         return "its weight is no matrix";
+    if (!l->tensor->numel)
+        return "its weight has no elements";
     return NULL;
 }
 
@@ -86,6 +88,15 @@ static const char *check_call(const cfx__call_layer *r, const cfx_node *n) {
     if (r->axis && cfx__call_is(n, "convolution"))
         return "it is transposed";
     return NULL;
+}
+
+/* Whether it has no elements: nothing has a range there, and observers of PyTorch's refuse it. */
+static bool is_empty(const cfx_node *n) {
+    const cfx_result r = cfx_node_result(n);
+    for (int i = 0; r.shape && i < r.ndim; i++)
+        if (!r.shape[i])
+            return true;
+    return false;
 }
 
 /* A table, whose rows are picked: there is no input to round, but a weight. */
@@ -113,6 +124,8 @@ static void add_layer(const cfx_program *p, const cfx__alias *a, const cfx_quant
         l.left = "groups are for linear layers";
     if (!l.left && o->scheme == CFX_QUANTIZE_DYNAMIC && !l.linear)
         l.left = "dynamic quantization is for linear layers";
+    if (!l.left && o->scheme == CFX_QUANTIZE_DYNAMIC && is_empty(l.input))
+        l.left = "its input has no elements";
     VEC_PUSH(*out, l);
 }
 

@@ -392,6 +392,33 @@ TEST(quantize_leaves_what_is_infinite_in_float) {
     CHECK_OK();
 }
 
+static cfx_value partly_forward(cfx_module *self, cfx_args a) {
+    cfx_tensor *x = cfx_as_tensor(a.v[0]);
+    return cfx_tuple(cfx_call(self, "none", x), cfx_call(self, "some", x));
+}
+
+TEST(quantize_leaves_weights_without_elements) {
+    cfx_module *m = cfx_module_new("Partly", partly_forward, "x");
+    cfx_nn_add(m, "none", cfx_nn_linear(8, 0));
+    cfx_nn_add(m, "some", cfx_nn_linear(8, 8));
+    cfx_tensor *x = cfx_rand(cfx_list(4, 8));
+    cfx_program *p = cfx_export(m, cfx_tuple(x), cfx_none(), cfx_none());
+    for (int scheme = 0; scheme < 3; scheme++) {
+        const cfx_quantize_options how = {.scheme = (cfx_quantize_scheme)scheme};
+        cfx_quantized *q = cfx_quantize(p, cfx_list(cfx_tuple(x)), how);
+        if (!CHECK(q != NULL && q->nlayers == 2))
+            return;
+        CHECK_STR(q->layers[0].left, "its weight has no elements");
+        CHECK(!q->layers[1].left);
+        CHECK_INT(cfx_tensor_at(cfx_program_run(q->program, x), 0)->numel, 0);
+    }
+    p = cfx_export(m, cfx_tuple(cfx_rand(cfx_list(0, 8))), cfx_none(), cfx_none());
+    CHECK(cfx_failed(cfx_quantize(p, CFX_NONE,
+                                  (cfx_quantize_options){.scheme = CFX_QUANTIZE_DYNAMIC})));
+    CHECK_ERROR("nothing to quantize: of linear_1, its input has no elements");
+    CHECK_OK();
+}
+
 TEST(quantize_refuses_int8_twice) {
     cfx_program *p = image_program();
     cfx_quantized *q = cfx_quantize(p, image_batches(1), (cfx_quantize_options){0});
