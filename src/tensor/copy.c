@@ -393,7 +393,7 @@ bool cfx__tensor_meets(const cfx_tensor *a, const cfx_tensor *b) {
 }
 
 bool cfx__tensor_overlaps_itself(const cfx_tensor *t) {
-    if (cfx__tensor_is_dense(t))
+    if (!t->numel || cfx__tensor_is_dense(t))
         return false;
     for (int d = 0; d < t->ndim; d++)
         if (t->shape[d] > 1 && t->stride[d] == 0)

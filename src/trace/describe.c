@@ -96,7 +96,9 @@ static cfx_value dense_strides(const cfx__merging *g, const cfx_tensor *const *t
             now[k] *= t[k]->numel ? size : 1;
         }
         done[next] = all;
-        all = cfx__sym_binary(CFX__SYM_MUL, cfx_as_list(shape)->items[next], all);
+        const cfx_value size = cfx_as_list(shape)->items[next];
+        if (size.tag != CFX_TAG_INT || cfx_integer(size)) /* as if there were one, in PyTorch */
+            all = cfx__sym_binary(CFX__SYM_MUL, size, all);
     }
     return cfx_tuple_value(ndim, done);
 }

@@ -233,6 +233,26 @@ TEST(export_strides_of_dimensions_of_one_element) {
     CHECK_STR(cfx_repr(cfx_dict_get(cfx_as_dict(noted), "stride")), "(((s27 + 4)//5), 1, 1)");
 }
 
+static cfx_tensor *written_diagonal(cfx_module *self, cfx_tensor *x) {
+    (void)self;
+    cfx_tensor *d = cfx_diagonal(x, 4, 0, 2);
+    cfx_add_(d, d);
+    return cfx_mul(x, 2);
+}
+
+/* A dimension without elements counts as one of one element, as in PyTorch: with strides of 0 the
+ * diagonal would overlap itself and could not be written to. */
+TEST(export_strides_of_tensors_without_elements) {
+    cfx_module *m = cfx_module_new("Written", written_diagonal, "x");
+    cfx_tensor *x = cfx_transpose(cfx_randn(3, 3, 5), 1, 2);
+    cfx_value sizes = cfx_list("Dim.AUTO", "Dim.AUTO", "Dim.AUTO");
+    cfx_program *p = cfx_export(m, cfx_tuple(x), CFX_NONE, cfx_list(sizes));
+    CHECK_OK();
+    cfx_value noted = cfx_node_get_meta(cfx_graph_find(p->module->graph, "diagonal"), "val");
+    CHECK_STR(cfx_repr(cfx_dict_get(cfx_as_dict(noted), "shape")), "(s27, 0)");
+    CHECK_STR(cfx_repr(cfx_dict_get(cfx_as_dict(noted), "stride")), "(1, 1)");
+}
+
 TEST(export_numbers_of_symbols) {
     CHECK_INT(cfx__symbol_number("L['x'].size()[0]"), 77);
     CHECK_INT(cfx__symbol_number("L['ids'].size()[0]"), 23);
