@@ -131,21 +131,23 @@ bool agree_may_run_decomposed(const outcome *eager) {
                                       texts);
 }
 
-/* Whether a program may be refused that eager runs, in PyTorch as here: what was written through a
- * view that overlaps itself cannot be put back, and index_put, which index_fill decomposes to, asks
- * for some elements along the dimension even where slices have none; views of other dtypes ask for
- * strides that dimensions of one element lose on the way; x.copy_(x), which eager leaves alone, is
- * written back to x, which must not be expanded then; an input that lies inside a storage is not
- * followed where that storage is read by strides; the decomposition of nll_loss gathers by its
- * target, which must not be uint8. */
-static bool may_refuse(const char *why) {
+/* Whether a decomposed program may be refused that eager runs, in PyTorch as here: what was
+ * written through a view that overlaps itself cannot be put back, and index_put, which index_fill
+ * decomposes to, asks for some elements along the dimension even where slices have none; views of
+ * other dtypes ask for strides that dimensions of one element lose on the way; x.copy_(x), which
+ * eager leaves alone, is written back to x, which must not be expanded then; an input that lies
+ * inside a storage is not followed where that storage is read by strides; the decomposition of
+ * nll_loss gathers by its target, which must not be uint8. */
+static bool may_refuse(const char *way, const char *why) {
     static const char *const texts[] = {"being mutated that has internal overlap",
                                         "index is out of bounds for dimension with size 0",
                                         "must be divisible by",
                                         "more than one element of the written-to tensor refers",
                                         "that lies in a part of a storage is written to",
                                         "gather(): Expected dtype int32/int64 for index"};
-    return says_one_of(why, sizeof texts / sizeof *texts, texts);
+    static const char *const ways[] = {"decomposed", "as C", "ONNX"};
+    return says_one_of(way, sizeof ways / sizeof *ways, ways) &&
+           says_one_of(why, sizeof texts / sizeof *texts, texts);
 }
 
 /* Whether an optimised program has no call of the operator that eager refuses: where(c, a, a) is a,
@@ -231,117 +233,35 @@ static outcome run_shown(cfx_program *p, const random_program *drawn, const cfx_
 
 /* ---- agreement ------------------------------------------------------------------------------- */
 
-/* How far two tensors are apart, as a part of the largest number; infinite where one is finite and
- * the other is not. Integers are the same or infinitely apart. */
-static double distance(const cfx_tensor *x, const cfx_tensor *y) {
-    double scale = 1e-30, apart = 0;
-    for (int64_t i = 0; i < x->numel; i++) {
-        const double u = cfx_tensor_get(x, i), v = cfx_tensor_get(y, i);
-        if (isfinite(v) && fabs(v) > scale)
-            scale = fabs(v);
-        if (u == v || (u != u && v != v))
-            continue;
-        if (!isfinite(u) || !isfinite(v) || !cfx__dtype_is_float((cfx_dtype)x->dtype))
-            return INFINITY;
-        apart = fabs(u - v) > apart ? fabs(u - v) : apart;
-    }
-    return apart / scale;
-}
-
-double agree_allowed(cfx_dtype dtype) {
-    switch (dtype) {
-    case CFX_F64: return 1e-12;
-    case CFX_F32: return 2e-6;
-    case CFX_F16: return 1e-3;
-    case CFX_BF16: return 8e-3;
-    default: return 0;
-    }
-}
-
-static double allowed(const cfx_tensor *t) { return agree_allowed((cfx_dtype)t->dtype); }
-
-/* Where two values differ in kind: "", or what differs. */
-static const char *kind_apart(cfx_value a, cfx_value b) {
-    if (a.tag != b.tag)
-        return "is something else";
-    if (a.tag != CFX_TAG_TENSOR)
-        return cfx_equal_values(a, b) ? "" : "is something else";
-    const cfx_tensor *x = cfx_as_tensor(a), *y = cfx_as_tensor(b);
-    return x->dtype != y->dtype            ? "has another dtype"
-           : !cfx__tensor_same_shape(x, y) ? "has another shape"
-                                           : "";
-}
-
-static bool is_complex(cfx_value v) {
-    return v.tag == CFX_TAG_TENSOR && cfx__dtype_is_complex((cfx_dtype)cfx_as_tensor(v)->dtype);
-}
-
-static cfx_value as_real(cfx_value v) {
-    return is_complex(v) ? cfx_tensor_value(cfx_view_as_real(v)) : v;
-}
-
-/* Complex numbers that are not finite have many forms, which products turn into each other: a
- * product by 1 makes inf + 0j inf + nanj. Decompositions multiply where an operator does not, in
- * PyTorch as here, so such a number is NaN in both its parts there. */
-static cfx_value one_form(cfx_value v) {
-    if (!is_complex(v))
-        return v;
-    return cfx_tensor_value(cfx_where(cfx_isfinite(v), v, cfx_complex_value(NAN, NAN)));
-}
-
-enum { TURNS = 8 };
-
-static uint64_t noise_of(int turn) { return (uint64_t)(turn + 1) * 0x9e3779b97f4a7c15u; }
-
-static double farther(double most, cfx_value a, cfx_value b) {
-    a = as_real(a), b = as_real(b);
-    const double d = *kind_apart(a, b) ? INFINITY : distance(cfx_as_tensor(a), cfx_as_tensor(b));
-    return d > most ? d : most;
-}
-
-/* The largest distance of any eager run with other last digits, for leaf i. */
-static double spread_of(const subject *s, int64_t i) {
-    double most = 0;
-    for (int turn = 0; turn < TURNS; turn++) {
-        outcome o = eager_run(s->drawn, noise_of(turn));
-        if (!o.ran)
-            return INFINITY;
-        most = farther(most, o.leaves->items[i], s->first.leaves->items[i]);
-    }
-    return most;
-}
-
-/* The same for what an interpreted run of a program gives: leaf i, or the tap of a node. */
-static double spread_in(const subject *s, cfx_program *p, const cfx_dict *held, const outcome *by,
-                        int64_t i, cfx_value tap) {
-    double most = 0;
-    for (int turn = 0; turn < TURNS; turn++) {
-        outcome o = run_shown(p, s->drawn, held, noise_of(turn));
-        const bool leaf = cfx_is_none(tap);
-        const cfx_value *now = leaf ? NULL : cfx_dict_find(o.taps, tap);
-        if (!o.ran || (!leaf && !now))
-            return INFINITY;
-        most = leaf ? farther(most, o.leaves->items[i], by->leaves->items[i])
-                    : farther(most, *now, *cfx_dict_find(by->taps, tap));
-    }
-    return most;
+/* Whether a way may compute in another order, as decompositions do: its numbers are then held
+ * against the largest of a tensor, not each against itself. */
+static bool may_reorder(const char *way) {
+    static const char *const ways[] = {"decomposed", "optimised", "ONNX"};
+    return says_one_of(way, sizeof ways / sizeof *ways, ways);
 }
 
 cfx_value agree_where_finite(cfx_value got, cfx_value want) {
-    if (want.tag != CFX_TAG_TENSOR || *kind_apart(got, want) ||
+    if (want.tag != CFX_TAG_TENSOR || *apart_kind(got, want) ||
         !cfx__dtype_is_float((cfx_dtype)cfx_as_tensor(want)->dtype))
         return got;
     return cfx_tensor_value(cfx_where(cfx_isfinite(want), got, want));
 }
 
-/* Infinities are not held against an optimised program: a norm that is folded into a weight
- * multiplies and adds in another order. */
+static bool has_norm(const random_program *p) {
+    cfx_each_node(p->graph, n)
+        if (n->op == CFX_CALL_FUNCTION && strstr(n->target.name, "_norm"))
+            return true;
+    return false;
+}
+
+/* Infinities are not held against an optimised program that has norms: one that is folded into a
+ * weight multiplies and adds in another order. */
 void agree_on(subject *s, const outcome *o, const char *way) {
     const outcome *first = &s->first;
     count_ways(s->counts, way);
     if (s->found.any)
         return;
-    if (first->ran && !o->ran && may_refuse(o->why))
+    if (first->ran && !o->ran && may_refuse(way, o->why))
         return;
     if (first->ran != o->ran && !(o->ran && is_left_out(first, s->now, way))) {
         agree_found(s, "%s %s: %s", way, o->ran ? "runs, eager refuses" : "refuses",
@@ -354,23 +274,36 @@ void agree_on(subject *s, const outcome *o, const char *way) {
         agree_found(s, "%s gives another number of results", way);
         return;
     }
-    for (int64_t i = 0; i < first->leaves->len; i++) {
+    for (int64_t i = 0; i < first->leaves->len && !s->found.any; i++) {
         cfx_value want = first->leaves->items[i], got = o->leaves->items[i];
         if (strstr(way, "decomposed"))
-            want = one_form(want), got = one_form(got);
-        want = as_real(want), got = as_real(got);
-        const char *kind = kind_apart(got, want);
-        const bool tensor = want.tag == CFX_TAG_TENSOR && !*kind;
-        if (!strncmp(way, "optimised", 9))
+            want = apart_one_form(want), got = apart_one_form(got);
+        const char *kind = apart_kind(got, want);
+        if (!strncmp(way, "optimised", 9) && has_norm(s->drawn))
             got = agree_where_finite(got, want);
-        const double d = tensor ? distance(cfx_as_tensor(got), cfx_as_tensor(want)) : 0;
-        if (*kind || (tensor && d > allowed(cfx_as_tensor(want)) && d > s->coarse &&
-                      d > 4 * spread_of(s, i)))
+        const double d = *kind ? 0 : apart_excess(s, i, got, want, !may_reorder(way));
+        if (*kind || d > 0)
             agree_found(s, "%s: leaf %d %s: %.800s, not %.800s (%g apart)", way, (int)i,
                         *kind ? kind : "has other numbers", cfx_str(got), cfx_str(want), d);
-        if (s->found.any)
-            return;
     }
+}
+
+/* ---- taps ------------------------------------------------------------------------------------ */
+
+/* What is run again with other last digits: leaf i of it is asked for, or the tap of a node. */
+typedef struct {
+    const subject *s;
+    cfx_program *p;
+    const cfx_dict *held;
+    int64_t i;
+    cfx_value tap;
+} rerun;
+
+static cfx_value run_again(void *of, uint64_t noise) {
+    const rerun *r = of;
+    outcome o = run_shown(r->p, r->s->drawn, r->held, noise);
+    const cfx_value *now = o.ran && !cfx_is_none(r->tap) ? cfx_dict_find(o.taps, r->tap) : NULL;
+    return !o.ran ? cfx_none() : now ? *now : o.leaves->items[r->i];
 }
 
 /* The taps of two runs of one program, where the leaves agree. */
@@ -387,17 +320,23 @@ static void compare_taps(subject *s, cfx_program *p, const cfx_dict *held, const
             agree_found(s, "%s: %s has no value", way, cfx_str(name));
             return;
         }
-        cfx_value x = as_real(*got), y = as_real(want);
-        const char *kind = kind_apart(x, y);
-        const double d = *kind ? 0 : distance(cfx_as_tensor(x), cfx_as_tensor(y));
-        if (*kind || (d > 1e-5 && d > 10 * allowed(cfx_as_tensor(y)) &&
-                      d > 4 * spread_in(s, p, held, a, 0, name)))
+        rerun by = {s, p, held, 0, name};
+        const char *kind = apart_kind(*got, want);
+        const double d = *kind ? 0 : apart_excess_in(*got, want, run_again, &by);
+        if (*kind || d > 0)
             agree_found(s, "%s: the tap of %s %s: %.800s, not %.800s (%g apart)", way,
-                        cfx_str(name), *kind ? kind : "shows other numbers", cfx_str(x),
-                        cfx_str(y), d);
+                        cfx_str(name), *kind ? kind : "shows other numbers", cfx_str(*got),
+                        cfx_str(want), d);
         if (s->found.any)
             return;
     }
+}
+
+void agree_unless(subject *s, const char *way, const char *may) {
+    const char *why = cfx_ok() ? "bad" : cfx_error_last()->message;
+    if (!strstr(why, may) && !may_refuse(way, why))
+        agree_found(s, "%s is refused: %s", way, why);
+    cfx_error_clear();
 }
 
 /* ---- ways ------------------------------------------------------------------------------------ */
@@ -468,8 +407,8 @@ void agree_quantized(subject *s, cfx_program *p) {
     const bool exact = how.scheme == CFX_QUANTIZE_WEIGHT;
     cfx_value batch = cfx_list(agree_tuple(eager_copies(s->drawn->inputs)));
     cfx_quantized *q = cfx_quantize(p, exact ? CFX_NONE : batch, how);
-    if (!cfx_ok() || cfx_failed(q)) { /* nothing in it that has a weight */
-        cfx_error_clear();
+    if (!cfx_ok() || cfx_failed(q)) {
+        agree_unless(s, "quantized", "there is nothing to quantize");
         return;
     }
     cfx_dict *held = agree_held(q->program, s->drawn);
@@ -479,14 +418,11 @@ void agree_quantized(subject *s, cfx_program *p) {
     if (a.ran != b.ran)
         agree_found(s, "quantized: %s", a.ran ? b.why : a.why);
     for (int64_t i = 0; a.ran && b.ran && i < a.leaves->len && !s->found.any; i++) {
-        cfx_value x = as_real(b.leaves->items[i]), y = as_real(a.leaves->items[i]);
-        const bool floats = y.tag == CFX_TAG_TENSOR &&
-                            cfx__dtype_is_float((cfx_dtype)cfx_as_tensor(y)->dtype);
-        const double d = floats && !*kind_apart(x, y) ? distance(cfx_as_tensor(x),
-                                                                 cfx_as_tensor(y)) : 0;
-        if (*kind_apart(x, y) ||
-            (exact && d > 10 * allowed(cfx_as_tensor(y)) && d > 1e-4 &&
-             d > 4 * spread_in(s, q->program, held, &a, i, cfx_none())))
+        cfx_value x = b.leaves->items[i], y = a.leaves->items[i];
+        rerun by = {s, q->program, held, i, cfx_none()};
+        const char *kind = apart_kind(x, y);
+        const double d = *kind || !exact ? 0 : apart_excess_in(x, y, run_again, &by);
+        if (*kind || d > 0)
             agree_found(s, "quantized, planned: leaf %d: %s, not %s (%g apart)", (int)i, cfx_str(x),
                         cfx_str(y), d);
     }

@@ -13,6 +13,7 @@ typedef struct {
     bool limited;      /* it gave nothing for want of memory or time */
     char why[256];
     cfx_node *refused; /* eager runs: the node that did */
+    cfx_node *sharing; /* eager runs: one that gave an argument's memory, which its row denies */
     cfx_list *leaves;  /* copies: results, then inputs and state as they are afterwards */
     cfx_dict *taps;    /* copies of the values of nodes by name; NULL: not asked for */
 } outcome;
@@ -24,13 +25,21 @@ cfx_args eager_args(cfx_value list);
 /* What the last call gave, or why not: the error is forgotten. */
 outcome eager_outcome(cfx_value result, cfx_value inputs, const cfx_dict *state);
 /* The calls of the graph one by one, by the dispatcher alone. noise: 0, or which last digits
- * change. */
-outcome eager_run(const random_program *p, uint64_t noise);
+ * change. each: those of calls that compute every element by itself change by its size alone, and
+ * of calls that compute nothing none. */
+outcome eager_run(const random_program *p, uint64_t noise, bool each);
 
-/* Changes the last digits of a float result in place, as another order of a sum would. */
+/* Changes the last digits of a float result in place, as another order of a sum would: those of the
+ * number, or in half of the calls as many of the largest one. */
 void eager_disturb(cfx_value v, uint64_t *lot);
 
 /* ---- agreement (agree.c) --------------------------------------------------------------------- */
+
+/* What rounding does to the leaves of eager runs, so far. */
+typedef struct {
+    int turns;
+    cfx_list *most;
+} apart_spread;
 
 /* A drawn program that is being checked. */
 typedef struct {
@@ -39,6 +48,7 @@ typedef struct {
     program_counts *counts;
     outcome first;     /* the eager run */
     double coarse;     /* how far floats may be apart beside what their dtype allows */
+    apart_spread spread[2]; /* by whether elements are held against themselves */
     cfx_program *now;  /* the program that is run */
     cfx_program *last; /* the program that was found to do something else */
 } subject;
@@ -46,6 +56,8 @@ typedef struct {
 /* Whether a way that is one of many is gone: always, or in one program of so many. */
 bool agree_goes(const subject *s, uint32_t in);
 
+/* Notes what was refused, unless the error, which is forgotten, says that it may be. */
+void agree_unless(subject *s, const char *way, const char *may);
 /* Notes what disagrees; the first one stays. */
 void agree_found(subject *s, const char *fmt, ...) CFX_PRINTF(2, 3);
 
@@ -71,8 +83,25 @@ outcome agree_run(cfx_program *p, const random_program *drawn, const cfx_dict *h
 /* Holds what a way gave against the eager run. */
 void agree_on(subject *s, const outcome *o, const char *way);
 
-/* How far floats of a dtype may be apart, as a part of the largest. */
+/* ---- distances (apart.c) --------------------------------------------------------------------- */
+
+/* How far floats of a dtype may be apart, as a part of them. */
 double agree_allowed(cfx_dtype dtype);
+
+/* Where two values differ in kind: "", or what differs. */
+const char *apart_kind(cfx_value a, cfx_value b);
+/* A complex tensor with one form of what is not finite. */
+cfx_value apart_one_form(cfx_value v);
+
+/* How far leaf i of the eager run, as `want` has it, and what a way gave are apart where neither
+ * what is allowed nor rounding explains it; 0: nowhere. each: every number is held against itself,
+ * not against the largest of its tensor. */
+double apart_excess(subject *s, int64_t i, cfx_value got, cfx_value want, bool each);
+
+/* The same of two values of a kind: `again` gives what `want` is with other last digits, or
+ * None. */
+typedef cfx_value apart_again(void *of, uint64_t noise);
+double apart_excess_in(cfx_value got, cfx_value want, apart_again *again, void *of);
 
 /* `got` with the numbers of `want` where those are infinite or NaN. */
 cfx_value agree_where_finite(cfx_value got, cfx_value want);

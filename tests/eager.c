@@ -90,7 +90,8 @@ typedef struct {
     cfx_module *root; /* of the graph that is run */
     cfx_dict *state;
     uint64_t noise;
-    cfx_node *refused;
+    bool each;        /* calls that compute every element by itself round it alone */
+    cfx_node *refused, *sharing;
 } eager;
 
 /* A few units in the last place. */
@@ -119,6 +120,21 @@ void eager_disturb(cfx_value v, uint64_t *lot) {
         const double by = drawn_from(lot), x = cfx_tensor_get(t, i);
         if (isfinite(x))
             cfx__tensor_set(t, i, cfx_float(x + by * part * (cancelled ? scale : x)));
+    }
+}
+
+/* Those of a call that computes every element by itself: of the element, or of what it is made of,
+ * which `made` has, where that is larger: 1 + tanh(x) loses those of 1. */
+static void disturb_each(cfx_value v, const cfx_tensor *made, uint64_t *lot) {
+    cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
+    if (!t || !cfx__dtype_is_float((cfx_dtype)t->dtype))
+        return;
+    for (int64_t i = 0; cfx_ok() && i < t->numel; i++) {
+        const double by = drawn_from(lot), x = cfx_tensor_get(t, i);
+        const double of = made ? cfx_tensor_get(made, i) : 0;
+        if (isfinite(x))
+            cfx__tensor_set(t, i, cfx_float(x + by * last_digits(t) *
+                                                    (isfinite(of) && of > fabs(x) ? of : x)));
     }
 }
 
@@ -197,9 +213,12 @@ static bool is_sorted(cfx_value v) {
     return sorted;
 }
 
-/* Whether a call finds places among boundaries that are not sorted, as they have to be. */
+/* Whether a call finds places among boundaries that are not sorted, as they have to be; or, when it
+ * is decomposed, among NaN. */
 static bool seeks_among_any(const cfx_node *n, cfx_value args) {
     const cfx_list *all = cfx_as_list(args);
+    if (strstr(n->target.name, ".isin."))
+        return has_special(args);
     return all->len > 1 && ((strstr(n->target.name, "bucketize") && !is_sorted(all->items[1])) ||
                             (strstr(n->target.name, "searchsorted") && !is_sorted(all->items[0])));
 }
@@ -238,13 +257,13 @@ static void disturb_open(const cfx_node *n, cfx_value args, cfx_value v, uint64_
     if (!t || !n->target.op)
         return;
     const cfx_dtype d = (cfx_dtype)t->dtype;
-    const bool whole = cfx__dtype_is_int(d);
-    const bool open = !whole ? is_open(n, args)
-                             : seeks_among_any(n, args) ||
-                                   (d != CFX_BOOL && converts(n, args) && leaves_range(args, d));
+    const bool whole = cfx__dtype_is_int(d), floats = cfx__dtype_is_float(d);
+    const bool open = seeks_among_any(n, args) ||
+                      (!whole ? is_open(n, args)
+                              : d != CFX_BOOL && converts(n, args) && leaves_range(args, d));
     for (int64_t i = 0; open && cfx_ok() && i < t->numel; i++) {
         *lot = *lot * 6364136223846793005u + 1442695040888963407u;
-        cfx__tensor_set(t, i, *lot >> 63 ? cfx_int(0) : whole ? cfx_int(1) : cfx_float(NAN));
+        cfx__tensor_set(t, i, *lot >> 63 ? cfx_int(0) : floats ? cfx_float(NAN) : cfx_int(1));
     }
 }
 
@@ -316,19 +335,100 @@ static cfx_value run_higher(eager *e, const char *name, cfx_value args) {
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
+/* Whether v, or a tensor in it, lies in the memory of t. */
+static bool lies_in(cfx_value v, const cfx_tensor *t) {
+    for (int64_t i = 0; v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE; i++) {
+        if (i == cfx_as_list(v)->len)
+            return false;
+        if (lies_in(cfx_as_list(v)->items[i], t))
+            return true;
+    }
+    return v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->numel && t->numel &&
+           cfx_as_tensor(v)->storage == t->storage;
+}
+
+/* Whether a call gave the memory of its arguments, though by its row none of them is shared. */
+static bool shares_unsaid(const cfx_node *n, cfx_value args, cfx_value v) {
+    bool lies = false;
+    for (int64_t i = 0; i < cfx_as_list(args)->len; i++) {
+        const cfx_value a = cfx_as_list(args)->items[i];
+        const bool in = a.tag == CFX_TAG_TENSOR && lies_in(v, cfx_as_tensor(a));
+        if (in && cfx__op_shares(n->target.op, (int)i))
+            return false;
+        lies |= in;
+    }
+    return lies;
+}
+
+/* The effects of what a node calls; a view moves, and so does an item of what a call gave. */
+static unsigned effects_of(const cfx_node *n) {
+    if (cfx_node_is_getitem(n))
+        return effects_of(cfx_as_node(cfx_as_list(n->args)->items[0]));
+    const cfx__op_info *info = n->target.op ? cfx__op_info_of(n->target.op) : NULL;
+    const bool view = info && info->schema->nrets && info->schema->rets[0].alias && !info->writes;
+    return view ? CFX_MOVES : info ? n->target.op->effects : 0;
+}
+
+/* For each element of a result of these sizes, the largest number that it is made of; NULL: they
+ * have others. Scope. */
+static cfx_tensor *made_of(cfx_value args, const cfx_tensor *result) {
+    cfx_tensor *most = NULL;
+    for (int64_t i = 0; i < cfx_as_list(args)->len; i++) {
+        const cfx_value a = magnitudes(cfx_as_list(args)->items[i]);
+        if (a.tag != CFX_TAG_TENSOR || !cfx__dtype_is_float((cfx_dtype)cfx_as_tensor(a)->dtype))
+            continue;
+        cfx_tensor *t = cfx_to(cfx_as_tensor(a), cfx_f64);
+        most = most ? cfx_fmax(most, t) : t;
+    }
+    most = most ? cfx_expand(most, cfx_ints_value(result->ndim, result->shape)) : NULL;
+    cfx_error_clear();
+    return most && !cfx_failed(most) ? most : NULL;
+}
+
+/* Arguments as they are before a call that may overwrite them. */
+static cfx_value kept(const cfx_node *n, cfx_value args) {
+    cfx_value out = cfx_list_value(0, NULL);
+    if (!cfx__op_info_of(n->target.op)->writes)
+        return args;
+    for (int64_t i = 0; i < cfx_as_list(args)->len; i++)
+        cfx_list_append(cfx_as_list(out), eager_copy(cfx_as_list(args)->items[i]));
+    return out;
+}
+
+/* As another order of sums and another form of functions would change what a call gave. */
+static void disturb_result(const eager *e, const cfx_node *n, cfx_value given, cfx_value v,
+                           uint64_t *lot) {
+    const unsigned effects = e->each ? effects_of(n) : 0;
+    if (effects & (CFX_MOVES | CFX_LARGEST))
+        return;
+    if (effects & CFX_POINTWISE && v.tag == CFX_TAG_TENSOR)
+        disturb_each(v, n->target.op ? made_of(given, cfx_as_tensor(v)) : NULL, lot);
+    else
+        eager_disturb(v, lot);
+}
+
 static cfx_value run_node(eager *e, cfx_node *n, const cfx_dict *values) {
     if (n->op == CFX_GET_ATTR) {
         const cfx_value *own = cfx_dict_find(e->state, cfx_string_value(n->target.name));
         return own ? *own : cfx_module_attr(e->root, n->target.name);
     }
-    cfx_value args = filled(values, n->args);
-    if (cfx_node_is_getitem(n))
-        return cfx_at(cfx_as_list(args)->items[0], cfx_integer(cfx_as_list(args)->items[1]));
-    cfx_value v = n->target.op ? cfx_op_do_from(CFX_HERE, n->target.op, eager_args(args))
-                               : run_higher(e, n->target.name, args);
+    cfx_value args = filled(values, n->args), v, given = args;
+    if (cfx_node_is_getitem(n)) {
+        v = cfx_at(cfx_as_list(args)->items[0], cfx_integer(cfx_as_list(args)->items[1]));
+    } else if (n->target.op) {
+        given = e->noise && e->each ? kept(n, args) : args;
+        v = cfx_op_do_from(CFX_HERE, n->target.op, eager_args(args));
+        if (cfx_ok() && shares_unsaid(n, args, v))
+            e->sharing = n;
+    } else {
+        v = run_higher(e, n->target.name, args);
+    }
     if (e->noise && cfx_ok()) {
-        disturb_open(n, args, v, &e->noise);
-        disturb_sums(n, args, v, &e->noise);
+        if (!cfx_node_is_getitem(n)) {
+            disturb_open(n, args, v, &e->noise);
+            disturb_sums(n, args, v, &e->noise);
+        }
+        disturb_result(e, n, given, v, &e->noise);
     }
     return v;
 }
@@ -345,15 +445,13 @@ static cfx_value run_graph(eager *e, cfx_graph *g, cfx_value inputs) {
             e->refused = n; /* of several graphs the outermost, which is left last */
             return cfx_bad();
         }
-        if (e->noise && n->op == CFX_CALL_FUNCTION)
-            eager_disturb(v, &e->noise);
         cfx_dict_set(values, n->name, v);
     }
     return cfx_bad();
 }
 
-outcome eager_run(const random_program *p, uint64_t noise) {
-    eager e = {.p = p, .root = p->root, .state = cfx_dict_new(), .noise = noise};
+outcome eager_run(const random_program *p, uint64_t noise, bool each) {
+    eager e = {.p = p, .each = each, .root = p->root, .state = cfx_dict_new(), .noise = noise};
     cfx_value inputs = eager_copies(p->inputs);
     for (int64_t i = 0; i < p->state->len; i++)
         cfx_dict_put(e.state, p->state->entries[i].key, eager_copy(p->state->entries[i].value));
@@ -362,6 +460,7 @@ outcome eager_run(const random_program *p, uint64_t noise) {
     cfx_value result = run_graph(&e, p->graph, inputs);
     outcome o = eager_outcome(result, inputs, e.state);
     o.refused = e.refused;
+    o.sharing = e.sharing;
     cfx_set_grad_mode(mode);
     return o;
 }

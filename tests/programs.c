@@ -390,7 +390,7 @@ static cfx_op *named(const char *const *names, size_t n) {
 
 /* Gradients that read what a forward call has to have given; factors of matrices that have several;
  * and what differs in PyTorch, too: attention has another second result when it is taken apart, and
- * dequantize gives its argument or a copy of it. */
+ * dequantize and quantize_per_tensor_dynamic give their argument or a copy of it. */
 static bool is_unlike_itself(cfx_op *op, const char *name) {
     static const char *const free_gradients[] = {"upsample_", "avg_pool", "_pad", "select_backward",
                                                  "slice_", "diagonal_", "unfold_", "trace_",
@@ -398,7 +398,8 @@ static bool is_unlike_itself(cfx_op *op, const char *name) {
                                                  "index_select_"};
     static const char *const factors[] = {"_lu", "ldl", "lstsq", "householder", "ormqr", "orgqr",
                                           "rank", "pinv", "cond", "_quantized", "fractional",
-                                          "_scaled_dot", "dequantize"};
+                                          "_scaled_dot", "dequantize",
+                                          "quantize_per_tensor_dynamic"};
     bool freely = op->effects & CFX_POINTWISE;
     for (size_t i = 0; i < sizeof free_gradients / sizeof *free_gradients; i++)
         freely |= strstr(name, free_gradients[i]) != NULL;
@@ -435,8 +436,6 @@ static bool is_left_out(const drawing *d, cfx_op *op) {
         if (strstr(s->name, narrow[i]))
             return true;
     if (d->wide && !strcmp(s->name, "where") && s->nargs == 1) /* sizes that depend on data */
-        return true;
-    if (d->wide && !strcmp(s->name, "isin")) /* decomposed, PyTorch errs beside NaN */
         return true;
     return strcmp(s->ns, "aten") != 0 || !s->nargs || op->effects & (CFX_DATA_SHAPE | CFX_SIDE) ||
            (s->nrets == 1 && s->rets[0].type != CFX__T_TENSOR) || !s->nrets;

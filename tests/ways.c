@@ -74,9 +74,11 @@ static double coarseness(const cfx_program *p) {
 
 /* Results alone: what an ONNX model writes to is not the caller's. Much has no form there. */
 static void check_onnx(subject *s, cfx_program *p) {
-    cfx_program *other = s->first.ran && !has_ties(p) ? reopened(p, ".onnx") : NULL;
+    if (!s->first.ran || has_ties(p))
+        return;
+    cfx_program *other = reopened(p, ".onnx");
     if (!other || !cfx_ok() || cfx_failed(other)) {
-        cfx_error_clear();
+        agree_unless(s, "as an ONNX model", "no form in ONNX");
         return;
     }
     outcome o = agree_run(other, s->drawn, cfx_dict_new(), &cfx_interpreter, NULL, 0);
@@ -104,7 +106,7 @@ static void check_onnx(subject *s, cfx_program *p) {
 static void check_stages(subject *s, cfx_program *p, const cfx_dict *held) {
     cfx_stages *cut = cfx_program_stages(p, (cfx_stage_options){.n = 2 + (int)test_draw(2)});
     if (!cfx_ok() || cfx_failed(cut)) { /* there are not so many places */
-        cfx_error_clear();
+        agree_unless(s, "in stages", " stage");
         return;
     }
     cfx_value inputs = eager_copies(s->drawn->inputs), v = inputs;
@@ -253,7 +255,7 @@ static void check_sizes(subject *s, cfx_module *gm) {
     for (int turn = s->counts->few ? 2 : 0; turn < 3 && !s->found.any && held; turn++) {
         random_program other = *s->drawn;
         other.inputs = resized(s->drawn, chance(2));
-        subject t = {.drawn = &other, .counts = s->counts, .first = eager_run(&other, 0)};
+        subject t = {.drawn = &other, .counts = s->counts, .first = eager_run(&other, 0, false)};
         agree_restore(p, held);
         outcome o = agree_run(p, &other, held, &cfx_interpreter, NULL, 0);
         if (!o.ran && refuses_inputs(o.why))
@@ -292,6 +294,8 @@ static void check_pass(subject *s, cfx_program *p) {
     snprintf(name, sizeof name, "after pass %s", pass ? pass->name : "none");
     if (pass && cfx_pass_apply(pass, other, NULL) >= 0)
         agree_changed(s, other, name);
+    else if (pass && s->first.ran)
+        agree_unless(s, name, "no pass may be refused");
     cfx_error_clear();
 }
 
@@ -349,7 +353,7 @@ static void check_compiled(subject *s, cfx_program *p, cfx_module *gm, const cfx
     if (varies && !s->found.any) {
         random_program other = *s->drawn;
         other.inputs = resized(s->drawn, chance(2));
-        subject t = {.drawn = &other, .counts = s->counts, .first = eager_run(&other, 0)};
+        subject t = {.drawn = &other, .counts = s->counts, .first = eager_run(&other, 0, false)};
         if (t.first.ran)
             compiled_check(&t, varies, "as C at other sizes");
         if (t.found.any) {
@@ -379,7 +383,7 @@ static void check_again(subject *s, cfx_program *p, const cfx_dict *held) {
     next.state = cfx_dict_new();
     for (int64_t i = 0; i < s->drawn->state->len; i++)
         cfx_dict_put(next.state, s->drawn->state->entries[i].key, s->first.leaves->items[n + i]);
-    const outcome second = eager_run(&next, 0);
+    const outcome second = eager_run(&next, 0, false);
     for (int way = 0; way < 2 && !s->found.any; way++) {
         const cfx_executor *x = way ? &cfx_planner : &cfx_interpreter;
         subject t = {.drawn = &next, .counts = s->counts, .first = second, .now = p};
@@ -436,7 +440,9 @@ program_finding programs_check(uint64_t seed, program_counts *counts) {
     cfx_set_log(hear_nothing, NULL);
     if (drawn.threads)
         cfx_set_num_threads(drawn.threads);
-    s.first = eager_run(&drawn, 0);
+    s.first = eager_run(&drawn, 0, false);
+    if (s.first.sharing)
+        agree_found(&s, "%s gives an argument's memory", s.first.sharing->target.name);
     counts->drawn++;
     s.first.ran ? counts->ran++ : counts->refused++;
     cfx_module *gm = cfx_graph_module(drawn.root, drawn.graph, NULL);
