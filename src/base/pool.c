@@ -1,25 +1,25 @@
-/* The pool: threads that help with one operator at a time. Start at cfx__parallel.
+/* The thread pool: helper threads that work on one operator at a time. Start at cfx__parallel.
  *
- * Work is cut into pieces, and whoever is there takes the next one: the caller never waits for a
- * helper that has not begun, only for pieces that are being done. So a machine whose cores are busy
- * with something else costs the help, not more. A helper waits for work actively for a short while
- * (longer while a plan runs, whose kernels follow each other closely) and then sleeps. The pool is
- * the process's: callers at the same time share the helpers that are idle, and there are never more
- * threads at work than cores, or than a caller asked for.
+ * Work is divided into pieces, and any free thread takes the next one. The caller never waits for a
+ * helper that has not started, only for pieces in progress; so if other processes occupy the cores,
+ * the caller loses the help and nothing more. A helper spins for work for a short time (longer
+ * while a plan runs, whose kernels follow each other closely) and then sleeps. The pool belongs to
+ * the process: concurrent callers share idle helpers, and there are never more working threads than
+ * cores, or than a caller asked for.
  *
- * Where helpers run is not left to the scheduler: it starts threads on the core of their parent,
- * and where it packs them a helper that has begun a piece and its caller take turns, for ever. A
- * helper is bound to a core of its own among those that the caller may use, off the caller's, and
- * moved when a caller comes to be there. Where other processes are on that core too (it is ready
- * more than it runs), it is let go, and the scheduler, who knows of them, decides.
+ * The pool binds helpers to cores, because the scheduler starts a thread on the core of its parent,
+ * and if it keeps them there, a helper that has started a piece and its caller alternate on that
+ * core indefinitely. A helper is bound to a core that the caller may use, but not to the caller's
+ * own, and is moved when a caller arrives on its core. If other processes use that core too (the
+ * helper is runnable more often than it runs), it is unbound, and the scheduler decides.
  *
- * Waking a helper that sleeps costs the caller more than small work is worth. So work is begun
- * alone, and helpers are woken once as much time went by as waking one takes: that is measured.
- * Work that is dense in time is given to helpers at once, work that is rare and small never is. And
- * it is given to as many as it is worth (worth.c): a small kernel stays with its caller.
+ * Waking a sleeping helper costs the caller more than a small piece of work. So the caller starts
+ * alone, and wakes helpers after the time that waking one takes, which is measured. Frequent work
+ * is given to helpers at once; rare small work never is. The number of helpers is the number that
+ * pays off (worth.c).
  *
- * Which piece is which depends on the number of threads allowed alone, not on who was idle, so
- * results are the same from run to run. */
+ * The division into pieces depends only on the number of threads allowed, not on which are idle,
+ * so results are the same in every run. */
 #define _GNU_SOURCE /* pthread_setaffinity_np */
 #include "cores.h"
 #include "held.h"

@@ -1,4 +1,4 @@
-/* What the helpers of the pool do, for a profile. */
+/* Records what the helpers of the pool do, for profiles. */
 #ifndef CFX__POOL_H
 #define CFX__POOL_H
 

@@ -1,10 +1,11 @@
-/* How many helpers a region is worth is measured, not assumed: with k helpers it takes alone /
- * (k + 1) + k giving, where `alone` is what the caller would need by itself and `giving` what it
- * needs to hand work to one helper. That is least for k + 1 = sqrt(alone / giving). Both are known
- * from earlier regions: `alone` from the last time that the same kernel ran on as much (regions
- * that nobody has seen are given to all), `giving` from all of them. So a program of microseconds
- * runs on its caller, a kernel of some tens of them on a few threads, and a machine with fast cores
- * or a slow way between them needs no other numbers. */
+/* How many helpers pay off for a parallel region is measured. With k helpers it takes alone / (k
+ * + 1) + k giving, where `alone` is the time of the caller without help and `giving` the time to
+ * hand work to one helper; the minimum is at k + 1 = sqrt(alone / giving). Both come from
+ * earlier regions: `alone` from the last run of the same kernel on work of the same size (a
+ * region without history uses all helpers), `giving` from all regions. So a program of
+ * microseconds runs on its caller, a kernel of some tens of microseconds on a few threads, and
+ * no constants need adjusting for machines with faster cores or slower communication between
+ * them. */
 #include "worth.h"
 
 #include <math.h>

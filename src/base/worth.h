@@ -1,4 +1,4 @@
-/* How many helpers a region of the pool is worth. */
+/* How many helpers pay off for a region of the pool. */
 #ifndef CFX__WORTH_H
 #define CFX__WORTH_H
 

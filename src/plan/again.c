@@ -1,5 +1,5 @@
-/* What resize.c asks of a plan for each new size, and what does not depend on any: found once, by
- * the thread that prepares the graph. Start at cfx__plan_again_of. */
+/* The size-independent facts that resize.c needs for each new shape, computed once by the thread
+ * that prepares the graph. Start at cfx__plan_again_of. */
 #include <cfx/ops.h>
 
 #include "form.h"

@@ -1,6 +1,7 @@
-/* Caches without copies, as language models need them. Where a program says what a buffer becomes
- * by one more result, the buffer itself is written to. Where attention repeats heads of keys and
- * values for the queries that share them, it is told that they are shared. */
+/* Key-value caches without copies. If an extra result of a program is the new value of a buffer
+ * (a functional update), the plan writes to the buffer in place. If attention repeats key and
+ * value heads for the queries that share them, the repetition is removed and attention is told
+ * that heads are shared. */
 #include <cfx/ops.h>
 
 #include "plan.h"

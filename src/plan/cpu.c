@@ -1,4 +1,4 @@
-/* The CPU as a target: images lie channels last, layers are what operators have kernels for, and
+/* The CPU target: images are channels last, layers are whatever operators have kernels for, and
  * loops run block by block in the first-level cache (loop_run.c). */
 #include "plan.h"
 

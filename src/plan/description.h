@@ -1,17 +1,17 @@
-/* plan: where a program is lowered as a whole. What a plan says, for those who run it or write it
- * out: a target, whose choices lowering asks for, and the plan itself.
+/* plan: lowers whole programs. This header documents a plan for everything that runs it or
+ * generates code from it: the target, whose decisions lowering asks for, and the plan itself.
  *
- * A plan has one kernel for each step of a graph, in order; slot k is what step k gives. Kernels
- * say what they compute, never how: a LAYER is a record (src/ops/ready.h), a LOOP steps over
- * elements (loop.h), a VIEW an offset and strides, a CALL an operator with its arguments. What a
- * target makes of kernels to run them (cfx__plan_kernel.ready, cfx__loop.schedule) is its own.
- * docs/ADD_AN_EXECUTOR.md goes through it all.
+ * A plan has one kernel for each step of a graph, in order; slot k is the result of step k. Kernels
+ * say what they compute, never how: a LAYER is a record (src/ops/ready.h), a LOOP computes steps
+ * over elements (loop.h), a VIEW is an offset and strides, a CALL is an operator with its
+ * arguments. What a target prepares in order to run a kernel (cfx__plan_kernel.ready,
+ * cfx__loop.schedule) is private to the target. docs/ADD_AN_EXECUTOR.md explains all of it.
  *
- * Invariant: a plan is made for one version of a graph, one set of weights, one number of threads
- * and inputs of one shape; it is never changed afterwards, so that many threads may run it at once.
- * Each node is computed by one kernel, is part of another's epilogue, is constant, or passes a
- * value on. What a node gives has the sizes and the numbers that the interpreter gives, but may lie
- * in another order of dimensions until it leaves the plan. */
+ * Invariant: a plan is made for one version of a graph, one set of weights, one number of
+ * threads and inputs of one shape, and is immutable afterwards, so many threads may run it at
+ * once. Each node is computed by one kernel, is part of another kernel's epilogue, is constant,
+ * or passes a value on. Results have the sizes and values that the interpreter computes, but may
+ * have other strides until they leave the plan. */
 #ifndef CFX__PLAN_DESCRIPTION_H
 #define CFX__PLAN_DESCRIPTION_H
 

@@ -1,5 +1,5 @@
-/* What reads what: before a graph is lowered, its steps are brought to a form in which nothing is
- * written to and every step reads what it needs, not what passes it on. */
+/* Prepares the data flow of a graph for lowering: writes become functional operators, and each
+ * step reads the value that it needs directly, not through nodes that only pass it on. */
 #include <cfx/ops.h>
 
 #include "../value/walk.h"

@@ -1,14 +1,14 @@
-/* form: a plan as the CPU runs it, for inputs of one shape.
+/* form: the size-dependent part of a plan, as the CPU runs it for inputs of one shape.
  *
- * A plan is lowered for one shape; that costs microseconds a node, which is more than a run of a
- * small program. Most of it does not depend on sizes: which nodes are one kernel, who reads what,
- * what is constant. So a program at many shapes has one plan, and a form of it for each: the sizes
- * and strides of what it gives, numbers that follow from sizes, kernels made ready for them, places
- * in memory. The first form is that of the plan itself; others are made by resize.c, which goes
- * through the plan again with other sizes and gives up where a decision does not hold at those.
+ * Lowering takes microseconds a node, more than a run of a small program, and most of its result
+ * does not depend on sizes: which nodes form a kernel, who reads what, what is constant. So a
+ * dynamic program has one plan, and a form for each shape: sizes and strides of results, numbers
+ * derived from sizes, kernels prepared for them, arena offsets. The first form is made by lowering;
+ * resize.c makes the others by walking the plan again with other sizes, and gives up if a decision
+ * changes.
  *
- * Invariant: a form is constant when it is made, and has all that depends on sizes; of its plan a
- * run looks at nothing that does. */
+ * Invariant: a form is immutable and contains everything that depends on sizes; a run reads
+ * nothing size-dependent from the plan. */
 #ifndef CFX__PLAN_FORM_H
 #define CFX__PLAN_FORM_H
 

@@ -1,6 +1,6 @@
-/* Grouping: neighbouring pointwise calls, and what rows are folded to, become one loop kernel. A
- * step joins the groups of its operands where all go through the same elements and nobody outside
- * looks at a member before the last one. Start at cfx__plan_group. */
+/* Loop fusion: neighbouring pointwise calls and row reductions become one loop kernel. A step
+ * joins the groups of its operands if all iterate over the same elements and no value inside the
+ * group is read from outside before the group's last step. Start at cfx__plan_group. */
 #include <cfx/ops.h>
 
 #include "plan.h"

@@ -1,5 +1,5 @@
-/* Higher-order operators in plans: a call that has sub-graphs among its arguments runs as the
- * interpreter runs it, in order, where those write to nothing and draw nothing. */
+/* Higher-order operators in plans: a call with sub-graphs runs as in the interpreter, in graph
+ * order. This is allowed if the sub-graphs have no side effects and draw no random numbers. */
 #include "plan.h"
 
 static bool is_pure(const cfx_module *m, const cfx_graph *g, int depth);

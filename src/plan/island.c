@@ -1,6 +1,7 @@
-/* Islands: layers between integers. Where the input of a layer comes from bytes and its weight from
- * int8, the layer is computed in integers, with the addition, bounds and rounding that follow; what
- * only moves numbers that are rounded again the same way is done to the bytes. Start at
+/* Islands: layers that run on integers. If the input of a layer comes from a dequantize node and
+ * its weight from int8, the kernel computes in integers, including the addition, clamps and
+ * requantization that follow. Operators between layers that only move values, and whose results
+ * are quantized again with the same parameters, move the bytes instead. Start at
  * cfx__plan_find_islands. */
 #include <cfx/ops.h>
 

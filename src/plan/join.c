@@ -1,5 +1,5 @@
-/* Concatenation into place: a kernel whose result is joined with others writes into its part of the
- * whole. Which results have such a home is found before anything is lowered. */
+/* Concatenation without copies: a kernel whose result is an operand of a concatenation writes
+ * directly into its part of the result (its home). Homes are assigned before lowering. */
 #include <cfx/ops.h>
 
 #include "plan.h"

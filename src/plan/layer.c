@@ -1,4 +1,4 @@
-/* Layers of a plan, noted by those that find them. */
+/* Creates the layer records of a plan, for the passes that find layers. */
 #include "plan.h"
 
 void cfx__plan_put_layer(cfx__lowering *l, const cfx__layer *layer, int x, int add, int n,

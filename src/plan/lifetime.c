@@ -1,5 +1,5 @@
-/* Who reads what in a plan that has its kernels: when a slot is freed, and whether anything asks
- * for it at all. */
+/* Liveness: the readers of each slot of a lowered plan, the kernel after which it is freed, and
+ * whether anything reads it at all. */
 #include "plan.h"
 
 typedef struct {

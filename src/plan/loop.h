@@ -1,14 +1,14 @@
-/* loop: kernels made of the steps of several calls.
+/* loop: kernels fused from the steps of several calls.
  *
- * A loop walks through the elements of one shape. Its values are elements, or, of a loop over rows,
- * one element a row (narrow values: what a row was folded to). Lanes are the memory that it reads
- * and writes, broadcast to the shape or to its rows; steps make values of values, in order, and say
- * what they compute (src/ops/loop.h). That is the description, which is all that a target needs.
- * The CPU runs it block by block in the first-level cache, by its schedule (loop_run.c): memory is
- * used in place where it lies in the order of the walk, else a block is moved.
+ * A loop iterates over the elements of one shape. Its values are elements or, in a loop over rows,
+ * one number for each row (narrow values: the results of row reductions). Lanes are the arrays that
+ * it reads and writes, broadcast to the shape or to its rows. Steps compute values from values, in
+ * order, and describe their computation (src/ops/loop.h). This description is all that a target
+ * needs. The CPU runs it block by block in the first-level cache, by a schedule (loop_run.c):
+ * memory with the strides of the iteration is used in place, other memory is copied to a block.
  *
- * Making one: cfx__loop_new, then reads and steps in order, then what is written, then
- * cfx__loop_schedule. It is constant afterwards. */
+ * To make a loop, call cfx__loop_new, then add reads and steps in order, then writes, then call
+ * cfx__loop_schedule. The loop is immutable afterwards. */
 #ifndef CFX__PLAN_LOOP_H
 #define CFX__PLAN_LOOP_H
 

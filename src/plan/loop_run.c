@@ -1,21 +1,20 @@
-/* How the CPU runs a loop: block by block, by the functions of its steps. Start at
+/* Runs loops on the CPU, block by block, by the functions of their steps. Start at
  * cfx__loop_schedule and cfx__loop_run.
  *
- * Steps are functions that were compiled long before, one for each operator and dtype, so a loop of
- * ten steps is ten calls for a block; fusing saves no instruction. What it saves is memory: values
- * between the steps stay in the first-level cache. All that matters is therefore how large a block
- * is: so small that all values that live at once (registers, by their lifetimes) fit the cache, so
- * large that a call is nothing beside its elements.
+ * Steps are precompiled functions, one for each operator and dtype, so a loop of ten steps makes
+ * ten calls for each block; fusion saves no instructions. It saves memory traffic: values between
+ * steps stay in the first-level cache. So the size of a block decides the speed: small enough that
+ * all live values (registers, allocated by liveness) fit the cache, and large enough that the cost
+ * of a call is small beside its elements.
  *
- * Memory that lies in the order of the walk is used where it is, as an operand or as the place of
- * a result. Other memory is moved to a register first; what repeats within a block (a bias, a row
- * that is broadcast) is moved once. The walk goes in the order of what is written, with
- * neighbouring dimensions joined, so that nearly all loops are one long line. A row that is folded
- * or normalised is never parted: blocks are whole rows, and values of which there is one a row are
- * narrow.
+ * Memory with the strides of the iteration is used in place, as an operand or a result. Other
+ * memory is copied to a register first; values that repeat within a block (a bias, a broadcast row)
+ * are copied once. The iteration follows the strides of the written lanes, and adjacent dimensions
+ * are merged, so nearly all loops are one long line. A row that is reduced or normalised is never
+ * divided: blocks are whole rows, and values with one number a row are narrow.
  *
- * The schedule depends on sizes and strides and is made anew for other ones; steps are shared
- * (cfx__loop_shared). Pieces for threads are whole units, so that no two threads write one row. */
+ * The schedule depends on sizes and strides and is made anew for others; the steps are shared
+ * (cfx__loop_shared). Threads get whole units, so two threads never write one row. */
 #include "loop.h"
 
 enum {

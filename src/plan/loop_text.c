@@ -1,5 +1,5 @@
-/* A loop as text: a line for each value that is computed, then what is stored where. Operands stand
- * in the expressions of the steps, which are those that the CPU's functions were compiled of. */
+/* Prints a loop: a line for each computed value, with the operands substituted into the
+ * expressions of the steps, then the stores. */
 #include <ctype.h>
 
 #include "loop.h"

@@ -1,6 +1,5 @@
-/* Lowering: a graph becomes kernels. It is run once on fake inputs, which gives the sizes of
- * everything and the values of what is constant; then each node finds its kernel. The list
- * of passes is in passes.c. */
+/* Lowering: turns a graph into kernels. The graph runs once on fake inputs, which gives all
+ * sizes and folds constants; then each node gets its kernel. passes.c lists the passes. */
 #include <cfx/ops.h>
 #include <cfx/optim.h>
 

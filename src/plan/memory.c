@@ -1,18 +1,18 @@
-/* Which values share memory, and who writes to it: the planner's one rule for aliasing.
+/* Alias analysis: which values share memory, and who writes to it. The planner has no other rule
+ * for aliasing.
  *
- * Slots that may lie in one memory form a class: a result with the arguments that it may be a view
- * of or be itself, reads of one attribute, inputs that share a storage. A call in place may become
- * its functional form where the memory was made inside the graph and no view of it exists yet:
- * later steps then read the new value. Every other write is done where it stands, and so is
- * everything that touches a class with such a write: its slots are `ordered`. The rule that the
- * rest of the planner keeps:
+ * Slots that may share memory form a class: a result with the arguments that it may alias, reads of
+ * one attribute, inputs that share a storage. An in-place call is replaced by its functional form
+ * if the memory was allocated inside the graph and no view of it exists yet; later steps then read
+ * the new value. Every other write is performed in place, and all slots of its class become
+ * `ordered`. The rest of the planner keeps this rule:
  *
- *     A step that reads or gives an ordered slot is a kernel of its own, at its own place.
+ *     A step that reads or produces an ordered slot is a kernel of its own, at its own position.
  *
- * All other memory is written once, by the kernel that makes it, so a kernel may read it as late as
- * it likes. A class is ordered as well where a call looks at the storage behind a value (strides
- * and offsets from its start): a result inside the arena of a plan has none of its own.
- * Start at cfx__plan_find_memory. */
+ * All other memory is written once, by the kernel that produces it, so it may be read at any
+ * later time. A class is also ordered if a call depends on the storage of a value (strides and
+ * offsets from its start), because a result inside the arena has no storage of its own. Start at
+ * cfx__plan_find_memory. */
 #include <cfx/ops.h>
 
 #include "plan.h"

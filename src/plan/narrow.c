@@ -1,7 +1,7 @@
-/* Narrow weights: products and tables whose weight is dequantized from 8 or 4 bits take the
- * integers themselves. So what the graph makes of the integers is not computed with the other
- * constants, which would need as much memory as the float weights do: it is put off until it is
- * known which kernels ask for it. Start at cfx__plan_put_off and cfx__plan_find_narrow. */
+/* Narrow weights: products and embedding tables whose weight is dequantized from 8 or 4 bits
+ * read the integers themselves. Folding the dequantize nodes with the other constants would
+ * allocate the float weight, so this folding is postponed until it is known which kernels need
+ * the float weight. Start at cfx__plan_put_off and cfx__plan_find_narrow. */
 #include <cfx/ops.h>
 
 #include "plan.h"

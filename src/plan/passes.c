@@ -1,5 +1,4 @@
-/* Lowering as a list of passes over one plan: what each reads and fills, in the order in which they
- * run. Start at the table. */
+/* The passes of lowering in order, with what each reads and fills. Start at the table. */
 #include "../rewrite/rewrite.h"
 #include "plan.h"
 

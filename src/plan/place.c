@@ -1,5 +1,5 @@
-/* Placing: results of a plan's own kernels lie in one block of memory, each where it disturbs none
- * that is still to be read. room.c has such blocks. Start at cfx__plan_place. */
+/* Arena allocation: assigns each result of a plan's kernels an offset at which it does not
+ * overlap any value that is still live. room.c provides the memory. Start at cfx__plan_place. */
 #include "plan.h"
 
 enum { LINE = 64 }; /* bytes */

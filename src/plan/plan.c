@@ -1,20 +1,19 @@
-/* The planned executor: runs the kernels of a plan, by the form of it that has the sizes of these
- * inputs. Start at run.
+/* The planned executor: runs the kernels of a plan, with the form for the sizes of the inputs.
+ * Start at run.
  *
- * A plan is a promise about values that others may break: a watcher replaces one, a sub-graph gives
- * another size. So no kernel trusts its operands. Each is compared with what was planned (dtype,
- * shape, strides), which costs nanoseconds, brought to the planned strides where it lies otherwise,
- * and refused where it is another kind of tensor; views whose root is not what was planned are made
- * by their operator again.
+ * The values of a run may differ from the plan's: a watcher may replace one, and a sub-graph may
+ * return another size. So each kernel checks its operands (dtype, shape, strides), which takes
+ * nanoseconds. An operand with other strides is copied to the planned ones; an operand of another
+ * type is refused; a view whose root differs from the plan is computed by its operator.
  *
- * Results lie in a block of memory that the run has for itself (room.c). Two kinds do not: what the
- * caller gets, which must outlive the run, and everything where somebody looks on, who may keep
- * what is seen. Constants are the plan's; a caller that would get one gets a copy, since who owns a
- * result may write to it.
+ * Results are in the run's block of memory (room.c), except two kinds: results returned to the
+ * caller, which must outlive the run, and all results while a watcher is present, which may keep
+ * them. Constants belong to the plan; if one is a result of the program, the caller gets a copy,
+ * because callers may write to results.
  *
- * Which form is used is found by `fits`, a comparison of inputs that runs through the forms of the
- * graph for each run: inputs whose sizes vary come last and are compared first. Weights are the
- * same tensors at the same version: writing to a parameter makes another plan. */
+ * `fits` finds the form for a run by comparing the inputs with the graph's forms; inputs with
+ * dynamic sizes are compared first. Weights must be the same tensors with the same version:
+ * after a write to a parameter, a new plan is made. */
 #include <cfx/ops.h>
 
 #include "form.h"

@@ -1,5 +1,5 @@
-/* Lowering: what its passes share. Each is one function over the plan being made (passes.c has the
- * table, with what each reads and fills); false: the graph is not planned, an error says why where
+/* Lowering: declarations shared by its passes. Each pass is a function on the plan being made
+ * (passes.c has the table); false means that the graph cannot be planned, with an error if
  * something failed. */
 #ifndef CFX__PLAN_H
 #define CFX__PLAN_H

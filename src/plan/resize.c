@@ -1,16 +1,16 @@
-/* The same plan at other sizes. What lowering decided is kept: which steps are one kernel, what
- * each reads, who frees what. What it computed from sizes is computed again, in the order of the
- * passes and by their own functions: the shape rule of each step that reads something whose size
- * changed, the layout of what kernels give, layers, loops, views, places. Nothing is guessed from
- * the sizes of before, so a form is what lowering would make, or it is not made.
+/* Makes the form of a plan for other sizes. The decisions of lowering are kept: which steps form a
+ * kernel, what each reads, who frees what. What depends on sizes is computed again, in the order of
+ * the passes and by their functions: the shape rule of each step with a changed operand, the
+ * strides of results, layers, loops, views, offsets. Nothing is derived from the previous sizes, so
+ * a form equals what lowering would produce, or it is not made.
  *
- * A decision holds where what it rests on is asked again and says the same: the target still takes
- * the layer, the steps of a loop still go through the same elements, a view still lies in the
- * memory of its root, a call still takes its arguments as they lie. Results must be of the same
- * kind as before: dtype, number of dimensions, and which of these have one element or none, since
- * broadcasts and layouts depend on that. Where anything differs the graph is lowered anew; that
- * plan then serves its own sizes. Plans that write to memory which stays, that have sub-graphs, or
- * that were made of foreign operators are never resized. Start at cfx__plan_resized. */
+ * A decision is kept only if the question behind it has the same answer at the new sizes: the
+ * target takes the layer, the steps of a loop iterate over the same elements, a view lies in the
+ * memory of its root, a call accepts the strides of its arguments. Results must keep their
+ * dtype, their number of dimensions, and which dimensions have size 0 or 1, because broadcasting
+ * and layouts depend on these. If anything differs, the graph is lowered anew, and that plan
+ * serves its own sizes. Plans that write to persistent memory, contain sub-graphs, or were made
+ * from foreign operators are never resized. Start at cfx__plan_resized. */
 #include "form.h"
 
 typedef struct {

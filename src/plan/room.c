@@ -1,10 +1,11 @@
-/* Rooms: the memory of a run, with the tensors that look into it. Start at cfx__plan_room_take.
+/* Rooms: the memory of a run, with the tensors that point into it. Start at cfx__plan_room_take.
  *
- * Blocks of memory belong to all plans of a graph together (cfx__plan_blocks): plans for other
- * sizes run one after the other in the same block, which is as large as the largest of them needs,
- * so that many sizes take the memory of one. A run has a block for itself. The tensors over a block
- * are a form's own; they are made when the form first gets that block and stay with it. What says
- * where they are is the block, so that one that is too small can go with all that look into it. */
+ * Blocks of memory are shared by all plans of a graph (cfx__plan_blocks). Plans for different
+ * sizes run one after the other in the same block, which grows to the largest need, so many
+ * sizes take the memory of one. A run has exclusive use of a block. The tensors that point into
+ * a block belong to a form; they are created when the form first gets that block and stay with
+ * it. The block lists these forms, so a block that is too small can be released together with
+ * all tensors that point into it. */
 #include "form.h"
 
 enum { LINE = 64, IDLE_MOST = 4 }; /* bytes; blocks that are kept though no run has them */

@@ -1,5 +1,6 @@
-/* Sessions: see session.h. A run takes the values of all inputs of a program; those that it writes
- * to are replaced by the session's own before it runs, so executors need not know. */
+/* Sessions: see session.h. A run takes the values of all inputs of a program; the session
+ * replaces those that the program mutates by its own copies before the run, so executors need no
+ * support for sessions. */
 #include <cfx/session.h>
 
 #include "../rewrite/rewrite.h"

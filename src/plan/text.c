@@ -1,5 +1,5 @@
-/* A plan as text: each kernel in order, with the place of its result in the arena and what it
- * computes, and what it all needs. */
+/* Prints a plan: each kernel in order with its arena offset and computation, and the memory
+ * needed. */
 #include "plan.h"
 
 static void put_value(cfx__text *t, cfx_value v) {

@@ -1,10 +1,10 @@
-/* Views: slots whose elements lie in the memory of another slot, the root. Which ones do, and
- * where, is found while lowering: the operator's own rule, applied to fake tensors over the root's
- * (fake) storage, gives shape, strides and offset. A run makes headers of that and calls nothing.
+/* Views: slots that alias another slot, their root. Lowering finds them and their shape, strides
+ * and offset by running the operator's own rule on fake tensors over the root's (fake) storage. A
+ * run creates tensor headers from these and calls nothing.
  *
- * The operator is still called where a value is not what was planned: somebody who looks on may
- * put another in its place, sub-graphs may give other sizes, and where gradients may be recorded
- * the dispatcher notes what a view looks into. Start at cfx__plan_find_views. */
+ * The operator is still called where a value differs from the plan (a watcher replaced it, or a
+ * sub-graph returned another size), and where gradients may be recorded, because the dispatcher
+ * then records the view. Start at cfx__plan_find_views. */
 #include "plan.h"
 
 int cfx__plan_root(const cfx__plan *p, int slot) {

@@ -1,5 +1,5 @@
-/* Export: a module's forward, run once on fake tensors while every overload it calls is recorded
- * whole. Start at cfx__export_record; which sizes it is recorded at is in export_worlds.c. */
+/* Export: runs a module's forward once on fake tensors and records each overload called, before
+ * its decomposition. Start at cfx__export_record; export_worlds.c chooses the sizes. */
 #include "export.h"
 
 static cfx_value address(const void *p) { return cfx_int((int64_t)(intptr_t)p); }

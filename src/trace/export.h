@@ -1,5 +1,4 @@
-/* What the export of a module found: a graph and its signature, of which the run room makes a
- * program. */
+/* The result of an export: a graph and its signature, from which the run room makes a program. */
 #ifndef CFX__EXPORT_H
 #define CFX__EXPORT_H
 

@@ -1,5 +1,5 @@
-/* Export at several sizes: forward is recorded in each world, and the recordings become one program
- * (worlds.h). Start at cfx__export_run. */
+/* Export with dynamic shapes: records forward in each world and merges the recordings into one
+ * program (worlds.h). Start at cfx__export_run. */
 #include "export.h"
 
 static bool is_same(const cfx__request *r, int k, const cfx_node **where) {

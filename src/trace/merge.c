@@ -1,7 +1,7 @@
-/* The recordings of all worlds become one program: graph 0, in which numbers that vary are nodes
- * and metadata has expressions. Start at cfx__worlds_merge. Where sizes are read and in which order
- * expressions are computed follows PyTorch: symbols first, right after the inputs; everything else
- * once, where it is first needed. */
+/* Merges the recordings of all worlds into one program: graph 0, with nodes for numbers that
+ * differ and expressions in the metadata. Start at cfx__worlds_merge. The order follows PyTorch:
+ * symbols are read first, right after the inputs; other expressions are computed once, where
+ * they are first needed. */
 #include "symints.h"
 
 static bool is_list(cfx_value v) { return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE; }

@@ -1,8 +1,8 @@
-/* Recording: calls on fake tensors become nodes of an ATen graph. Start at record_call. Most calls
- * become a node and run on fakes that stand for it. The others: arithmetic of plain numbers is no
- * node unless sizes vary; a question (size, stride) is answered and leaves none unless the answer
- * is data; what is decomposed is recorded part by part in its place; a write becomes a new value
- * where the graph is functional; a number read from a tensor is marked (marks.h). */
+/* Recording: calls on fake tensors become nodes of an ATen graph. Start at record_call. Most
+ * calls become a node and run on the fake tensors that stand for it. Exceptions: arithmetic on
+ * plain numbers makes a node only with dynamic sizes; a query (size, stride) makes none unless
+ * its answer depends on data; a decomposed call is recorded through its parts; in a functional
+ * graph a write makes a new value; a number read from a tensor is marked (marks.h). */
 #include <cfx/ops.h>
 
 #include "record.h"

@@ -1,17 +1,17 @@
 /* Recording: operators that run on fake tensors become the nodes of an ATen graph.
  *
- * Invariant: while a recorder is active in a thread, a tensor that it knows stands for a node. The
- * tensors that the recorded program sees are outer ones when the graph is to be functional: such a
- * tensor is a view (or all) of a base, holds an inner tensor as its present value, and falls behind
- * when the base is written to through another view; it is brought up to date when it is used. Inner
- * tensors stand for exactly one node for good.
+ * Invariant: while a recorder is active in a thread, each tensor that it knows stands for a node.
+ * If the graph is to be functional, the recorded program handles outer tensors. An outer tensor is
+ * a view (or all) of a base and holds an inner tensor as its current value. When the base is
+ * written to through another view, the outer tensor becomes stale, and is brought up to date at its
+ * next use. An inner tensor stands for the same node forever.
  *
- * Why outer and inner? A functional graph has no writes, but the program that is recorded does:
- * after `y = x.view(-1)`, `y.add_(1)` changes x. One handle cannot be both what the program
- * holds, which changes, and what a node gave, which does not. So a write makes a new inner value
- * of the base (the view put back into it, view_steps.c), every outer tensor of that base falls
- * behind, and nothing else is done: an alias that is never read again costs no node. That is
- * functionalisation as PyTorch does it, and nodes come out in PyTorch's order for that reason. */
+ * Why two kinds? A functional graph has no writes, but the recorded program does: after `y =
+ * x.view(-1)`, `y.add_(1)` changes x. One handle cannot represent both the program's tensor,
+ * which changes, and the result of a node, which does not. So a write makes a new inner value of
+ * the base (with the view written back into it, view_steps.c), all outer tensors of that base
+ * become stale, and nothing else happens: an alias that is never read again costs no node.
+ * PyTorch functionalises the same way, which is why nodes come out in PyTorch's order. */
 #ifndef CFX__RECORD_H
 #define CFX__RECORD_H
 

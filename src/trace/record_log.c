@@ -1,4 +1,4 @@
-/* Where the numbers of a recording come from; see record_log.h. */
+/* Logs where the numbers of a recording come from; see record_log.h. */
 #include "record.h"
 
 void cfx__record_log_begin(cfx__record_log *log) {

@@ -1,9 +1,9 @@
-/* How a program was recorded that is run again at sizes which vary: where its numbers come from.
+/* The log of a recording at dynamic sizes: where its numbers come from.
  *
- * A number in the recording may be marked: it says which node gives it, or of which tensor it is a
- * size. Arithmetic in C loses the mark. A number without one that a decomposition hands on is one
- * that it was given, or computed, or a size of a tensor it was given; so it is logged what each
- * decomposition was given and which nodes it made (symints.c). */
+ * A number in the recording may carry a mark, which names the node that produced it, or the
+ * tensor whose size it is. Arithmetic in C loses the mark. An unmarked number that a
+ * decomposition passes on was an argument, a size of an argument, or computed from these; so the
+ * log has the arguments of each decomposition and the nodes that it made (symints.c). */
 #ifndef CFX__RECORD_LOG_H
 #define CFX__RECORD_LOG_H
 

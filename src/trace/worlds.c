@@ -1,4 +1,4 @@
-/* Symbols and the sizes that they have in each world; see worlds.h. */
+/* Symbols and their sizes in each world; see worlds.h. */
 #include <cfx/ops.h>
 
 #include "relations.h"

@@ -1,21 +1,20 @@
-/* Sizes that are symbols, while shape rules know plain integers.
+/* Dynamic shapes without symbolic shape rules.
  *
- * A program whose sizes may vary is recorded in several worlds: once at the sizes of the example,
- * and at others chosen within the ranges of its symbols. The recordings are the same nodes in the
- * same order; what is told apart is their integers. One that is the same in all worlds is a
- * constant, one that varies is an expression of the symbols: of the kind that the operator computes
- * sizes with (sizes.c), or one that is known already, or one that is found (fit.c); in any case it
- * must have the value seen in every world. Where the recordings differ otherwise, the program
- * decided by a size.
+ * A dynamic program is recorded in several worlds: at the sizes of the example, and at other sizes
+ * within the ranges of its symbols. The recordings have the same nodes in the same order and differ
+ * only in integers. An integer that is equal in all worlds is a constant. One that differs is an
+ * expression of the symbols: of the kind that the operator computes sizes with (sizes.c), or an
+ * expression that is already known, or one found by search (fit.c). The expression must reproduce
+ * the value of every world. If the recordings differ otherwise, the program branched on a size.
  *
- * Why not symbolic shape rules, as PyTorch has them? There are some 1,400 operators, and a rule
- * that is written twice, once for integers and once for expressions, is wrong in one of them. And
- * forward is C: `cfx_dim(x, 0) / 2` is an int by the time it is used, and no library sees the
- * division. Runs at several sizes see all of it, whatever computed it. The price is that an
- * expression is inferred from samples. So sizes are not drawn at random: those of two symbols are
- * far apart, so that neither is mistaken for the other; more worlds, at sizes next to each other,
- * are recorded where an expression had to be found; and what was made is tried at further sizes,
- * and refused where it does not hold. */
+ * Why not symbolic shape rules, as in PyTorch? There are some 1,400 operators, and a rule
+ * written twice, once for integers and once for expressions, is wrong in one of them. And
+ * forward is C: `cfx_dim(x, 0) / 2` is an int when it is used, and no library sees the division.
+ * Runs at several sizes observe the result of all computation. The price is that an expression
+ * is inferred from samples. So sizes are not drawn at random: the sizes of two symbols are far
+ * apart, so that neither is mistaken for the other; if an expression had to be searched for,
+ * more worlds with consecutive sizes are recorded; and the result is verified at further sizes,
+ * and refused where it is wrong. */
 #ifndef CFX__WORLDS_H
 #define CFX__WORLDS_H
 

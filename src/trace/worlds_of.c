@@ -1,5 +1,5 @@
-/* The worlds of a program: its symbols with their ranges, and what it asserts of those that
- * depend on data. Start at cfx__worlds_of. */
+/* Chooses the worlds of an existing program from its symbols, their ranges, and its assertions
+ * on data-dependent symbols. Start at cfx__worlds_of. */
 #include <cfx/ops.h>
 
 #include "../value/walk.h"
