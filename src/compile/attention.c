@@ -1,5 +1,5 @@
-/* Attention and recurrent layers by the kernels of src/compile/kernels, which read what they are
- * given as it lies. Nodes that those do not take are taken apart (ready.c). */
+/* Attention and recurrent layers by the kernels of src/compile/kernels, which read their
+ * operands with any strides. Nodes that these kernels do not support are decomposed (ready.c). */
 #include <cfx/ops.h>
 #include <math.h>
 

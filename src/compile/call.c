@@ -1,5 +1,5 @@
-/* Calls: operators that are no layers, no steps of loops and no looks, each as loops of its own.
- * Start at the table. */
+/* Calls: operators that are neither layers, steps of loops nor views; each is written as loops
+ * of its own. Start at the table. */
 #include <cfx/ops.h>
 
 #include "calls.h"

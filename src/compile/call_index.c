@@ -1,5 +1,5 @@
-/* Calls that read or write where integers say: embedding, index, gather, scatter. An index that is
- * out of range is noted, and the run fails; element 0 is taken meanwhile. */
+/* Calls that read or write at positions given by integers: embedding, index, gather, scatter.
+ * For an index out of range the code reads element 0, sets a flag, and the run fails. */
 #include <cfx/ops.h>
 
 #include "calls.h"

@@ -1,5 +1,5 @@
-/* Calls of small matrices: factorisations and what is solved by them (kernels/linalg.c). Each
- * matrix of a batch is read into scratch as doubles, and results are stored from there. */
+/* Calls on small matrices: factorisations and solvers (kernels/linalg.c). Each matrix of a batch
+ * is copied to scratch space as doubles, and results are stored from there. */
 #include <cfx/ops.h>
 
 #include "calls.h"

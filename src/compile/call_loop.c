@@ -1,5 +1,5 @@
-/* Calls that are loops by themselves: what an operator says of itself (src/ops/loop.h) where the
- * plan did not make it part of a kernel, folds over any dims, and normalisations. */
+/* Calls that are loops by themselves: operators with a loop description (src/ops/loop.h) that
+ * the plan did not fuse, reductions over any dimensions, and normalisations. */
 #include <cfx/ops.h>
 #include <math.h>
 

@@ -1,5 +1,4 @@
-/* Calls of few programs: ranges, repetition, products by groups, bags of embeddings, Fourier
- * transforms. */
+/* Rarely used calls: ranges, repetition, grouped products, embedding bags, Fourier transforms. */
 #include <cfx/ops.h>
 
 #include "calls.h"

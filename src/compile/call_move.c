@@ -1,4 +1,4 @@
-/* Calls that move numbers: concatenations, padding, flips, parts that are put into a whole. */
+/* Calls that move numbers: concatenation, padding, flips, writing a part into a whole. */
 #include <cfx/ops.h>
 
 #include "calls.h"

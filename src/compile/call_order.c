@@ -1,4 +1,5 @@
-/* Calls along one dim in which order counts: running sums, the largest, sorting, histograms. */
+/* Calls along one dimension that depend on order: cumulative operators, top-k, sorting,
+ * histograms. */
 #include <cfx/ops.h>
 
 #include "calls.h"

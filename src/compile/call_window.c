@@ -1,4 +1,4 @@
-/* Calls that look at windows of images: pooling, and sizes changed by interpolation. */
+/* Calls on windows of images: pooling and interpolation. */
 #include <cfx/ops.h>
 
 #include "calls.h"

@@ -1,4 +1,4 @@
-/* cfx_compile_c: a program is made ready, planned and written out. Start there. */
+/* cfx_compile_c: prepares a program, plans it and writes it. Start there. */
 
 #include <cfx/ops.h>
 #include <cfx/pack.h>

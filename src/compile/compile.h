@@ -1,13 +1,13 @@
-/* compile: where a program becomes C.
+/* compile: generates C from a program.
  *
- * A program is made ready (ready.c: nothing is written in place, operators without a form in C
- * become what they are made of), planned for the target "c" (target.c), and the plan is written out
- * kernel by kernel (unit.c). Kernels say where tensors lie by refs, loops go through a walk
- * (walk.c), weights are noted when something reads them (weights.c), file.c puts it all together.
+ * The program is prepared (ready.c: functionalised, and operators without a form in C decomposed),
+ * planned for the target "c" (target.c), and the plan is written kernel by kernel (unit.c). Kernels
+ * address tensors by refs, loop nests are written by a walk (walk.c), weights are collected as they
+ * are used (weights.c), and file.c assembles the files.
  *
- * Invariant: no text of a program reaches the C source but through cfx__c_identifier and
- * cfx__c_comment; sizes and offsets are numbers that the plan vouches for; nothing is written to a
- * file before all of it is known. */
+ * Invariant: text of a program reaches the C source only through cfx__c_identifier and
+ * cfx__c_comment; sizes and offsets are verified numbers of the plan; nothing is written to a
+ * file before all of it is complete. */
 #ifndef CFX__COMPILE_H
 #define CFX__COMPILE_H
 

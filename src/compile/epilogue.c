@@ -1,4 +1,4 @@
-/* What layers share: rows of memory, and what follows a product or convolution, as bounds and a
+/* Shared by layers: row addressing, and epilogues of products and convolutions, as clamps and a
  * function of a run of results. */
 #include <cfx/ops.h>
 #include <math.h>

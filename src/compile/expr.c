@@ -1,6 +1,6 @@
-/* The C expressions that steps of loops say (src/ops/loop.h), read and written again with their
- * operands in place, types made explicit and macros replaced, so that they mean the same in plain
- * C11 under any warnings. Start at cfx__c_expr. */
+/* Parses the C expressions of loop steps (src/ops/loop.h) and writes them again with operands
+ * substituted, conversions made explicit and macros expanded, so that they mean the same in
+ * plain C11 and compile without warnings. Start at cfx__c_expr. */
 #include <ctype.h>
 #include <math.h>
 

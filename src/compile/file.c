@@ -1,5 +1,5 @@
-/* The files: a header that callers include, and the source with kernels, weights and functions;
- * main.c has the self-test and main. */
+/* Writes the files: the header for callers, and the source with kernels, weights and functions;
+ * main.c writes the self-test and main. */
 #include <cfx/ops.h>
 #include <cfx/version.h>
 

@@ -1,5 +1,5 @@
-/* Control flow: sub-graphs are plans of their own, written where they are called, with memory of
- * their own behind what is there. cond is an if, while_loop and scan are loops. Start at
+/* Control flow: each sub-graph is a plan, written inline where it is called, with its arena
+ * behind that of the caller. cond becomes an if, while_loop and scan become loops. Start at
  * cfx__c_higher. */
 #include "compile.h"
 

@@ -1,5 +1,5 @@
-/* Layers in integers, and layers of floats whose weights have 16, 8 or 4 bits. Start at
- * cfx__c_integers and cfx__c_narrow. */
+/* Integer layers, and float layers with weights of 16, 8 or 4 bits. Start at cfx__c_integers and
+ * cfx__c_narrow. */
 #include <cfx/ops.h>
 #include <math.h>
 

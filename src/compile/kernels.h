@@ -1,8 +1,8 @@
-/* kernels: C texts that generated files contain, in pieces, and weights as those read them.
+/* kernels: C texts included in generated files, and weights in the layout that they read.
  *
- * The texts are real sources, src/compile/kernels: compiled by themselves in tests, cut into
- * functions, types and macros by tools/genkernels. A generated file has the pieces that it uses and
- * what those need, each once. */
+ * The texts are real sources, src/compile/kernels: tests compile them as they are, and
+ * tools/genkernels cuts them into functions, types and macros. A generated file contains each
+ * piece that it uses, and what that needs, once. */
 #ifndef CFX__COMPILE_KERNELS_H
 #define CFX__COMPILE_KERNELS_H
 

@@ -1,5 +1,5 @@
-/* Products and convolutions, be they layers of the plan, with weights that are packed and what
- * follows them done to each result, or calls. Start at cfx__c_layer. */
+/* Products and convolutions: layers of the plan, with packed weights and their epilogue, and
+ * calls. Start at cfx__c_layer. */
 #include <cfx/ops.h>
 
 #include "layers.h"

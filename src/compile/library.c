@@ -1,4 +1,4 @@
-/* What a compiled program tells of itself as a shared object (library.h). */
+/* The description that a compiled program exports as a shared object (library.h). */
 #include "library.h"
 
 #include "compile.h"

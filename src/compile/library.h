@@ -1,6 +1,6 @@
-/* library: what a compiled program that is built as a shared object tells of itself, under the one
- * name that it exports beside its own, "cfx_compiled". Its text is written into such files
- * (library.c), so that they need no header of ours; `cfx run model.so` reads it. */
+/* library: the description of a compiled program built as a shared object, exported under the
+ * name "cfx_compiled" beside the program's own names. library.c writes its declaration into the
+ * generated file, which needs no header of cfx; `cfx run model.so` reads it. */
 #ifndef CFX__COMPILE_LIBRARY_H
 #define CFX__COMPILE_LIBRARY_H
 

@@ -1,6 +1,6 @@
-/* Loops: the steps of several calls, element by element; over rows, in as many passes as folds of
- * the row ask for. A value that a later pass needs is read again where it comes from memory, else
- * kept in a row of scratch. Start at cfx__c_loop. */
+/* Writes fused loops: the steps of several calls, element by element; for rows, as many passes
+ * as the row reductions require. A value that a later pass needs is loaded again if it comes
+ * from memory, otherwise kept in a row of scratch space. Start at cfx__c_loop. */
 #include "loops.h"
 
 typedef cfx__c_loop_value value;

@@ -1,5 +1,5 @@
-/* The values of a loop: of each step, and those that a softmax or norm of a row is made of: folds
- * of the row, and what is computed with them. Start at cfx__c_loop_add_values. */
+/* The values of a loop: the results of steps, and the parts of a row's softmax or norm (row
+ * reductions and what is computed from them). Start at cfx__c_loop_add_values. */
 #include "loops.h"
 
 typedef cfx__c_loop_value value;

@@ -1,5 +1,4 @@
-/* What a compiled program can bring along: the self-test with the inputs of the sample, and main.
- */
+/* Optional parts of a compiled program: the self-test on the sample inputs, and main. */
 #include <cfx/ops.h>
 
 #include "compile.h"

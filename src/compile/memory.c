@@ -1,7 +1,7 @@
-/* Where tensors lie: at the plan's offsets in the arena, in what the caller gives, among the
- * weights. Results that leave the plan are made where the caller wants them, unless they lie in
- * another order than that, or are views; then they have a place in the arena and are copied at the
- * end. Start at cfx__c_place. */
+/* Places tensors: at the plan's offsets in the arena, in the caller's arrays, or among the
+ * weights. Results of the program are computed directly in the caller's array, unless their
+ * strides differ or they are views; these get arena space and are copied at the end. Start at
+ * cfx__c_place. */
 #include "compile.h"
 
 /* ---- refs ------------------------------------------------------------------------------------ */

@@ -1,8 +1,8 @@
-/* One text for all sizes. What is written at several points, sizes all different, is the same but
- * for numbers; each of those is found to be an expression of the sizes: a product of sizes that the
- * program's own shapes have, times a number, or a sum of two such. A number that is none, or text
- * that is another at another size, is refused. Offsets of memory are those of the largest sizes,
- * which have room for all. Start at cfx__c_merge. */
+/* Merges the texts written at several sizes into one. The texts differ only in numbers, and each
+ * number must be an expression of the sizes: a product of sizes that occur in the program's
+ * shapes times a constant, or a sum of two such products. A number without such an expression,
+ * or a text that differs otherwise, is refused. Arena offsets are those of the largest sizes,
+ * which leave room for all. Start at cfx__c_merge. */
 #include <ctype.h>
 #include <math.h>
 

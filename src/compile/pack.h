@@ -1,5 +1,5 @@
-/* pack: weights as the kernels of generated C read them, made when the file is generated. Nothing
- * here depends on the machine: the same bytes serve every width of vectors. */
+/* pack: packs weights for the kernels of generated C, at generation time. The layout does not
+ * depend on the machine: the same bytes serve every vector width. */
 #ifndef CFX__COMPILE_PACK_H
 #define CFX__COMPILE_PACK_H
 

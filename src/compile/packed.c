@@ -1,5 +1,5 @@
-/* Layers by the kernels of src/compile/kernels: weights are packed now, what follows is bounds or a
- * function of a run of results. */
+/* Layers by the kernels of src/compile/kernels: weights are packed at generation time; the
+ * epilogue is clamps or a function of a run of results. */
 #include <cfx/ops.h>
 #include <math.h>
 

@@ -1,5 +1,5 @@
-/* Operators that have no form in C and that no row takes apart, by others that have one. Start at
- * the table; ready.c asks it. */
+/* Decomposes operators that have neither a form in C nor a decomposition column into operators
+ * that have a form. Start at the table; ready.c uses it. */
 #include <math.h>
 
 #include <cfx/ops.h>

@@ -1,7 +1,7 @@
-/* Sizes of nodes over whole ranges: text is merged from some points; here the program is run on
- * fakes at all others, or at many where there are too many, and what every node gives must be what
- * follows from those points. Then the expressions of the text, which are products and sums of such
- * sizes, hold there too. Start at cfx__c_find_stray. */
+/* Verifies merged text over whole ranges of sizes. The text is merged from a few points; here
+ * the program runs on fake tensors at all other points (or at many, if there are too many), and
+ * the shape of each node must follow from those points. Then the expressions of the text, which
+ * are products and sums of such sizes, are valid there too. Start at cfx__c_find_stray. */
 #include "compile.h"
 
 /* ---- sizes of nodes -------------------------------------------------------------------------- */

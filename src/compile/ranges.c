@@ -1,5 +1,5 @@
-/* Ranges of sizes that vary: a program is written at points of them, and what is no form of one and
- * the same text is left out of the ranges or refused. Start at cfx__c_write_sizes. */
+/* Ranges of dynamic sizes: the program is written at points of them, and points whose text
+ * differs are excluded from the ranges or refused. Start at cfx__c_write_sizes. */
 #include "compile.h"
 
 /* ---- what is written at a point -------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* Programs made ready to be written as C: foreign operators become ATen's, what is written in place
- * becomes a value, and operators without a form here become what they are made of. */
+/* Prepares programs for C: replaces foreign operators by ATen, functionalises in-place writes,
+ * and decomposes operators without a form in C. */
 #include <cfx/ops.h>
 #include <cfx/pass.h>
 #include <cfx/rewrite.h>

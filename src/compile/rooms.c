@@ -1,7 +1,7 @@
-/* Rooms: pieces of the arena, each for as long as it is read. While kernels are written, a room is
- * a number, and the kernels of its unit between which it is in use are known; when all are written,
- * rooms that are not in use at the same time get the same bytes, and the numbers in the text become
- * offsets. Scratch is a room of the one kernel that needs it. Start at cfx__c_rooms_place. */
+/* Arena allocation by liveness. A room is a piece of the arena, in use between two kernels of
+ * its unit. While kernels are written a room is a number; when all are written, rooms that are
+ * never live at the same time share bytes, and the numbers in the text become offsets. Scratch
+ * space is a room that lives for one kernel. Start at cfx__c_rooms_place. */
 #include "compile.h"
 
 /* Around the number of a room in the text; no name or comment has it. */

@@ -1,5 +1,6 @@
-/* Sizes that vary: the symbols in the shapes of a program's inputs, their ranges, and inputs of
- * given sizes. They are parameters of what is written; merge.c makes its text for all of them. */
+/* Dynamic sizes: the symbols in the shapes of a program's inputs, their ranges, and inputs of
+ * given sizes. They become parameters of the generated code; merge.c makes its text for all of
+ * them. */
 #include <cfx/ops.h>
 #include <cfx/pack.h>
 #include <ctype.h>

@@ -1,5 +1,5 @@
-/* The target "c": layers are what layer.c writes, loops what loop.c does; everything has a place in
- * the arena, results of calls included. */
+/* The target "c": takes the layers that layer.c can write and the loops of loop.c; every result,
+ * also of calls, has an arena offset. */
 #include "compile.h"
 
 static bool schedule(cfx__loop *l) { return cfx__c_loop_known(l, false); }

@@ -1,8 +1,7 @@
-/* What a person would not have written is taken out of the text: loops of one round, blocks within
- * a block, terms that say nothing, names for what is used once, and braces around one statement.
- * They come of sizes that happen to be 1, places that happen to be 0 and values that one step alone
- * reads; while the text is made it has them, so that texts for several sizes differ in numbers
- * alone. Comments stay as they are. Start at cfx__c_tidy. */
+/* Simplifies the generated text: removes loops of one iteration, blocks within blocks, neutral
+ * terms, names used once, and braces around single statements. These arise from sizes of 1,
+ * offsets of 0 and values with one reader. They are kept until the end, so that the texts for
+ * several sizes differ only in numbers. Comments are not changed. Start at cfx__c_tidy. */
 #include <ctype.h>
 
 #include "compile.h"

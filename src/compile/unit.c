@@ -1,5 +1,5 @@
-/* A plan as functions: one for each module, which calls those of the modules inside; kernels stand
- * in order, each with a comment. Start at cfx__c_unit_put. */
+/* Writes a plan as functions: one for each module, which calls those of its submodules, with the
+ * kernels in order and a comment at each. Start at cfx__c_unit_put. */
 #include "compile.h"
 
 /* ---- where kernels come from ----------------------------------------------------------------- */

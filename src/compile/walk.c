@@ -1,5 +1,5 @@
-/* Walks: nested loops over a shape. Dims of size 1 are left out, loops are put in the order in
- * which the result lies, and those that go on where the next one ends become one. */
+/* Walks: loop nests over a shape. Dimensions of size 1 are dropped, loops are ordered by the
+ * strides of the result, and adjacent dimensions are merged. */
 #include "compile.h"
 
 cfx__c_walk cfx__c_walk_over(int ndim, const int64_t *shape) {

@@ -1,5 +1,5 @@
-/* Weights: each array of numbers once, as members of a struct of pointers, whose arrays stand in
- * the source or behind each other in a file. */
+/* Weights: each array is stored once, as a member of a struct of pointers, with the arrays in
+ * the source or one after the other in a file. */
 #include <cfx/version.h>
 
 #include "compile.h"

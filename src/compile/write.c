@@ -1,5 +1,5 @@
-/* A program at given inputs: its ports, its plan written out, its results. Start at cfx__c_write.
- */
+/* Writes a program for given inputs: its arguments, its plan, its results. Start at
+ * cfx__c_write. */
 #include <math.h>
 
 #include <cfx/ops.h>

@@ -1,6 +1,6 @@
-/* What can be done while the driver makes a context, which takes longer than planning: libraries
- * that a plan like this one used before are opened, and the pages of weights brought in, which then
- * go to the card without a fault for each. Start at cfx__cuda_ahead_begin. */
+/* Work done while the driver creates a context, which takes longer than planning: opens the
+ * libraries that such a plan used before, and reads the pages of weights, so that their upload
+ * causes no page faults. Start at cfx__cuda_ahead_begin. */
 #define _GNU_SOURCE /* madvise */
 #include <pthread.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
-/* Several ways to do the same, a kernel of ours and those of a library: each is run, and the
- * fastest is taken. What was found is kept on the disk, so that later processes take the same way
- * and give the same bits. Start at cfx__cuda_autotune. */
+/* Autotuning: where a kernel of cfx and one or more library kernels can compute the same, each
+ * is timed once, and the fastest is used. The choice is stored on disk, so that later processes
+ * make the same choice and give the same bits. Start at cfx__cuda_autotune. */
 #include <math.h>
 
 #include "plan.h"

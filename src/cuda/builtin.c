@@ -1,5 +1,5 @@
-/* Work of kernels written by hand (kernels.h): which operands they are given, what is done behind
- * them. Start at cfx__cuda_try_builtin. */
+/* Assigns nodes to hand-written kernels (kernels.h): their operands and epilogues. Start at
+ * cfx__cuda_try_builtin. */
 #include <cfx/ops.h>
 #include <math.h>
 

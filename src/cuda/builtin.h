@@ -1,4 +1,4 @@
-/* builtin: work of kernels that were written by hand, whose operands are refs. */
+/* builtin: work for hand-written kernels, with refs as operands. */
 #ifndef CFX__CUDA_BUILTIN_H
 #define CFX__CUDA_BUILTIN_H
 

@@ -1,6 +1,6 @@
-/* Elements whose places are told by others, read or written: gather, index_select, embedding,
- * x[i, j], scatter, index_copy, index_add, index_put, by the kernel that was written by hand. What
- * is written to is copied first. Start at cfx__cuda_try_index. */
+/* Indexed reads and writes (gather, index_select, embedding, x[i, j], scatter, index_copy,
+ * index_add, index_put) by the hand-written kernel. The destination is copied first. Start at
+ * cfx__cuda_try_index. */
 #include <cfx/ops.h>
 
 #include "../compile/calls.h"

@@ -1,4 +1,4 @@
-/* Calls in which order counts, and pooling, by kernels written by hand. Start at
+/* Order-dependent calls (sorting, scans) and pooling, by hand-written kernels. Start at
  * cfx__cuda_try_order. */
 #include <cfx/ops.h>
 

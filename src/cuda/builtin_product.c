@@ -1,6 +1,6 @@
-/* Products by kernels written by hand: which operands they are given, what is done behind them.
- * Products of few rows wait for their weights to be read, so that several of the same x are one
- * launch. Start at cfx__cuda_matrix_product. */
+/* Products by hand-written kernels: their operands and epilogues. Products of few rows are
+ * limited by reading their weights, so several products of the same input share one launch.
+ * Start at cfx__cuda_matrix_product. */
 #include <cfx/ops.h>
 
 #include "../compile/calls.h"

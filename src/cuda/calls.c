@@ -1,5 +1,5 @@
-/* Calls that are others under another name, or a few of them: what the writer of C has taken apart
- * in the program before it plans it. */
+/* Calls that equal another call, or a few others. (The C code generator decomposes these in the
+ * program, before planning.) */
 #include <cfx/ops.h>
 
 #include "../compile/calls.h"

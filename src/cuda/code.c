@@ -1,6 +1,6 @@
-/* Code for a card: texts are compiled by NVRTC once and kept on the disk, in a folder that only its
- * owner can write to. A file there begins with all that its code was made of, which is compared,
- * and ends with a sum over the code: what does not agree is compiled again. */
+/* Compiles kernels by NVRTC and caches them on disk, in a folder that only its owner can write
+ * to. A cache file starts with everything that its code depends on, which is compared, and ends
+ * with a checksum of the code; a file that does not match is compiled again. */
 #include "device.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Convolutions by cuDNN, channels last or first, with a bias, an addition and relu behind them.
+/* Convolutions by cuDNN, channels last or first, with bias, addition and relu in the epilogue.
  * Start at cfx__cuda_try_convolution. */
 #include <cfx/ops.h>
 

@@ -1,4 +1,4 @@
-/* The way in: executors, one for each card. */
+/* Public entry points: one executor for each card. */
 #include <cfx/cuda.h>
 
 #include "../base/given.h"

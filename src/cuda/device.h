@@ -1,8 +1,8 @@
-/* device: a card, its memory and the code on it.
+/* device: a card, its memory and its loaded code.
  *
- * Invariant: a card is opened once in a process and stays open; one thread at a time works on it
- * (cfx__cuda_enter). What the driver answers is looked at everywhere, and what it refuses is an
- * error with its own words. Bytes held on the card are counted and bounded by the memory limit. */
+ * Invariant: a card is opened once for a process and stays open; one thread at a time uses it
+ * (cfx__cuda_enter). Every driver call is checked, and a failure is an error with the driver's
+ * text. Bytes on the card are counted and limited by the memory limit. */
 #ifndef CFX__CUDA_DEVICE_H
 #define CFX__CUDA_DEVICE_H
 

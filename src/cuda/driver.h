@@ -1,11 +1,11 @@
-/* driver: NVIDIA's libraries, opened when a card is first asked for.
+/* driver: NVIDIA's libraries, opened when a card is first used.
  *
- * Nothing of CUDA is needed to build cfx, and none of it has to be there when it runs: the few
- * functions that are used stand in tables that are filled by dlopen, with types declared here. A
- * test fills the same tables with functions of its own (cfx__cuda_play).
+ * CUDA is needed neither to build cfx nor to run it: the functions used are in tables filled by
+ * dlopen, with types declared here. A test fills the same tables with its own functions
+ * (cfx__cuda_play).
  *
- * Invariant: what cannot be had is a sentence (cfx__cuda_open, cfx__cuda_library_why), never a
- * crash; tables are filled under a lock and constant afterwards. */
+ * Invariant: a missing library is an error message (cfx__cuda_open, cfx__cuda_library_why),
+ * never a crash; tables are filled under a lock and constant afterwards. */
 #ifndef CFX__CUDA_DRIVER_H
 #define CFX__CUDA_DRIVER_H
 

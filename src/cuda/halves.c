@@ -1,12 +1,12 @@
-/* Results that lie on the card in bfloat16, where a program is run so (cfx_get_precision): what
- * float32 numbers are computed of products and convolutions is stored in half the bytes, read and
- * computed with as float32, and rounded once more where it is stored. The plan itself does not
- * change: fusing, folding and places are those of float32, refs alone say how elements are stored.
+/* Stores results in bfloat16 on the card, for programs run in that precision (cfx_get_precision):
+ * results computed from products and convolutions take half the bytes, are loaded and computed with
+ * as float32, and are rounded once on storing. The plan does not change: fusion, folding and
+ * offsets are those of float32, and only refs say how elements are stored.
  *
- * Activations alone are halved: floats that the caller gives, rows of float weights that are
- * picked, and what is computed of those. Positions, masks and what is made of them alone stay
- * float32. Inputs and results stay what they are, and so does everything that a kernel reads or
- * gives which takes float32 alone. Start at cfx__cuda_halve. */
+ * Only activations are stored so: float inputs of the caller, rows picked from float weights,
+ * and what is computed from these. Positions, masks and what is computed only from them stay
+ * float32, as do inputs, results, and all operands of kernels that take only float32. Start at
+ * cfx__cuda_halve. */
 #include <cfx/ops.h>
 
 #include "../compile/layers.h"

@@ -1,6 +1,6 @@
-/* Kernels of a few elements cost their launch: those that follow each other become one of a single
- * block, in which what does not touch the same memory is done at once, and the rest one after the
- * other. Start at cfx__cuda_join. */
+/* Merges small kernels. A kernel of few elements costs as much as its launch, so consecutive
+ * ones become one kernel of a single block: parts that touch different memory run at once,
+ * dependent parts after a barrier. Start at cfx__cuda_join. */
 #include "plan.h"
 
 enum {

@@ -1,11 +1,10 @@
-/* kernels: CUDA C texts that were written by hand, and what is launched to do a piece of work by
- * them.
+/* kernels: hand-written CUDA C texts, and the launches that perform a piece of work with them.
  *
- * The texts are src/cuda/kernels/NAME.cu; a launch is compiled of its defines, base.cu and its
- * text. Each function below says what is launched for operands of these sizes: the numbers of
- * arrays are those of the caller's operands. It is false where the kernel does not take them, and
- * nothing has been added to the work then. Every result has the same bits in every run. Nothing
- * here knows a card: tests run the texts on the host (tests/play.h). */
+ * The texts are src/cuda/kernels/NAME.cu; a launch is compiled from its defines, base.cu and its
+ * text. Each function below describes the launches for operands of given sizes; arrays are
+ * numbers of the caller's operands. It returns false, with nothing added to the work, if the
+ * kernel does not support them. Every result has the same bits in every run. Nothing here
+ * depends on a card: tests run the texts on the host (tests/play.h). */
 #ifndef CFX__CUDA_KERNELS_H
 #define CFX__CUDA_KERNELS_H
 

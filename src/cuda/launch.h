@@ -1,9 +1,9 @@
-/* launch: what runs on a card, said in plain data.
+/* launch: a kernel launch as plain data.
  *
- * A launch names a kernel text (src/cuda/kernels), what is defined before it, and what the kernel
- * is given: words of 8 bytes, each a number or the place of an operand. The executor turns operands
- * into addresses; until then nothing here knows a card, so that everything that chooses and
- * describes kernels can be tested without one. */
+ * A launch names a kernel text (src/cuda/kernels), its defines, and the kernel's arguments:
+ * words of 8 bytes, each a number or a reference to an operand. The executor replaces references
+ * by addresses. Until then nothing depends on a card, so the selection and description of
+ * kernels is tested without one. */
 #ifndef CFX__CUDA_LAUNCH_H
 #define CFX__CUDA_LAUNCH_H
 

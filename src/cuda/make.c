@@ -1,4 +1,4 @@
-/* Plans made ready for a card: each kernel of a plan finds its form, then everything its address
+/* Prepares a plan for a card: selects the form of each kernel, then resolves addresses and code
  * (resolve.c). Start at cfx__cuda_plan_make. */
 #include "../compile/layers.h"
 #include "kernels.h"

@@ -1,13 +1,13 @@
-/* plan: a plan made ready for a card.
+/* plan: a plan prepared for a card.
  *
- * What is done is a list of steps in the order of the plan's kernels: launches of rendered kernels
- * and of those in src/cuda/kernels, calls of cuBLASLt and cuDNN, and calls that have no form on the
- * card, which the host does between copies. Everything has its address when the plan is made, so
- * that steps without the host between them are one CUDA graph, replayed run after run.
+ * It is a list of steps in the order of the plan's kernels: launches of rendered kernels and of
+ * those in src/cuda/kernels, calls of cuBLASLt and cuDNN, and calls without a GPU form, which run
+ * on the host between copies. All addresses are fixed when the plan is made, so sequences of steps
+ * without host work are CUDA graphs, which are replayed in each run.
  *
- * Invariant: a ready plan is used by one thread at a time, which has the card (cfx__cuda_enter);
- * inputs are copied to their places first, and results to memory of their own last, so that no
- * address of a caller's is in a graph. */
+ * Invariant: one thread at a time uses a prepared plan and holds the card (cfx__cuda_enter).
+ * Inputs are copied to their fixed addresses first, and results to new memory last, so no
+ * address of the caller is in a graph. */
 #ifndef CFX__CUDA_PLAN_H
 #define CFX__CUDA_PLAN_H
 

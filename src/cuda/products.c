@@ -1,6 +1,6 @@
-/* Products by cuBLASLt: linear, mm, addmm, bmm and baddbmm, as layers with a bias, an addition and
- * relu behind them, or as calls. Rows of C are columns there: out [m, n] is written as the matrix
- * n times m that it is in the order of columns. Start at cfx__cuda_try_product. */
+/* Products by cuBLASLt: linear, mm, addmm, bmm and baddbmm, as layers with bias, addition and
+ * relu in the epilogue, or as calls. cuBLASLt is column-major, so the row-major result [m, n] is
+ * its n x m matrix. Start at cfx__cuda_try_product. */
 #include <cfx/ops.h>
 
 #include "../compile/layers.h"

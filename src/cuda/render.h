@@ -1,9 +1,8 @@
-/* render: kernels of a plan as CUDA C.
+/* render: generates CUDA C for kernels of a plan.
  *
- * The text is written by what writes C (src/compile): calls, layers and loops say nests of loops
- * over elements, and here the outermost of them become a kernel, with a thread for each element or
- * some threads for each row. Kernels are told apart by their text alone, so that layers of one
- * shape share theirs. */
+ * The C code generator (src/compile) writes calls, layers and loops as loop nests; here the
+ * outermost loops become a kernel, with one thread for each element or several threads for each
+ * row. Kernels are identified by their text, so layers of one shape share theirs. */
 #ifndef CFX__CUDA_RENDER_H
 #define CFX__CUDA_RENDER_H
 

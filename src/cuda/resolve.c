@@ -1,6 +1,5 @@
-/* Addresses and code: the arena is allocated, texts that were asked for are waited for, weights
- * that steps read go to the card, and each step has its function and the words that it is given.
- * Start at cfx__cuda_resolve. */
+/* Resolves addresses and code: allocates the arena, waits for compilation, uploads weights, and
+ * gives each step its function and argument words. Start at cfx__cuda_resolve. */
 #include "plan.h"
 
 /* Brings the weight that a ref is of to the card, where it is not there yet. */

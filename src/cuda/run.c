@@ -1,6 +1,5 @@
-/* Runs of ready plans: inputs go to their places, steps run as graphs or one by one, the host does
- * what the card has no form for, and results are copied to memory of their own. Start at
- * cfx__cuda_plan_run. */
+/* Runs prepared plans: copies inputs to their addresses, runs steps as graphs or one by one,
+ * with host steps in between, and copies results to new memory. Start at cfx__cuda_plan_run. */
 #include <cfx/ops.h>
 
 #include "../plan/plan.h"

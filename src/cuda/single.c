@@ -1,6 +1,6 @@
-/* Single operators on a card: a call outside of a plan is run as a plan of one node, which is kept
- * for the next call with tensors of the same kind and the same numbers. What a card has no form for
- * is left to the host, which sees the same memory. Start at cfx__cuda_call. */
+/* Single operators on a card: a call outside of a plan runs as a plan of one node, cached for
+ * later calls with tensors of the same type and the same numbers. Operators without a GPU form
+ * run on the host, on the same memory. Start at cfx__cuda_call. */
 #include <cfx/graph.h>
 #include <cfx/run.h>
 

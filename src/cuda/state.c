@@ -1,7 +1,7 @@
-/* What a plan writes to and the caller keeps: caches and counters in buffers that are updated where
- * they stand. Such an input that lies on the card is read and written at its own address, and the
- * plan is for that tensor alone; one that lies on the host has a twin on the card, which is brought
- * over before a run, unless nobody wrote to the tensor since the last, and back behind it. Start at
+/* Mutated state: caches and counters in buffers that the caller keeps and a plan updates in
+ * place. An input of this kind in card memory is used at its own address, and the plan is valid
+ * for that tensor only. One in host memory has a copy on the card, which is uploaded before a
+ * run (unless nobody wrote to the tensor since the last) and downloaded after it. Start at
  * cfx__cuda_place_states. */
 #include <cfx/ops.h>
 

@@ -1,5 +1,5 @@
-/* The target "cuda": layers are products and convolutions with whatever an expression can say
- * behind them; everything has a place in the arena, results of calls included. */
+/* The target "cuda": layers are products and convolutions with any epilogue that can be written
+ * as an expression; every result, also of calls, has an arena offset. */
 #include "plan.h"
 
 /* Elements are read before they are written, by the thread that writes them, in the last pass over

@@ -1,7 +1,7 @@
-/* Tensors on a card. Their memory has one address on both sides (the driver moves pages to where
- * they are touched), so that operators, printing and saving work on them as on any other; what a
- * plan gives stays on the card until somebody looks. Blocks are kept for the next tensor of their
- * size, since the driver is slow to give and take such memory. */
+/* Tensors on a card, in managed memory: one address for host and card, whose pages the driver
+ * migrates on access, so operators, printing and saving work on them as on any tensor. The
+ * result of a plan stays on the card until the host reads it. Blocks are cached for the next
+ * tensor of their size, because the driver allocates and frees managed memory slowly. */
 #include "device.h"
 
 #include <pthread.h>

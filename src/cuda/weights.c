@@ -1,5 +1,5 @@
-/* Weights on a card: read from the host once, and shared by plans of one program as long as nobody
- * writes to the tensor that they are of. */
+/* Weights on a card: uploaded once, and shared by the plans of a program until somebody writes
+ * to the tensor. */
 #include <pthread.h>
 
 #include "plan.h"

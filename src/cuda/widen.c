@@ -1,6 +1,5 @@
-/* Several elements a thread: what a kernel does for one element is written once more for those that
- * lie beside it, and operands of which they are whole pieces of up to 16 bytes are read and written
- * in such. Start at cfx__cuda_widen. */
+/* Vectorizes kernels: a thread computes several adjacent elements, and operands whose elements
+ * are contiguous are loaded and stored in pieces of up to 16 bytes. Start at cfx__cuda_widen. */
 #include <ctype.h>
 
 #include "plan.h"

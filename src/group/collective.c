@@ -1,17 +1,17 @@
-/* Collectives over messages of two ranks. Each is one phase or two; in a phase every rank sends
- * each other one a piece and takes one from it, and what is to be reduced is when all are there.
- * Small tensors are reduced by every rank whole, large ones by each rank a share, which it then
- * sends to all; the numbers are the same, since each element is reduced in the order of ranks.
- * MPI's own reductions leave that order to the machine, so they are not used.
+/* Collectives as point-to-point messages. A collective has one or two phases; in a phase each rank
+ * sends a piece to every other rank and receives one from it, and reductions are computed when all
+ * pieces have arrived. Every rank reduces small tensors completely; of large ones each rank reduces
+ * a share and sends it to all. The results are equal, because each element is reduced in rank
+ * order. MPI's own reductions are not used, because their order depends on the machine.
  *
- * Where all ranks see each other's memory (cfx__transport.windows), a piece that all others get is
- * put into this rank's window and only its head is sent: the others read it there, which saves the
- * copies into and out of MPI's own buffers. A window has two halves, for posts in turn. One is used
- * again when every other rank has said, in a head, that it is done with what was there; where one
- * has not, the piece follows its head as any other does. What is gathered and has more bytes than a
- * half goes in as many phases as it takes.
+ * If all ranks can read each other's memory (cfx__transport.windows), a piece for all others is put
+ * into this rank's window and only its header is sent; the others read the piece there, which saves
+ * the copies into and out of MPI's buffers. A window has two halves, used alternately. A half is
+ * reused when every other rank has confirmed, in a header, that it has finished reading; without
+ * the confirmation, the piece is sent as a message. A gather larger than a half is divided into
+ * several phases.
  *
- * Start at cfx__collective_begin; piece_out and piece_in say all about who sends what. */
+ * Start at cfx__collective_begin; piece_out and piece_in define who sends what. */
 #include "group.h"
 
 enum { WHOLE = 16 << 10 }; /* bytes up to which a tensor goes to every rank as it is */

@@ -1,5 +1,5 @@
-/* Groups: which one a thread has, what one is asked, and what is said when a rank is at something
- * else. Start at cfx_group_current; messages are in message.c, collectives in collective.c. */
+/* Groups: the group of a thread, queries, and the errors for unexpected messages. Start at
+ * cfx_group_current; messages are in message.c, collectives in collective.c. */
 #include "group.h"
 
 enum { SLICE = 20000 }; /* microseconds that are waited before limits are looked at again */

@@ -1,9 +1,9 @@
-/* group: ranks find each other.
+/* group: communication between ranks.
  *
- * Invariant: every message says what it is (a number in the order of messages, a kind, dtype and
- * sizes), and is believed only where it is what this rank waits for, or within the limits of this
- * thread. After a fault nothing more is sent or received: every call fails with the same sentence.
- * What is computed of several ranks' numbers is computed in the order of ranks. */
+ * Invariant: every message describes itself (sequence number, kind, dtype, sizes), and is
+ * accepted only if it is what this rank waits for, within the limits of this thread. After a
+ * fault nothing is sent or received, and every call fails with the same error. Results that
+ * combine numbers of several ranks are computed in rank order. */
 #ifndef CFX__GROUP_H
 #define CFX__GROUP_H
 

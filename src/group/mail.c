@@ -1,10 +1,10 @@
-/* Values on their way through the sender's window, where all ranks see each other's memory: only
- * their heads are sent as messages, so nobody has to keep MPI going while they lie there.
+/* Point-to-point values through the sender's window, where all ranks can read each other's memory:
+ * only headers are sent as messages, so the values need no progress by MPI.
  *
- * Behind the part of a window that collectives use (collective.c) is the mail of a rank: a table of
- * how many letters it has taken of every other rank, which it alone writes, and a ring of letters
- * that it wrote. Those of the ring are free again, in the order they were written, when the tables
- * of whom they were for say so. */
+ * Behind the part of a window for collectives (collective.c) is the mail of a rank: a table,
+ * written only by this rank, of how many letters it has read from every other rank, and a ring
+ * of letters that it wrote. Letters in the ring are freed in order when the tables of their
+ * receivers say that they were read. */
 #include <stdatomic.h>
 
 #include "group.h"

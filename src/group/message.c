@@ -1,6 +1,6 @@
-/* Values from one rank to another. A head goes first, which says what follows: the receiver makes
- * room by it, within its limits, and then takes the data. Tensors keep the order of their strides,
- * since a view that a program takes of one may need it. Start at cfx__parcel_send. */
+/* Sends values from rank to rank. A header comes first and describes the data; the receiver
+ * allocates memory by it, within its limits, and then receives the data. Tensors keep their
+ * stride order, because the program may take a view that needs it. Start at cfx__parcel_send. */
 #include "group.h"
 
 /* cfx__head.number of values: a tensor, or what a number is. */

@@ -1,6 +1,6 @@
-/* Opening MPI: libcfx_mpi.so is looked for beside the file that this code is in (the command, or
- * libcfx.so), in the folder cfx there and in that of the libraries of the same tree, and then where
- * the system looks. So the library needs no MPI until ranks are asked for. */
+/* Opens MPI: searches libcfx_mpi.so beside the file that contains this code (the command, or
+ * libcfx.so), in the folder cfx there and in the library folder of the same prefix, then where
+ * the system looks. So the library needs no MPI until ranks are requested. */
 #define _GNU_SOURCE /* dladdr */
 #include "../base/spare.h"
 #include "group.h"

@@ -1,5 +1,5 @@
-/* What several ranks have, made one: element by element, in the order of ranks, so that the result
- * is the same whoever computes it and however it came. */
+/* Reductions: combines the data of several ranks element by element in rank order, so the result
+ * does not depend on who computes it or how the data arrived. */
 #include "group.h"
 
 enum { BLOCK = 1024 };

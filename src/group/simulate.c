@@ -1,9 +1,10 @@
-/* The simulator: ranks are threads of this process, messages are copied from one to the other. It
- * is what MPI is held against, and what programs of many ranks are tried with where there is none.
- * Start at cfx_group_simulate.
+/* The simulator: ranks are threads of this process, and messages are copied between them. It is the
+ * reference for MPI, and runs programs of many ranks where there is no MPI. Start at
+ * cfx_group_simulate.
  *
- * One lock holds for all ranks. A message finds the first request that waits for it, or waits for
- * one. Where every rank waits and nothing is on its way, they would wait forever: a fault. */
+ * One lock protects all ranks. A message goes to the first matching request, or waits for one.
+ * If every rank waits and no message is in flight, they would wait forever, which is reported as
+ * a fault. */
 #include "group.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
-/* What carries messages between ranks: the simulator (simulate.c), or libcfx_mpi.so (src/mpi), a
- * library of its own that uses no function of this one. Messages between two ranks with one tag
- * arrive in the order they were sent. */
+/* The transport of messages between ranks: the simulator (simulate.c) or libcfx_mpi.so
+ * (src/mpi), a separate library that uses no function of this one. Messages between two ranks
+ * with the same tag arrive in order. */
 #ifndef CFX__TRANSPORT_H
 #define CFX__TRANSPORT_H
 

@@ -1,7 +1,7 @@
-/* What small tensors are known to hold, noted of nodes that foreign operators compute: the metadata
- * "contents" is a tensor where it is the same at all sizes, a list of expressions where it depends
- * on them, a tuple of such for several results. So a node that takes a shape finds it in the node
- * before, whatever was inferred when. */
+/* Known values of small tensors, recorded for nodes of foreign operators: the metadata
+ * "contents" is a tensor if the value is the same at all sizes, a list of expressions if it
+ * depends on them, a tuple of these for several results. A node that takes a shape as input
+ * finds it in the metadata of its operand. */
 #include "../trace/worlds.h"
 
 #include "run.h"

@@ -1,5 +1,5 @@
-/* Whether calls compute what is noted of them, at several sizes where sizes are symbols. Start at
- * cfx__verify_call. */
+/* Verifies that calls compute what their metadata says, at several sizes if sizes are symbolic.
+ * Start at cfx__verify_call. */
 #include "../base/held.h"
 #include "problems.h"
 

@@ -1,6 +1,5 @@
-/* What a program promises beside its calls: that the signature has its tensors and writes what
- * fits, that sub-graphs take and give what their calls do. Sentences are those of PyTorch's
- * verifier where it has them. */
+/* Verifies a program beyond its calls: the signature matches its tensors and mutations, and
+ * sub-graphs match their calls. Messages are those of PyTorch's verifier where it has them. */
 #include "problems.h"
 
 typedef cfx__finding finding;

@@ -1,7 +1,6 @@
-/* What forward checks of numbers that are data, while it is exported: torch._check and its like are
- * not computed, but assumed. A relation that bounds a symbol narrows its range, others are kept;
- * both are asserted in the program where the symbol first appears (reads.c). Start at
- * cfx__check_call. */
+/* Checks on data-dependent numbers during an export: torch._check and its relatives are assumed,
+ * not computed. A relation that bounds a symbol narrows its range; others are stored. The
+ * program asserts both where the symbol first appears (reads.c). Start at cfx__check_call. */
 #include <cfx/ops.h>
 
 #include "export.h"

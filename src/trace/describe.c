@@ -1,5 +1,5 @@
-/* What a node gives, of all recordings: numbers that differ become expressions, in the metadata of
- * tensors too. Start at cfx__merge_val. */
+/* The result of a node over all recordings: numbers that differ become expressions, also in the
+ * metadata of tensors. Start at cfx__merge_val. */
 #include "symints.h"
 
 static bool is_list(cfx_value v) { return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE; }

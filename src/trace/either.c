@@ -1,5 +1,5 @@
-/* What two branches give, as one: sizes and numbers that are not the same become ones that only
- * running can tell, as torch.cond merges them. Start at cfx__either_results. */
+/* Merges the results of two branches: sizes and numbers that differ become data-dependent
+ * symbols, as torch.cond merges them. Start at cfx__either_results. */
 #include "control.h"
 #include "record.h"
 

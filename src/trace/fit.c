@@ -1,6 +1,6 @@
-/* What a number is that varies with the sizes of a program: an expression that is known, or one
- * that is found for it. What is found has the value seen in every world, and there must be more
- * worlds than it has numbers to choose. */
+/* Finds the expression of a number that depends on sizes: a known one, or one found by search.
+ * It must reproduce the value of every world, and there must be more worlds than free
+ * coefficients. */
 #include "relations.h"
 
 static bool is_same(const cfx__exprs *x, const cfx__seen *a, const cfx__seen *b) {

@@ -1,6 +1,6 @@
-/* Names in a merged graph. While recording, arithmetic of plain numbers becomes nodes, since it may
- * turn out to vary; where it does not they go, and the numbers that their names took are given
- * back: in PyTorch there never was a node. */
+/* Names in a merged graph. While recording, arithmetic on plain numbers becomes nodes, since it
+ * may turn out to depend on sizes. Where it does not, these nodes are removed and the numbers in
+ * their names are released, because PyTorch never had such nodes. */
 #include "merge.h"
 
 #include <ctype.h>

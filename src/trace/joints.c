@@ -1,6 +1,6 @@
-/* Ranges that follow from what a node is given. What one of two branches gives is a symbol of its
- * own where they differ, from the least that either may give to the most; bincount gives as many
- * counts as are asked for, or more; no more elements are picked than there are. */
+/* Ranges of symbols that follow from the operands of a node. The result of a branch has its own
+ * symbol if the branches differ, from the smaller minimum to the larger maximum; bincount
+ * returns at least as many counts as requested. */
 #include <cfx/ops.h>
 
 #include "merge.h"

@@ -1,5 +1,5 @@
-/* Sizes that a sub-graph uses and none of its own inputs has: they become inputs, and operands of
- * the call. */
+/* Sizes that a sub-graph uses and that none of its own inputs has: they become inputs of the
+ * sub-graph and operands of the call. */
 #include "merge.h"
 
 static cfx_node *last_input(cfx_graph *g) {

@@ -1,10 +1,11 @@
-/* Numbers that forward gets out of tensors while it is exported.
+/* Marks on data-dependent numbers during an export.
  *
- * Shape rules know plain numbers, so what item() gives is one in each world. It is marked
- * (cfx_value.spare), and so is everything that is made of it, and every size: operators take marked
- * numbers as they are, but a read by C (cfx_integer, cfx_is_true) is noticed. What is data may not
- * be read, unless the range of its symbol says what it is; a size may, if it is not data, which a
- * second recording with other data tells. */
+ * Shape rules compute with plain numbers, so item() returns a plain number in each world. The
+ * number is marked (cfx_value.spare), and so is everything computed from it, and every size.
+ * Operators accept marked numbers, but a read by C (cfx_integer, cfx_is_true) is noticed. C may
+ * not read a data-dependent number, unless the range of its symbol determines it. It may read a
+ * size that does not depend on data; whether one does is found by a second recording with other
+ * data. */
 #ifndef CFX__MARKS_H
 #define CFX__MARKS_H
 

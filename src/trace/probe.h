@@ -1,9 +1,9 @@
-/* Decisions that forward takes by sizes. In C a size is a plain number, so nobody sees a comparison
- * that `if` makes: they are looked for. Forward is recorded at many more sizes than its program is
- * made of (probe.c): the bounds, the example and its neighbours, powers of two, multiples, primes
- * and random ones, each size alone and all together. Where a recording is not what the program says
- * (agree.c), the condition is found that tells these sizes from the others (border.c), and told in
- * PyTorch's words, or granted (guards.c). */
+/* Finds branches on sizes. In C a size is a plain number, so the comparison of an `if` is
+ * invisible. So forward is recorded at many more sizes than the program is made from (probe.c):
+ * bounds, the neighbours of the example, powers of two, multiples, primes and random ones, each
+ * size alone and all together. If a recording differs from the program (agree.c), the condition
+ * that separates these sizes from the others is searched for (border.c), and reported in
+ * PyTorch's words, or accepted (guards.c). */
 #ifndef CFX__PROBE_H
 #define CFX__PROBE_H
 

@@ -1,5 +1,4 @@
-/* Which sizes are read where a tensor first has them, and what is asserted of those that depend on
- * data. */
+/* Where each size is first read from a tensor, and the assertions on data-dependent sizes. */
 #include <cfx/ops.h>
 
 #include "merge.h"

@@ -1,6 +1,5 @@
-/* Numbers that vary with the sizes of a program and are no integers: which arithmetic on sizes
- * gives them. As with integers, it must give exactly what was seen in every world. Start at
- * cfx__merge_real. */
+/* Non-integer numbers that depend on sizes: finds the arithmetic on sizes that gives them. As
+ * for integers, it must give exactly the value of every world. Start at cfx__merge_real. */
 #include "merge.h"
 #include "relations.h"
 

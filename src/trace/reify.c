@@ -1,5 +1,5 @@
-/* Expressions of sizes become nodes: what gives each, and in which order it is computed where
- * nothing does. */
+/* Makes nodes of size expressions: finds the node that already gives an expression, or the order
+ * in which to compute it. */
 #include "symints.h"
 
 struct cfx__place *cfx__place_find(const cfx__merging *g, cfx_value expr) {

@@ -1,7 +1,6 @@
-/* Sizes of inputs that were found to be equal while a program was exported: one symbol stands for
- * both. In PyTorch the assertions that were made before still name the other, which is called after
- * its size: "u0 <= s70", where all else is s53. They are told apart when a program is decomposed,
- * and so is what they read. */
+/* Input sizes found equal during an export: one symbol stands for both. In PyTorch, assertions
+ * made earlier still use the other symbol, named after its size: "u0 <= s70", where everything
+ * else has s53. A decomposition distinguishes them, and what they read. */
 #include <cfx/ops.h>
 
 #include "relations.h"

@@ -1,7 +1,7 @@
-/* Arithmetic that is done twice. PyTorch drops what nobody uses, and only then lets one node stand
- * for all that compute the same expression; what a node that went that way had used stays, used or
- * not. Here all of it happens at once, so a twin is noted with the node that stands for it: it was
- * in use where that node is used after it. */
+/* Duplicate arithmetic. PyTorch first removes unused nodes, then lets one node stand for all
+ * that compute the same expression; the operands of a node removed in the second step stay, used
+ * or not. cfx merges everything at once, so a duplicate is recorded together with the node that
+ * replaces it: it counts as used wherever that node is used after it. */
 #include "merge.h"
 
 /* Whether an operand varies. */
