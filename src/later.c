@@ -4,6 +4,7 @@
 #include <cfx/cuda.h>
 
 #include "cuda/device.h"
+#include "cuda/optim.h"
 #include "cuda/single.h"
 #include "dispatch/dispatch.h"
 #include "grad/grad.h"
@@ -34,6 +35,7 @@ const cfx__later cfx__later_rooms = {
     .cards = cfx_cuda_count,
     .card_threads = cfx__cuda_threads,
     .card_kernel = cfx__cuda_call,
+    .card_steps = cfx__cuda_optim,
     .card_executor = cfx_cuda_executor,
     .executor = &cfx_planner,
 };

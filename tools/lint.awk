@@ -109,6 +109,7 @@ BEGIN {
     stateful["src/cuda/weights.c"] = 1 # what plans share there, under a lock
     stateful["src/cuda/tensor.c"] = 1 # memory of a card that is free, under a lock
     stateful["src/cuda/single.c"] = 1 # plans of single operators, under a lock
+    stateful["src/cuda/optim.c"] = 1 # kernels of optimisers, under a lock
     stateful["src/base/machine.c"] = 1 # what was found out about the machine
     stateful["src/base/cores.c"] = 1 # the same
     stateful["src/value/tree_type.c"] = 1 # the types of the user's, under a lock

@@ -2,6 +2,7 @@
  * later calls with tensors of the same type and the same numbers. Operators without a GPU form
  * run on the host, on the same memory. Start at cfx__cuda_call. */
 #include <cfx/graph.h>
+#include <cfx/ops.h>
 #include <cfx/run.h>
 
 #include "../dispatch/dispatch.h"
@@ -348,8 +349,39 @@ static bool run_or_make(cfx__cuda_device *d, const cfx_op_call *c, const char *k
     return done || !cfx_ok();
 }
 
+/* A call that has no kernel by the calls that its operator is made of: each runs on the card by
+ * itself. False with an error. */
+static bool run_parts(cfx__cuda_device *d, const cfx_op_call *c) {
+    cfx_op_call made = *c;
+    memset(made.out, 0, sizeof made.out);
+    cfx__c_parts_of(c->op)(&made);
+    for (int i = 0; i < c->nout && cfx_ok(); i++)
+        if (c->out[i])
+            take(d, c, c->out[i], made.out[i]);
+    return cfx_ok();
+}
+
+/* A batch norm in training as a call that writes to nothing: new running statistics are further
+ * results, which are copied to the tensors that have the old ones. Any other call as it is. */
+static cfx_op_call without_writes(const cfx_op_call *c) {
+    cfx_op_call to = *c;
+    const bool batch_norm = c->op == &cfx_op_batch_norm || c->op == &cfx_op_native_batch_norm ||
+                            c->op == &cfx_op__native_batch_norm_legit;
+    if (!batch_norm || c->nout > 3 || !cfx__op_call_writes(c->op, c->args) ||
+        c->args[3].tag != CFX_TAG_TENSOR || c->args[4].tag != CFX_TAG_TENSOR)
+        return to;
+    to.op = &cfx_op__native_batch_norm_legit_functional;
+    to.nargs = 8; /* the first ones are the same */
+    to.nout = 5;
+    for (int i = c->nout; i < 5; i++)
+        to.out[i] = i < 3 ? NULL : cfx_as_tensor(c->args[i]);
+    return to;
+}
+
 bool cfx__cuda_call(cfx_op_call *c, int card) {
-    if (!is_plannable(c))
+    cfx_value args[CFX_MAX_ARGS];
+    cfx_op_call own = without_writes(c);
+    if (!is_plannable(&own))
         return false;
     cfx__cuda_device *d = cfx__cuda_device_open(card);
     if (!d)
@@ -359,13 +391,14 @@ bool cfx__cuda_call(cfx_op_call *c, int card) {
     const int outer = cfx__ctx()->card;
     *dispatch = (cfx__dispatch){.grad = CFX_INFERENCE, .at = before.at};
     cfx__ctx()->card = 0;
-    cfx_value args[CFX_MAX_ARGS];
-    cfx_op_call own = *c;
     own.args = args;
     put_numbers(c, args);
     const char *key = cfx_ok() ? key_of(&own, card) : NULL;
-    const bool done = key && run_or_make(d, &own, key);
+    bool done = key && run_or_make(d, &own, key);
     cfx__ctx()->card = outer;
+    done = done || (own.op != c->op && cfx_ok() && run_parts(d, &own));
+    for (int i = 3; done && own.op != c->op && i < own.nout; i++)
+        own.out[i]->storage->version++;
     *dispatch = before;
     cfx_scope_close(mark);
     return done || !cfx_ok();

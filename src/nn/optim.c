@@ -1,7 +1,9 @@
 /* Optimisers: which tensors they change, what they remember of each, and how that is saved. The
  * rules themselves are in optim_rules.c. Start at cfx_optim_step. */
 #include <cfx/ops.h>
+#include <math.h>
 
+#include "../value/later.h"
 #include "optim.h"
 
 /* ---- options ----------------------------------------------------------------------------------
@@ -213,66 +215,102 @@ cfx_optim *cfx_optim_new_from(cfx_site at, const char *type, cfx_value params,
 /* ---- step -------------------------------------------------------------------------------------
  */
 
-typedef struct work {
-    const cfx__optim_algorithm *a;
-    const cfx_tensor *p, *g;
-    cfx_tensor *const *s;
-    const cfx__optim_step *k;
-} work;
-
 static void run_range(void *arg, int64_t begin, int64_t end) {
-    const work *w = arg;
+    const cfx__optim_work *w = arg;
     size_t at = (size_t)begin * (size_t)cfx_dtype_size(w->p->dtype);
     char *s[CFX__MOMENTS];
     for (int i = 0; i < CFX__MOMENTS; i++)
         s[i] = w->s[i] ? w->s[i]->data + at : NULL;
     if (w->p->dtype == CFX_F32)
         w->a->f32((float *)(w->p->data + at), (const float *)(w->g->data + at), (float **)s,
-                  end - begin, w->k);
+                  end - begin, &w->k);
     else
         w->a->f64((double *)(w->p->data + at), (const double *)(w->g->data + at), (double **)s,
-                  end - begin, w->k);
+                  end - begin, &w->k);
 }
 
-/* The state of a parameter, made before its first step. Halves have theirs in float. */
-static void make_state(const cfx_optim *o, const cfx__optim_group *g, cfx__optim_param *p,
-                       cfx_dtype as) {
+/* Memory for a state tensor, on the parameter's device. Halves have their state in float32.
+ * Counted; the bad tensor, with an error. */
+static cfx_tensor *new_state(const cfx_tensor *p) {
+    const int outer = cfx__ctx()->card;
+    cfx__ctx()->card = cfx__device_card(p->storage->device);
+    const cfx_dtype as = p->dtype == CFX_F64 ? CFX_F64 : CFX_F32;
+    cfx_tensor *t = cfx_tensor_new(as, p->ndim, p->shape, NULL);
+    cfx__ctx()->card = outer;
+    return cfx_keep(t);
+}
+
+/* The state of a parameter, made before its first step. */
+static void make_state(const cfx_optim *o, const cfx__optim_group *g, cfx__optim_param *p) {
     uint32_t needs = o->algorithm->needs(&g->options);
     for (int i = 0; i < CFX__MOMENTS; i++) {
         if (!(needs >> i & 1) || p->state[i])
             continue;
-        p->state[i] = cfx_keep(cfx_tensor_new(as, p->tensor->ndim, p->tensor->shape, NULL));
+        p->state[i] = new_state(p->tensor);
         if (!cfx__obj_is_bad(p->state[i]))
             cfx__tensor_fill(p->state[i], cfx_float(g->options.initial_accumulator_value));
     }
 }
 
-static void step_param(const cfx_optim *o, const cfx__optim_group *g, cfx__optim_param *p) {
-    cfx_tensor *grad = cfx_tensor_grad(p->tensor);
-    if (!grad || !p->tensor->data || !grad->data)
-        return;
-    size_t mark = cfx_scope_open();
-    cfx_dtype as = p->tensor->dtype == CFX_F64 ? CFX_F64 : CFX_F32;
-    make_state(o, g, p, as);
-    cfx_tensor *t = p->tensor;
-    if (t->dtype != as || !cfx_tensor_is_contiguous(t))
-        t = cfx__tensor_contiguous_as(t, as);
-    grad = cfx__tensor_contiguous_as(grad, as);
-    p->steps++;
-    cfx__optim_step k = {&g->options, p->steps};
-    work w = {o->algorithm, t, grad, p->state, &k};
-    if (cfx_ok())
-        cfx__parallel(t->numel, 16384, run_range, &w);
-    if (t != p->tensor)
-        cfx__tensor_copy(p->tensor, t);
-    p->tensor->storage->version++;
-    cfx_scope_close(mark);
+/* Whether parameter, gradient and state lie on one card, contiguous: its kernel takes the step. */
+static bool is_on_card(const cfx__optim_work *w) {
+    const int card = cfx__device_card(w->p->storage->device);
+    bool there = card && cfx_tensor_is_contiguous(w->p) && cfx_tensor_is_contiguous(w->g) &&
+                 w->g->dtype == w->p->dtype && cfx__device_card(w->g->storage->device) == card;
+    for (int i = 0; there && i < CFX__MOMENTS; i++)
+        there = !w->s[i] || cfx__device_card(w->s[i]->storage->device) == card;
+    return there;
 }
 
+static void step_on_host(cfx__optim_work *w) {
+    cfx_tensor *own = w->p;
+    const cfx_dtype as = own->dtype == CFX_F64 ? CFX_F64 : CFX_F32;
+    if (own->dtype != as || !cfx_tensor_is_contiguous(own))
+        w->p = cfx__tensor_contiguous_as(own, as);
+    w->g = cfx__tensor_contiguous_as((cfx_tensor *)w->g, as);
+    if (cfx_ok())
+        cfx__parallel(own->numel, 16384, run_range, w);
+    if (w->p != own)
+        cfx__tensor_copy(own, w->p);
+}
+
+/* What a parameter's step is, counted as done; false where it has none. */
+static bool begin_step(const cfx_optim *o, const cfx__optim_group *g, cfx__optim_param *p,
+                       cfx__optim_work *w) {
+    const cfx_tensor *grad = cfx_tensor_grad(p->tensor);
+    if (!grad || !p->tensor->data || !grad->data)
+        return false;
+    make_state(o, g, p);
+    p->steps++;
+    p->tensor->storage->version++;
+    *w = (cfx__optim_work){.a = o->algorithm, .p = p->tensor, .g = grad};
+    w->k = (cfx__optim_step){.o = g->options, .k = p->steps};
+    for (int i = 0; i < 2; i++)
+        w->k.correct[i] = 1 - pow(g->options.betas[i], (double)p->steps);
+    memcpy(w->s, p->state, sizeof w->s);
+    return cfx_ok();
+}
+
+/* Steps on cards are launched together, and waited for once. */
 void cfx_optim_step(cfx_optim *o) {
+    size_t mark = cfx_scope_open();
+    VEC(cfx__optim_work) on_cards = {0};
+    cfx__optim_work w;
     for (size_t g = 0; o && g < o->groups.len; g++)
-        for (size_t i = 0; i < o->groups.data[g].params.len; i++)
-            step_param(o, &o->groups.data[g], &o->groups.data[g].params.data[i]);
+        for (size_t i = 0; i < o->groups.data[g].params.len; i++) {
+            size_t inner = cfx_scope_open();
+            if (begin_step(o, &o->groups.data[g], &o->groups.data[g].params.data[i], &w)) {
+                if (is_on_card(&w))
+                    VEC_PUSH(on_cards, w);
+                else
+                    step_on_host(&w);
+            }
+            cfx_scope_close(inner);
+        }
+    if (on_cards.len && cfx_ok())
+        cfx__later_rooms.card_steps(on_cards.data, (int)on_cards.len);
+    VEC_FREE(on_cards);
+    cfx_scope_close(mark);
 }
 
 void cfx_optim_zero_grad(cfx_optim *o) {
@@ -345,7 +383,6 @@ static void load_param(const cfx_optim *o, cfx__optim_param *p, const cfx_dict *
                    ? cfx__int64_of(cfx__tensor_number(cfx_as_tensor(step), 0))
                : cfx_is_number(step) ? cfx_integer(step)
                                      : d->len > 0;
-    cfx_dtype as = p->tensor->dtype == CFX_F64 ? CFX_F64 : CFX_F32;
     for (int i = 0; i < CFX__MOMENTS; i++) {
         const char *name = o->algorithm->state[i];
         cfx_value v = name ? cfx_dict_get(d, name) : cfx_none();
@@ -353,8 +390,7 @@ static void load_param(const cfx_optim *o, cfx__optim_param *p, const cfx_dict *
         p->state[i] = NULL;
         if (v.tag != CFX_TAG_TENSOR || !cfx__tensor_same_shape(cfx_as_tensor(v), p->tensor))
             continue;
-        p->state[i] =
-            cfx_keep(cfx_tensor_new(as, cfx_as_tensor(v)->ndim, cfx_as_tensor(v)->shape, NULL));
+        p->state[i] = new_state(p->tensor);
         if (!cfx__obj_is_bad(p->state[i]))
             cfx__tensor_copy(p->state[i], cfx_as_tensor(v));
     }

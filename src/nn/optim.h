@@ -8,15 +8,18 @@
 
 enum { CFX__MOMENTS = 3 }; /* tensors of state that a parameter has at most */
 
+/* What a rule is told beside the numbers: words of 8 bytes, as kernels for cards take it. */
 typedef struct cfx__optim_step {
-    const cfx_optim_options *o;
-    int64_t k; /* which step of this parameter it is, from 1 */
+    cfx_optim_options o;
+    int64_t k;         /* which step of this parameter it is, from 1 */
+    double correct[2]; /* 1 - betas[i]^k */
 } cfx__optim_step;
 
 /* One algorithm: its defaults, the names of its state, and the loops over elements p with gradients
  * g and state s, all contiguous. */
 typedef struct cfx__optim_algorithm {
     const char *name;
+    const char *rule; /* of optim_step.inc, in kernels */
     const char *state[CFX__MOMENTS];
     bool counts; /* its state dict has a "step" */
     cfx_optim_options defaults;
@@ -27,6 +30,16 @@ typedef struct cfx__optim_algorithm {
     void (*f64)(double *p, const double *g, double *const s[CFX__MOMENTS], int64_t n,
                 const cfx__optim_step *k);
 } cfx__optim_algorithm;
+
+/* One parameter's share of a step: tensors that are contiguous, of one dtype but for the state of
+ * halves, which is float32. */
+typedef struct cfx__optim_work {
+    const cfx__optim_algorithm *a;
+    cfx_tensor *p;
+    const cfx_tensor *g;
+    cfx_tensor *s[CFX__MOMENTS]; /* NULL: the options need none */
+    cfx__optim_step k;
+} cfx__optim_work;
 
 /* Ended by one without a name. */
 extern const cfx__optim_algorithm cfx__optim_algorithms[];

@@ -9,6 +9,7 @@
 
 struct cfx_target;
 struct cfx_op_call;
+struct cfx__optim_work;
 
 typedef struct cfx__later {
     /* repr() of what the value room cannot look into: tensors, operators, nodes and modules. */
@@ -52,6 +53,8 @@ typedef struct cfx__later {
     int64_t (*card_threads)(int card);
     /* Runs a kernel on the card that its results are to lie on. False where the host has to. */
     bool (*card_kernel)(struct cfx_op_call *c, int card);
+    /* Steps of optimisers, each on the card where its tensors lie. */
+    void (*card_steps)(const struct cfx__optim_work *w, int n);
     /* What runs graphs on a card; NULL, with an error, where there is none. */
     const struct cfx_executor *(*card_executor)(int card);
     /* The executor of GraphModules and programs, unless another is chosen. */
