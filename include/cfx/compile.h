@@ -1,4 +1,4 @@
-/* A program as C: one file that computes it with no runtime, no heap and no library but libm. */
+/* Compiles a program to one C file without runtime, heap or any library but libm. */
 #ifndef CFX_COMPILE_H
 #define CFX_COMPILE_H
 
@@ -32,13 +32,12 @@ typedef struct cfx_compile_options {
                           `test`. None: the samples of the program, or zeros */
 } cfx_compile_options;
 
-/* Writes a program as C to `path` ("model.c"), and what callers include beside it ("model.h"; for
- * weights in a file, "model.bin"). False, with an error, where it cannot be: a program with nodes
- * that have no form in C "cannot be compiled", and each is named with the reason; nothing is
- * written then. options may be NULL. */
+/* Writes a program as C to `path` ("model.c"), with a header ("model.h") and, for weights in a
+ * file, "model.bin". options may be NULL. False, with an error; for nodes without a form in C
+ * the error lists each with the reason, and nothing is written. */
 CFX_API bool cfx_compile_c(const cfx_program *p, const cfx_compile_options *options,
                            const char *path);
-/* The source alone, weights left in a file, as text; scope. NULL, with the error. */
+/* The source as text, without weights; scope. NULL, with an error. */
 CFX_API const char *cfx_compile_text(const cfx_program *p, const cfx_compile_options *options);
 
 #ifdef __cplusplus

@@ -1,4 +1,5 @@
-/* Pictures as tensors: PNG and JPEG files, cut and scaled as torchvision's transforms do. */
+/* Images as tensors: decodes PNG and JPEG files, and crops and scales them like torchvision's
+ * transforms. */
 #ifndef CFX_IMAGE_H
 #define CFX_IMAGE_H
 
@@ -11,8 +12,9 @@ extern "C" {
 /* Which colours a tensor of a picture has, in which order. */
 typedef enum cfx_image_channels { CFX_IMAGE_RGB, CFX_IMAGE_BGR, CFX_IMAGE_GREY } cfx_image_channels;
 
-/* How a picture becomes the input of a model. Zero is all of it, as floats from 0 to 1, [1, 3,
- * height, width]. In order: resize, cut, scale to 0..1, less the mean, by the deviation. */
+/* How an image becomes the input of a model. Zero means the whole image as floats from 0 to 1,
+ * [1, 3, height, width]. Steps in order: resize, crop, scale to 0..1, subtract the mean, divide
+ * by the deviation. */
 typedef struct cfx_image_options {
     int64_t size[2];   /* height and width that are cut out of the middle, with black around where
                           the picture is smaller; 0: all */
@@ -32,18 +34,17 @@ typedef struct cfx_image_options {
  * error that says what is wrong. */
 CFX_API bool cfx_image_options_parse(const char *text, cfx_image_options *options);
 
-/* Whether a file begins as a PNG or a JPEG does; false, without an error, where it cannot be read.
- */
+/* Whether a file is a PNG or a JPEG, by its content; false, without an error, where it cannot be
+ * read. */
 CFX_API bool cfx_image_is_in(const char *path);
-/* A picture as uint8[height, width, 3], red, green, blue; scope. Grey is three times the same,
- * alpha is left away, 16 bits become 8, CMYK is as Adobe writes it: what PIL's convert("RGB")
- * gives. Orientation tags, gamma and colour profiles are not followed. libturbojpeg is opened when
- * a JPEG is first read. Bad, with an error that names the file, where it is damaged or cut short,
- * or the library is not there. */
+/* Reads an image as uint8[height, width, 3], red, green, blue; scope. Equal to PIL's
+ * convert("RGB"): grey is repeated, alpha is dropped, 16 bits become 8, CMYK is read as Adobe
+ * writes it. Orientation tags, gamma and colour profiles are ignored. JPEG needs libturbojpeg,
+ * which is opened on first use. Bad, with an error that names the file, where it is damaged or
+ * truncated, or the library is missing. */
 CFX_API cfx_tensor *cfx_image_read(const char *path);
-/* What a model takes, of a picture uint8[height, width, 3]; scope. Numbers are those of
- * torchvision's Resize (bilinear, with antialias, as for PIL's pictures), CenterCrop, ToTensor and
- * Normalize. */
+/* The input of a model from an image uint8[height, width, 3]; scope. Equal to torchvision's
+ * Resize (bilinear, with antialias, as for PIL images), CenterCrop, ToTensor and Normalize. */
 CFX_API cfx_tensor *cfx_image_prepare(const cfx_tensor *image, const cfx_image_options *options);
 
 #ifdef __cplusplus

@@ -1,6 +1,5 @@
-/* Objects of the caller's as values: what another language, a binding or an application has and
- * cfx does not look into. They stand in the arguments of nodes, in lists and dicts, and, where they
- * can be called, are the targets of nodes. */
+/* User objects as values: opaque objects of another language, a binding or an application. They
+ * can be arguments of nodes, items of lists and dicts and, if callable, targets of nodes. */
 #ifndef CFX_OBJECT_H
 #define CFX_OBJECT_H
 
@@ -12,7 +11,7 @@ extern "C" {
 
 typedef struct cfx_code cfx_code;
 
-/* What can be done with an object, by its data. Functions that are NULL do as said. */
+/* The operations of an object, on its data. A NULL function has the default given. */
 typedef struct cfx_object_type {
     const char *name; /* what error messages call its type: "Point" */
     const char *(*type_name)(void *data); /* the same where it differs by object; borrowed */
@@ -31,16 +30,16 @@ typedef struct cfx_object_type {
     void (*free)(void *data);
 } cfx_object_type;
 
-/* An object: counted, shared by all that copies it. */
+/* An object: reference-counted, shared by all copies. */
 struct cfx_object {
     cfx_obj head;
     const cfx_object_type *type;
     void *data;
 };
 
-/* An object of a type, which must stay; scope. Bad, with an error, where there is no type. */
+/* An object of a type, which must stay valid; scope. Bad, with an error, where type is NULL. */
 CFX_API cfx_value cfx_object_value(const cfx_object_type *type, void *data);
-/* A function in C as an object that can be called; scope. Those of one function are equal. */
+/* A C function as a callable object; scope. Objects of the same function are equal. */
 typedef cfx_value cfx_opaque_fn(cfx_args args);
 CFX_API cfx_value cfx_function_value(cfx_opaque_fn *fn);
 /* The data of an object of this type; NULL, without an error, where v is anything else. */

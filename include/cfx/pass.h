@@ -1,8 +1,8 @@
-/* Passes: a program becomes a better one, step by step.
+/* Passes over programs: torch.fx's PassManager, PassBase and PassResult.
  *
- * A pass is a struct: a name, one sentence, what it needs, what it promises, and a function that
- * edits a program and says how many changes it made. A pipeline is a table of passes; a manager
- * runs it: torch.fx's PassManager, PassBase and PassResult. docs/ADD_A_PASS.md shows one. */
+ * A pass is a struct: a name, a summary, its requirements, its promise, and a function that
+ * edits a program and returns the number of changes. A pipeline is a table of passes, which a
+ * manager runs. docs/ADD_A_PASS.md shows one. */
 #ifndef CFX_PASS_H
 #define CFX_PASS_H
 
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* What stays when a pass has run. */
+/* What a pass preserves. */
 typedef enum cfx_pass_promise {
     CFX_PASS_EXACT,    /* the same numbers */
     CFX_PASS_ROUNDED,  /* the same but for rounding */
@@ -29,8 +29,8 @@ typedef struct cfx_pass {
                             otherwise; "*": anything; NULL: nothing */
     cfx_pass_promise promise;
     bool repeat;         /* until it changes nothing */
-    /* Edits the program; options as a dict of text to text, all of them given. How many changes; an
-     * error is recorded where it fails (cfx_fail), and the program is then as it was before. */
+    /* Edits the program; `options` maps texts to texts and contains every option. Returns the
+     * number of changes. On failure it records an error (cfx_fail), and the program is restored. */
     int (*run)(cfx_program *p, const cfx_dict *options);
 } cfx_pass;
 
@@ -60,8 +60,8 @@ typedef struct cfx_pass_manager {
                       debug builds anyway */
     int stop;      /* after so many applications; 0: when all are done */
     void (*report)(const cfx_pass_report *r, void *user); /* after each application; NULL: none */
-    /* The caller's own check, after each application: PassManager.add_checks. False, with an error
-     * or without, ends the run as a pass that fails does. NULL: none. */
+    /* A check by the caller after each application, like PassManager.add_checks. False, with or
+     * without an error, ends the run like a failing pass. NULL: none. */
     bool (*accept)(cfx_program *p, const cfx_pass_report *r, void *user);
     void *user;
 } cfx_pass_manager;
@@ -73,44 +73,43 @@ typedef struct cfx_pass_result {
     int applications; /* how many there were */
 } cfx_pass_result;
 
-/* Runs a pipeline. New nodes know where they come from: "from_node", a dict of "pass" and "nodes",
- * the names of those they took the place of; and "from", where some of these were made by a pass
- * themselves: a dict of their names to such dicts. When a pass fails, or leaves a program that does
- * not hold together, there is an error that names the pass and the node, and the program given is
- * as it was before (unless it was to be consumed). */
+/* Runs a pipeline. New nodes record their origin: "from_node", a dict of "pass", "nodes", the
+ * names of the replaced nodes, and "from", a dict of the same for those of them that a pass had
+ * made. If a pass fails, or leaves an inconsistent program, the error names the pass and the
+ * node, and the program given is unchanged (unless consumed). */
 CFX_API cfx_pass_result cfx_passes_run(const cfx_pass_manager *m, cfx_program *p);
-/* One pass, in place. Its changes; -1, with an error, where it fails. */
+/* Applies one pass in place. Returns its changes; -1, with an error, on failure. */
 CFX_API int cfx_pass_apply(const cfx_pass *pass, cfx_program *p, cfx_dict *options);
-/* The default pipeline on a copy; scope. Bad with an error. */
+/* Runs the default pipeline on a copy; scope. Bad with an error. */
 CFX_API cfx_program *cfx_optimize(cfx_program *p);
 
-/* A copy of a module, traced, in which batch norms that do not learn are part of the weights of the
- * convolutions and linear layers before them: torch.fx's fuse(). A GraphModule; scope. Bad, with
- * an error, where it cannot be traced. */
+/* torch.fx's fuse(): a traced copy of a module with batch norms in evaluation mode folded into
+ * the preceding convolutions and linear layers. A GraphModule; scope. Bad, with an error, where
+ * it cannot be traced. */
 CFX_API cfx_module *cfx_fuse_conv_bn(const cfx_module *m);
 
-/* What depends on attributes of a GraphModule alone is computed now, in place: the graph reads the
- * result as a buffer, folded_NAME, and has its metadata. Calls that have effects or draw numbers
- * are left, and those that `skip` is true for (NULL: none): torch.fx's split_const_subgraphs with
- * skip_folding_node_fn. Modules that nothing calls any more stay; cfx_graph_module_prune removes
- * them. How many results were folded; -1 with an error. */
+/* torch.fx's split_const_subgraphs with skip_folding_node_fn, in place: folds calls that depend
+ * only on attributes of the GraphModule; the graph then reads the result as a buffer
+ * folded_NAME, with its metadata. Calls with side effects or random numbers are kept, and those
+ * for which `skip` is true (NULL: none). Modules without remaining calls stay;
+ * cfx_graph_module_prune removes them. Returns the number of folded results; -1 with an error. */
 CFX_API int cfx_fold_constants(cfx_module *gm, bool (*skip)(const cfx_node *n, void *user),
                                void *user);
 
-/* One spelling for each call of a GraphModule, in place: torch.fx's NormalizeArgs,
- * NormalizeOperators and methods as functions. torch.add(x, y), x + y and x.add(y) become
- * torch.ops.aten.add.Tensor(x, y), arguments by position, defaults left out; x + y of which it is
- * not known that it is a tensor stays as it is (see cfx_shape_prop), and what ATen does not have.
- * How many nodes changed; -1 with an error where gm has no graph. */
+/* torch.fx's NormalizeArgs, NormalizeOperators and conversion of methods, in place: torch.add(x,
+ * y), x + y and x.add(y) become torch.ops.aten.add.Tensor(x, y), with arguments by position and
+ * without defaults. Kept are x + y on values not known to be tensors (see cfx_shape_prop), and
+ * functions that ATen does not have. Returns the number of changed nodes; -1, with an error,
+ * where gm has no graph. */
 CFX_API int cfx_module_normalize(cfx_module *gm);
-/* The arguments of a call matched to the signature of what it calls, defaults filled in, as
- * torch.fx's Node.normalized_arguments does it: (args, kwargs), those given by position first and
- * all others by name, or all by name; scope. Modules are those of `root`. None where the call has
- * no such signature, or its arguments do not fit one. */
+/* torch.fx's Node.normalized_arguments: the arguments of a call bound to the signature of its
+ * target, with defaults: (args, kwargs), as given by position and the others by name, or all by
+ * name; scope. Modules are looked up in `root`. None where the target has no signature, or the
+ * arguments do not match it. */
 CFX_API cfx_value cfx_node_normalized_arguments(const cfx_node *n, const cfx_module *root,
                                                 bool only_keywords);
 
-/* The passes there are: number i, NULL past the last; and by name, NULL where there is none. */
+/* The passes: number i, NULL past the last; and by name, NULL if unknown. */
 CFX_API const cfx_pass *cfx_pass_number(int i);
 CFX_API const cfx_pass *cfx_pass_find(const char *name);
 /* The default pipeline. */

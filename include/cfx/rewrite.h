@@ -1,4 +1,4 @@
-/* Rewriting: a program becomes another one that computes the same. */
+/* Rewriting: decomposition, dynamic shapes, patterns and rules. */
 #ifndef CFX_REWRITE_H
 #define CFX_REWRITE_H
 
@@ -9,28 +9,26 @@
 extern "C" {
 #endif
 
-/* The program in Core ATen, as ExportedProgram.run_decompositions() gives it: nothing is written in
- * place (buffers and inputs that were, become results, which come first), and every operator that
- * is not a core one is replaced by what it is made of. `keep` is a list of operators to leave
- * whole, by name ("aten.linear.default" or "linear"), or None. An operator of the caller's that
- * writes to its arguments and has no form that does not becomes a call of
- * torch.ops.higher_order.auto_functionalized_v2, which runs it on copies and gives them. What is
- * made of other operators at some of the sizes that the program is made for stays whole, and is
- * refused where it cannot. A new program; scope. Bad, with an error that names the node, where it
- * cannot be done: where a sub-graph writes to what it is given, say, of which the program would
- * know nothing. */
+/* Core ATen of a program, like ExportedProgram.run_decompositions(): functionalises writes
+ * (mutated buffers and inputs become results, which come first) and decomposes operators outside
+ * of Core ATen. `keep` is a list of operators not to decompose ("aten.linear.default" or
+ * "linear"), or None. A user-defined operator that mutates arguments, without a functional form,
+ * becomes a call of torch.ops.higher_order.auto_functionalized_v2, which runs it on copies and
+ * returns them. An operator that is composite at only some of the program's sizes is not
+ * decomposed, or refused where it must be. A new program; scope. Bad, with an error that names
+ * the node, where it cannot be decomposed, for example because a sub-graph mutates its operands. */
 CFX_API cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep);
-/* The same with every operator left whole: run_decompositions({}). */
+/* The same without decomposing any operator: run_decompositions({}). */
 CFX_API cfx_program *cfx_program_functionalize(const cfx_program *p);
-/* The program with sizes of inputs that vary: {"in0.0": "batch", "in1.0": "batch"}, inputs by
- * number or name; sizes of one name are one symbol. What follows from them is inferred at many
- * sizes at once, and numbers in the program that were such sizes (of views, masks, ranges) are
- * computed from them; ranges say how far they may go. Scope. Bad, with an error that names the node
- * which works at the one size alone, or the size that is none. */
+/* Makes sizes of inputs dynamic: {"in0.0": "batch", "in1.0": "batch"}, inputs by number or name;
+ * equal names are one symbol. Other sizes are inferred at many sizes at once, and constants
+ * derived from these sizes (in views, masks, ranges) are computed from them; the program gets
+ * ranges. Scope. Bad, with an error that names the node that works at one size only, or the
+ * invalid size. */
 CFX_API cfx_program *cfx_make_dynamic(const cfx_program *p, const cfx_dict *sizes);
 
-/* A decomposition of the caller's: as the `decompose` column of a cfx_op, fn sets c->out by calling
- * other operators. */
+/* A user-defined decomposition: like the `decompose` column of a cfx_op, fn sets c->out by
+ * calling other operators. */
 typedef struct cfx_decomposition {
     const char *op; /* by name, as in `keep`: "aten.gelu.default", or "gelu" for all overloads */
     cfx_op_fn *fn;
@@ -41,28 +39,28 @@ typedef struct cfx_decompose_options {
     int nown;
     bool only_own;                /* every other operator is left whole */
 } cfx_decompose_options;
-/* run_decompositions(table) with entries of the caller's in the table, or, where only_own, with no
- * others. An error names an operator that there is none of, and one that is made of itself. */
+/* run_decompositions(table) with user-defined entries in addition to PyTorch's table or, with
+ * only_own, instead of it. An unknown operator, or one whose decomposition contains itself, is
+ * an error that names it. */
 CFX_API cfx_program *cfx_decompose_by(const cfx_program *p, cfx_decompose_options options);
 
-/* The program in ATen: foreign operators, as those of programs that .onnx files hold, are replaced
- * by what they are made of, and what they spelled out by the operators that PyTorch has for it. A
- * program without any is given back as it is; scope. Bad, with an error that names the node, where
- * it cannot be done: where what a node gives depends on numbers that only a run can tell. */
+/* Replaces foreign operators, such as those of .onnx files, by ATen, and recognised patterns by
+ * PyTorch's operators for them. A program without foreign operators is returned unchanged;
+ * scope. Bad, with an error that names the node, where the result of a node depends on values
+ * known only at run time. */
 CFX_API cfx_program *cfx_to_aten(const cfx_program *p);
 
 /* ---- patterns -------------------------------------------------------------------------------- */
 
 /* A pattern or a replacement is a function (a module, which is traced; see cfx_module_new), a
- * graph, or a text in the syntax of generated code where calls may stand in calls: "mul(x,
- * sigmoid(x))". Its inputs, the free names of a text, stand for any value; its results are what is
- * replaced.
+ * graph, or a text in the syntax of generated code with nested calls: "mul(x, sigmoid(x))". Its
+ * inputs, the free names of a text, match any value; its results are replaced.
  *
- * Functions are the same however they are spelled (torch.relu, F.relu, x.relu(),
- * torch.ops.aten.relu.default), their in-place forms are others; arguments are compared by the
- * schema, given by position, by keyword or not at all. In functions and graphs numbers have to be
- * equal and of one type, and arguments in order, as in torch.fx. In texts numbers are compared with
- * a tolerance, x + y is y + x, and two names may stand for one value. */
+ * A pattern matches every spelling of a function (torch.relu, F.relu, x.relu(),
+ * torch.ops.aten.relu.default), but in-place forms are separate; arguments are compared by the
+ * schema, given by position, by keyword or by default. In functions and graphs, as in torch.fx,
+ * numbers must be equal and of the same type, and arguments in order. In texts numbers are
+ * compared with a tolerance, x + y matches y + x, and two names may match one value. */
 typedef struct cfx_source {
     const char *text;
     cfx_graph *graph;
@@ -82,14 +80,14 @@ static inline cfx_source cfx_source_module(cfx_module *module) {
     return s;
 }
 
-/* A place where a pattern was found. */
+/* A match of a pattern. */
 typedef struct cfx_found {
     cfx_node *anchor;       /* what the pattern's result stands for, the first of several */
     cfx_dict *nodes;        /* node of the pattern to the value it stands for */
     cfx_value replacements; /* the nodes that were put there, a list */
 } cfx_found;
 
-/* All places, in the order of the graph; no node is part of two, unless that was asked for. */
+/* All matches, in graph order; no node is in two, unless requested. */
 typedef struct cfx_matches {
     cfx_obj head;
     int len;
@@ -97,14 +95,15 @@ typedef struct cfx_matches {
     cfx_graph *pattern; /* whose nodes the keys of `nodes` are */
 } cfx_matches;
 
-/* What the pattern's node of that name stands for, borrowed; None where there is no such node. */
+/* The value matched by the pattern's node of that name, borrowed; None where there is no such
+ * node. */
 CFX_API cfx_value cfx_found_get(const cfx_found *f, const char *name);
 
 /* How to search and replace; zero means torch.fx's replace_pattern(). */
 typedef struct cfx_replace_options {
     /* False: this one is left as it is. */
     bool (*filter)(const cfx_found *f, cfx_graph *g, void *user);
-    /* Makes a replacement for each place, instead of the one given; it may belong to the scope. */
+    /* Makes the replacement for a match, instead of the one given; it may belong to the scope. */
     cfx_graph *(*replacement)(const cfx_found *f, cfx_graph *g, void *user);
     bool ignore_literals; /* any number fits any other */
     bool match_output;      /* the results of the pattern are those of the whole graph */
@@ -113,16 +112,16 @@ typedef struct cfx_replace_options {
     void *user;
 } cfx_replace_options;
 
-/* Finds a pattern in a GraphModule: values inside a match are not used outside of it, a match could
- * be one node without a cycle, and of overlapping ones the first counts. Scope. Bad, with an
- * error, where the pattern is none: dead code, nothing in it, an unknown operator. */
+/* Finds a pattern in a GraphModule: values inside a match are not used outside, replacing it by
+ * one node would not create a cycle, and the first of overlapping matches counts. Scope. Bad,
+ * with an error, where the pattern is invalid: dead code, empty, an unknown operator. */
 CFX_API cfx_matches *cfx_find_pattern_in(cfx_module *gm, cfx_source pattern,
                                          cfx_replace_options options);
-/* The same, and puts the replacement in each place: it takes the inputs of the pattern (by
- * position; a text by name) and gives as many results. New nodes are ATen overloads where the old
- * ones were, and come from the same source lines. Where the replacement is a module, children that
- * no node calls or reads from are removed then, as torch.fx does. What was found; scope. Bad, with
- * an error, where it does not fit; the graph is then as it was before that place. */
+/* Finds a pattern and replaces each match. The replacement takes the inputs of the pattern (by
+ * position; a text by name) and has as many results. New nodes are ATen overloads where the old
+ * ones were, with the same source lines. If the replacement is a module, unused children are
+ * then removed, as in torch.fx. Returns the matches; scope. Bad, with an error, where it does
+ * not match; replacements made before stay. */
 CFX_API cfx_matches *cfx_replace_pattern_in(cfx_module *gm, cfx_source pattern,
                                             cfx_source replacement, cfx_replace_options options);
 
@@ -138,10 +137,10 @@ static inline cfx_replace_options cfx_replace_plainly(void) {
     return o;
 }
 
-/* Whether n is what a text says: cfx_match(n, "mul(x, sigmoid(x))", &x, &s). What the names of the
- * text stand for goes to the pointers after it, in the order in which they appear, then the calls
- * in it but for n itself, in the order in which they are made; a name that stands for no node is no
- * match. Others may use the values inside. False, with an error, where the text is no pattern. */
+/* Whether node n matches a text: cfx_match(n, "mul(x, sigmoid(x))", &x, &s). The pointers
+ * receive the nodes matched by the names of the text, in order of appearance, then those of its
+ * calls except n, in order of evaluation; a name whose value is not a node does not match. Inner
+ * values may have other users. False, with an error, where the text is not a pattern. */
 CFX_API bool cfx_match_nodes(cfx_node *n, const char *text, ...);
 #define cfx_match(n, ...) cfx_match_nodes(n, __VA_ARGS__, (cfx_node **)NULL)
 
@@ -174,21 +173,22 @@ typedef struct cfx_rule {
     void *user;
 } cfx_rule;
 
-/* The rules of a text, called `what` in errors, of a file, or of a table, which has to stay; scope.
- * Bad, with an error that names the line and the rule: an unknown operator (with the nearest
- * name), wrong arguments, a name that the pattern does not bind. */
+/* Reads rules from a text (named `what` in errors), a file, or a table, which must stay valid;
+ * scope. Bad, with an error that names the line and the rule: an unknown operator (with the
+ * nearest name), wrong arguments, a name that the pattern does not bind. */
 CFX_API cfx_rules *cfx_rules_parse(const char *text, const char *what);
 CFX_API cfx_rules *cfx_rules_open(const char *path);
 CFX_API cfx_rules *cfx_rules_table(const cfx_rule *rows, int n);
-/* Applies rules to a GraphModule, in place, until none fits; how often. Values inside a pattern may
- * not be used outside, and nothing that is written to in place is moved. -1, with an error that
- * names the rule and the node, where a result does not fit or a rule never stops. */
+/* Applies rules to a GraphModule in place, until none matches. Returns the number of
+ * applications. Values inside a match must not be used outside, and values that are mutated are
+ * not moved. -1, with an error that names the rule and the node, where a result does not match
+ * or a rule never stops. */
 CFX_API int cfx_rules_apply(const cfx_rules *r, cfx_module *gm);
-/* The same to a copy of a program: results have to have the shape and dtype of what they replace,
- * and what new nodes compute is inferred. *changes (or NULL) is how often. Scope; bad, with an
- * error. */
+/* The same on a copy of a program: results must have the shape and dtype of what they replace,
+ * and types of new nodes are inferred. *changes (or NULL) receives the number of applications.
+ * Scope; bad, with an error. */
 CFX_API cfx_program *cfx_rewrite(const cfx_program *p, const cfx_rules *r, int *changes);
-/* The same in place: how often, or -1. The program is spoilt where it fails. */
+/* The same in place: the number of applications, or -1, after which the program is unusable. */
 CFX_API int cfx_rewrite_in_place(cfx_program *p, const cfx_rules *r);
 
 #ifdef __cplusplus

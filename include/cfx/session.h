@@ -1,8 +1,8 @@
-/* session: one user's state over programs that many share.
+/* session: the mutable state of one user of shared programs.
  *
- * Programs keep state in their own buffers: caches of keys and values, counters, statistics. Who
- * serves several users from one program gives each a session, which has copies of what programs
- * write to, and of nothing else: weights, packed weights and plans stay shared. */
+ * Programs keep state in their buffers: caches of keys and values, counters, statistics. A
+ * server gives each user a session, which has copies of the tensors that programs mutate, and of
+ * nothing else: weights, packed weights and plans are shared. */
 #ifndef CFX_SESSION_H
 #define CFX_SESSION_H
 
@@ -14,18 +14,17 @@ extern "C" {
 
 typedef struct cfx_session cfx_session;
 
-/* A session in which everything is as programs have it; scope. It is used by one thread at a time;
- * any number of sessions run the same programs at once. */
+/* A new session, with the state of the programs; scope. One thread at a time may use a session;
+ * any number of sessions may run the same programs at once. */
 CFX_API cfx_session *cfx_session_new(void);
-/* cfx_program_run, but what the program writes to is the session's own: parameters, buffers and
- * constants that it writes are copied when the session first runs it, and are the same ones for
- * every program that shares those tensors (the prompt and the step of a language model). Scope;
- * bad, with an error. */
+/* cfx_program_run on the session's state: parameters, buffers and constants that the program
+ * mutates are copied at its first run in the session; programs that share these tensors share
+ * the copies (such as the prompt and the step of a language model). Scope; bad, with an error. */
 CFX_API cfx_value cfx_session_run_from(cfx_site at, cfx_session *s, cfx_program *p, cfx_args args);
 #define cfx_session_run(s, p, ...) cfx_session_run_from(CFX_HERE, s, p, CFX_ARGS(__VA_ARGS__))
-/* The session's copy of a tensor of a program; the tensor itself where it has none. Borrowed. */
+/* The session's copy of a tensor of a program, or the tensor itself if there is none. Borrowed. */
 CFX_API cfx_tensor *cfx_session_tensor(cfx_session *s, cfx_tensor *t);
-/* Forgets what was written: everything is as programs have it again. */
+/* Drops all copies: the session has the state of the programs again. */
 CFX_API void cfx_session_reset(cfx_session *s);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* Types of the caller's in trees of values: NamedTuples and nodes of one's own, as
- * torch.utils._pytree has them. */
+/* User-defined container types in trees of values: NamedTuples and registered nodes, as in
+ * torch.utils._pytree. */
 #ifndef CFX_TREE_H
 #define CFX_TREE_H
 
@@ -9,9 +9,8 @@
 extern "C" {
 #endif
 
-/* A type. Its values are tuples in all that can be done with them, but print as Point(x=1, y=2),
- * have a spec of their own in trees, and come out of traced, exported and saved programs again as
- * what they were. */
+/* A container type. Its values behave as tuples, but print as Point(x=1, y=2), have their own
+ * spec in trees, and keep their type through traces, exports and files. */
 typedef struct cfx_tree_type {
     const char *name;          /* "Point" */
     const char *path;          /* "mine.Point": what code and files call it */
@@ -24,8 +23,8 @@ typedef struct cfx_tree_type {
     bool (*unflatten)(void *object, const cfx_list *parts);
 } cfx_tree_type;
 
-/* Registers a type, for all threads; the struct must stay. False, with an error, where another has
- * its path. */
+/* Registers a type for all threads; the struct must stay valid. False, with an error, where
+ * another type has its path. */
 CFX_API bool cfx_tree_register(const cfx_tree_type *type);
 /* A value of a type: cfx_tree_of(&point, x, y); scope. Bad, with an error, where the type is not
  * registered or has another number of fields. */
@@ -34,9 +33,9 @@ CFX_API cfx_value cfx_tree_value(const cfx_tree_type *type, int64_t n, const cfx
 static inline cfx_value cfx_tree_make(const cfx_tree_type *type, cfx_args a) {
     return cfx_tree_value(type, a.n, a.v);
 }
-/* A struct of the caller's as a value, by `flatten` of its type; scope. Bad, with an error, where
- * the type has none. And back: fills `object` from a value of that type, such as a program gives
- * it; false, with an error, where it is another or `unflatten` says no. */
+/* Converts a user struct to a value, by `flatten` of its type; scope. Bad, with an error, where
+ * the type has none. cfx_tree_unpack fills `object` from a value of that type, such as a
+ * program's result; false, with an error, where the type differs or `unflatten` fails. */
 CFX_API cfx_value cfx_tree_pack(const cfx_tree_type *type, const void *object);
 CFX_API bool cfx_tree_unpack(const cfx_tree_type *type, cfx_value v, void *object);
 /* The type of a value; NULL: none of the caller's. */

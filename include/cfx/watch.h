@@ -1,4 +1,4 @@
-/* Watching activations: statistics of what modules give, from hooks that come ready-made.
+/* Statistics of activations, by ready-made hooks.
  *
  *     cfx_watch *w = cfx_watch_new(model, "*");
  *     cfx_forward(model, x);
@@ -14,7 +14,7 @@ extern "C" {
 
 enum { CFX_STATS_BINS = 16 };
 
-/* The numbers of a tensor, or of several added up. All but the counts are of finite numbers. */
+/* Statistics of one or more tensors. All but the counts are over finite numbers. */
 typedef struct cfx_stats {
     int64_t tensors, count, zeros, nans, infs;
     double mean, deviation; /* of the whole, as for a population */
@@ -26,13 +26,14 @@ typedef struct cfx_stats {
 /* Adds the numbers of t; one that is fake or traced adds nothing. */
 CFX_API void cfx_stats_add(cfx_stats *s, const cfx_tensor *t);
 
-/* Statistics by module: a counted object that keeps its hooks. For one thread, as the module. */
+/* Statistics by module: a reference-counted object that keeps its hooks. For one thread, like
+ * the module. */
 typedef struct cfx_watch cfx_watch;
 
-/* Watches every module below m whose path fits a pattern ("*": all, "layers.?.relu") and that has
- * no children; scope. Each tensor that such a module gives from now on is added to its statistics.
- * The modules of a program (cfx_program_module) are known by its nodes: what leaves one is counted.
- * An error, and NULL, where none fits. */
+/* Watches every module without children below m whose path matches a pattern ("*": all,
+ * "layers.?.relu"); scope. Every tensor that such a module returns from now on is added to its
+ * statistics. Modules of a program (cfx_program_module) are identified by the metadata of its
+ * nodes. NULL, with an error, where none matches. */
 CFX_API cfx_watch *cfx_watch_new_from(cfx_site at, cfx_module *m, const char *pattern);
 #define cfx_watch_new(m, pattern) cfx_watch_new_from(CFX_HERE, m, pattern)
 /* The number of modules watched; the path of number i, borrowed; its statistics, borrowed. NULL
@@ -42,7 +43,7 @@ CFX_API const char *cfx_watch_path(const cfx_watch *w, int i);
 CFX_API const cfx_stats *cfx_watch_stats(const cfx_watch *w, int i);
 /* A table, a line for each module. */
 CFX_API void cfx_watch_print(const cfx_watch *w, FILE *out);
-/* Takes the hooks off; what was seen stays. */
+/* Removes the hooks; the statistics stay. */
 CFX_API void cfx_watch_stop(cfx_watch *w);
 
 /* ---- calls ----------------------------------------------------------------------------------- */
