@@ -1,5 +1,5 @@
-/* Blocks that are used again: small ones of a few fixed sizes, and the large ones that tensor
- * storage comes from. Sanitizer builds recycle nothing: every free is seen. */
+/* Recycling of memory: small blocks of a few fixed sizes, and large blocks for tensor storage.
+ * Sanitizer builds recycle nothing, so every free is visible to them. */
 #include "base.h"
 
 #include <malloc.h>

@@ -1,5 +1,4 @@
-/* Limits that a caller sets for what nobody vouches for: bytes, nodes, seconds. Bytes are counted
- * in memory.c. */
+/* Limits for untrusted files: bytes, nodes, seconds. memory.c counts the bytes. */
 #include "base.h"
 
 #include <time.h>

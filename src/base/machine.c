@@ -1,4 +1,4 @@
-/* What the machine truly has, found once: tiles of matrices (AMX). */
+/* Tests once whether the machine really supports AMX tiles. */
 #define _GNU_SOURCE /* syscall */
 #include "machine.h"
 

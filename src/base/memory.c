@@ -1,10 +1,10 @@
-/* Memory. cfx__alloc never fails: when the heap does, the error is recorded and a reserve serves
- * until the objects in it are freed, so that whoever called can finish, notice the error and stop.
- * cfx__alloc_try fails, for what grows with data. Everything is counted.
+/* Memory allocation. cfx__alloc never fails: if the heap does, the error is recorded and a reserve
+ * serves the request until the objects in it are freed, so the caller can finish, notice the error
+ * and stop. cfx__alloc_try can fail, and is for allocations that grow with the data. All
+ * allocations are counted.
  *
- * A reserve is address space that a thread sets aside on first use, less of it where there is
- * little. Memory in it is given out in
- * a row and taken back when nothing of it is in use any more. */
+ * A reserve is address space that a thread sets aside on first use (less where address space is
+ * scarce). It is allocated linearly and becomes free when nothing in it is in use any more. */
 #include "base.h"
 #include "spare.h"
 

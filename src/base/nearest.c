@@ -1,4 +1,4 @@
-/* How far apart two names are: what a name that nobody knows may have meant. */
+/* The edit distance of names, for suggestions. */
 #include "base.h"
 
 enum { LONGEST = 64 };

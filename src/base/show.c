@@ -1,6 +1,5 @@
-/* What files say, as a terminal may have it: characters that it would obey are escapes, and a text
- * that is a part of a line stays on that line, so that nothing in a file can look like a line of
- * the library's own. */
+/* Escapes text from files for output: control characters become escapes, and a text stays on its
+ * line, so nothing in a file can control the terminal or imitate a line of cfx. */
 #include "base.h"
 
 #include <stdlib.h>

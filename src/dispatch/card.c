@@ -1,4 +1,5 @@
-/* Calls on tensors of a card: one device for all of them, and for what they give. */
+/* Calls on tensors of a card: checks that all arguments are on one device, and places the
+ * results there. */
 #include "../value/later.h"
 #include "dispatch.h"
 

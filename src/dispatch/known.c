@@ -1,5 +1,6 @@
-/* Numbers of fake tensors: a foreign operator on fake tensors whose numbers are known is computed
- * as well, so that who takes its result for a shape, an axis or a scale finds numbers in it. */
+/* Known values of fake tensors: a foreign operator on fake tensors with known values is also
+ * computed, so that an operator which uses its result as a shape, an axis or a scale finds the
+ * values. */
 #include "dispatch.h"
 
 /* v with numbers in place of fake tensors; bad where those of one are not known. Scope. */

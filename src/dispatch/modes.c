@@ -1,6 +1,5 @@
-/* Modes that calls run in: autocast, a region in which some operators compute in a lower precision
- * and some in float32, whatever they are given, and whether gradients are recorded. Changing one is
- * told who records calls, in Python's words for it. */
+/* Modes: autocast, under which some operators compute in a lower precision and others in
+ * float32, and the grad mode. A recorder is notified of each change, under its Python name. */
 #include "dispatch.h"
 
 /* ---- conversions ----------------------------------------------------------------------------- */

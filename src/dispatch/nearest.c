@@ -1,5 +1,5 @@
-/* What an unknown name may have meant: the spellings that are nearest to it, or an operator that
- * PyTorch has for another machine or another kind of tensor. */
+/* Suggestions for unknown operator names: the nearest names, or an operator that PyTorch has
+ * only for another backend or another kind of tensor. */
 #include "dispatch.h"
 
 enum { MOST = 3 };

@@ -1,4 +1,4 @@
-/* Operators of the user's: added to the registry, and taken out of it again. */
+/* User-defined operators: adds them to the registry and removes them. */
 #include "../base/given.h"
 #include "registry.h"
 

@@ -1,5 +1,5 @@
-/* Quantized tensors given to operators that compute with floats: they get the floats that the
- * integers stand for, and what they give is quantized again. */
+/* Quantized tensors as arguments of float operators: dequantizes the arguments and quantizes the
+ * results. */
 #include "dispatch.h"
 
 bool cfx__op_knows_quantized(const cfx_op *op) {

@@ -1,12 +1,11 @@
-/* export: an ATen program as one whose nodes are calls of onnx:: operators, in which form it is
- * written (write.c).
+/* export: converts an ATen program to calls of onnx:: operators, which write.c writes.
  *
- * Invariant: a rule gives what the operator gives, dtype and shape included, at all sizes that the
- * program is for. Rules are tables, one for each family of operators (rules_*.c): what a rule is
- * for is not decomposed before; all other operators are, as far as Core ATen. What has no rule then
- * is lacking: all such nodes are told in one error.
+ * Invariant: a rule gives exactly the operator's result, including dtype and shape, at all sizes of
+ * the program. Rules are tables, one for each family of operators (rules_*.c). Operators with a
+ * rule are not decomposed; all others are, down to Core ATen. Nodes that then have no rule are all
+ * listed in one error.
  *
- * Sizes that vary, and arithmetic on them, are tensors of one integer, i64[1]. */
+ * Dynamic sizes, and arithmetic on them, are tensors of one integer, i64[1]. */
 #ifndef CFX__ONNX_EXPORT_H
 #define CFX__ONNX_EXPORT_H
 

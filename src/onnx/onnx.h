@@ -1,14 +1,13 @@
-/* onnx: where a program is in ONNX's words: .onnx files read and written.
+/* onnx: reads and writes .onnx files.
  *
- * Reading: wire.c takes messages apart, proto.c makes structs of them, whose texts and arrays lie
- * in the reader's arena; tensors.c makes tensors, read.c the program with its inputs and results,
+ * Reading: wire.c parses messages, proto.c makes structs of them, whose texts and arrays are in the
+ * reader's arena; tensors.c makes tensors, read.c the program with its inputs and results,
  * read_graph.c its nodes, control.c those with sub-graphs, read_value.c arguments from attributes,
- * and functions.c puts the bodies of functions in place of their calls.
+ * and functions.c inlines functions.
  *
- * Invariant: nothing of a file is believed. A program comes out whole or not at all; every error
- * names the file and, where there is one, the node. Nodes are calls of onnx:: operators
- * (src/ops/onnx); one that the registry does not have keeps its name, inputs and attributes, so
- * that it can be shown. */
+ * Invariant: a file is untrusted. A program is read completely or not at all; every error names
+ * the file and, if possible, the node. Nodes are calls of onnx:: operators (src/ops/onnx); an
+ * unknown operator keeps its name, inputs and attributes, so that it can be shown. */
 #ifndef CFX__ONNX_H
 #define CFX__ONNX_H
 

@@ -1,5 +1,5 @@
-/* Where a node comes from, as PyTorch's exporter notes it in a file: the modules around it, and the
- * lines that called it. */
+/* The origin of a node in the metadata that PyTorch's exporter writes: its modules and source
+ * lines. */
 #include "onnx.h"
 
 #define SCOPES "pkg.torch.onnx.name_scopes"

@@ -1,5 +1,5 @@
-/* Nodes of an ONNX file as nodes of a graph: each finds the row of its operator in the version that
- * the file is of, and its inputs and attributes become arguments. Start at cfx__onnx_nodes. */
+/* Converts nodes of an ONNX file: finds the row of the operator in the file's operator set, and
+ * converts inputs and attributes to arguments. Start at cfx__onnx_nodes. */
 #include "onnx.h"
 
 #include <ctype.h>

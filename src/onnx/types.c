@@ -1,5 +1,5 @@
-/* Types of values: what a file says of the inputs and results of a graph. Sizes that have a name,
- * or none, are symbols. Start at cfx__onnx_val. */
+/* Types of values in the inputs and results of a graph. Named and unnamed dynamic sizes become
+ * symbols. Start at cfx__onnx_val. */
 #include "onnx.h"
 
 #include "../tensor/tensor.h"

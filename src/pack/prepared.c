@@ -1,16 +1,14 @@
-/* Packed weights beside a model: what operators made of its tensors while it ran
- * (src/tensor/packed.h) is written to a file, and lent to the tensors of the next process that
- * opens it.
+/* Packed weights in a file beside a model: forms that operators made of its tensors
+ * (src/tensor/packed.h) are written to the file, and later processes that open the model use them.
  *
- * The file is a head, a list of storages with their forms, and the bytes of these, each on a line
- * of its own. Nothing in it is believed for being there. It is not opened where anybody else could
- * have written it. Its head has a sum of head and list; the machine and the sources that packed
- * have to be these; each form lies inside the file, and its key and size have to be those that a
- * kernel asks for. Then, when one does, the form's bytes have to have their sum, and the bytes of
- * the model's tensor that it was made of theirs. That last sum is spared where the model's file is
- * the very one that was prepared: the same file on the same disk, whose size, times of writing and
- * of change are what they were, the change being older than the preparation by more than a clock's
- * step. */
+ * The file has a header, a list of storages with their forms, and the data of the forms, each
+ * aligned to a cache line. It is verified before use. It is not opened if anybody else could
+ * have written it. The header has a checksum of header and list; machine and source version must
+ * match; each form must lie inside the file, and its key and size must be those that a kernel
+ * requests. When a kernel requests a form, its data must match its checksum, and the data of the
+ * model's tensor must match the checksum recorded for it. The latter check is skipped if the
+ * model file is the one that was prepared: the same inode, size, modification and change times,
+ * with the change older than the preparation by more than a clock step. */
 #include <cfx/pack.h>
 
 #include "../ops/ready.h"

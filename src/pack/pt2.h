@@ -1,12 +1,12 @@
-/* .pt2 files: what PyTorch's torch.export.save writes, read and written.
+/* .pt2 files: reads and writes the format of torch.export.save.
  *
- * Reading goes through three files: pt2_open.c finds the parts of an archive, of whichever layout,
- * and maps the weights; pt2_graph.c makes graphs of model.json; pt2_program.c the signature and
- * what else a program has. pt2_value.c holds what all of them and the writer need: enumerations,
- * descriptions of tensors, metadata of nodes.
+ * Reading has three parts: pt2_open.c finds the parts of an archive of any layout and maps the
+ * weights; pt2_graph.c makes graphs of model.json; pt2_program.c reads the signature and the rest.
+ * pt2_value.c has what these and the writer share: enumerations, tensor descriptions, metadata of
+ * nodes.
  *
- * Invariant: nothing of a file is believed. A program comes out whole or not at all; every error
- * names the file and the place in it. */
+ * Invariant: a file is untrusted. A program is read completely or not at all; every error names
+ * the file and the place in it. */
 #ifndef CFX__PT2_H
 #define CFX__PT2_H
 

@@ -1,5 +1,5 @@
-/* Tables of model.json: what values of a graph are. That of tensors is as long as the graph, and
- * has few texts many times over: it is not parsed as a whole. Start at cfx__pt2_names_read. */
+/* The tables of values in model.json. The table of tensors is as long as the graph and repeats
+ * few texts many times, so it is not parsed as a whole. Start at cfx__pt2_names_read. */
 #define _GNU_SOURCE /* memmem */
 #include "pt2_names.h"
 

@@ -1,5 +1,5 @@
-/* Other weights for a program: the tensors of a file by their names. Names of both may differ in
- * what stands in front of all of them: a checkpoint has "module." there, or an export "model.". */
+/* Loads weights from a file into a program by name. All names of either may have a common
+ * prefix: "module." in a checkpoint, "model." in an export. */
 #include "weights.h"
 
 #include <cfx/ops.h>

@@ -1,9 +1,8 @@
-/* Reading zip archives: the end record, the central directory, and the content of entries.
+/* Reads zip archives: the end record, the central directory, and the content of entries.
  *
- * A reader of our own rather than a library's: the bytes are mapped already, weights must be used
- * where they lie, and every number in the directory has to be taken for a lie until it is checked
- * against the size of the file. All reads go through u16, u32 and u64 at places that were
- * checked. */
+ * This is not a library's reader, because the bytes are mapped and weights are used in place,
+ * and because every number in the directory must be checked against the size of the file. All
+ * reads go through u16, u32 and u64 at offsets that were checked. */
 #include "zip.h"
 
 #include <zlib.h>

@@ -1,4 +1,4 @@
-/* Calibration: a program runs on batches, and what its values are is noted. */
+/* Calibration: runs a program on batches and records statistics of its values. */
 #include <cfx/ops.h>
 
 #include "quant.h"

@@ -1,5 +1,5 @@
-/* Bias correction: a rounded weight gives results that are wrong on average by (w - w') E[x]. That
- * mean, of inputs seen while calibrating, goes into the bias. */
+/* Bias correction: a quantized weight makes a mean error of (w - w') E[x]. This mean, for the
+ * inputs seen during calibration, is added to the bias. */
 #include <cfx/ops.h>
 
 #include "quant.h"

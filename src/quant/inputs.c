@@ -1,4 +1,5 @@
-/* Inputs of layers: rounded where they are made, and back before each layer that takes them. */
+/* Quantizes inputs of layers where they are produced, and dequantizes them before each layer
+ * that uses them. */
 #include <cfx/ops.h>
 
 #include "quant.h"

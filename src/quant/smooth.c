@@ -1,6 +1,6 @@
-/* Smoothing: where a normalisation feeds linear layers, channels that are large in its result are
- * divided there and multiplied in the weights of the layers: the same product, and inputs that
- * round better. SmoothQuant's choice: far(x)^a / far(w)^(1 - a) of each channel. */
+/* SmoothQuant: where a normalisation feeds linear layers, channels with outliers are divided in
+ * the normalisation and multiplied in the weights of the layers: the product is equal, and the
+ * inputs quantize better. The factor of a channel is far(x)^a / far(w)^(1 - a). */
 #include <cfx/ops.h>
 
 #include "quant.h"

@@ -1,6 +1,6 @@
-/* A hash of a file, for ranks to find out that they have opened different ones. Large archives are
- * not read whole: each rank reads its own stage's weights alone, and the end of an archive has the
- * checksums of all that is in it. */
+/* File hashes, by which ranks detect that they have opened different files. Large archives are
+ * not read completely, because each rank reads only the weights of its stage; the end of an
+ * archive has the checksums of its contents. */
 #define _GNU_SOURCE
 #include <cfx/ranks.h>
 

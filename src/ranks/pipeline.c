@@ -1,10 +1,10 @@
-/* Pipelines: each rank runs its stage on what comes from the rank before, and hands on what that
- * gives. Start at cfx_pipeline_run: rank 0 feeds (feed), the others serve (serve).
+/* Pipelines: each rank runs its stage on the results of the previous rank and sends its own to the
+ * next. Start at cfx_pipeline_run: rank 0 feeds (feed), the others serve (serve).
  *
- * A batch is a row of values on its way: a word that says what follows, how many, and the values.
- * A stage asks for the next row before it works on this one, and sends without waiting for the one
- * after it, so that rows are on their way while it computes. How many batches there are between
- * rank 0's feeding and its results is bounded by the depth, so that no stage is overrun. */
+ * A batch in flight is a sequence of values: a word that says what follows, their number, and
+ * the values. A stage requests the next batch before it computes this one, and sends its results
+ * without waiting, so communication overlaps computation. The depth bounds the batches between
+ * rank 0's input and its results, so no stage is overrun. */
 #include <cfx/ranks.h>
 #include <cfx/session.h>
 #include <cfx/tree.h>

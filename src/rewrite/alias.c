@@ -1,6 +1,6 @@
-/* Which nodes share memory. A result that may be a view of an argument, by what its row says, is of
- * the argument's memory; what is not known to be otherwise is too. So a pass may merge, move
- * or leave out what nothing writes to, and need not ask in which order reads and writes come. */
+/* Alias analysis for passes: a result that may be a view of an argument, by its row, aliases
+ * that argument; if nothing is known, aliasing is assumed. A pass may merge, move or remove
+ * values that nothing writes to, without considering the order of reads and writes. */
 #include "pass.h"
 
 enum { WRITTEN = 1, ESCAPES = 2, SHARED = 4, INPUT = 8 };

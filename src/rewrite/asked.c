@@ -1,5 +1,5 @@
-/* What the recorder of a rerun asks: what an operator is made of, where a node comes from, what a
- * value that is no node stands for. */
+/* Callbacks of the recorder during a rerun: the decomposition of an operator, the origin of a
+ * node, the meaning of a value that is not a node. */
 #include "rewrite.h"
 
 #include <cfx/ops.h>

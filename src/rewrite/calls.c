@@ -1,5 +1,5 @@
-/* What a call means, whichever way it is spelled: torch.relu(x), F.relu(x), x.relu() and
- * torch.ops.aten.relu.default(x) are one function of one argument. Start at cfx__call_of. */
+/* Normalises calls: torch.relu(x), F.relu(x), x.relu() and torch.ops.aten.relu.default(x) are
+ * one function of one argument. Start at cfx__call_of. */
 #include "match.h"
 
 #include "../ops/ops.h"

@@ -1,5 +1,5 @@
-/* Core ATen: a program is run again on fake tensors, and what it is made of is recorded. Start at
- * cfx_decompose; what happens to a single call is in src/trace/record.c. */
+/* Core ATen: runs a program again on fake tensors and records the decompositions. Start at
+ * cfx_decompose; src/trace/record.c handles a single call. */
 #include "decompose.h"
 
 #include <cfx/ops.h>

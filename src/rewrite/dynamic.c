@@ -1,7 +1,8 @@
-/* Sizes of inputs become symbols. What follows from them is inferred node by node, at many sizes at
- * once; sizes that stand in the program as numbers are replaced by what they were the number of.
- * Which that is can be ambiguous: what fits a call is tried in turn, and where a later call fits
- * nothing, an earlier one that it depends on is decided otherwise. Start at cfx_make_dynamic. */
+/* Makes input sizes symbolic. Shapes are inferred node by node at many sizes at once, and
+ * constants derived from those sizes are replaced by expressions. The origin of a constant may
+ * be ambiguous: the candidates that fit a call are tried in turn, and if a later call fits none,
+ * the choice at an earlier call that it depends on is revised (backtracking). Start at
+ * cfx_make_dynamic. */
 #include <cfx/check.h>
 
 #include "dynamic.h"

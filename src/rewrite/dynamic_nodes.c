@@ -1,5 +1,5 @@
-/* Sizes that stand as expressions among the arguments of calls become nodes that compute them, in
- * front of all calls of their graph. Start at cfx__dynamic_reify. */
+/* Makes nodes of size expressions in the arguments of calls, before all calls of their graph.
+ * Start at cfx__dynamic_reify. */
 #include "../value/walk.h"
 #include "dynamic.h"
 

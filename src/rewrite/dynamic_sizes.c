@@ -1,5 +1,5 @@
-/* Which numbers in a call were sizes: those that an argument of type SymInt has, where a size that
- * varies is the same in the example. Start at cfx__dynamic_options. */
+/* Guesses which constants of a call were sizes: those in arguments of type SymInt that equal a
+ * dynamic size of the example. Start at cfx__dynamic_options. */
 #include "../trace/relations.h"
 #include "dynamic.h"
 

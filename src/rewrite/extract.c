@@ -1,5 +1,5 @@
-/* Part of a program as a program of its own. Start at cfx__extract_set: the nodes are chosen, what
- * they use from outside becomes inputs, and what is wanted of them results. */
+/* Makes a program of a part of a program. Start at cfx__extract_set: selects the nodes, makes
+ * inputs of values from outside, and results of values used outside. */
 #include <cfx/select.h>
 
 #include "../run/select.h"

@@ -1,5 +1,5 @@
-/* Constants of a GraphModule, folded: a graph of what depends on its attributes alone is run once,
- * and its results take the place of the nodes. For programs see pass_constants.c. */
+/* Folds constants of a GraphModule: runs the sub-graph that depends only on attributes once, and
+ * replaces its nodes by the results. For programs see pass_constants.c. */
 #include <cfx/run.h>
 
 #include "../base/given.h"

@@ -1,7 +1,6 @@
-/* How large and how small the sizes of a foreign program may be. A file of another framework names
- * sizes that vary and does not say how far: a table of 512 positions bounds them all the same, and
- * so does a window. Where the program fails at a size it is not made for that size. Start at
- * cfx__foreign_bound_sizes. */
+/* Bounds of the dynamic sizes of a foreign program. An ONNX file names dynamic sizes without
+ * ranges, but a table of 512 positions or a window bounds them. Where the program fails at a
+ * size, that size is outside of its range. Start at cfx__foreign_bound_sizes. */
 #include "decompose.h"
 
 typedef cfx__decomposing decomposing;

@@ -1,5 +1,4 @@
-/* Inlining: the graph of a module that is called takes the place of the call. Start at
- * inline_call. */
+/* Inlining: replaces a module call by the nodes of the module's graph. Start at inline_call. */
 #include "split.h"
 
 typedef struct inlining {

@@ -1,5 +1,5 @@
-/* Programs of other frameworks in ATen: their operators are replaced by what they are made of, and
- * what is spelled out there becomes the operator that PyTorch has for it. Start at cfx_to_aten. */
+/* Converts programs of other frameworks to ATen: decomposes their operators, then replaces the
+ * resulting patterns by PyTorch's operators for them. Start at cfx_to_aten. */
 #include "pass.h"
 
 /* ---- which programs -------------------------------------------------------------------------- */

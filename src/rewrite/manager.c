@@ -1,5 +1,5 @@
-/* The pass manager: runs a pipeline, notes where new nodes come from, and leaves the program as it
- * was where a pass fails. Start at cfx_passes_run. */
+/* The pass manager: runs a pipeline, records the origin of new nodes, and restores the program
+ * if a pass fails. Start at cfx_passes_run. */
 #include "../base/given.h"
 #include "pass.h"
 

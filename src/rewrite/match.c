@@ -1,7 +1,6 @@
-/* The search for a pattern: goals, each a value of the pattern beside one of the graph, are met one
- * by one, going from users to inputs. Where a commutative operator leaves a choice, or a pattern
- * has several results, one is tried and taken back when it leads nowhere. Start at
- * cfx__match_at. */
+/* Pattern search: goals, each a pair of a pattern value and a graph value, are satisfied one by
+ * one, from users to inputs. Where a commutative operator, or a pattern with several results,
+ * leaves a choice, the search tries one and backtracks if it fails. Start at cfx__match_at. */
 #include "match.h"
 
 #include <math.h>

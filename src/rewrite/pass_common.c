@@ -1,6 +1,5 @@
-/* common_subexpressions: what is computed twice from the same is computed once. Nodes are met in
- * order and looked up in a table by operator and arguments; what they replace is in the arguments
- * of those that follow already. */
+/* common_subexpressions: computes equal expressions once. Nodes are visited in order and looked
+ * up in a table by operator and arguments; arguments already refer to the nodes kept before. */
 #include "pass.h"
 
 typedef struct table {

@@ -1,5 +1,5 @@
-/* fold_constants: what depends on parameters, buffers and constants alone is computed now. Values
- * are found for all such nodes; those that others use become constants of the program. */
+/* fold_constants: computes nodes that depend only on parameters, buffers and constants; values
+ * with other users become constants of the program. */
 #include "pass.h"
 
 typedef struct folding {

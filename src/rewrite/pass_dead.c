@@ -1,4 +1,4 @@
-/* dead_code: what no one uses goes, unless it does more than compute its result. */
+/* dead_code: removes unused nodes without side effects. */
 #include "pass.h"
 
 static int sweep(cfx_program *p, cfx_module *m, const cfx_dict *options) {

@@ -1,6 +1,6 @@
-/* to_dtype: products and convolutions in a lower precision, what is numerically sensitive in
- * float32, as autocast has it, with the casts in the graph. Parameters of the former are kept in
- * the lower precision; inputs and results of the program stay what they are. */
+/* to_dtype: casts products and convolutions to a lower precision and numerically sensitive
+ * operators to float32, like autocast, with explicit cast nodes. Parameters of the former are
+ * stored in the lower precision; inputs and results of the program do not change. */
 #include <cfx/ops.h>
 
 #include "pass.h"

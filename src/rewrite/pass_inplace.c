@@ -1,5 +1,5 @@
-/* reinplace and functionalize: results written over what is not needed any more, and the reverse,
- * no writes at all. */
+/* reinplace and functionalize: writes results over values that are no longer needed, and removes
+ * all in-place writes. */
 #include "pass.h"
 
 /* How torch.export.load checks a program: "TRAINING" allows writes, "ATEN" does not. */

@@ -1,6 +1,6 @@
-/* channels_last: convolutions compute with the channels of a pixel side by side. As in PyTorch the
- * layout of the weights decides: results of convolutions have it then, and so has what is computed
- * from them, until something asks for another. Results of the program are laid out as before. */
+/* channels_last: convolutions compute in channels-last layout. As in PyTorch, the layout of the
+ * weights decides: results of convolutions have it, and so do values computed from them, until
+ * an operator needs another. Results of the program keep their layout. */
 #include <cfx/ops.h>
 
 #include "pass.h"

@@ -1,5 +1,5 @@
-/* remove_noops: calls that give their first argument back: dropout that is switched off, casts to
- * the dtype there is, views of the shape there is, copies that no one needs. */
+/* remove_noops: removes calls that return their first argument: dropout in evaluation mode,
+ * casts to the same dtype, views of the same shape, unnecessary copies. */
 #include <cfx/ops.h>
 
 #include "pass.h"

@@ -1,5 +1,5 @@
-/* prune: parameters, buffers and constants that nothing uses leave the program; inputs of the
- * caller's and results that are not wanted too where it is asked for. */
+/* prune: removes unused parameters, buffers and constants and, on request, user inputs and
+ * results. */
 #include "../value/dict.h"
 #include "pass.h"
 

@@ -1,5 +1,6 @@
-/* simplify and recognize: passes that are tables of rules. The first does less, the second finds
- * the operators that were written out: activations, norms, softmax, pools, attention. */
+/* simplify and recognize: passes that are tables of rewrite rules. The first removes work, the
+ * second replaces written-out activations, norms, softmax, pools and attention by their
+ * operators. */
 #include "pass.h"
 
 /* ---- conditions ------------------------------------------------------------------------------ */

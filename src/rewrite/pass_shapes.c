@@ -1,4 +1,4 @@
-/* propagate_shapes: what every node computes is found out anew from the inputs. */
+/* propagate_shapes: infers the result of every node again from the inputs. */
 #include "pass.h"
 
 static int forget(cfx_program *p, cfx_module *m, const cfx_dict *options) {

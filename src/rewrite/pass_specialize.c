@@ -1,5 +1,5 @@
-/* specialize: sizes that are symbols become numbers, in what is noted of nodes, in the nodes that
- * compute with them and in the ranges: specialize:s77=8. */
+/* specialize: replaces symbolic sizes by numbers, in metadata, in nodes that compute with them
+ * and in the ranges: specialize:s77=8. */
 #include <cfx/ops.h>
 
 #include "pass.h"

@@ -1,5 +1,5 @@
-/* Patterns: a graph is looked at once, so that a search compares numbers. Start at
- * cfx__pattern_new; where one comes from (a function, a graph, a text) is below. */
+/* Patterns: analyses a pattern graph once, so that a search compares numbers. Start at
+ * cfx__pattern_new; the sources of patterns (a function, a graph, a text) are below. */
 #include "match.h"
 
 static void pattern_free(void *obj) {

@@ -1,5 +1,5 @@
-/* A program recorded at several sizes at once, in worlds: which of them fit, and what is done where
- * it is made of other operators at some. Start at cfx__recordings_make. */
+/* Records a program in several worlds: which worlds are valid, and what happens if an operator
+ * is composite at only some of them. Start at cfx__recordings_make. */
 #include "decompose.h"
 
 typedef cfx__recording recording;

@@ -1,6 +1,5 @@
-/* The smallest part of a program that still fails: nodes are left out, more and fewer at a time,
- * and what the rest needs of them is given as they computed it; then sizes are made smaller. Start
- * at cfx_program_reduce. */
+/* Minimises a failing program: removes sets of nodes, larger and smaller, and passes their
+ * values as inputs to the rest; then shrinks sizes. Start at cfx_program_reduce. */
 #include "../base/given.h"
 #include "../value/walk.h"
 #include "split.h"

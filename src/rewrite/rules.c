@@ -1,6 +1,5 @@
-/* Rules: patterns with what they become, and when. They are read from a text or a table, and kept
- * in an index by the function of their root. Start at cfx_rules_parse; rules_apply.c applies
- * them. */
+/* Rules: patterns with replacements and conditions, read from a text or a table and indexed by
+ * the function of their root. Start at cfx_rules_parse; rules_apply.c applies them. */
 #include "../base/given.h"
 #include "rules.h"
 

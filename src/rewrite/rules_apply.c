@@ -1,6 +1,6 @@
-/* Rules applied to a graph: sweeps over its nodes, first to last, until one finds nothing to do. A
- * node is compared only with rules whose root is its function; what a rule put in is met again
- * later in the same sweep. Start at apply. */
+/* Applies rules to a graph in sweeps over its nodes, first to last, until a sweep changes
+ * nothing. A node is compared only with rules whose root is its function; nodes inserted by a
+ * rule are visited later in the same sweep. Start at apply. */
 #include "pass.h"
 #include "rules.h"
 

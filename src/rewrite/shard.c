@@ -1,8 +1,8 @@
-/* cfx_tensor_parallel: one rank's part of a program. The graph is walked in order; layers whose
- * input is whole are cut by their results, layers whose input is a piece by their inputs, and the
- * sum over ranks stands behind these. Where an operator between takes no pieces, the layers that
- * made them are noted, and the walk begins again with these left whole, until all fits. Start at
- * cfx_tensor_parallel; what operators make of pieces is in shard_rules.c. */
+/* cfx_tensor_parallel: the program of one rank. The graph is visited in order: layers with a
+ * replicated input are cut by output features; layers with a sharded input by input features,
+ * followed by an all-reduce. If an operator has no rule for its sharded inputs, the layers that
+ * produced them are marked as whole and the analysis starts again, until every operator has a
+ * rule. Start at cfx_tensor_parallel; shard_rules.c has the rules. */
 #include <cfx/ops.h>
 
 #include "shard.h"

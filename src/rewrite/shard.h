@@ -1,7 +1,7 @@
-/* shard: one rank's part of a program whose layers are cut across ranks.
+/* shard: the program of one rank, with layers cut across ranks.
  *
- * Invariant: of every value it is known whether a rank has all of it or a piece along one
- * dimension; where an operator cannot work on pieces, the layers that made them stay whole. */
+ * Invariant: every value is either replicated or sharded along one known dimension; if an
+ * operator cannot work on sharded inputs, the layers that produced them stay whole. */
 #ifndef CFX__SHARD_H
 #define CFX__SHARD_H
 

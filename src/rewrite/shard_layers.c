@@ -1,5 +1,5 @@
-/* Layers, products, attention and embeddings: where pieces come from, and where the sum over ranks
- * makes one value of them again. */
+/* Sharding of layers, products, attention and embeddings, which produce sharded values, and of
+ * the all-reduce that makes them replicated again. */
 #include "shard_rules.h"
 
 /* ---- products -------------------------------------------------------------------------------- */

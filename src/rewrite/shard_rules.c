@@ -1,6 +1,6 @@
-/* What operators make of pieces: a rule gives a call pieces of what it has all of, divides sizes in
- * its arguments, and says which piece comes out. Start at the table at the end; layers and products
- * are in shard_layers.c. */
+/* Sharding rules of operators: a rule shards the replicated operands of a call, divides sizes in
+ * its arguments, and determines how the result is sharded. Start at the table at the end; layers
+ * and products are in shard_layers.c. */
 #include "shard_rules.h"
 
 /* ---- element by element ---------------------------------------------------------------------- */

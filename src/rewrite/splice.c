@@ -1,5 +1,5 @@
-/* Putting nodes in the place of others: where the new ones go, what they are in the terms of the
- * graph around them, and who uses them. Start at cfx__splice_do. */
+/* Replaces nodes by others: where the new ones are inserted, how they refer to the surrounding
+ * graph, and who uses them. Start at cfx__splice_do. */
 #include "match.h"
 
 /* ---- what a new node is ---------------------------------------------------------------------- */

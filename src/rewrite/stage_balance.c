@@ -1,6 +1,5 @@
-/* Which of the places where a program may be cut are taken: the slowest stage is made as fast as it
- * can be, and among cuts that are nearly as good as that those are chosen where the fewest bytes
- * cross. Start at cfx__cuts_choose. */
+/* Chooses the cuts between stages: minimises the time of the slowest stage and, among cuts that
+ * are nearly as good, the bytes that cross. Start at cfx__cuts_choose. */
 #include <math.h>
 
 #include "stages.h"

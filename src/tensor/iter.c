@@ -1,9 +1,9 @@
 /* The iterator behind every pointwise operator.
  *
- * Loops are written for contiguous arrays of one dtype alone. Whatever an operand lacks for that
- * (another dtype, strides, broadcasting) is made up for here, in blocks that stay in the
- * first-level cache: gather and convert, run the loop, convert and scatter. Operands that fit are
- * used where they lie. Start at cfx__iter_pointwise. */
+ * Loops are written for contiguous arrays of one dtype. The iterator adapts other operands
+ * (another dtype, strides, broadcasting) in blocks that stay in the first-level cache: gather
+ * and convert, run the loop, convert and scatter. Suitable operands are used in place. Start at
+ * cfx__iter_pointwise. */
 #include "stream.h"
 #include "tensor.h"
 

@@ -1,5 +1,6 @@
-/* Forms of a storage's data that operators keep with it. The list is short and its lock is held for
- * a few instructions; forms are counted, so one in use survives being dropped from the list. */
+/* Forms of a storage's data; see packed.h. The list is short and its lock is held for a few
+ * instructions; forms are reference-counted, so a form in use survives its removal from the
+ * list. */
 #include "packed.h"
 
 #include "../base/spare.h"

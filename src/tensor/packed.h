@@ -1,5 +1,5 @@
-/* Forms of a storage's data, made once: what several plans, threads, sessions or calls have in
- * common belongs to the storage of the weight that it was made of. */
+/* Other layouts ("forms") of a storage's data, such as packed weights, made once and attached to
+ * the storage of the weight, so that plans, threads, sessions and calls share them. */
 #ifndef CFX__PACKED_H
 #define CFX__PACKED_H
 

@@ -1,4 +1,4 @@
-/* Sizes and strides: what can be said of a tensor without its numbers. */
+/* Functions of sizes and strides alone, without data. */
 #include "../base/given.h"
 #include "tensor.h"
 

@@ -1,5 +1,5 @@
-/* Writing past the caches: results that are too large to be found there by whoever reads them next.
- * A line that is written whole that way is not read from memory first. */
+/* Streaming stores, for results too large for the caches: a line that is written completely this
+ * way is not read from memory first. */
 #include "stream.h"
 
 #include <string.h>

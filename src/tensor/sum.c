@@ -1,6 +1,5 @@
-/* Sums of bytes, to tell whether they are what they were: of pieces, each in lanes of 64 bits, so
- * that memory is what it waits for. A sum finds accidents, and tells different files apart; it is
- * no proof against somebody who looks for bytes with a given sum. */
+/* Checksums of bytes, computed in 64-bit lanes at the speed of memory. They detect accidental
+ * changes and distinguish different files; they are not secure against deliberate collisions. */
 #include "packed.h"
 
 enum { PIECE = 1 << 20, LANES = 8, LINE = LANES * 8 };

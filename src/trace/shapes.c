@@ -1,6 +1,5 @@
-/* Which sizes may vary, said otherwise than by the names of arguments: of the tensors themselves
- * (torch.export.ShapesCollection), or by other inputs (AdditionalInputs). Both become what the
- * caller of cfx_export could have said as `dynamic`. */
+/* Dynamic sizes given by the tensors themselves (torch.export.ShapesCollection) or by further
+ * inputs (AdditionalInputs), converted to the form of `dynamic` in cfx_export. */
 #include "export.h"
 
 typedef struct naming {

@@ -1,7 +1,7 @@
-/* Which sizes of a result are those of the arguments, the same objects, and which an operator
- * computes anew, as PyTorch's shape functions do. Most hand on what they are given: the rules here
- * are of those that compute, or prefer other arguments than the first that has the size. Start at
- * cfx__symint_shared. */
+/* Which sizes of a result are the same SymInt objects as sizes of the arguments, and which an
+ * operator computes anew, as in PyTorch's shape functions. Most operators pass sizes on; the
+ * rules here are for those that compute sizes, or take them from another argument than the first
+ * that has them. Start at cfx__symint_shared. */
 #include "symints.h"
 
 typedef struct {

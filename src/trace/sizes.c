@@ -1,7 +1,6 @@
-/* How operators compute sizes, for expressions: convolutions, pools, slices and the few others
- * whose results have sizes that none of their arguments has. Forms are those of PyTorch's shape
- * functions. What a rule says is proven in every world before it is used (merge.c), so a rule may
- * leave out what seldom happens. Start at cfx__sizes_rule. */
+/* Symbolic size formulas of operators whose results have new sizes: convolutions, pools, slices
+ * and a few others, in the form of PyTorch's shape functions. merge.c verifies a formula in
+ * every world before using it, so it may ignore rare cases. Start at cfx__sizes_rule. */
 #include <cfx/ops.h>
 
 #include "merge.h"

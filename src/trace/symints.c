@@ -1,4 +1,4 @@
-/* Which node gives each size, and where it comes to be one; see symints.h. */
+/* Which node produces each size, and where; see symints.h. */
 #include "relations.h"
 #include "symints.h"
 

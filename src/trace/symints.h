@@ -1,13 +1,13 @@
-/* Sizes as PyTorch's tracer has them when it decomposes a program.
+/* Sizes as PyTorch's tracer represents them during a decomposition.
  *
- * It runs the program on tensors whose sizes are SymInts. Each is an object of its own, of which is
- * known what gives it: a node that computed it, or a dimension of a tensor. A size that is read off
- * a tensor becomes a node where it is first needed: as an argument, or where a tensor is handed to
- * the program, since functionalisation computes then how much memory the tensor takes. Results of
- * operators have the sizes of their arguments, the same objects, or new ones (shared.c). When all
- * is traced, what nobody uses is dropped. Only then does one node come to stand for each
- * expression, the first that is left, and sizes that were read off tensors are computed from those
- * of the inputs instead (hashcons.c). So it shows in the program which object a number was. */
+ * PyTorch runs the program on tensors whose sizes are SymInt objects. Each object records its
+ * origin: the node that computed it, or a dimension of a tensor. A size of a tensor becomes a
+ * node where it is first needed: as an argument, or where a tensor enters the program, because
+ * functionalisation then computes its memory size. Results have the SymInts of their arguments,
+ * or new ones (shared.c). After tracing, unused nodes are removed. Only then are equal
+ * expressions merged into the first remaining node, and sizes read from tensors replaced by
+ * expressions of the input sizes (hashcons.c). So the identity of the SymInt objects is visible
+ * in the resulting program, and cfx reproduces it. */
 #ifndef CFX__SYMINTS_H
 #define CFX__SYMINTS_H
 

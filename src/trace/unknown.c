@@ -1,5 +1,5 @@
-/* Sizes and numbers that only running can tell, while a module is exported: each is a symbol of its
- * own, u0, u1, ..., and a plain number in each world; floats are zuf0, zuf1, ... */
+/* Data-dependent sizes and numbers during an export: each is a symbol, u0, u1, ..., and a plain
+ * number in each world; floats are zuf0, zuf1, ... */
 #include "export.h"
 #include "relations.h"
 

@@ -1,8 +1,8 @@
-/* What PyTorch asks of sizes and numbers where a tensor is viewed or cut by others.
+/* The guards that PyTorch creates for views and slices.
  *
- * Views: it goes through the sizes that are wanted, one after the other, and through those that the
- * tensor has, joining and splitting these until they fit. Sizes that it finds equal at the example
- * are equal from then on: in y.reshape(x.shape[0], -1) the first size of y becomes that of x.
+ * Views: PyTorch goes through the requested sizes and those of the tensor in turn, joining and
+ * splitting them until they match. Sizes found equal at the example are equal from then on: in
+ * y.reshape(x.shape[0], -1) the first size of y becomes that of x.
  *
  * Slices, x[:n]: whether n counts from the end, and whether it is within x. */
 #include <cfx/ops.h>

@@ -1,4 +1,4 @@
-/* Steps from a base to a view, taken forward and back: see functional.c. */
+/* Replays view operators from a base to a view, and their inverses; see functional.c. */
 #include "functional.h"
 
 #include <cfx/ops.h>
