@@ -63,7 +63,8 @@ bool cfx__call_set(cfx_node *n, const char *name, cfx_value v) {
         return false;
     if (i < cfx_as_list(n->args)->len)
         return cfx_node_set_arg(n, i, v);
-    if (i == cfx_as_list(n->args)->len && i < s->npositional)
+    if (i == cfx_as_list(n->args)->len && i < s->npositional &&
+        !cfx_dict_find(cfx_as_dict(n->kwargs), cfx_string_value(name)))
         return cfx_node_insert_arg(n, i, v);
     return cfx_node_set_kwarg(n, name, v);
 }

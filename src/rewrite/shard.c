@@ -34,6 +34,10 @@ static void set_whole(cfx__shard *s, const cfx_node *n, const cfx_node *of) {
     s->of.data[id_of(n)] = of;
 }
 
+void cfx__shard_same(cfx__shard *s, const cfx_node *n, const cfx_node *like) {
+    set_whole(s, n, whole_of(s, like));
+}
+
 cfx_result cfx__shard_whole(const cfx__shard *s, const cfx_node *n) {
     const cfx_node *of = whole_of(s, n);
     return of ? cfx_node_result(of) : (cfx_result){0};
@@ -217,7 +221,7 @@ cfx_node *cfx__shard_cut(cfx__shard *s, cfx_node *at, cfx_node *n, const cfx__pi
     } else {
         made = cut_stretch(s, at, n, as, 0, cfx__shard_size(s, n, as->dim));
     }
-    set_whole(s, made, whole_of(s, n));
+    cfx__shard_same(s, made, n);
     cfx__shard_set(s, made, *as);
     return made;
 }
@@ -239,7 +243,7 @@ bool cfx__shard_exact(cfx__shard *s, cfx_node *n, cfx_node *x, int64_t heads) {
     cfx_node *made = call(n, x, "aten.slice.Tensor",
                           cfx_tuple(all, cfx_int(p.dim), cfx_int(from),
                                     cfx_int(from + cfx__shard_part(s, &own, heads))));
-    set_whole(s, made, whole_of(s, x));
+    cfx__shard_same(s, made, x);
     cfx__shard_set(s, made, own);
     cfx__shard_give(n, x, made);
     return true;
@@ -316,7 +320,7 @@ static cfx_node *gather(cfx__shard *s, cfx_node *at, cfx_node *n) {
         VEC_FREE(of);
         all = call(at, n, "aten.cat.default", cfx_tuple(list, cfx_int(p.dim)));
     }
-    set_whole(s, all, whole_of(s, n));
+    cfx__shard_same(s, all, n);
     cfx__shard_set(s, all, all_of_it);
     return all;
 }
@@ -338,7 +342,7 @@ void cfx__shard_reduce(cfx__shard *s, cfx_node *n, cfx_node *bias) {
         sum = call(at, n, "aten.add.Tensor", cfx_tuple(sum, bias));
     spared spare = {sent, sum};
     cfx_node_replace_if(n, sum, is_later, &spare);
-    set_whole(s, sum, whole_of(s, n));
+    cfx__shard_same(s, sum, n);
     cfx__shard_set(s, sum, all_of_it);
     cfx__shard_set(s, n, all_of_it);
 }

@@ -49,6 +49,8 @@ const cfx__piece *cfx__shard_piece(const cfx__shard *s, const cfx_node *n);
 /* The result of n in the whole program; and a size of it at the example, -1: not known. */
 cfx_result cfx__shard_whole(const cfx__shard *s, const cfx_node *n);
 int64_t cfx__shard_size(const cfx__shard *s, const cfx_node *n, int dim);
+/* n, which is new, computes what `like` does in the whole. */
+void cfx__shard_same(cfx__shard *s, const cfx_node *n, const cfx_node *like);
 /* Where the part of a rank begins in a stretch of `size` elements that is cut as a piece says. */
 int64_t cfx__shard_begin(const cfx__shard *s, const cfx__piece *p, int64_t size, int rank);
 int64_t cfx__shard_end(const cfx__shard *s, const cfx__piece *p, int64_t size, int rank);

@@ -221,6 +221,7 @@ bool cfx__shard_embedding(cfx__shard *s, cfx_node *n) {
     for (int64_t i = 0; i < cfx_as_list(users)->len; i++)
         if (cfx_as_node(cfx_as_list(users)->items[i]) != zeroed)
             cfx__shard_give(cfx_as_node(cfx_as_list(users)->items[i]), n, zeroed);
+    cfx__shard_same(s, zeroed, n);
     cfx__shard_reduce(s, zeroed, NULL);
     return true;
 }

@@ -108,6 +108,24 @@ TEST(shard_bert_in_core_aten) {
     CHECK_INT(cut_of(report), 13);
 }
 
+/* As files before PyTorch 2.7 have it: what has a default is given by name. */
+TEST(shard_biases_by_name) {
+    cfx_program *p = cfx_open(BERT "/model.pt2");
+    int biases = 0;
+    cfx_each_node(p->module->graph, n) if (cfx_node_is(n, "aten.linear.default")) {
+        const cfx_list *args = cfx_as_list(n->args);
+        if (args->len != 3)
+            continue;
+        cfx_value bias = args->items[2];
+        cfx_node_set_args(n, cfx_tuple(args->items[0], args->items[1]));
+        cfx_node_set_kwarg(n, "bias", bias);
+        biases++;
+    }
+    CHECK(biases > 0);
+    CHECK_INT(cut_of(check_ranks(p, 2, bert_inputs())), 13);
+    CHECK_OK();
+}
+
 /* As ONNX's Gemm has it: factors that are said, ones or not. */
 TEST(shard_products_with_factors) {
     static const double factors[] = {1, 0.5};
@@ -294,6 +312,23 @@ TEST(shard_masks_and_squares) {
     cfx_tensor *ids = five_words();
     cfx_value inputs = cfx_list_value(1, (cfx_value[]){cfx_tensor_value(ids)});
     CHECK_INT(cut_of(check_ranks(grouped(attend_masked, 4, 4, 40, ids), 2, inputs)), 6);
+    CHECK_OK();
+}
+
+static cfx_tensor *words_and_more(cfx_module *self, cfx_tensor *ids) {
+    cfx_tensor *x = cfx_call(self, "words", ids);
+    cfx_tensor *kept = cfx_cumsum(cfx_mul(x, x), 1); /* which takes no pieces, so this layer is cut */
+    return cfx_add(x, cfx_call(self, "out", kept));
+}
+
+/* What an embedding gives is whole, and meets a piece. */
+TEST(shard_words_that_meet_pieces) {
+    cfx_module *m = cfx_module_new("Words", words_and_more, "ids");
+    cfx_nn_add(m, "words", cfx_nn_embedding(40, 16));
+    cfx_nn_add(m, "out", cfx_nn_linear(16, 16));
+    cfx_tensor *ids = five_words();
+    cfx_program *p = cfx_export(m, cfx_tuple(ids), CFX_NONE, CFX_NONE);
+    CHECK_INT(cut_of(check_ranks(p, 2, cfx_list(ids))), 2);
     CHECK_OK();
 }
 
