@@ -103,6 +103,8 @@ BEGIN {
     stateful["src/base/memory.c"] = 1 # what all threads hold together
     stateful["src/base/pool.c"] = 1 # the threads themselves
     stateful["src/mpi/guard.c"] = 1 # there is one MPI in a process
+    stateful["src/mpi/windows.c"] = 1
+    stateful["src/mpi/witness.c"] = 1
     stateful["src/ops/libraries.c"] = 1 # the libraries that are open
     stateful["src/cuda/driver.c"] = 1 # the same, for cards
     stateful["src/cuda/device.c"] = 1 # the cards of the process, under a lock
@@ -131,6 +133,7 @@ BEGIN {
     opens["src/tensor/file.c"] = 1 # the one place: cfx__file_map, cfx__file_open, cfx__file_save_open
     opens["src/base/cores.c"] = 1 # what the system tells of itself
     opens["src/mpi/guard.c"] = 1 # /proc
+    opens["src/mpi/witness.c"] = 1 # /dev/null, by posix_spawn
     opens["src/cli/stream.c"] = 1 # a temporary file for what comes from stdin
     member = "(\\.|->)(b|i|f|device|str|cplx|slice|tensor|list|dict|sym|node|module|object|op|keyword|obj)_" \
              "([^A-Za-z0-9_]|$)"

@@ -5,7 +5,8 @@
  * keeps messages moving while the program computes and finds out about ranks that are gone:
  *   - a rank that fails says so to all others (a note, tag NOTE) before it ends;
  *   - a rank of this machine that is killed is seen by its process (pidfd, or kill(pid, 0));
- *   - mpirun ends all ranks when one is killed (SIGTERM): who ends then still says why;
+ *   - mpirun ends all ranks when one is killed (SIGTERM): they ask each other who is there still,
+ *     and name the one that is not (its connections outlive it: witness.h);
  *   - a rank that is waited for is asked whether it is there, which its watcher answers, whatever
  *     it computes: one that is stopped, or cannot be reached, is silent.
  * Whoever waits then gets a fault with a sentence; of a rank that computes for longer than LINGER
@@ -13,6 +14,8 @@
 #define _GNU_SOURCE
 #include "../group/transport.h"
 #include "guard.h"
+#include "windows.h"
+#include "witness.h"
 
 #include <errno.h>
 #include <mpi.h>
@@ -35,12 +38,11 @@ enum {
     WATCH_NS = 1000000,     /* how often the watcher looks */
     SENDING_NS = 50000,     /* and while something is being sent, which moves when it does */
     SPIN_NS = 2000000,      /* how long a rank waits awake: waking up takes longer than a message */
-    LINGER_NS = 700000000,  /* how long a rank may go on after a fault before its caller is told */
+    LINGER_NS = 700000000,  /* how long a rank may go on after a fault before its caller is told, */
+    HURRY_NS = 100000000,   /* and where mpirun ends it soon */
+    FIND_NS = 300000000,    /* how long ranks that mpirun ends have to answer: it gives a second */
     ASK_NS = 1000000000,    /* how long a rank is waited for before it is asked, and asked again */
-    FAREWELL_NS = 2000000000, /* how long a rank that fails waits for the others to say so too */
-    WINDOW = 4 << 20,       /* bytes of a rank that others of its machine see, for collectives, */
-    MAILS = 24 << 20,       /* and those of all ranks behind them */
-    MOST_WINDOWS = 8        /* ranks that have such: the memory is that of /dev/shm */
+    FAREWELL_NS = 2000000000 /* how long a rank that fails waits for the others to say so too */
 };
 
 /* What ranks tell each other. */
@@ -57,6 +59,7 @@ typedef struct {
     bool awaited;    /* something of it is waited for longer than a moment */
     int64_t silent;  /* for so long, while it was */
     int64_t asked;   /* the part of that before it was asked last */
+    int64_t heard;   /* when a note of it came last */
 } peer;
 
 typedef struct asked {
@@ -76,7 +79,6 @@ typedef struct {
     pthread_t watcher;
     MPI_Comm comm, notes;
     MPI_Win window;           /* MPI_WIN_NULL: there is none */
-    char *windows[MOST_WINDOWS];
     peer *peers;
     note own, heard;          /* what is sent to others, and where it came to */
     MPI_Request *telling;     /* by rank */
@@ -88,6 +90,7 @@ typedef struct {
     int64_t patience;         /* how long a rank may be silent */
     int64_t turned;           /* when the watcher looked last */
     volatile sig_atomic_t told_to_end; /* SIGTERM came */
+    int64_t finding;          /* since when this rank looks who is gone; 0: it does not */
 } ranks;
 
 static ranks *all; /* there is one MPI in a process */
@@ -155,6 +158,7 @@ static void hear(ranks *a) {
         MPI_Recv(&a->heard, sizeof(note), MPI_BYTE, r, TAG_NOTE, a->notes, MPI_STATUS_IGNORE);
         a->heard.why[SENTENCE - 1] = 0;
         a->peers[r].silent = a->peers[r].asked = 0;
+        a->peers[r].heard = now_ns();
         a->peers[r].said |= a->heard.kind <= FOLLOWED;
         char text[SENTENCE + 120];
         if (a->heard.kind == ASKS)
@@ -178,6 +182,29 @@ static bool is_over(const peer *p) {
     return kill(p->pid, 0) && errno == ESRCH;
 }
 
+/* mpirun ends all ranks: a rank of another machine that is gone does not answer. */
+static void find_lost(ranks *a) {
+    const bool begins = !a->finding;
+    int lost = -1;
+    if (begins)
+        a->finding = now_ns();
+    for (int r = 0; r < a->transport.size; r++) {
+        const peer *p = &a->peers[r];
+        if (r == a->transport.rank || p->here || p->said || (!begins && p->heard >= a->finding))
+            continue;
+        if (begins && a->transport.size <= WITNESSED)
+            say(a, r, ASKS);
+        lost = lost < 0 ? r : lost;
+    }
+    if (lost >= 0 && now_ns() - a->finding < FIND_NS)
+        return;
+    if (lost >= 0 && a->transport.size <= WITNESSED)
+        set_gone(a, lost, "does not answer while mpirun ends all ranks: it was killed, or cannot "
+                          "be reached");
+    else
+        set_fault(a, "mpirun ends all ranks: its own message says why");
+}
+
 static void look(ranks *a) {
     hear(a);
     for (int r = 0; r < a->transport.size; r++) {
@@ -190,8 +217,7 @@ static void look(ranks *a) {
             set_gone(a, r, "was killed, or ended without a word");
     }
     if (a->told_to_end && !a->faulty)
-        set_fault(a, "mpirun ends all ranks: another rank was killed or ended, on a machine that "
-                     "its own message names");
+        find_lost(a);
 }
 
 /* Ranks that are waited for, and whether they answer. */
@@ -215,13 +241,29 @@ static void ask(ranks *a) {
     }
 }
 
+/* Tells all others how this rank ends: with a fault that it found, `sentence`, or well (NULL). */
+static void tell(ranks *a, const char *sentence) {
+    a->own.kind = a->faulty ? FOLLOWED : sentence ? FAILED : WELL;
+    snprintf(a->own.why, sizeof a->own.why, "%.*s", SENTENCE - 1,
+             a->faulty ? a->fault : sentence ? sentence : "");
+    for (int r = 0; r < a->transport.size; r++) {
+        a->telling[r] = MPI_REQUEST_NULL;
+        if (r != a->transport.rank && !a->peers[r].gone)
+            MPI_Isend(&a->own, sizeof a->own, MPI_BYTE, r, TAG_NOTE, a->notes, &a->telling[r]);
+    }
+}
+
 /* A rank that computes on after a fault: its caller is told, before mpirun ends it. */
 static void tell_late(ranks *a) {
-    if (!a->faulty || a->leaving || a->told || now_ns() - a->since < LINGER_NS)
+    const int64_t linger = a->told_to_end ? HURRY_NS : LINGER_NS;
+    if (!a->faulty || a->leaving || a->told || now_ns() - a->since < linger)
         return;
     a->told = true;
-    if (a->transport.lost)
+    if (a->transport.lost) {
+        tell(a, NULL);
+        hear(a); /* which sends it */
         a->transport.lost(a->fault, a->transport.user);
+    }
 }
 
 static void *watch(void *arg) {
@@ -405,15 +447,6 @@ static const char *mpi_fault(cfx__transport *t) {
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Tells all others how this rank ended. */
-static void tell(ranks *a) {
-    for (int r = 0; r < a->transport.size; r++) {
-        a->telling[r] = MPI_REQUEST_NULL;
-        if (r != a->transport.rank && !a->peers[r].gone)
-            MPI_Isend(&a->own, sizeof a->own, MPI_BYTE, r, TAG_NOTE, a->notes, &a->telling[r]);
-    }
-}
-
 /* Whether every other rank has said how it ended, or is gone. */
 static bool all_said(const ranks *a) {
     bool said = true;
@@ -429,14 +462,12 @@ static bool mpi_end(cfx__transport *t, const char *sentence) {
     ranks *a = (ranks *)t;
     pthread_mutex_lock(&a->lock);
     a->leaving = true;
-    a->own.kind = a->faulty ? FOLLOWED : sentence ? FAILED : WELL;
-    snprintf(a->own.why, sizeof a->own.why, "%.*s", SENTENCE - 1,
-             a->faulty ? a->fault : sentence ? sentence : "");
-    tell(a);
+    tell(a, sentence);
     for (int r = 0; r < a->transport.size; r++)
         await(&a->peers[r], r != a->transport.rank);
     int64_t until = a->own.kind != WELL ? now_ns() + FAREWELL_NS : INT64_MAX;
-    while (!all_said(a) && !a->told_to_end && now_ns() < until) {
+    while (!all_said(a) && (!a->told_to_end || (a->own.kind == WELL && !a->faulty)) &&
+           now_ns() < until) {
         look(a);
         if (a->faulty && until == INT64_MAX)
             until = now_ns() + FAREWELL_NS;
@@ -444,8 +475,6 @@ static bool mpi_end(cfx__transport *t, const char *sentence) {
         cfx__nap(200000);
         pthread_mutex_lock(&a->lock);
     }
-    if (a->told_to_end)
-        look(a); /* which says so, unless a rank said more */
     const bool well = a->own.kind == WELL && !a->faulty;
     if (well)
         MPI_Waitall(a->transport.size, a->telling, MPI_STATUSES_IGNORE);
@@ -456,8 +485,10 @@ static bool mpi_end(cfx__transport *t, const char *sentence) {
         cfx__guard_begin("ended");
     if (well && a->window != MPI_WIN_NULL)
         MPI_Win_free(&a->window);
-    if (well)
+    if (well) {
         MPI_Finalize();
+        cfx__witness_close();
+    }
     cfx__guard_end();
     return well;
 }
@@ -479,7 +510,7 @@ static bool meet(ranks *a) {
             *c = *c > ' ' && *c < 127 ? *c : '?';
         p->here = !strcmp(p->node, own.node);
         p->gone = p->said = p->awaited = false;
-        p->silent = p->asked = 0;
+        p->silent = p->asked = p->heard = 0;
         p->fd = -1;
 #ifdef SYS_pidfd_open
         if (p->here && r != a->transport.rank)
@@ -489,39 +520,6 @@ static bool meet(ranks *a) {
             p->here = false; /* another machine of the same name */
     }
     return true;
-}
-
-/* Memory that all ranks see, where all are on this machine; without it all goes by messages. */
-static void open_windows(ranks *a) {
-    const int size = a->transport.size;
-    MPI_Comm here = MPI_COMM_NULL;
-    int n = 0;
-    void *own = NULL;
-    a->window = MPI_WIN_NULL;
-    if (size < 2 || size > MOST_WINDOWS ||
-        MPI_Comm_split_type(a->comm, MPI_COMM_TYPE_SHARED, a->transport.rank, MPI_INFO_NULL,
-                            &here) != MPI_SUCCESS)
-        return;
-    MPI_Comm_set_errhandler(here, MPI_ERRORS_RETURN);
-    MPI_Comm_size(here, &n);
-    const MPI_Aint each = WINDOW + MAILS / size / 4096 * 4096;
-    bool whole = n == size && MPI_Win_allocate_shared(each, 1, MPI_INFO_NULL, here, &own,
-                                                      &a->window) == MPI_SUCCESS;
-    for (int r = 0; r < size && whole; r++) {
-        MPI_Aint bytes = 0;
-        int unit = 0;
-        whole = MPI_Win_shared_query(a->window, r, &bytes, &unit, &a->windows[r]) == MPI_SUCCESS &&
-                bytes >= each;
-    }
-    if (whole)
-        memset(a->windows[a->transport.rank] + WINDOW, 0, 4096); /* where the mail counts */
-    MPI_Comm_free(&here);
-    /* all of them or none: who has no window could not read those of others */
-    int mine = whole, all_have = 0;
-    MPI_Allreduce(&mine, &all_have, 1, MPI_INT, MPI_MIN, a->comm);
-    a->transport.windows = all_have ? a->windows : NULL;
-    a->transport.window = WINDOW;
-    a->transport.mail = (size_t)each - WINDOW;
 }
 
 static ranks *fail(char *why, size_t room, const char *text) {
@@ -550,7 +548,9 @@ static ranks *open_ranks(char *why, size_t room) {
     a->telling = calloc((size_t)a->transport.size, sizeof(MPI_Request));
     if (!a->peers || !a->telling || !meet(a))
         return fail(why, room, "the ranks do not find each other");
-    open_windows(a);
+    if (!cfx__witness_open(a->notes, a->transport.rank, a->transport.size))
+        return fail(why, room, "the ranks do not reach each other");
+    cfx__windows_open(a->comm, &a->transport, &a->window);
     a->turned = now_ns();
     return a;
 }

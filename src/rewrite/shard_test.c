@@ -317,7 +317,7 @@ TEST(shard_masks_and_squares) {
 
 static cfx_tensor *words_and_more(cfx_module *self, cfx_tensor *ids) {
     cfx_tensor *x = cfx_call(self, "words", ids);
-    cfx_tensor *kept = cfx_cumsum(cfx_mul(x, x), 1); /* which takes no pieces, so this layer is cut */
+    cfx_tensor *kept = cfx_cumsum(cfx_mul(x, x), 1);
     return cfx_add(x, cfx_call(self, "out", kept));
 }
 
