@@ -336,6 +336,8 @@ void cfx__draw_put_tensor(cfx__text *out, const cfx_tensor *t);
 void cfx__draw_put_op(cfx__text *out, const cfx__draw_sheet *sheet, const cfx_node *n);
 /* "mlp.c:4" or the innermost line of a stack trace with its code; false where nothing tells. */
 bool cfx__draw_put_source(cfx__text *out, const cfx_node *n);
+/* Whether a keyword of a call is what it is where nothing is said: files of ONNX write that out. */
+bool cfx__draw_is_default(const cfx__schema *schema, const char *name, cfx_value v);
 /* What a stub says: the name of the value that comes in; scope or longer. */
 const char *cfx__draw_stub_text(const cfx__draw_scene *s, const cfx__draw_item *item, int k);
 /* The last part of a dotted path: "Linear" of "torch.nn.modules.linear.Linear". */

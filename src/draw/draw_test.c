@@ -186,7 +186,9 @@ TEST(draw_tells_small_constants) {
         "        b: \"f32[2, 2]\" = torch.ops.aten.mul.Tensor(a, p_k)\n"
         "        c: \"f32[2, 2]\" = torch.ops.aten.mul.Tensor(b, p_w)\n"
         "        d: \"i64[9]\" = torch.ops.aten.neg.default(c_long)\n"
-        "        return (c, d)\n";
+        "        e: \"f32[2, 2]\" = torch.ops.onnx.HardSigmoid.default(c, alpha = 0.2, "
+        "beta = 0.25)\n"
+        "        return (d, e)\n";
     cfx_program *p = cfx_program_new(cfx_module_parse(text, "program"));
     cfx_program_add_input(
         p, (cfx_input_spec){CFX_IN_PARAMETER, "p_w", "w", false, false, CFX_NONE});
@@ -209,6 +211,7 @@ TEST(draw_tells_small_constants) {
     has(svg, ">w f32[2]</text>");
     has(svg, ">long i64[9]</text>");
     CHECK(!strstr(svg, ">at i64[2]</text>"));
+    has(svg, ">beta=0.25</text>"); /* and not alpha, which is 0.2 where nothing is said */
     const char *html = cfx_program_draw(p, (cfx_draw_options){.form = CFX_HTML});
     has(html, "\"%c_at = [3, 0]\"");
     has(html, "\"numbers\":\"0.25\"");

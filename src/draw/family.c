@@ -2,6 +2,7 @@
 #include "draw.h"
 
 #include "../nn/layer.h"
+#include "../value/default.h"
 
 /* Families of operators follow those that only graphs have. */
 static cfx__draw_family of_op(cfx_op *op) {
@@ -91,3 +92,10 @@ const cfx__draw_tones_row cfx__draw_tones[CFX__FAMILY_COUNT] = {
     [CFX__FAMILY_CHECK] = {{"#fafafa", "#a3a3a3"}, {"#1c1c1c", "#737373"}},
     [CFX__FAMILY_OTHER] = {{"#f5f5f4", "#78716c"}, {"#292524", "#a8a29e"}},
 };
+
+bool cfx__draw_is_default(const cfx__schema *schema, const char *name, cfx_value v) {
+    for (int i = 0; schema && i < schema->nargs; i++)
+        if (!strcmp(schema->args[i].name, name))
+            return cfx__schema_is_default(&schema->args[i], v);
+    return false;
+}

@@ -242,9 +242,11 @@ static void add_constants(labeller *l, const cfx_node *n) {
     for (int64_t i = 0; i < cfx_as_list(n->args)->len; i++)
         add_constant(l, schema && i < schema->nargs ? schema->args[i].name : NULL,
                      cfx_as_list(n->args)->items[i], &rows);
-    for (int64_t i = 0; i < cfx_as_dict(n->kwargs)->len; i++)
-        add_constant(l, cfx_text(cfx_as_dict(n->kwargs)->entries[i].key),
-                     cfx_as_dict(n->kwargs)->entries[i].value, &rows);
+    for (int64_t i = 0; i < cfx_as_dict(n->kwargs)->len; i++) {
+        const char *name = cfx_text(cfx_as_dict(n->kwargs)->entries[i].key);
+        if (!cfx__draw_is_default(schema, name, cfx_as_dict(n->kwargs)->entries[i].value))
+            add_constant(l, name, cfx_as_dict(n->kwargs)->entries[i].value, &rows);
+    }
     if (l->row.len)
         add_row(l, CFX__LINE_CONSTANT);
 }
