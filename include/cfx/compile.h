@@ -28,6 +28,8 @@ typedef struct cfx_compile_options {
                           number, "s1=2:64" gives a range. NULL: those of the program; one
                           without an upper end gets four times the sample's, 64 at least;
                           one begins where the text that is written holds: NAME_S1_MIN */
+    bool every_size;   /* verifies the source at every dynamic size, which may take long; else at
+                          some hundred: the header has the count */
     cfx_value inputs;  /* the caller's inputs in flattened order, a list: the sample of
                           `test`. None: the samples of the program, or zeros */
 } cfx_compile_options;

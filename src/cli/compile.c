@@ -16,7 +16,7 @@ extern char **environ;
 static const char help[] =
     "usage: cfx compile MODEL -o OUT.c [--name NAME] [--weights inline|file] [--size S=N]...\n"
     "                   [--inputs F] [--bf16] [--tap SELECTOR]... [--test] [--main]\n"
-    "                   [--threads] [--library]\n\n"
+    "                   [--threads] [--library] [--every-size]\n\n"
     "Writes a program as C11 without runtime, heap or any library but libm: OUT.c, and OUT.h for\n"
     "its callers. The caller provides an arena, whose size is in the header; the code has no\n"
     "other state, so many threads may call it.\n"
@@ -26,6 +26,8 @@ static const char help[] =
     "  --size s0=8      fixes a dynamic size; s0=2:64 gives its range. Dynamic sizes are checked\n"
     "                   parameters of NAME_run; the arena is sized for the largest. An unbounded\n"
     "                   size ends at four times the sample's, at least 64\n"
+    "  --every-size     verifies the source at every dynamic size, however long that takes; by\n"
+    "                   default at some hundred (the header has the count)\n"
     "  --bf16           stores weights of products in bfloat16: half the bytes\n"
     "  --inputs F       the sample inputs, instead of those saved in the program\n"
     "  --test           adds NAME_test, which runs the sample inputs and compares the results\n"
@@ -122,7 +124,8 @@ static int run(int argc, char **argv) {
                  !cli_value(&w, "--weights", &weights) && !cli_tensors(&w, "--inputs", &inputs) &&
                  !cli_flag(&w, "--library", &o.library) && !cli_flag(&w, "--bf16", &o.bf16) &&
                  !cli_flag(&w, "--test", &o.test) && !cli_flag(&w, "--main", &o.main) &&
-                 !cli_flag(&w, "--threads", &o.threads))
+                 !cli_flag(&w, "--threads", &o.threads) &&
+                 !cli_flag(&w, "--every-size", &o.every_size))
             cli_rest(&w, &model);
     if (w.wrong)
         return CLI_TROUBLE;

@@ -31,6 +31,7 @@ typedef struct {
     int nd;
     bool max, indices;
     cfx_value kernel, stride, padding, dilation;
+    bool ceil;         /* the last window may end behind the image */
     bool with_padding; /* counts what is beside the image */
     int64_t divisor;   /* 0: the size of the window */
 } pooling;
@@ -49,7 +50,9 @@ static pooling read_pooling(const cfx__plan_kernel *k) {
                  .dilation = cfx_int(1)};
     if (p.max) {
         p.dilation = a[4];
+        p.ceil = is_true(a[5]);
     } else {
+        p.ceil = is_true(a[4]);
         p.with_padding = is_true(a[5]);
         p.divisor = k->step->nbound > 6 && a[6].tag == CFX_TAG_INT ? cfx_integer(a[6]) : 0;
     }
@@ -93,7 +96,8 @@ void cfx__c_call_pool(cfx__c_unit *u, const cfx__plan_kernel *k) {
         cfx__c_open(c, "for (int64_t t%d = 0; t%d < %lld; t%d++)", i, i, (long long)length, i);
         cfx__c_line(c, "const int64_t p%d = %s * %lld + t%d * %lld - %lld;", i,
                     cfx__c_var(lead + i), (long long)step, i, (long long)far, (long long)pad);
-        if (pad || (outs - 1) * step + (length - 1) * far - pad >= has) {
+        /* where sizes vary it is to be one text for all */
+        if (pad || (c->nvary ? p.ceil : (outs - 1) * step + (length - 1) * far >= has)) {
             cfx__c_line(c, "if (p%d < 0 || p%d >= %lld)", i, i, (long long)has);
             cfx__c_line(c, "    continue;");
         }
@@ -126,7 +130,8 @@ void cfx__c_call_pool(cfx__c_unit *u, const cfx__plan_kernel *k) {
     for (int i = 0; i < p.nd && !p.max && p.with_padding && !p.divisor; i++) {
         const int64_t length = item(p.kernel, i, 1), step = item(p.stride, i, length);
         const int64_t pad = item(p.padding, i, 0), far = x->shape[lead + i] + pad;
-        const bool over = (out->shape[lead + i] - 1) * step - pad + length > far;
+        const bool over =
+            c->nvary ? p.ceil : (out->shape[lead + i] - 1) * step - pad + length > far;
         cfx__text_puts(&all, i ? " * " : "");
         if (over)
             cfx__text_printf(&all, "(%s * %lld > %lld ? %lld - %s * %lld : %lld)",
@@ -183,7 +188,8 @@ void cfx__c_call_adaptive(cfx__c_unit *u, const cfx__plan_kernel *k) {
         const long long has = x->shape[lead + i], outs = out->shape[lead + i];
         const char *v = cfx__c_var(lead + i);
         below /= has ? has : 1;
-        if (outs && has % outs == 0) { /* windows of one size */
+        const bool even = outs && has % outs == 0; /* windows of one size */
+        if (c->nvary ? outs == 1 : even) {
             cfx__c_line(c, "const int64_t from%d = %s * %lld;", i, v, has / outs);
             cfx__c_line(c, "const int64_t to%d = from%d + %lld;", i, i, has / outs);
         } else {
@@ -231,8 +237,10 @@ void cfx__c_call_adaptive(cfx__c_unit *u, const cfx__plan_kernel *k) {
 
 /* ---- interpolation --------------------------------------------------------------------------- */
 
-/* What one step of the result is in the image: 1 / the factor that was given, or by the sizes. */
-static double step_of(const cfx__plan_kernel *k, int i, int64_t has, int64_t outs) {
+/* What one step of the result is in the image: 1 / the factor that was given, or by the sizes: then
+ * a quotient of those, which may vary. */
+static const char *step_of(const cfx__c *c, const cfx__plan_kernel *k, int i, int64_t has,
+                           int64_t outs) {
     const cfx_value *a = k->step->bound;
     const char *overload = cfx_op_name(k->op);
     const bool vec = strstr(overload, ".vec") != NULL;
@@ -243,7 +251,17 @@ static double step_of(const cfx__plan_kernel *k, int i, int64_t has, int64_t out
         factor = cfx_number(cfx_as_list(given)->items[i]);
     else if (!vec && cfx_is_number(given))
         factor = cfx_number(given);
-    return factor > 0 ? 1 / factor : (double)has / (double)outs;
+    if (factor > 0 || !c->nvary)
+        return cfx__c_number(CFX_F32, factor > 0 ? 1 / factor : (double)has / (double)outs, 0);
+    return cfx__text_format("(float)(%lld.0 / %lld.0)", (long long)has, (long long)outs);
+}
+
+/* The same where the first and last points of both are the same. */
+static const char *step_of_corners(const cfx__c *c, int64_t has, int64_t outs) {
+    if (outs > 1 && c->nvary)
+        return cfx__text_format("(float)(%lld.0 / %lld.0)", (long long)(has - 1),
+                                (long long)(outs - 1));
+    return cfx__c_number(CFX_F32, outs > 1 ? (double)(has - 1) / (double)(outs - 1) : 0, 0);
 }
 
 void cfx__c_call_nearest(cfx__c_unit *u, const cfx__plan_kernel *k) {
@@ -257,7 +275,7 @@ void cfx__c_call_nearest(cfx__c_unit *u, const cfx__plan_kernel *k) {
     for (int i = 0; i < nd; i++) {
         const long long has = x->shape[2 + i];
         cfx__c_line(c, "const int64_t f%d = (int64_t)floorf((float)%s * %s);", i, cfx__c_var(2 + i),
-                    cfx__c_number(CFX_F32, step_of(k, i, has, out->shape[2 + i]), 0));
+                    step_of(c, k, i, has, out->shape[2 + i]));
         cfx__c_line(c, "const int64_t p%d = f%d < %lld ? f%d : %lld;", i, i, has - 1, i, has - 1);
         cfx__text_printf(&at, "%sp%d * %lld", i ? " + " : "", i, (long long)x->stride[2 + i]);
     }
@@ -273,9 +291,9 @@ void cfx__c_call_bilinear(cfx__c_unit *u, const cfx__plan_kernel *k) {
     const char *base = open_images(c, x, out, 2, &w);
     for (int i = 0; i < 2; i++) {
         const int64_t has = x->shape[2 + i], outs = out->shape[2 + i];
-        const double step = corners ? outs > 1 ? (double)(has - 1) / (double)(outs - 1) : 0
-                                    : step_of(k, i, has, outs);
-        const char *scale = cfx__c_number(CFX_F32, step, 0), *v = cfx__c_var(2 + i);
+        const char *scale =
+            corners ? step_of_corners(c, has, outs) : step_of(c, k, i, has, outs);
+        const char *v = cfx__c_var(2 + i);
         if (corners)
             cfx__c_line(c, "const float at%d = (float)%s * %s;", i, v, scale);
         else

@@ -148,6 +148,8 @@ typedef struct cfx__c {
     cfx__map names;    /* taken: keys are of the scope */
     cfx__map helped;   /* helper texts that are written, to their names */
     int nsizes, nvary; /* sizes that vary come first */
+    int64_t points;    /* of their ranges, all in all or very many; at so many the text was */
+    int64_t compared;  /* written and compared */
     cfx__c_size sizes[CFX__C_SIZES];
     VEC(cfx__c_room) rooms;   /* of the arena */
     VEC(cfx__c_limit) limits; /* what sizes that vary are held against */
@@ -384,7 +386,7 @@ int64_t cfx__c_weights_bytes(const cfx__c *c);
 
 uint64_t cfx__c_weights_number(const cfx__c *c); /* of all bytes; others have another */
 
-/* ---- sizes that vary (sizes.c, ranges.c, merge.c) -------------------------------------------- */
+/* ---- sizes that vary (sizes.c, sweep.c, ranges.c, merge.c) ----------------------------------- */
 
 /* Finds sizes and their ranges. The sample: `given` (NULL: none) where its sizes are in range, else
  * zeros; NULL, with an error. */
@@ -395,11 +397,23 @@ bool cfx__c_size_at(const cfx__c *c, const int64_t *at, cfx_value v, int64_t *ou
 cfx_list *cfx__c_inputs_at(const cfx__c *c, const cfx_program *p, const int64_t *at, bool fake);
 /* Point number n: 0 is all at their largest. False where there are no more: all have been given. */
 bool cfx__c_point(const cfx__c *c, int n, int64_t *at);
+/* Points that are looked at when some are known to be right (sweep.c). */
+typedef struct cfx__c_sweep {
+    const cfx__c *c;
+    int64_t all, most, next; /* points of the ranges; that are looked at; the next one's number */
+    int nnear;
+    const int64_t *near; /* where sizes meet numbers of the program, CFX__C_SIZES each */
+} cfx__c_sweep;
+/* As many points as `work` allows for, a node of the program costing 1; at least `fewest`. */
+cfx__c_sweep cfx__c_sweep_of(cfx__c *c, int64_t work, int64_t fewest);
+bool cfx__c_sweep_next(cfx__c_sweep *s, int64_t *at);
 /* Where two texts differ in more than numbers: the node; NULL: nowhere. Scope. */
 const char *cfx__c_apart(const char *a, const char *b);
 /* Makes c->out and the ports those of all sizes, from what is written at several points, the first
  * of which is c's own. False, with problems. */
 bool cfx__c_merge(cfx__c *c, int n, const cfx__c_take *const *takes);
+/* The functions alone as one text, c as it is; scope. NULL, with a problem. */
+const char *cfx__c_merged(cfx__c *c, int n, const cfx__c_take *const *takes);
 /* Whether nodes give, at points `first` to n, sizes that follow from those at the points before,
  * where these have an expression. */
 bool cfx__c_follows(cfx__c *c, int n, int first, const cfx__c_take *const *takes);

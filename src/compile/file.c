@@ -73,8 +73,13 @@ static void put_shape(cfx__text *t, const cfx__c *c, const cfx__c_port *p) {
 }
 
 static void put_sizes(cfx__text *t, const cfx__c *c) {
-    cfx__text_puts(
-        t, "/* Sizes that vary, in the order in which they are given, and their ends. */\n");
+    const bool all = c->compared >= c->points;
+    cfx__text_printf(
+        t,
+        "/* Sizes that vary, in the order of parameters, and their bounds. The source was\n"
+        " * generated at %lld of them and compared: %s. */\n",
+        (long long)c->compared,
+        all ? "at all but sizes of 1" : "between them its expressions are assumed");
     for (int i = 0; i < c->nvary; i++) {
         const cfx__c_size *s = &c->sizes[i];
         const char *name = cfx__c_upper(s->name);
@@ -269,15 +274,13 @@ void cfx__c_source(cfx__c *c, cfx__text *t, const char *header, const char *bin)
         "/* %s: a program compiled by cfx %s; see %s. C11, no heap, no state of its own.\n"
         " * Functions are named after the modules of the program; above each step stand\n"
         " * its node, the shape of its result, its module and its line. */\n"
-        "#include \"%s\"\n\n#include <math.h>\n#include <string.h>\n",
-        c->name, CFX_VERSION, cfx__c_comment(header), cfx__c_comment(header));
+        "#include \"%s\"\n\n#include <math.h>\n%s#include <string.h>\n",
+        c->name, CFX_VERSION, cfx__c_comment(header), cfx__c_comment(header),
+        c->o.main ? "#include <stdio.h>\n#include <stdlib.h>\n" : "");
     cfx__text_puts(t,
                    "\n#ifdef __FAST_MATH__\n"
                    "#error \"build this without -ffast-math: infinities, NaN and rounding count\"\n"
-                   "#endif\n");
-    if (c->o.main)
-        cfx__text_puts(t, "#include <stdio.h>\n#include <stdlib.h>\n");
-    cfx__text_putc(t, '\n');
+                   "#endif\n\n");
     if (c->o.weights == CFX_WEIGHTS_INLINE)
         cfx__text_printf(
             t,
@@ -290,7 +293,6 @@ void cfx__c_source(cfx__c *c, cfx__text *t, const char *header, const char *bin)
                          "#else\n#define %s_PARALLEL\n#endif\n\n",
                          c->upper, c->upper);
     cfx__kernels_write(&used, prefix, c->o.threads, t);
-    cfx__text_putc(t, '\n');
     if (c->o.weights == CFX_WEIGHTS_INLINE)
         cfx__c_weights_inline(c, t);
     else

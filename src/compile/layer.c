@@ -254,9 +254,10 @@ static void put_conv(cfx__c_work *k, const cfx__c_window *win) {
     const char *group = win->groups == 1 ? ""
                                          : cfx__text_format("%s / %lld * %lld + ", channel,
                                                             (long long)per_out, (long long)per_in);
-    cfx__text_printf(&x_at, "(%sch) * %lld", group, (long long)x->stride[lead]);
+    const char *ch = *group ? cfx__text_format("(%sch)", group) : "ch";
+    cfx__text_printf(&x_at, "%s * %lld", ch, (long long)x->stride[lead]);
     if (win->transposed) /* [in, out / groups, ...] */
-        cfx__text_printf(&w_at, "(%sch) * %lld + %s * %lld", group, (long long)w->stride[0],
+        cfx__text_printf(&w_at, "%s * %lld + %s * %lld", ch, (long long)w->stride[0],
                          win->groups == 1
                              ? channel
                              : cfx__text_format("%s %% %lld", channel, (long long)per_out),
@@ -286,8 +287,10 @@ static void put_conv(cfx__c_work *k, const cfx__c_window *win) {
         } else {
             cfx__c_line(c, "const int64_t p%d = %s + t%d * %lld - %lld;", i, times(v, step), i,
                         (long long)far, (long long)pad);
-            cfx__c_line(c, "if (p%d < 0 || p%d >= %lld)", i, i, (long long)size);
-            cfx__c_line(c, "    continue;");
+            if (pad || win->lows) {
+                cfx__c_line(c, "if (p%d < 0 || p%d >= %lld)", i, i, (long long)size);
+                cfx__c_line(c, "    continue;");
+            }
             cfx__text_printf(&x_at, " + p%d * %lld", i, (long long)x->stride[lead + 1 + i]);
         }
         cfx__text_printf(&w_at, " + t%d * %lld", i, (long long)w->stride[2 + i]);

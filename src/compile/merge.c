@@ -512,6 +512,19 @@ static void find_limits(merger *m) {
     }
 }
 
+const char *cfx__c_merged(cfx__c *c, int n, const cfx__c_take *const *takes) {
+    merger *m = cfx__alloc0(sizeof *m);
+    *m = (merger){.c = c, .n = n, .takes = takes};
+    const char *texts[CFX__C_TAKES];
+    find_terms(m);
+    for (int i = 0; i < n; i++)
+        texts[i] = takes[i]->text;
+    const char *text = merged(m, texts);
+    VEC_FREE(m->known);
+    cfx__free(m);
+    return text;
+}
+
 bool cfx__c_merge(cfx__c *c, int n, const cfx__c_take *const *takes) {
     merger *m = cfx__alloc0(sizeof *m);
     *m = (merger){.c = c, .n = n, .takes = takes};

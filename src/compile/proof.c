@@ -54,57 +54,6 @@ static bool find_sizes(cfx__c *c, const cfx_program *source, bool whole, cfx__c_
     return fine;
 }
 
-/* ---- points ---------------------------------------------------------------------------------- */
-
-/* Points of the ranges, the smallest first: all of them, or so many. */
-typedef struct {
-    const cfx__c *c;
-    int64_t all, most, next;
-} sweep;
-
-static int64_t count_of(const cfx__c_size *s) {
-    const int64_t low = cfx__c_least(s);
-    return s->high >= low ? s->high - low + 1 : 1;
-}
-
-static sweep sweep_of(const cfx__c *c) {
-    enum { WORK = 400000, FEWEST = 300 }; /* nodes that are run on fakes */
-    sweep s = {.c = c, .all = 1};
-    int64_t nodes = 1;
-    cfx_each_node(c->program->module->graph, n) nodes += n->op == CFX_CALL_FUNCTION;
-    s.most = WORK / nodes > FEWEST ? WORK / nodes : FEWEST;
-    for (int i = 0; i < c->nvary && s.all <= s.most; i++)
-        s.all *= count_of(&c->sizes[i]);
-    return s;
-}
-
-/* The next one. Of too many: in turn each size goes through its range, others being drawn. */
-static bool next_point(sweep *s, int64_t *at) {
-    const cfx__c *c = s->c;
-    int64_t rest = s->next++;
-    const int64_t turn = rest / (c->nvary ? c->nvary : 1);
-    uint64_t h = 0x9e3779b97f4a7c15u * (uint64_t)(rest + 1);
-    if (rest >= (s->all < s->most ? s->all : s->most))
-        return false;
-    for (int i = 0; i < c->nsizes; i++) {
-        const cfx__c_size *size = &c->sizes[i];
-        const int64_t low = i < c->nvary ? cfx__c_least(size) : size->low;
-        const int64_t n = i < c->nvary ? count_of(size) : 1;
-        h = (h ^ (h >> 29)) * 0xbf58476d1ce4e5b9u;
-        if (s->all <= s->most) {
-            at[i] = low + rest % n;
-            rest /= n;
-        } else if (i == (s->next - 1) % c->nvary) {
-            const double turns = (double)(s->most / c->nvary);
-            at[i] =
-                low + ((double)n <= turns ? turn % n : (int64_t)((double)n / turns * (double)turn));
-        } else {
-            at[i] = low + (int64_t)((h >> 20) % (uint64_t)n);
-        }
-    }
-    return true;
-}
-
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 /* Whether sizes at points `first` to n are what follows from those before. */
@@ -141,12 +90,13 @@ bool cfx__c_proof_holds(cfx__c_proof *p, const int64_t *at) {
 }
 
 bool cfx__c_find_stray(cfx__c_proof *p, int64_t *at) {
-    sweep s = sweep_of(p->c);
+    enum { WORK = 400000, FEWEST = 300 }; /* nodes that are run on fakes */
+    cfx__c_sweep s = cfx__c_sweep_of(p->c, p->c->o.every_size ? INT64_MAX : WORK, FEWEST);
     for (bool more = true; more;) {
         int n = p->n; /* some at a time */
         int64_t points[CFX__C_TAKES][CFX__C_SIZES] = {{0}};
         bool fine = true;
-        while (n < CFX__C_TAKES && fine && (more = next_point(&s, points[n]))) {
+        while (n < CFX__C_TAKES && fine && (more = cfx__c_sweep_next(&s, points[n]))) {
             p->takes[n] = (cfx__c_take){.nsizes = 0};
             memcpy(p->takes[n].at, points[n], sizeof points[n]);
             fine = find_sizes(p->c, p->source, p->whole, &p->takes[n]);

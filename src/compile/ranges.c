@@ -101,6 +101,7 @@ typedef struct {
     cfx__c_take takes[CFX__C_TAKES]; /* the largest sizes first */
     cfx__c_take like;                /* at the point that ranges are to keep */
     cfx__c_proof *proof;             /* NULL: by texts */
+    bool merging;                    /* by texts and the numbers in them */
     const char *why;                 /* the last one is none of them */
 } taking;
 
@@ -129,11 +130,27 @@ static bool is_like(cfx__c *c, taking *t, const int64_t *at, cfx__c_take *now) {
     return take_at(t->job, c, at, now, &t->why) && is_alike(&t->like, now, &t->why);
 }
 
+/* The text that serves what was taken, and more points behind it; NULL: there is none. */
+static const char *text_of(cfx__c *c, taking *t, int more) {
+    const cfx__c_take *all[CFX__C_TAKES];
+    for (int i = 0; i < t->n + more; i++)
+        all[i] = &t->takes[i];
+    c->problems.len = 0;
+    const char *text = cfx__c_merged(c, t->n + more, all);
+    if (!text && c->problems.len)
+        t->why = c->problems.data[0];
+    c->problems.len = 0;
+    return text;
+}
+
 /* Whether a point belongs to the ranges: the text is the same, or, once that is known of some, the
- * sizes of nodes are what follows from them. */
+ * sizes of nodes are what follows from them, and one text serves them all. */
 static bool belongs(cfx__c *c, taking *t, const int64_t *at) {
-    cfx__c_take now;
-    return t->proof ? cfx__c_proof_holds(t->proof, at) : is_like(c, t, at, &now);
+    cfx__c_take *now = &t->takes[t->n];
+    if (t->proof)
+        return cfx__c_proof_holds(t->proof, at);
+    return is_like(c, t, at, now) &&
+           (!t->merging || (has_room(&t->takes[0], now) && text_of(c, t, 1)));
 }
 
 /* Leaves a point out that does not belong: its sizes become those of the point that is kept, one
@@ -182,6 +199,67 @@ static bool prove(cfx__c *c, taking *t, bool *again) {
     return fine;
 }
 
+/* What further points say of the text of those that were taken. */
+typedef enum { SAME, LEARNT, APART } verdict;
+
+/* Looks at one of them: where another text serves it and all others, it is taken, too. */
+static verdict look_at(cfx__c *c, taking *t, const char *text, const int64_t *at) {
+    enum { FEW = 6 }; /* small sizes are tried with */
+    const char *now = NULL;
+    t->merging = true;
+    if (belongs(c, t, at))
+        now = text_of(c, t, 1);
+    t->merging = false;
+    if (!now || t->n + FEW >= CFX__C_TAKES)
+        return now && !strcmp(now, text) ? SAME : APART;
+    if (!strcmp(now, text))
+        return SAME;
+    t->n++;
+    return LEARNT;
+}
+
+/* Writes the program at further points of the ranges, some at a time: all of them, or as many as
+ * may be. What they need is the text of those that were taken. Where it is another that serves all,
+ * that is taken; where there is none ranges become narrower, and `again` is set. False: there are
+ * none for the program. */
+static bool compare(cfx__c *c, taking *t, bool *again) {
+    enum { WORK = 20000, FEWEST = 96 }; /* nodes that are written */
+    const char *text = text_of(c, t, 0);
+    cfx__c_sweep s = cfx__c_sweep_of(c, c->o.every_size ? INT64_MAX : WORK, FEWEST);
+    c->points = s.all;
+    c->compared = t->n;
+    for (bool more = text != NULL; more;) {
+        const size_t mark = cfx_scope_open();
+        int64_t points[CFX__C_TAKES][CFX__C_SIZES] = {{0}};
+        bool fine = true;
+        int n = t->n;
+        while (n < CFX__C_TAKES && fine && (more = cfx__c_sweep_next(&s, points[n]))) {
+            if (is_taken(t, points[n]))
+                continue;
+            fine = is_like(c, t, points[n], &t->takes[n]) && has_room(&t->takes[0], &t->takes[n]);
+            n++;
+        }
+        const char *now = fine ? text_of(c, t, n - t->n) : NULL;
+        if (now && !strcmp(now, text)) {
+            c->compared += n - t->n;
+            cfx_scope_close(mark);
+            continue;
+        }
+        for (int i = t->n, before = t->n; i < n && t->n == before; i++) {
+            const verdict is = look_at(c, t, text, points[i]);
+            if (is == LEARNT)
+                return compare(c, t, again);
+            if (is == APART) {
+                *again = t->merging = true;
+                const bool out = leave_out(c, t, points[i]);
+                t->merging = false;
+                return out;
+            }
+        }
+    }
+    return true;
+}
+
 /* Writes the program at points of the ranges, the largest first, all of which count: where the text
  * is another, ranges become narrower and it begins anew. False: there are none for the program. */
 static bool take_points(cfx__c *c, taking *t) {
@@ -191,7 +269,7 @@ static bool take_points(cfx__c *c, taking *t) {
     for (int i = 0;; i++) {
         bool again = false;
         if (i == CFX__C_TAKES || t->n == FITTED) { /* which are enough */
-            if (t->n < 2 || !prove(c, t, &again))
+            if (t->n < 2 || !prove(c, t, &again) || (!again && !compare(c, t, &again)))
                 return false;
             if (!again)
                 break;

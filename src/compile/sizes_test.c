@@ -262,9 +262,103 @@ TEST(c_sizes_of_nodes_follow_at_every_point) {
     CHECK_INT(at[1], 29);
     CHECK(cfx__c_proof_holds(proof, (const int64_t[CFX__C_SIZES]){3, 30}));
     CHECK(!cfx__c_proof_holds(proof, (const int64_t[CFX__C_SIZES]){3, 29}));
-    c.sizes[0].high = c.sizes[1].high = 100000; /* too many for all: each goes through its range */
+    c.sizes[1].high = 100000; /* too many for all: each goes through its range */
     CHECK(cfx__c_find_stray(proof, at));
     CHECK_INT(at[1], 29);
     cfx__free(proof);
     cfx__arena_release(&c.memory);
+}
+
+/* A program of numbers that change where s1 is 4320 or 4321, in the lines of `rest`. */
+static cfx_program *changing(const char *rest) {
+    return program_of(cfx__text_format(HEAD "x: \"f32[s0, s1]\"):\n"
+                                            "        n = torch.ops.aten.sym_size.int(x, 1)\n"
+                                            "        a = n - 4321\n"
+                                            "        b = n - 4320\n"
+                                            "        mul = a * b\n"
+                                            "        add = mul + 1\n"
+                                            "%s        return (out,)\n",
+                                       rest));
+}
+
+/* Numbers of the program are sizes at which something may change: a size that is another at two of
+ * a million is in the text; where what has no form changes, the range ends. */
+TEST(c_sizes_that_meet_numbers_of_the_program_are_looked_at) {
+    const cfx_compile_options o = {.name = "m", .sizes = "s0=2:9 s1=100:1000000"};
+    const char *text = cfx_compile_text(
+        changing("        p = add + 1\n"
+                 "        div: \"Sym(((s1 - 4321)*(s1 - 4320) + 2)//"
+                 "((s1 - 4321)*(s1 - 4320) + 1))\" = p // add\n"
+                 "        more: \"Sym(s1 + (((s1 - 4321)*(s1 - 4320) + 2)//"
+                 "((s1 - 4321)*(s1 - 4320) + 1)))\" = n + div\n"
+                 "        out = torch.ops.aten.full.default([more], 2.0)\n"),
+        &o);
+    CHECK_HAS(text, " / ((s1 - 4321) * (s1 - 4320) + 1)); i++");
+    CHECK(cfx_compile_c(changing("        div = 1 // add\n"
+                                 "        out = torch.ops.aten.mul.Tensor(x, div)\n"),
+                        &o, test_path("n.c")));
+    CHECK_HAS(text_of(test_path("n.h")),
+              "#define M_S1_MIN 4322 /* raised: smaller ones are computed otherwise */\n");
+    test_unlink("n.c");
+    test_unlink("n.h");
+    test_folder_done();
+}
+
+TEST(c_sweeps_begin_where_sizes_meet_numbers) {
+    cfx__c c = {.program = program_of(HEAD
+                                      "x: \"f32[s0, s1]\"):\n"
+                                      "        a = torch.ops.aten.slice.Tensor(x, 1, 0, 777)\n"
+                                      "        return (a,)\n"),
+                .nsizes = 2,
+                .nvary = 2,
+                .sizes = {{.symbol = "s0", .name = "s0", .low = 2, .high = 4000},
+                          {.symbol = "s1", .name = "s1", .low = 31, .high = 9000}}};
+    int64_t at[CFX__C_SIZES] = {0};
+    int met = 0, same = 0, n = 0;
+    cfx__c_sweep s = cfx__c_sweep_of(&c, 500, 10);
+    for (; cfx__c_sweep_next(&s, at); n++) {
+        CHECK(at[0] >= 2 && at[0] <= 4000 && at[1] >= 31 && at[1] <= 9000);
+        met |= at[1] >= 776 && at[1] <= 778 ? 1 << (at[1] - 776) : 0;
+        same += at[0] == at[1];
+    }
+    CHECK_INT(n, 250);
+    CHECK_INT(met, 7);
+    CHECK(same > 0);
+    c.sizes[0].high = 6;
+    c.sizes[1].high = 40;
+    bool seen[7][41] = {{false}};
+    s = cfx__c_sweep_of(&c, 500, 10);
+    for (n = 0; cfx__c_sweep_next(&s, at); n++)
+        if (CHECK(at[0] >= 2 && at[0] <= 6 && at[1] >= 31 && at[1] <= 40))
+            seen[at[0]][at[1]] = true;
+    CHECK_INT(n, 50);
+    for (int i = 2; i <= 6; i++)
+        for (int k = 31; k <= 40; k++)
+            CHECK(seen[i][k]);
+    cfx__arena_release(&c.memory);
+}
+
+/* Windows have one text for all sizes, be they odd or even, multiples of the result's or not. */
+TEST(c_windows_have_one_text_for_all_sizes) {
+    static const char half[] = "(s0//2), (s1//2)";
+    static const struct {
+        const char *call, *gives, *has;
+    } cases[] = {
+        {"avg_pool2d.default(x, [3, 3], [2, 2], [0, 0], True)", half, "if (p0 < 0 || p0 >= s0)"},
+        {"max_pool2d.default(x, [3, 3], [2, 2], [0, 0], [1, 1], True)", half,
+         "if (p1 < 0 || p1 >= s1)"},
+        {"adaptive_avg_pool2d.default(x, [7, 7])", "7, 7", "* s0 / 7"},
+        {"upsample_bilinear2d.vec(x, [32, 32], False, None)", "32, 32", "(double)(s0)"},
+        {"upsample_bilinear2d.vec(x, [32, 32], True, None)", "32, 32", "(double)(s1 - 1)"},
+        {"upsample_nearest2d.vec(x, [13, 13], None)", "13, 13", "(double)(s1)"},
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        const char *code =
+            cfx__text_format(HEAD "x: \"f32[1, 3, s0, s1]\"):\n"
+                                  "        p: \"f32[1, 3, %s]\" = torch.ops.aten.%s\n"
+                                  "        return (p,)\n",
+                             cases[i].gives, cases[i].call);
+        const char *text = compiled(code, "s0=4:40 s1=4:40");
+        CHECK_HAS(text, cases[i].has);
+    }
 }

@@ -63,6 +63,8 @@ static void NAME_product_part(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, ptrdiff_t d
     }
 }
 
+/* c = a times panels: m rows of n columns, sums over k elements. Rows of a are a_row apart, those
+ * of c c_row; what e says is done to the sums before they are stored. */
 static void NAME_product(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const float *a, ptrdiff_t a_row,
                          const float *panels, float *c, ptrdiff_t c_row, const NAME_epilogue *e) {
     NAME_product_part(m, n, k, k, a, a_row, panels, c, c_row, e);
