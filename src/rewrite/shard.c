@@ -99,6 +99,9 @@ bool cfx__shard_ask_units(cfx__shard *s, const cfx__piece *p, int64_t units) {
         news |= both != *had;
         *had = both;
     }
+    /* another value of the same layer may have asked in this round: the next piece is that */
+    const int64_t next = s->layout[p->by].units;
+    news |= next % s->ranks && next != p->units;
     s->again |= news;
     s->asked |= news;
     return news;

@@ -315,6 +315,52 @@ TEST(shard_masks_and_squares) {
     CHECK_OK();
 }
 
+static cfx_tensor *attend_with(cfx_module *self, cfx_tensor *x, cfx_value qkv) {
+    cfx_tensor *y = cfx_scaled_dot_product_attention(cfx_tensor_at(qkv, 0), cfx_tensor_at(qkv, 1),
+                                                     cfx_tensor_at(qkv, 2));
+    return cfx_add(x, cfx_call(self, "o", cfx_reshape(cfx_transpose(y, 1, 2),
+                                                      cfx_list(1, WORDS, -1))));
+}
+
+/* Queries, keys and values are one layer, whose results are apart as in GPT-2, */
+static cfx_tensor *attend_fused(cfx_module *self, cfx_tensor *ids) {
+    cfx_tensor *x = cfx_call(self, "table", cfx_reshape(ids, cfx_list(1, WORDS)));
+    cfx_value all = cfx_chunk(cfx_call(self, "qkv", x), 3, -1);
+    return attend_with(self, x, cfx_list(by_heads(cfx_tensor_at(all, 0)),
+                                         by_heads(cfx_tensor_at(all, 1)),
+                                         by_heads(cfx_tensor_at(all, 2))));
+}
+
+/* or by heads, as in BLOOM. */
+static cfx_tensor *attend_by_head(cfx_module *self, cfx_tensor *ids) {
+    cfx_tensor *x = cfx_call(self, "table", cfx_reshape(ids, cfx_list(1, WORDS)));
+    cfx_tensor *all = cfx_reshape(cfx_call(self, "qkv", x), cfx_list(1, WORDS, -1, 3, SIZE));
+    cfx_value qkv = cfx_list_value(0, NULL);
+    for (int i = 0; i < 3; i++)
+        cfx_list_append(cfx_as_list(qkv), cfx_tensor_value(cfx_transpose(cfx_select(all, 3, i),
+                                                                         1, 2)));
+    return attend_with(self, x, qkv);
+}
+
+/* Heads of a fused layer that do not divide by the ranks: all three views ask for whole heads. */
+TEST(shard_fused_heads_that_do_not_divide) {
+    static const int cases[][2] = {{6, 2}, {6, 4}, {12, 5}, {5, 3}};
+    static cfx_forward_1 *const forwards[] = {attend_fused, attend_by_head};
+    for (int i = 0; i < COUNT(cases) * COUNT(forwards); i++) CFX_SCOPE {
+        const int heads = cases[i / 2][0] + i % 2 * 6, n = cases[i / 2][1];
+        cfx_manual_seed(3);
+        cfx_module *m = cfx_module_new("Fused", forwards[i % 2], "ids");
+        cfx_nn_add(m, "table", cfx_nn_embedding(40, WIDTH));
+        cfx_nn_add(m, "qkv", cfx_nn_linear(WIDTH, 3 * heads * SIZE));
+        cfx_nn_add(m, "o", cfx_nn_linear(heads * SIZE, WIDTH));
+        cfx_tensor *ids = five_words();
+        cfx_program *p = cfx_export(m, cfx_tuple(ids), CFX_NONE, CFX_NONE);
+        cfx_dict *report = check_ranks(p, n, cfx_list(ids));
+        CHECK_INT(cut_of(report), 3);
+    }
+    CHECK_OK();
+}
+
 static cfx_tensor *words_and_more(cfx_module *self, cfx_tensor *ids) {
     cfx_tensor *x = cfx_call(self, "words", ids);
     cfx_tensor *kept = cfx_cumsum(cfx_mul(x, x), 1);
