@@ -3,6 +3,8 @@
  * and is stepped over. */
 #include "srepr.h"
 
+#include "../trace/relations.h"
+
 /* Sums are kept in order, which takes the square of their length: longer texts stay texts. */
 enum { MAX_NESTING = 200, MAX_POWER = 64, MAX_PARTS = 500, MAX_PLAIN = 4096 };
 
@@ -172,15 +174,9 @@ static const struct {
     {"Equality", NULL, "Eq"},          {"Unequality", NULL, "Ne"},
 };
 
-/* Whether sympy has brackets around an operand of a relation. */
-static bool is_loose(cfx_value v) {
-    return v.tag == CFX_TAG_SYM &&
-           (cfx_as_sym(v)->op == CFX__SYM_FLOORDIV || cfx_as_sym(v)->op == CFX__SYM_MOD);
-}
-
 static void put_operand(cfx__text *out, cfx_value v, bool relation) {
     const char *text = cfx_value_str(v);
-    bool wrap = relation ? is_loose(v) : strchr(text, ' ') || text[0] == '-';
+    bool wrap = relation ? cfx__relation_wraps(v) : strchr(text, ' ') || text[0] == '-';
     cfx__text_printf(out, wrap ? "(%s)" : "%s", text);
 }
 

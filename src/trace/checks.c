@@ -95,8 +95,10 @@ void cfx__check_assert(cfx__recorder *r, cfx_site at, cfx_value cond) {
 }
 
 /* The side of a check as all worlds have it so far: C may have compared with a size, which is a
- * plain number. Bad, with an error, where there is no such expression. */
-static cfx_value agreed(cfx__export *e, cfx_site at, cfx_value *all, cfx_value now) {
+ * plain number, and has nothing to do with the data on the other side. Bad, with an error, where
+ * there is no such expression. */
+static cfx_value agreed(cfx__export *e, cfx_site at, cfx_value *all, cfx_value now,
+                        cfx_value beside) {
     enum { RENAMES = 8 };
     cfx__worlds *w = &e->dims->worlds;
     int64_t was, is, expected;
@@ -106,7 +108,7 @@ static cfx_value agreed(cfx__export *e, cfx_site at, cfx_value *all, cfx_value n
         return now;
     if (cfx__worlds_eval(w, e->k, *all, &expected) && expected == is)
         return *all;
-    cfx_value expr = cfx__relation_through(w, 0, was, e->k, is);
+    cfx_value expr = cfx__relation_through(w, 0, was, e->k, is, beside);
     if (cfx_is_none(expr) || w->renames++ >= RENAMES) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "a check uses a dynamic size for which no expression was found: compute the size "
@@ -128,8 +130,9 @@ static bool agree(cfx__export *e, cfx_site at, cfx__relation *r) {
         cfx__relation first = {r->op, cfx_value_keep(r->a), cfx_value_keep(r->b)};
         VEC_PUSH(w->asked, first);
     }
-    r->a = agreed(e, at, &w->asked.data[i].a, r->a);
-    r->b = agreed(e, at, &w->asked.data[i].b, r->b);
+    const cfx_value a = r->a;
+    r->a = agreed(e, at, &w->asked.data[i].a, a, r->b);
+    r->b = agreed(e, at, &w->asked.data[i].b, r->b, a);
     return cfx_ok();
 }
 

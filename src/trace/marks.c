@@ -304,7 +304,8 @@ static const char *line_text(const cfx__export *e, const cfx__export *trial, cfx
     if (v.tag != CFX_TAG_INT || cfx__mark_expr(&e->recorder, v).tag == CFX_TAG_SYM)
         return NULL;
     int64_t a = cfx_integer(cfx__value_plain(v)), b = cfx_integer(cfx__value_plain(other));
-    cfx_value line = cfx__relation_through(&e->dims->worlds, e->k, a, trial->k, b);
+    cfx_value line =
+        cfx__relation_through(&e->dims->worlds, e->k, a, trial->k, b, cfx_none());
     return cfx_is_none(line) ? "u0" : cfx_value_str(line);
 }
 

@@ -41,13 +41,23 @@ const char *cfx__relation_python(const cfx__relation *r) {
                             cfx_value_str(turned ? r->a : r->b));
 }
 
+bool cfx__relation_wraps(cfx_value side) {
+    return side.tag == CFX_TAG_SYM && (cfx_as_sym(side)->op == CFX__SYM_FLOORDIV ||
+                                       cfx_as_sym(side)->op == CFX__SYM_MOD);
+}
+
+static const char *side_text(cfx_value v) {
+    return cfx__text_format(cfx__relation_wraps(v) ? "(%s)" : "%s", cfx_value_str(v));
+}
+
 const char *cfx__relation_text(const cfx__relation *r) {
     bool turned = is_turned(r);
-    if (r->op != CFX__EQ && r->op != CFX__NE)
-        return cfx__relation_python(r);
-    return cfx__text_format("%s(%s, %s)", r->op == CFX__EQ ? "Eq" : "Ne",
-                            cfx_value_str(turned ? r->b : r->a),
-                            cfx_value_str(turned ? r->a : r->b));
+    cfx_value left = turned ? r->b : r->a, right = turned ? r->a : r->b;
+    if (r->op == CFX__EQ || r->op == CFX__NE)
+        return cfx__text_format("%s(%s, %s)", r->op == CFX__EQ ? "Eq" : "Ne", cfx_value_str(left),
+                                cfx_value_str(right));
+    return cfx__text_format("%s %s %s", side_text(left),
+                            turned ? forms[r->op].turned : forms[r->op].sign, side_text(right));
 }
 
 /* ---- in one world ---------------------------------------------------------------------------- */
@@ -219,14 +229,15 @@ const char *cfx__relation_range(const cfx__worlds *w, cfx_value expr, cfx_value 
     return cfx__text_format("[%lld:%lld]", (long long)r.low, (long long)r.high);
 }
 
-cfx_value cfx__relation_through(const cfx__worlds *w, int i, int64_t a, int k, int64_t b) {
+cfx_value cfx__relation_through(const cfx__worlds *w, int i, int64_t a, int k, int64_t b,
+                                cfx_value beside) {
     cfx_value line = cfx_none();
     if (a == b)
         return cfx_int(a);
     for (size_t n = 0; n < w->symbols.len; n++) {
         const cfx__symbol *s = &w->symbols.data[n];
         int64_t x = s->size.at[i], y = s->size.at[k];
-        if (s->apart || x == y || (b - a) % (y - x))
+        if (s->apart || x == y || (b - a) % (y - x) || cfx__relation_names(beside, s->name))
             continue;
         int64_t by = (b - a) / (y - x), past = a - by * x;
         cfx_value name = cfx__sym_name(s->name, false, 0);

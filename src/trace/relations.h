@@ -8,6 +8,8 @@
 /* "u0 >= 2", "Eq(u0, 5)", as sympy prints it; "u0 == 5", as Python does. Scope. */
 const char *cfx__relation_text(const cfx__relation *r);
 const char *cfx__relation_python(const cfx__relation *r);
+/* Whether sympy has brackets around a side of <, <=, > or >=. */
+bool cfx__relation_wraps(cfx_value side);
 cfx__relation cfx__relation_not(cfx__relation r);
 /* What Python's comparison is called: "operator.ge"; and the comparison called so, false where it
  * is none. */
@@ -23,9 +25,10 @@ int cfx__relation_known(const cfx__worlds *w, const cfx__relation *r);
 /* What an expression can be that is no less than min and no more than max: "[8:6]". Scope. */
 const char *cfx__relation_range(const cfx__worlds *w, cfx_value expr, cfx_value min,
                                 cfx_value max);
-/* An integer that is a in world i and b in world k: a number, a symbol, or a line of one. None:
- * there is none. */
-cfx_value cfx__relation_through(const cfx__worlds *w, int i, int64_t a, int k, int64_t b);
+/* An integer that is a in world i and b in world k: a number, a symbol, or a line of one, but of
+ * none that `beside` has. None: there is none. */
+cfx_value cfx__relation_through(const cfx__worlds *w, int i, int64_t a, int k, int64_t b,
+                                cfx_value beside);
 /* The one number that an expression can be; false where there are more. */
 bool cfx__relation_only(const cfx__worlds *w, cfx_value expr, int64_t *out);
 /* Whether the sizes that an expression can have are bounded from below, more than all sizes are, or

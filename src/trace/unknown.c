@@ -57,9 +57,24 @@ void cfx__unknown_sized(cfx__recorder *r, cfx_node *n) {
         cfx_node_set_meta(n, "data", names);
 }
 
+/* The symbol that size number dim of an input is; NULL: it is none, or n is no input. */
+static const char *input_symbol(const cfx_node *n, int64_t dim) {
+    const bool input = n && n->op == CFX_PLACEHOLDER;
+    cfx_value val = input ? cfx_node_get_meta(n, "val") : cfx_none();
+    cfx_value sizes =
+        val.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(val), "shape") : cfx_none();
+    cfx_value size = sizes.tag == CFX_TAG_TUPLE && dim < cfx_len(sizes) ? cfx_at(sizes, (int)dim)
+                                                                        : cfx_none();
+    const bool symbol = size.tag == CFX_TAG_SYM && cfx_as_sym(size)->op == CFX__SYM_NAME;
+    return symbol ? cfx_as_sym(size)->name : NULL;
+}
+
 const char *cfx__unknown_name(const cfx__recorder *r, const cfx_tensor *t, int64_t dim) {
     const cfx__export *e = (const cfx__export *)r;
     const cfx__record_shadow *made = r->marks ? cfx__record_shadow_of(t) : NULL;
+    const char *input = made ? input_symbol(made->node, dim < 0 ? dim + t->ndim : dim) : NULL;
+    if (input)
+        return input;
     cfx_value names = made && made->node ? cfx_node_get_meta(made->node, "data") : cfx_none();
     for (int64_t i = 0; names.tag == CFX_TAG_LIST && i < cfx_as_list(names)->len; i++) {
         const cfx__symbol *s =

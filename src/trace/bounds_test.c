@@ -1,5 +1,5 @@
-/* How many elements nonzero, masks and unique pick, which only data tells, is bounded by how many
- * there are. */
+/* What bounds numbers that only data tells: how many elements there are to pick from, and what they
+ * are checked to be no more than. */
 #include <cfx/emit.h>
 #include <cfx/export.h>
 #include <cfx/ops.h>
@@ -57,4 +57,57 @@ TEST(sizes_of_what_is_picked_are_bounded) {
             CHECK(cfx_is_true(cfx_equal(cfx_program_run(p, in, n), cfx_forward(m, in, n))));
             CHECK_OK();
         }
+}
+
+/* ---- checks beside sizes --------------------------------------------------------------------- */
+
+#define ROWS cfx_size(X, 0)
+#define OP(name, ...) cfx_py("operator." name, __VA_ARGS__)
+#define CHECKED(name, most)                                                                        \
+    static cfx_value name(cfx_module *self, cfx_args a) {                                          \
+        (void)self;                                                                                \
+        cfx_value k = cfx_item(N);                                                                 \
+        cfx_check(OP("le", k, most), NULL);                                                        \
+        return CFX_V(cfx_mul(X, k));                                                               \
+    }
+
+CHECKED(up_to_half, OP("floordiv", ROWS, 2))
+CHECKED(up_to_rest, OP("mod", ROWS, 5))
+CHECKED(up_to_quarter, OP("floordiv", OP("add", ROWS, 3), 4))
+CHECKED(up_to_all, OP("mul", ROWS, cfx_size(X, 1)))
+CHECKED(up_to_half_in_c, cfx_int(cfx_dim(X, 0) / 2))
+
+/* What operators compute of an input's size is known; what C computes makes a constant of it. */
+TEST(checks_compare_with_what_is_computed_of_sizes) {
+    static const struct {
+        cfx_forward_fn *forward;
+        const char *asserted;
+        int most; /* of 12 rows */
+    } all[] = {{up_to_half, "u0 <= ((s77//2)) on", 6},
+               {up_to_rest, "u0 <= (Mod(s77, 5)) on", 2},
+               {up_to_quarter, "u0 <= (((s77 + 3)//4)) on", 3},
+               {up_to_all, "u0 <= s27*s77 on", 36},
+               {up_to_half_in_c, NULL, 0}};
+    for (int i = 0; i < COUNT(all); i++) {
+        cfx_module *m = cfx_module_new("Checked", all[i].forward, "x, n");
+        cfx_value dims = cfx_dict_of("x", cfx_dict_of(0, "Dim.AUTO", 1, "Dim.AUTO"));
+        cfx_value args = cfx_tuple(cfx_randn(8, 4), cfx_tensor_from_value(cfx_int(1)));
+        cfx_program *p = cfx_export(m, args, CFX_NONE, dims);
+        if (!CHECK_OK())
+            continue;
+        if (!all[i].asserted) {
+            CHECK(strstr(cfx_program_str(p), "x: \"f32[8, s27]\""));
+            continue;
+        }
+        if (!CHECK(strstr(cfx_program_str(p), all[i].asserted)))
+            test_fail(CFX_HERE, "%s", cfx_program_str(p));
+        for (int more = 0; more < 2; more++) {
+            cfx_program_run(p, cfx_randn(12, 3),
+                            cfx_tensor_from_value(cfx_int(all[i].most + more)));
+            if (more)
+                CHECK_ERROR("Runtime assertion failed for expression u0 <= ");
+            else
+                CHECK_OK();
+        }
+    }
 }
