@@ -293,11 +293,21 @@ RULE(nonzero) {
 
 /* ---- scatter --------------------------------------------------------------------------------- */
 
+/* Whether there are no elements: tensors beside it may then have any dimensions. */
+static bool is_empty(const cfx_result *r) {
+    for (int d = 0; d < r->ndim; d++)
+        if (cfx_equal_values(cfx_result_size(r, d), cfx_int(0)))
+            return true;
+    return false;
+}
+
 /* The part of src that indices are for: the first of each dimension. */
 static cfx_value cut(cfx__onnx_export *x, cfx_value src, int i, int at) {
     cfx_result s = cfx__export_given(x, i), k = cfx__export_given(x, at);
     int64_t zero[CFX_MAX_DIMS] = {0}, axes[CFX_MAX_DIMS];
     bool same = true;
+    if (is_empty(&k))
+        return src;
     for (int d = 0; d < k.ndim; d++) {
         axes[d] = d;
         same &= cfx_equal_values(cfx_result_size(&s, d), cfx_result_size(&k, d));
@@ -310,7 +320,9 @@ static cfx_value cut(cfx__onnx_export *x, cfx_value src, int i, int at) {
 
 static cfx_value scattered_to(cfx__onnx_export *x, cfx_value self, cfx_value src,
                               const char *reduction) {
-    cfx_result r = cfx__export_given(x, 0);
+    cfx_result r = cfx__export_given(x, 0), k = cfx__export_given(x, 2);
+    if (is_empty(&k))
+        return self;
     if (!r.ndim)
         return cfx__export_lacks("it writes to a tensor without dimensions");
     int64_t dim = dim_of(x, 1, r.ndim);

@@ -113,6 +113,18 @@ static cfx_value by_channel(cfx__onnx_export *x, cfx_value v, int ndim) {
     return PUT(Reshape, v, cfx__export_i64(x, ndim - 1, shape));
 }
 
+/* The numbers of one group of an image; -1 where sizes vary. */
+static int64_t group_size(const cfx_result *r, int64_t groups) {
+    int64_t all = 1;
+    for (int i = 1; i < r->ndim; i++) {
+        const cfx_value size = cfx_result_size(r, i);
+        if (size.tag != CFX_TAG_INT)
+            return -1;
+        all *= cfx_integer(size);
+    }
+    return all / groups;
+}
+
 /* The channels of each group are one instance; their weights come after. */
 static cfx_value group_normed(cfx__onnx_export *x, int64_t groups, cfx_value w, cfx_value b,
                               double eps) {
@@ -121,7 +133,10 @@ static cfx_value group_normed(cfx__onnx_export *x, int64_t groups, cfx_value w, 
     cfx_value like = cfx_dtype_value(r.dtype), n = cfx_list(groups);
     cfx_value ones = cfx__export_tensor(x, cfx_ones(n, CFX_KW(dtype, like)));
     cfx_value zeros = cfx__export_tensor(x, cfx_zeros(n, CFX_KW(dtype, like)));
-    cfx_value y = PUT(Reshape, v, cfx__export_i64(x, 3, (int64_t[]){0, groups, -1}));
+    const int64_t each = group_size(&r, groups);
+    if (!each)
+        return v;
+    cfx_value y = PUT(Reshape, v, cfx__export_i64(x, 3, (int64_t[]){0, groups, each}));
     y = PUT(Reshape, PUT(InstanceNormalization, y, ones, zeros, CFX_KW(epsilon, eps)), shape);
     y = cfx_is_none(w) ? y : PUT(Mul, y, by_channel(x, w, r.ndim));
     return cfx_is_none(b) ? y : PUT(Add, y, by_channel(x, b, r.ndim));

@@ -284,6 +284,9 @@ static const rule_case index_cases[] = {
     {"scatter_reduce", X ", z: \"i64[1, 2, 4]\", w: \"f32[2, 3, 4]\"",
      "a = @remainder.Scalar(z, 3)\n        y = @scatter_reduce.two(x, 1, a, w, 'amax', "
      "include_self = False)"},
+    {"scatter_nothing", X ", z: \"i64[0]\", w: \"f32[2]\"", "y = @scatter.src(x, 1, z, w)"},
+    {"scatter_adds_nothing", X ", z: \"i64[2, 0, 3]\", w: \"f32[]\"",
+     "y = @scatter_add.default(x, 0, z, w)"},
     {"topk", X, "a = @topk.default(x, 2, 1)\n        y = a[0]"},
     {"topk_least", X, "a = @topk.default(x, 2, -1, False)\n        y = a[1]"},
     {"sort", X, "a = @sort.default(x, 1, True)\n        y = a[0]"},
@@ -360,6 +363,10 @@ static const rule_case nn_cases[] = {
     {"linear_matrix", "x: \"f32[3, 4]\", z: \"f32[5, 4]\"", "y = @linear.default(x, z)"},
     {"layer_norm", X ", z: \"f32[3, 4]\"", "y = @layer_norm.default(x, [3, 4], z)"},
     {"rms_norm", X ", z: \"f32[4]\"", "y = @rms_norm.default(x, [4], z, 1e-06)"},
+    {"group_norm_of_no_images", "x: \"f32[0, 3, 5, 1]\", z: \"f32[3]\"",
+     "y = @group_norm.default(x, 1, z, z)"},
+    {"group_norm_of_nothing", "x: \"f32[2, 3, 0, 1]\", z: \"f32[3]\"",
+     "y = @group_norm.default(x, 1, z, z)"},
     {"group_norm", IMAGE ", z: \"f32[4]\"", "y = @group_norm.default(x, 2, z)"},
     {"batch_norm", IMAGE ", z: \"f32[4]\"",
      "a = @abs.default(z)\n        "
