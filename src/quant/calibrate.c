@@ -108,8 +108,19 @@ static cfx_value see(cfx_watcher *self, cfx_node *n, cfx_value v) {
 
 /* ---- all batches ----------------------------------------------------------------------------- */
 
+static cfx_value copied(cfx_value v) {
+    if (v.tag == CFX_TAG_TENSOR)
+        return cfx_tensor_value(cfx_clone(cfx_as_tensor(v)));
+    if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
+        return v;
+    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out), copied(cfx_as_list(v)->items[i]));
+    return out;
+}
+
 cfx_args cfx__quant_batch(cfx_value batch) {
-    const cfx_list *l = cfx_as_list(batch);
+    const cfx_list *l = cfx_as_list(copied(batch));
     return (cfx_args){(int)l->len, l->items, NULL};
 }
 

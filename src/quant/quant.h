@@ -68,7 +68,8 @@ void cfx__quant_watch_free(cfx__quant_watch *w);
  * with an error that names the batch. */
 bool cfx__quant_calibrate(cfx_program *p, cfx_value batches, const cfx_quantize_options *o,
                           bool ranges, cfx__quant_watch *w);
-/* A batch as arguments of a call. */
+/* A batch as arguments of a call: copies, since programs may write to what they are given, and the
+ * next run has to see the same. Scope. */
 cfx_args cfx__quant_batch(cfx_value batch);
 /* A copy of a program that may be run: it has buffers of its own where it writes to them. Scope. */
 cfx_program *cfx__quant_runnable(const cfx_program *p);

@@ -419,6 +419,29 @@ TEST(quantize_leaves_weights_without_elements) {
     CHECK_OK();
 }
 
+static cfx_tensor *doubling_forward(cfx_module *self, cfx_tensor *x) {
+    cfx_mul_(x, 2);
+    return cfx_call(self, "layer", x);
+}
+
+/* Every run begins with the caller's batches, and they stay what they are. */
+TEST(quantize_runs_programs_that_write_to_their_inputs_on_copies) {
+    cfx_manual_seed(3);
+    cfx_module *m = cfx_module_new("Doubling", doubling_forward, "x");
+    cfx_nn_add(m, "layer", cfx_nn_linear(8, 8));
+    cfx_tensor *x = cfx_rand(cfx_list(4, 8)), *was = cfx_clone(x);
+    cfx_program *p = cfx_export(m, cfx_tuple(cfx_clone(x)), cfx_none(), cfx_none());
+    cfx_value batches = cfx_list(cfx_tuple(x));
+    cfx_quantized *q = cfx_quantize(p, batches, (cfx_quantize_options){0});
+    CHECK(cfx_as_bool(cfx_equal(x, was)));
+    cfx_quantize_report *r = cfx_quantize_compare(q, batches);
+    if (!CHECK(r != NULL))
+        return;
+    CHECK(cfx_as_bool(cfx_equal(x, was)));
+    CHECK(r->db > 30);
+    CHECK_OK();
+}
+
 TEST(quantize_refuses_int8_twice) {
     cfx_program *p = image_program();
     cfx_quantized *q = cfx_quantize(p, image_batches(1), (cfx_quantize_options){0});

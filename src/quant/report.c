@@ -92,14 +92,15 @@ static cfx_list *leaves_of(cfx_value result) {
 /* One batch through the reference, the quantized program, and its layers alone. */
 static bool compare_batch(comparing *c, cfx_program *reference, cfx_program *program,
                           cfx_value batch, noise *outputs, int noutputs) {
-    cfx_args args = cfx__quant_batch(batch);
     cfx_watcher first = {.wants = wants_all, .see = see_want, .user = c};
     cfx_watcher then = {.wants = wants_all, .see = see_got, .user = c};
     c->want = cfx_dict_new();
-    cfx_value want = cfx_program_run_with((cfx_site){0}, reference, NULL, &first, args);
+    cfx_value want = cfx_program_run_with((cfx_site){0}, reference, NULL, &first,
+                                          cfx__quant_batch(batch));
     c->alone = false;
-    cfx_value got =
-        cfx_is_bad(want) ? want : cfx_program_run_with((cfx_site){0}, program, NULL, &then, args);
+    cfx_value got = cfx_is_bad(want) ? want
+                                     : cfx_program_run_with((cfx_site){0}, program, NULL, &then,
+                                                            cfx__quant_batch(batch));
     if (cfx_is_bad(got))
         return false;
     cfx_list *a = leaves_of(want), *b = leaves_of(got);
@@ -107,7 +108,9 @@ static bool compare_batch(comparing *c, cfx_program *reference, cfx_program *pro
         if (a->items[i].tag == CFX_TAG_TENSOR && b->items[i].tag == CFX_TAG_TENSOR)
             add_noise(&outputs[i], cfx_as_tensor(a->items[i]), cfx_as_tensor(b->items[i]));
     c->alone = true;
-    return !cfx_is_bad(cfx_program_run_with((cfx_site){0}, program, NULL, &then, args)) && cfx_ok();
+    return !cfx_is_bad(cfx_program_run_with((cfx_site){0}, program, NULL, &then,
+                                            cfx__quant_batch(batch))) &&
+           cfx_ok();
 }
 
 /* ---- the report ------------------------------------------------------------------------------ */
