@@ -25,4 +25,19 @@ bf16_way flash_way(const flash *f, cfx_precision precision);
 /* Computes on the threads allowed; an error is recorded where there is no memory. */
 void flash_run(const flash *f, bf16_way way);
 
+/* Keys or values of a head as they lie. */
+typedef struct {
+    const float *from;
+    int64_t step, size, keys; /* from one to the next; of one; how many */
+} few;
+
+/* Rows of queries or of sums, `wide` floats from one to the next, and those of their scores. */
+typedef struct {
+    int64_t n, wide, scores;
+} few_rows;
+
+/* s = q k' and o += s v. */
+void few_scores(const few *f, const few_rows *r, const float *q, float *s);
+void few_values(const few *f, const few_rows *r, const float *s, float *o);
+
 #endif

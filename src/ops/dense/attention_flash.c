@@ -117,32 +117,6 @@ static void values(const job *j, const desk *d, const char *panels, int64_t rows
     }
 }
 
-/* The same from keys and values as they lie. */
-CFX__SIMD static void scores_plain(const flash *f, const float *q, int64_t row, const float *k,
-                                   int64_t rows, int64_t keys, float *s) {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < keys; j++) {
-            const float *x = q + i * row, *y = k + j * f->ks[2];
-            float sum = 0;
-#pragma omp simd reduction(+ : sum)
-            for (int64_t d = 0; d < f->size; d++)
-                sum += x[d] * y[d];
-            s[i * KEYS + j] = sum;
-        }
-}
-
-CFX__SIMD static void values_plain(const flash *f, const float *s, const float *v, int64_t rows,
-                                   int64_t keys, float *o, int64_t row) {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < keys; j++) {
-            const float p = s[i * KEYS + j], *y = v + j * f->vs[2];
-            float *to = o + i * row;
-#pragma omp simd
-            for (int64_t d = 0; d < f->size; d++)
-                to[d] += p * y[d];
-        }
-}
-
 static void pack_heads(void *arg, int64_t begin, int64_t end) {
     const job *j = arg;
     const flash *f = j->f;
@@ -299,17 +273,19 @@ static void head_block(const job *j, desk *d, int64_t batch, int64_t head, int64
     lay_out(j, d, f->q + batch * f->qs[0] + head * f->qs[1] + first * f->qs[2], rows);
     for (int64_t at = 0; at < end; at += KEYS) {
         const int64_t keys = end - at < KEYS ? end - at : KEYS;
+        const few k = {f->k + batch * f->ks[0] + kv * f->ks[1] + at * f->ks[2], f->ks[2], f->size,
+                       keys};
+        const few v = {f->v + batch * f->vs[0] + kv * f->vs[1] + at * f->vs[2], f->vs[2], f->size,
+                       keys};
         if (j->packs)
             scores(j, d, panels, rows, at, keys);
         else
-            scores_plain(f, d->q, f->size + PAD,
-                         f->k + batch * f->ks[0] + kv * f->ks[1] + at * f->ks[2], rows, keys, d->s);
+            few_scores(&k, &(few_rows){rows, f->size + PAD, KEYS}, d->q, d->s);
         weigh(j, d, batch, head, first, rows, at, keys);
         if (j->packs)
             values(j, d, panels, rows, at, keys);
         else
-            values_plain(f, d->s, f->v + batch * f->vs[0] + kv * f->vs[1] + at * f->vs[2], rows,
-                         keys, d->o, j->width);
+            few_values(&v, &(few_rows){rows, j->width, KEYS}, d->s, d->o);
     }
     finish(j, d, batch, head, first, rows);
 }
@@ -343,10 +319,30 @@ bf16_way flash_way(const flash *f, cfx_precision precision) {
     return precision == CFX_PRECISION_BF16 ? bf16_best(f->rows) : BF16_NONE;
 }
 
-void flash_run(const flash *f, bf16_way way) {
+/* Whether heads that share keys and values, of one row each, are better rows of one head, which
+ * reads them once: as long as there is one for each thread. */
+static bool folds(const flash *f) {
+    return f->shared > 1 && f->rows == 1 && !f->causal &&
+           f->batch * f->heads / f->shared >= cfx_get_num_threads();
+}
+
+static flash folded(const flash *f) {
+    flash to = *f;
+    to.heads = f->heads / f->shared;
+    to.rows = f->shared;
+    to.shared = 1;
+    to.qs[1] *= f->shared, to.qs[2] = f->qs[1];
+    to.ms[1] *= f->shared, to.ms[2] = f->ms[1];
+    to.os[1] *= f->shared, to.os[2] = f->os[1];
+    to.ls[1] *= f->shared, to.ls[2] = f->ls[1];
+    return to;
+}
+
+void flash_run(const flash *given, bf16_way way) {
+    const flash one = folds(given) ? folded(given) : *given, *f = &one;
     job j = {.f = f, .way = way};
     const double each = (double)f->keys * (double)f->size * 2;
-    j.packs = f->rows >= FEW && (double)f->rows * each >= SMALL;
+    j.packs = given->rows >= FEW && (double)f->rows * each >= SMALL;
     if (!j.packs)
         j.way = BF16_NONE;
     const int64_t unit = ROWS / height(&j) * height(&j), heads = f->batch * f->heads / f->shared;

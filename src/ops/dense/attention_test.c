@@ -101,6 +101,28 @@ TEST(attention_forms) {
     CHECK_ERROR("Explicit attn_mask should not be set when is_causal=True");
 }
 
+/* Heads that share keys and values are computed together where they have one row each, whatever
+ * lies where: as if keys and values were repeated for each. */
+TEST(attention_of_one_row_and_shared_heads) {
+    for (int64_t size = 1; size < 150; size += 23)
+        for (int64_t keys = 1; keys < 310; keys = keys * 2 + 3)
+            CFX_SCOPE
+        {
+            cfx_tensor *q = cfx_transpose(heads(2, 1, 6, size), 1, 2);
+            cfx_tensor *k = heads(2, 2, keys, size), *wide = cfx_repeat_interleave(k, 3, 1);
+            cfx_tensor *mask = heads(2, 6, 1, keys), *seen = cfx_gt(heads(2, 1, 1, keys), -0.3);
+            cfx_tensor *const masks[] = {NULL, mask, seen};
+            for (int i = 0; i < COUNT(masks); i++) {
+                const cfx_value m = masks[i] ? CFX_V(masks[i]) : cfx_none();
+                cfx_tensor *y = cfx_scaled_dot_product_attention(
+                    q, k, k, m, CFX_KW(enable_gqa, cfx_bool(true)));
+                CHECK(close_to(CFX_V(y), apart("scaled_dot_product_attention",
+                                               CFX_ARGS(q, wide, wide, m))));
+            }
+        }
+    CHECK_OK();
+}
+
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 typedef struct {
@@ -151,7 +173,8 @@ static double flash_error(const form *s, bf16_way way) {
 TEST(attention_is_the_same_by_every_kind_of_instructions) {
     const form forms[] = {{1, 2, 1, 5, 7, 8, false},     {2, 4, 2, 33, 70, 40, false},
                           {1, 3, 3, 130, 130, 64, true}, {1, 2, 1, 64, 600, 32, false},
-                          {1, 1, 1, 1, 300, 64, true},   {1, 2, 2, 29, 20, 72, true}};
+                          {1, 1, 1, 1, 300, 64, true},   {1, 2, 2, 29, 20, 72, true},
+                          {2, 6, 3, 1, 300, 100, false}, {1, 4, 1, 3, 17, 24, false}};
     cfx_manual_seed(4);
     for (bf16_way way = BF16_NONE; way < BF16_WAYS && bf16_has(way); way++)
         for (int i = 0; i < COUNT(forms); i++)
