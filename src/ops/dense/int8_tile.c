@@ -221,8 +221,12 @@ static void run_beside(const int8_tile *t, int rows) {
     int8_finish_posts(t->finish, &(tile_rows){room, INT8_COLUMNS, rows, cols}, t->c, t->c_row);
 }
 
+static void run_rows(const int8_tile *t, int rows) {
+    (t->finish->posts ? run_beside : int8_dots)(t, rows);
+}
+
 /* What tiles of the machine leave to do, some rows at a time. */
-static void run_dots(const int8_tile *t, int rows) {
+static void run_rest(const int8_tile *t, int rows) {
     const int parts = (rows + INT8_DOTS_ROWS - 1) / INT8_DOTS_ROWS;
     const int64_t element = t->finish->rounds ? 1 : (int64_t)sizeof(float);
     for (int i = 0; i < parts; i++) {
@@ -231,21 +235,27 @@ static void run_dots(const int8_tile *t, int rows) {
         some.a += begin * t->row;
         some.c = (char *)t->c + begin * t->c_row * element;
         some.sums = t->sums ? t->sums + begin * INT8_COLUMNS : NULL;
-        (t->finish->posts ? run_beside : int8_dots)(&some, end - begin);
+        run_rows(&some, end - begin);
     }
+}
+
+/* By tiles of the machine, as far as they go. */
+static void run_tiles(const int8_tile *t, int rows) {
+    _Alignas(64) int32_t sums[INT8_ROWS * INT8_COLUMNS];
+    int8_tile left = *t;
+    left.done = int8_tiles_sum(t, rows, sums);
+    left.sums = sums;
+    run_rest(&left, rows);
 }
 
 void int8_tile_run(const int8_tile *t, int rows) {
     enum { FEW = 4 }; /* rows, of which most of a tile would be nothing */
-    _Alignas(64) int32_t sums[INT8_ROWS * INT8_COLUMNS];
-    if (!int8_has_dots()) {
+    if (!int8_has_dots())
         run_plain(t, rows);
-    } else if (rows < FEW || t->w->groups < INT8_STEP || !int8_has_tiles()) {
-        run_dots(t, rows);
-    } else {
-        int8_tile left = *t;
-        left.done = int8_tiles_sum(t, rows, sums);
-        left.sums = sums;
-        run_dots(&left, rows);
-    }
+    else if (rows >= FEW && t->w->groups >= INT8_STEP && int8_has_tiles())
+        run_tiles(t, rows);
+    else if (rows <= INT8_DOTS_ROWS) /* small tiles feel each step around them */
+        run_rows(t, rows);
+    else
+        run_rest(t, rows);
 }
