@@ -72,7 +72,7 @@ def main():
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import stand_ins
 
-    stand_ins.install()
+    stand_ins.install(stand_ins.version_of(folder))
     sys.path[:0] = [os.path.join(folder, os.path.dirname(name)), folder]
     name = os.path.basename(name)
     os.chdir(folder)

@@ -26,7 +26,8 @@ def module(name, **members):
     m.__path__ = []
     m.__spec__ = types.SimpleNamespace(name=name, submodule_search_locations=[], loader=None,
                                        parent=name.rpartition(".")[0], has_location=False,
-                                       origin=None, cached=None, _initializing=False)
+                                       origin=None, cached=None, _initializing=False,
+                                       _uninitialized_submodules=[])
     sys.modules[name] = m
     parent, _, last = name.rpartition(".")
     if parent in sys.modules:
@@ -304,7 +305,8 @@ def importing(name, globals=None, locals=None, fromlist=(), level=0):
 real_import = builtins.__import__
 
 
-def install():
+def install(version):
+    """For the tests of that version of PyTorch, as (2, 11)."""
     from torch import _higher_order_ops as control
 
     sys.meta_path.insert(0, AbsentFinder())
@@ -339,7 +341,8 @@ def install():
            dtype_abbrs={}, skipIfNoTorchVision=skip_always, HAS_TORCHVISION=False,
            custom_op=None, make_tensor=torch.testing.make_tensor, GRAPH_EXECUTOR=None,
            enable_profiling_mode_for_profiling_tests=nothing, noncontiguous_like=lambda t: t,
-           get_cycles_per_ms=None, TEST_CUDA_GRAPH=False, TEST_FAIRSEQ=False, TEST_DILL=False)
+           xfailIf=lambda condition: same, get_cycles_per_ms=None,
+           TEST_CUDA_GRAPH=False, TEST_FAIRSEQ=False, TEST_DILL=False)
     module("torch.testing._internal.jit_utils", JitTestCase=JitTestCase, RUN_CUDA=False)
     module("torch.testing._internal.common_methods_invocations", op_db=[], python_ref_db=[])
     module("torch.testing._internal.common_device_type", ops=lambda *a, **k: skip_always,
@@ -351,6 +354,7 @@ def install():
     module("torch.testing._internal.common_cuda", TEST_CUDA=False, TEST_MULTIGPU=False,
            PLATFORM_SUPPORTS_FLASH_ATTENTION=False, SM80OrLater=False, SM90OrLater=False,
            PLATFORM_SUPPORTS_MEM_EFF_ATTENTION=False, tf32_on_and_off=lambda *a: same,
+           blas_library_context=nothing, xfailIfDistributedNotSupported=skip_always,
            xfailIfSM89=same, _get_torch_cuda_version=lambda: (0, 0))
     module("torch.testing._internal.common_quantization", skipIfNoDynamoSupport=same,
            skipIfNoFBGEMM=same, skipIfNoQNNPACK=same)
@@ -370,8 +374,26 @@ def install():
     module("torch._dynamo.test_case", TestCase=TestCase, run_tests=run_tests)
     module("torch._dynamo.testing", normalize_gm=_normalize_gm, CompileCounter=object,
            same=lambda a, b: True)
+    torch.profiler.__path__ = []
+    module("torch.fx.experimental._config", patch=nothing)
+    torch.fx.experimental._config = sys.modules["torch.fx.experimental._config"]
+    module("torch._inductor.test_case", TestCase=TestCase, run_tests=run_tests)
+    module("torch.testing._internal.inductor_utils", HAS_GPU=False, HAS_CPU=False, GPU_TYPE="cuda")
+    module("torch.testing._internal.triton_utils", requires_gpu=skip_always,
+           requires_cuda_and_triton=skip_always)
+    module("torch._opaque_base", OpaqueBase=type("OpaqueBase", (), {}))
     module("expecttest", TestCase=TestCase)
-    _as_in_2_6()
+    if version < (2, 9):
+        _as_in_2_6()
+
+
+def version_of(folder):
+    """The version of PyTorch whose folder `test` that is, as (2, 11): version.txt beside it."""
+    try:
+        with open(os.path.join(folder, "..", "version.txt")) as f:
+            return tuple(int(n) for n in f.read().split(".")[:2])
+    except OSError:
+        return (2, 11)
 
 
 def _as_in_2_6():
