@@ -353,14 +353,14 @@ static cfx_value call_writing(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_val
         cfx__record_frame_end(r, frame);
         return v;
     }
+    if (!info->functional && cfx__functional_can_auto(op)) /* whatever is called like it */
+        return cfx__functional_auto(r, at, op, args);
     cfx_op *f = functional_form(info, inplace);
     if (f && inplace && f->effects & CFX_UPDATE &&
         cfx__tensor_shares_elements(cfx_as_tensor(args[0]))) {
         cfx__refuse_overlap(at, s->name);
         return cfx_bad();
     }
-    if (!f && cfx__functional_can_auto(op))
-        return cfx__functional_auto(r, at, op, args);
     if (!f)
         return no_values(at, info, "writes to its arguments");
     if (inplace && f->view && strcmp(s->name, "detach_"))

@@ -60,6 +60,23 @@ def forward(self, x):
             sum(parts).sum().backward()
             self.assertEqual(x.grad.tolist(), [210.0, 210.0])
 
+    def test_another_operator_is_called_like_it(self):
+        """NAME_functional is PyTorch's own way to call what gives what NAME writes."""
+        with torch.library._scoped_library("pytest_like", "DEF") as lib:
+            lib.define("put(Tensor(a!) x) -> Tensor")
+            lib.define("put_functional(Tensor x) -> Tensor")
+            lib.impl("put", lambda x: x.add_(1).clone(), "CPU")
+            lib._register_fake("put", lambda x: x.clone())
+            lib.impl("put_functional", lambda x: x.cos(), "CPU")
+
+            class Model(torch.nn.Module):
+                def forward(self, x):
+                    return torch.ops.pytest_like.put(x.clone()) * 2
+
+            d = torch.export.export(Model(), (torch.ones(3),)).run_decompositions()
+            self.assertIn("auto_functionalized_v2(torch.ops.pytest_like.put.default", code(d))
+            self.assertEqual(d.module()(torch.ones(3)).tolist(), [4.0, 4.0, 4.0])
+
     def test_writes_become_values(self):
         @torch.library.custom_op("pytest::put", mutates_args={"x"})
         def put(x: Tensor, y: Tensor) -> None:
