@@ -29,6 +29,23 @@ CFX_API bool cfx_tensor_is_leaf(const cfx_tensor *t);
 /* "MulBackward0", the name of the node that made t; NULL for leaves. Scope. */
 CFX_API const char *cfx_tensor_grad_fn(const cfx_tensor *t);
 
+/* The tape as a graph: the call that made t, and where gradients go from a call. A node is counted
+ * (cfx_keep, cfx_drop) and keeps those behind it.
+ *     for (int i = 0; i < cfx_grad_node_inputs(n); i++)
+ *         if (cfx_grad_node_next(n, i, NULL)) ... */
+typedef struct cfx__grad_node cfx_grad_node;
+/* The node that the gradient of t goes to: what made it; a leaf's, which adds to its grad; NULL
+ * where no gradient is wanted. Scope. */
+CFX_API cfx_grad_node *cfx_tensor_grad_node(const cfx_tensor *t);
+/* "MulBackward0"; a leaf's is "AccumulateGrad". Scope. */
+CFX_API const char *cfx_grad_node_name(const cfx_grad_node *n);
+/* How many tensors the call took; the node that the gradient of one goes to, borrowed, and which of
+ * its results that one was (output may be NULL). NULL: none is wanted. */
+CFX_API int cfx_grad_node_inputs(const cfx_grad_node *n);
+CFX_API cfx_grad_node *cfx_grad_node_next(const cfx_grad_node *n, int i, int *output);
+/* The leaf of an AccumulateGrad, borrowed; NULL where it is gone, and for other nodes. */
+CFX_API cfx_tensor *cfx_grad_node_leaf(const cfx_grad_node *n);
+
 /* ---- gradients ------------------------------------------------------------------------------- */
 
 /* t.grad, borrowed: the accumulated gradient; NULL where there is none, or t is not a leaf and

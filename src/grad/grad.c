@@ -29,6 +29,31 @@ const char *cfx_tensor_grad_fn(const cfx_tensor *t) {
     return n ? cfx__grad_node_name(n) : NULL;
 }
 
+cfx_grad_node *cfx_tensor_grad_node(const cfx_tensor *t) {
+    if (!cfx_tensor_requires_grad(t))
+        return NULL;
+    int output;
+    cfx__grad_node *n = cfx__grad_edge_of((cfx_site){0}, (cfx_tensor *)t, &output);
+    return n ? cfx__scope_own(cfx_keep(n)) : NULL;
+}
+
+const char *cfx_grad_node_name(const cfx_grad_node *n) { return cfx__grad_node_name(n); }
+
+int cfx_grad_node_inputs(const cfx_grad_node *n) {
+    return n->kind == CFX__NODE_LEAF ? 0 : n->nin;
+}
+
+cfx_grad_node *cfx_grad_node_next(const cfx_grad_node *n, int i, int *output) {
+    cfx__grad_kept *k = i >= 0 && i < cfx_grad_node_inputs(n) ? &n->kept[i] : NULL;
+    if (output)
+        *output = k && k->to ? k->output : 0;
+    return k ? k->to : NULL;
+}
+
+cfx_tensor *cfx_grad_node_leaf(const cfx_grad_node *n) {
+    return n->kind == CFX__NODE_LEAF && n->leaf ? n->leaf->owner : NULL;
+}
+
 cfx_tensor *cfx_requires_grad_from(cfx_site at, cfx_tensor *t, bool on) {
     if (!usable(t))
         return t;

@@ -29,6 +29,24 @@ TEST(objects_are_hooks_and_freed_with_them) {
     CHECK(d.freed == 1 && on_leaf.freed == 1);
 }
 
+TEST(the_tape_can_be_walked) {
+    cfx_tensor *x = cfx_requires_grad(cfx_ones(2), true), *w = cfx_requires_grad(cfx_ones(2), true);
+    cfx_tensor *a = cfx_mul(x, w), *y = cfx_sum(a), *plain = cfx_ones(2);
+    cfx_grad_node *sum = cfx_tensor_grad_node(y), *mul = cfx_grad_node_next(sum, 0, NULL);
+    CHECK_STR(cfx_grad_node_name(sum), "SumBackward0");
+    CHECK(mul == cfx_tensor_grad_node(a) && cfx_grad_node_inputs(mul) == 2);
+    CHECK_STR(cfx_grad_node_name(mul), "MulBackward0");
+    int output = 7;
+    cfx_grad_node *leaf = cfx_grad_node_next(mul, 1, &output);
+    CHECK(leaf == cfx_tensor_grad_node(w) && output == 0);
+    CHECK_STR(cfx_grad_node_name(leaf), "AccumulateGrad");
+    CHECK(cfx_grad_node_leaf(leaf) == w && !cfx_grad_node_leaf(mul));
+    CHECK(cfx_grad_node_inputs(leaf) == 0 && !cfx_grad_node_next(leaf, 0, NULL));
+    CHECK(!cfx_tensor_grad_node(plain) && !cfx_grad_node_next(mul, 2, NULL));
+    mul = cfx_tensor_grad_node(cfx_mul(plain, w));
+    CHECK(!cfx_grad_node_next(mul, 0, NULL) && cfx_grad_node_next(mul, 1, NULL) == leaf);
+}
+
 /* x * x, whose gradient is told by hand: it reads the input, and counts. */
 static cfx_value square_back(void *data, cfx_args a) {
     ((doubler *)data)->calls++;
