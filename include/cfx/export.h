@@ -73,6 +73,10 @@ CFX_API cfx_program *cfx_export_from(cfx_site at, cfx_module *m, cfx_value args,
     cfx_export_from(CFX_HERE, m, args, kwargs, dynamic,                                            \
                     CFX_OPTIONS(cfx_export_options, __VA_ARGS__))
 
+/* torch.fx.traceback.annotate: sets meta["custom"] of the nodes that exports record from now on, a
+ * dict; None: no entry. Decompositions and passes keep it. Returns the value before; scope. */
+CFX_API cfx_value cfx_annotate(cfx_value custom);
+
 /* torch.export.draft_export: a program even where cfx_export has an error, with a report of such
  * errors. Runs forward on the example first. Where forward branches on data, the example decides,
  * and the program asserts that decision, so it refuses other data. If sizes cannot vary as

@@ -22,6 +22,22 @@ static cfx_module *mlp(void) {
     return m;
 }
 
+static cfx_value annotated(cfx_module *self, cfx_args a) {
+    (void)self;
+    cfx_value was = cfx_annotate(cfx_dict_of("stage", 0));
+    cfx_tensor *y = cfx_gelu(cfx_as_tensor(a.v[0]));
+    CHECK(cfx_as_dict(cfx_annotate(was))->len == 1);
+    return cfx_tensor_value(cfx_neg(y));
+}
+
+TEST(nodes_are_annotated) {
+    cfx_module *m = cfx_module_new_n("Annotated", annotated, "x");
+    cfx_program *p = cfx_export(m, cfx_tuple(cfx_ones(2)), CFX_NONE, CFX_NONE);
+    cfx_graph *g = p->module->graph;
+    CHECK_STR(cfx_repr(cfx_node_get_meta(cfx_graph_find(g, "gelu"), "custom")), "{'stage': 0}");
+    CHECK(cfx_is_none(cfx_node_get_meta(cfx_graph_find(g, "neg"), "custom")));
+}
+
 TEST(export_prints_as_pytorch) {
     cfx_program *p = cfx_export(mlp(), cfx_tuple(cfx_randn(1, 16)), CFX_NONE, CFX_NONE);
     CHECK_OK();

@@ -132,6 +132,8 @@ void cfx__export_note(cfx__recorder *r, cfx_site at, cfx_node *n) {
         cfx_node_set_meta(n, "stack_trace", cfx_string_value(trace.data));
     if (!cfx_is_none(e->torch_fn))
         cfx_node_set_meta(n, "torch_fn", e->torch_fn);
+    if (!cfx_is_none(cfx__trace_annotation()))
+        cfx_node_set_meta(n, "custom", cfx__trace_annotation());
     cfx__text_release(&trace);
 }
 

@@ -58,6 +58,8 @@ void cfx__tracer_begin(cfx__tracer *t);
 void cfx__tracer_end(cfx__tracer *t);
 /* The active tracer, or NULL. */
 cfx__tracer *cfx__tracer_now(void);
+/* What cfx_annotate said last, a dict or None; borrowed. */
+cfx_value cfx__trace_annotation(void);
 /* Where the thread's recorder is kept (record.h). */
 struct cfx__recorder **cfx__recorder_slot(void);
 /* A tensor that stands for n; scope. The bad tensor for the bad node. */

@@ -1,5 +1,6 @@
 /* The tracer: how calls, module calls and attribute reads become nodes. Start at trace_call, which
  * the dispatcher asks before every call by name while a tracer is active. */
+#include <cfx/export.h>
 #include <cfx/ops.h>
 
 #include "branch.h"
@@ -11,17 +12,37 @@
 typedef struct {
     cfx__tracer *now;
     struct cfx__recorder *recorder;
+    cfx_value custom;  /* what nodes are annotated with, a dict or None; counted */
     cfx_tensor *blank; /* whose storage, which holds nothing, all traced tensors share; counted */
 } trace_state;
 
-static void *state_make(void) { return cfx__alloc0(sizeof(trace_state)); }
+static void *state_make(void) {
+    trace_state *s = cfx__alloc0(sizeof *s);
+    s->custom = cfx_none();
+    return s;
+}
 
 static void state_free(void *p) {
     cfx_drop(((trace_state *)p)->blank);
+    cfx_value_drop(((trace_state *)p)->custom);
     cfx__free(p);
 }
 
 static trace_state *state(void) { return cfx__ctx_slot(CFX__SLOT_TRACE, state_make, state_free); }
+
+cfx_value cfx_annotate(cfx_value custom) {
+    trace_state *s = state();
+    cfx_value was = s->custom;
+    if (custom.tag != CFX_TAG_DICT && !cfx_is_none(custom)) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "annotations are a dict, got %s",
+                 cfx__value_python_type(custom));
+        return cfx_bad();
+    }
+    s->custom = cfx_value_keep(custom);
+    return cfx__value_scope_own(was);
+}
+
+cfx_value cfx__trace_annotation(void) { return state()->custom; }
 
 static const cfx_tensor *blank(void) {
     trace_state *s = state();
