@@ -106,10 +106,86 @@ static PyObject *autocast_end(PyObject *unused, PyObject *none) {
     return result;
 }
 
+/* ---- the tape as a graph -------------------------------------------------------------------- */
+
+static void node_free(PyObject *capsule) {
+    cfx_drop(PyCapsule_GetPointer(capsule, "grad_node"));
+}
+
+static PyObject *node_capsule(cfx_grad_node *n) {
+    if (!n)
+        return cfx__py_from_value(cfx_none());
+    PyObject *capsule = PyCapsule_New(cfx_keep(n), "grad_node", node_free);
+    if (!capsule)
+        cfx_drop(n);
+    return capsule;
+}
+
+static cfx_grad_node *node_of(PyObject *capsule) {
+    return PyCapsule_GetPointer(capsule, "grad_node");
+}
+
+/* grad_node(tensor): a capsule of what its gradient goes to; None. */
+static PyObject *grad_node(PyObject *unused, PyObject *tensor) {
+    PyObject *result = NULL;
+    (void)unused;
+    if (!PyObject_TypeCheck(tensor, (PyTypeObject *)cfx__py.tensor))
+        return PyErr_Format(PyExc_TypeError, "grad_node takes a tensor");
+    CFX__PY_CALL(result) {
+        result = node_capsule(cfx_tensor_grad_node(cfx__py_tensor_of(tensor)));
+    }
+    return result;
+}
+
+/* grad_node_told(capsule): (address, name, leaf or None, [(capsule or None, output), ...]) */
+static PyObject *grad_node_told(PyObject *unused, PyObject *capsule) {
+    cfx_grad_node *n = node_of(capsule);
+    PyObject *result = NULL;
+    (void)unused;
+    if (!n)
+        return NULL;
+    CFX__PY_CALL(result) {
+        cfx_tensor *leaf = cfx_grad_node_leaf(n);
+        PyObject *next = PyList_New(0);
+        for (int i = 0; next && i < cfx_grad_node_inputs(n); i++) {
+            int output;
+            cfx_grad_node *to = cfx_grad_node_next(n, i, &output);
+            PyObject *pair = Py_BuildValue("Ni", node_capsule(to), output);
+            if (!pair || PyList_Append(next, pair))
+                Py_CLEAR(next);
+            Py_XDECREF(pair);
+        }
+        result = next ? Py_BuildValue("KsNN", (unsigned long long)(uintptr_t)n,
+                                      cfx_grad_node_name(n),
+                                      leaf ? cfx__py_from_tensor(leaf)
+                                           : cfx__py_from_value(cfx_none()),
+                                      next)
+                      : NULL;
+    }
+    return result;
+}
+
+/* annotate(dict or None): what nodes of exports are annotated with from now on. */
+static PyObject *annotate(PyObject *unused, PyObject *custom) {
+    PyObject *result = NULL;
+    (void)unused;
+    CFX__PY_CALL(result) {
+        cfx_value v;
+        if (!cfx__py_to_value(custom, &v))
+            continue;
+        cfx_annotate(v);
+        result = Py_BuildValue("");
+    }
+    return result;
+}
+
 static PyMethodDef functions[] = {{"grad", grad, METH_VARARGS, NULL},
                                   {"hook", hook, METH_VARARGS, NULL},
                                   {"unhook", unhook, METH_VARARGS, NULL},
                                   {"function_on_tape", function_on_tape, METH_VARARGS, NULL},
+                                  {"grad_node", grad_node, METH_O, NULL},
+                                  {"grad_node_told", grad_node_told, METH_O, NULL},
+                                  {"annotate", annotate, METH_O, NULL},
                                   {"check_gradients", check_gradients, METH_O, NULL},
                                   {"autocast_begin", autocast_begin, METH_VARARGS, NULL},
                                   {"autocast_end", autocast_end, METH_NOARGS, NULL},

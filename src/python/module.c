@@ -58,6 +58,7 @@ static PyObject *adopt(PyObject *unused, PyObject *args) {
 /* The interpreter goes down: C may keep objects, but nothing is called for them any more. */
 static PyObject *shut(PyObject *unused, PyObject *none) {
     (void)unused, (void)none;
+    cfx_annotate(cfx_none()); /* what was kept may hold objects of Python's */
     cfx__py.closed = true;
     Py_RETURN_NONE;
 }

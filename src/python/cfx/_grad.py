@@ -1,4 +1,6 @@
 """Gradients: hooks of tensors, and what a tensor's grad_fn tells."""
+import weakref
+
 from . import _cfx
 
 
@@ -33,16 +35,48 @@ def leaf_hook(tensor, hook):
 
 
 class GradFn:
-    """What made a tensor, as the tape has it."""
+    """What made a tensor, as the tape has it. There is one object for a call, as long as somebody
+    has it; its class is called like it."""
 
-    def __init__(self, tensor, name):
-        self._tensor, self._name = tensor, name
+    def __init__(self, capsule, told):
+        self._capsule = capsule
+        self._address, self._name, self._leaf, _ = told
 
     def name(self):
-        return self._name
+        return "torch::autograd::AccumulateGrad" if self._is_leaf() else self._name
+
+    def _is_leaf(self):
+        return self._name == "AccumulateGrad"
+
+    @property
+    def next_functions(self):
+        """(what the gradient of an argument goes to, which of its results that is) for each."""
+        return tuple((None if c is None else grad_fn(c), output)
+                     for c, output in _cfx.grad_node_told(self._capsule)[3])
+
+    def __getattr__(self, name):
+        if name == "variable" and self._is_leaf():
+            return self._leaf
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __repr__(self):
-        return f"<{self._name} object at {hex(id(self._tensor))}>"
+        return f"<{self._name} object at {hex(id(self))}>"
+
+
+_functions = weakref.WeakValueDictionary()  # the address of a node to its object
+_classes = {}
+
+
+def grad_fn(capsule):
+    """The object for a node of the tape."""
+    told = _cfx.grad_node_told(capsule)
+    address, name = told[:2]
+    found = _functions.get(address)
+    if found is None:
+        if name not in _classes:
+            _classes[name] = type(name, (GradFn,), {})
+        found = _functions[address] = _classes[name](capsule, told)
+    return found
 
 
 def as_list(x):

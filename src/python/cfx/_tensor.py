@@ -220,12 +220,11 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
 
     @_attribute
     def grad_fn(self):
-        name = self._grad_fn_name
-        if name is None:
+        if self._grad_fn_name is None:
             return None
-        from ._grad import GradFn
+        from ._grad import grad_fn
 
-        return GradFn(self, name)
+        return grad_fn(_cfx.grad_node(self))
 
     @property
     def _backward_hooks(self):

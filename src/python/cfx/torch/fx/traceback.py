@@ -5,6 +5,8 @@ import enum
 import functools
 import traceback
 
+from cfx import _cfx
+
 from ._compatibility import compatibility
 
 current_meta = {}
@@ -89,10 +91,12 @@ def preserve_node_meta(enable=True):
     global should_preserve_node_meta, current_meta
     was, meta = should_preserve_node_meta, current_meta.copy()
     should_preserve_node_meta = enable or was
+    _tell()
     try:
         yield
     finally:
         should_preserve_node_meta, current_meta = was, meta
+        _tell()
 
 
 @compatibility(is_backward_compatible=False)
@@ -108,6 +112,7 @@ def annotate(annotation_dict):
     global current_meta
     had, old = "custom" in current_meta, current_meta.get("custom", {})
     current_meta["custom"] = {**old, **annotation_dict}
+    _tell()
     try:
         yield
     finally:
@@ -115,6 +120,12 @@ def annotate(annotation_dict):
             current_meta["custom"] = old
         else:
             del current_meta["custom"]
+        _tell()
+
+
+def _tell():
+    """Exports record in C, where nodes are annotated as here."""
+    _cfx.annotate(current_meta.get("custom") if should_preserve_node_meta else None)
 
 
 @compatibility(is_backward_compatible=False)
