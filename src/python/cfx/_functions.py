@@ -220,6 +220,8 @@ def namespace(module, *prefixes):
     import sys
 
     def get(name):
+        if name == "__all__":  # what a wildcard imports
+            return [n for n in names() if not n.startswith("_")]
         if not name.startswith("__"):
             for prefix in prefixes:
                 try:

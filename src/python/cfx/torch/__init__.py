@@ -48,10 +48,12 @@ _SUBMODULES = {"fx", "export", "autograd", "optim", "jit", "cuda", "_C", "linalg
                "functional", "testing", "backends", "amp", "random", "serialization", "types",
                "distributed", "multiprocessing", "compiler", "_subclasses", "_higher_order_ops",
                "func", "version", "library", "_library", "_functorch", "ao", "quantization",
-               "profiler", "onnx", "_decomp"}
+               "profiler", "onnx", "_decomp", "accelerator"}
 
 
 def __getattr__(name):
+    if name == "__all__":  # what a wildcard imports: functions and types, no modules
+        return [n for n in __dir__() if not n.startswith("_") and n not in _MODULES]
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in _SUBMODULES:
@@ -68,6 +70,9 @@ def __getattr__(name):
         except AttributeError:
             pass
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+_MODULES = _SUBMODULES | {"importlib", "math", "sys", "nn", "utils", "overrides"}
 
 
 def __dir__():

@@ -107,7 +107,16 @@ _KEYS = {"cpu": "CPU", "default": "CompositeExplicitAutograd"}
 
 
 def impl(qualname, types, func=None, *, lib=None):
-    """What an operator does on devices ("cpu", "default", a dispatch key, or several)."""
+    """What an operator does on devices ("cpu", "default", a dispatch key, or several). The older
+    way to say it: impl(library, "name", "CPU")."""
+    if isinstance(qualname, Library):
+        library, name, key = qualname, types, func or ""
+
+        def by_library(f):
+            library.impl(name, f, key)
+            return f
+
+        return by_library
     types = (types,) if isinstance(types, str) else tuple(types)
 
     def register(f):

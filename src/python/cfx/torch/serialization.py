@@ -119,6 +119,15 @@ def _save_dtype(pickler, d):
     pickler.save(_Global("torch", repr(d).partition(".")[2]))
 
 
+def _save_device(pickler, d):
+    pickler.save_reduce(_Global("torch", "device"), (d.type,) if d.index is None
+                        else (d.type, d.index))
+
+
+def _save_layout(pickler, layout):
+    pickler.save_reduce(_Global("torch.serialization", "_get_layout"), (repr(layout),))
+
+
 def _save_size(pickler, size):
     pickler.save_reduce(_Global("torch", "Size"), (tuple(size),))
 
@@ -129,7 +138,8 @@ def _dispatch():
     table = _Pickler.dispatch
     table[Tensor] = table[Parameter] = _Pickler.save_tensor
     table[_Call], table[_Ordered], table[_cfx.dtype] = _save_call, _save_ordered, _save_dtype
-    table[Size] = _save_size
+    table[_cfx.memory_format] = _save_dtype
+    table[Size], table[_cfx.device], table[_cfx.layout] = _save_size, _save_device, _save_layout
 
 
 _dispatch()
@@ -186,11 +196,16 @@ def _located(flat, location, map_location):
     return flat.to(location) if on_card else flat
 
 
+def _get_layout(name):
+    return getattr(_torch(), name.partition(".")[2])
+
+
 class _Unpickler(pickle.Unpickler):
     """Reads the pickle of such a file. With `safe`, nothing is called but what builds tensors and
     plain containers."""
 
-    _BUILT = {("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor,
+    _BUILT = {("torch.serialization", "_get_layout"): _get_layout,
+              ("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor,
               ("torch._utils", "_rebuild_parameter"): _rebuild_parameter}
     _SAFE = {("collections", "OrderedDict"), ("collections", "defaultdict"),
              ("collections", "Counter"), ("builtins", "set"), ("builtins", "dict"),

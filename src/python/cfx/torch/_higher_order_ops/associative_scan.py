@@ -21,4 +21,9 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
     return pytree.tree_unflatten(_cfx.scan((flat,), None, leaves, dim, reverse), spec)
 
 
-associative_scan_op = register("associative_scan", associative_scan)
+def _as_called(combine_fn, xs, additional_inputs=()):
+    """The operator in graphs, whose function takes the parts of both beside each other."""
+    return associative_scan(lambda a, b: combine_fn(*a, *b, *additional_inputs), list(xs), 0)
+
+
+associative_scan_op = register("associative_scan", _as_called)

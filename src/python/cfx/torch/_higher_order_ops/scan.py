@@ -9,5 +9,14 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False):
     return _cfx.scan((combine_fn,), init, xs, dim, reverse)
 
 
-scan_op = register("scan", lambda f, init, xs, dim=0, reverse=False, additional=(): scan(
-    f, init, xs, dim=dim, reverse=reverse))
+def _as_called(combine_fn, init, xs, additional_inputs=()):
+    """The operator in graphs, which has lists for everything: all carries and results in one."""
+    def step(carry, x):
+        out = combine_fn(*carry, *x, *additional_inputs)
+        return list(out[:len(init)]), list(out[len(init):])
+
+    carry, outs = scan(step, list(init), list(xs))
+    return [*carry, *outs]
+
+
+scan_op = register("scan", _as_called)
