@@ -69,7 +69,7 @@ int64_t cfx__shard_begin(const cfx__shard *s, const cfx__piece *p, int64_t size,
                             : units * rank / s->ranks);
 }
 
-int64_t cfx__shard_end(const cfx__shard *s, const cfx__piece *p, int64_t size, int rank) {
+static int64_t shard_end(const cfx__shard *s, const cfx__piece *p, int64_t size, int rank) {
     if (!p->cover)
         return cfx__shard_begin(s, p, size, rank + 1);
     const int64_t shared = p->cover / p->units, last = p->cover * (rank + 1) / s->ranks;
@@ -77,7 +77,7 @@ int64_t cfx__shard_end(const cfx__shard *s, const cfx__piece *p, int64_t size, i
 }
 
 int64_t cfx__shard_part(const cfx__shard *s, const cfx__piece *p, int64_t size) {
-    return cfx__shard_end(s, p, size, s->rank) - cfx__shard_begin(s, p, size, s->rank);
+    return shard_end(s, p, size, s->rank) - cfx__shard_begin(s, p, size, s->rank);
 }
 
 const char *cfx__shard_divides(const cfx__shard *s, int64_t size, int64_t least, int64_t *units) {

@@ -53,7 +53,6 @@ int64_t cfx__shard_size(const cfx__shard *s, const cfx_node *n, int dim);
 void cfx__shard_same(cfx__shard *s, const cfx_node *n, const cfx_node *like);
 /* Where the part of a rank begins in a stretch of `size` elements that is cut as a piece says. */
 int64_t cfx__shard_begin(const cfx__shard *s, const cfx__piece *p, int64_t size, int rank);
-int64_t cfx__shard_end(const cfx__shard *s, const cfx__piece *p, int64_t size, int rank);
 /* How much of it this rank has. */
 int64_t cfx__shard_part(const cfx__shard *s, const cfx__piece *p, int64_t size);
 /* The dimension of its argument that n, which only moves dimensions, has as `dim`; -1: n is no
