@@ -446,6 +446,8 @@ typedef struct cfx__c_parts {
 } cfx__c_parts;
 /* What an operator is made of that no row takes apart; NULL: nothing (parts.c). */
 cfx_op_fn *cfx__c_parts_of(const cfx_op *op);
+/* The calls that an operator is made of, by its row or by that table; NULL: not known. */
+cfx_op_fn *cfx__c_made_of(const cfx_op *op);
 /* The program that is written out; integers: what rounds to bytes, and back, stays for layers in
  * integers, and has no form elsewhere. Scope. Bad, with an error (ready.c). */
 cfx_program *cfx__c_ready(const cfx_program *p, bool integers);

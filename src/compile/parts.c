@@ -244,6 +244,102 @@ static void softmax_backward(cfx_op_call *c) {
     c->out[0] = cfx_to(cfx_sub(product, cfx_mul(y, sum)), c->args[3]);
 }
 
+/* Halves as float32, in which PyTorch computes gradients of them. */
+static cfx_tensor *wide(cfx_tensor *t) {
+    return cfx_dtype_size((cfx_dtype)t->dtype) == 2 ? cfx_to(t, cfx_dtype_value(CFX_F32)) : t;
+}
+
+static cfx_tensor *like_arg(const cfx_op_call *c, int arg, cfx_tensor *t) {
+    return cfx_to(t, cfx_dtype_value((cfx_dtype)arg_tensor(c, arg)->dtype));
+}
+
+/* _log_softmax_backward_data(grad_output, output, dim, input_dtype) */
+static void log_softmax_backward(cfx_op_call *c) {
+    cfx_tensor *g = wide(arg_tensor(c, 0)), *y = wide(arg_tensor(c, 1));
+    cfx_tensor *sum = cfx_sum(g, cfx_list(c->args[2]), true);
+    c->out[0] = cfx_to(cfx_sub(g, cfx_mul(cfx_exp(y), sum)), c->args[3]);
+}
+
+/* gelu_backward(grad_output, self, *, approximate) */
+static void gelu_backward(cfx_op_call *c) {
+    cfx_tensor *g = wide(arg_tensor(c, 0)), *x = wide(arg_tensor(c, 1)), *square = cfx_mul(x, x);
+    cfx_tensor *slope;
+    if (strcmp(cfx_text(c->args[2]), "tanh")) {
+        cfx_tensor *share = cfx_mul(cfx_add(cfx_erf(cfx_mul(x, M_SQRT1_2)), 1), 0.5);
+        cfx_tensor *density = cfx_mul(cfx_exp(cfx_mul(square, -0.5)), 0.5 * M_2_SQRTPI * M_SQRT1_2);
+        slope = cfx_add(share, cfx_mul(x, density));
+    } else {
+        const double by = M_SQRT2 * M_2_SQRTPI * 0.5, cubic = 0.044715;
+        cfx_tensor *inner = cfx_mul(cfx_add(x, cfx_mul(cfx_mul(square, x), cubic)), by);
+        cfx_tensor *t = cfx_tanh(inner), *half = cfx_mul(x, 0.5);
+        cfx_tensor *back = cfx_mul(cfx_add(cfx_mul(square, 3 * cubic), 1), by);
+        cfx_tensor *rest = cfx_mul(cfx_mul(half, cfx_rsub(cfx_mul(t, t), 1)), back);
+        slope = cfx_add(cfx_mul(cfx_add(t, 1), 0.5), rest);
+    }
+    c->out[0] = like_arg(c, 1, cfx_mul(g, slope));
+}
+
+/* native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias,
+ * output_mask) */
+static void layer_norm_backward(cfx_op_call *c) {
+    cfx_tensor *g = wide(arg_tensor(c, 0)), *x = wide(arg_tensor(c, 1));
+    cfx_tensor *rstd = arg_tensor(c, 4), *w = arg_tensor(c, 5);
+    const int outer = x->ndim - (int)arg_count(c, 2);
+    cfx_value rows = cfx_list_value(0, NULL), row = cfx_list_value(0, NULL);
+    double n = 1;
+    for (int i = 0; i < x->ndim; i++) {
+        cfx_list_append(cfx_as_list(i < outer ? rows : row), cfx_int(i));
+        n *= i < outer ? 1 : (double)x->shape[i];
+    }
+    cfx_tensor *unit = cfx_mul(cfx_sub(x, arg_tensor(c, 3)), rstd);
+    if (cfx_is_true(cfx_at(c->args[7], 0))) {
+        cfx_tensor *scaled = w ? cfx_mul(g, wide(w)) : g;
+        cfx_tensor *shift = cfx_sum(scaled, row, true);
+        cfx_tensor *turn = cfx_mul(unit, cfx_sum(cfx_mul(scaled, unit), row, true));
+        cfx_tensor *all = cfx_sub(cfx_sub(cfx_mul(scaled, n), shift), turn);
+        c->out[0] = like_arg(c, 1, cfx_mul(cfx_div(rstd, n), all));
+    }
+    for (int i = 1; i < 3; i++) { /* of the weight, and of the bias */
+        if (!cfx_is_true(cfx_at(c->args[7], i)) || !arg_tensor(c, 4 + i))
+            continue;
+        cfx_tensor *of = i == 1 ? cfx_mul(g, unit) : g;
+        c->out[i] = like_arg(c, 4 + i, outer ? cfx_sum(of, rows) : of);
+    }
+}
+
+/* nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight) */
+static void nll_loss_backward(cfx_op_call *c) {
+    enum { MEAN = 1 };
+    cfx_tensor *g = arg_tensor(c, 0), *x = arg_tensor(c, 1), *w = arg_tensor(c, 3);
+    const int classes = x->ndim < 2 ? 0 : 1;
+    cfx_tensor *target = cfx_unsqueeze(arg_tensor(c, 2), classes);
+    cfx_tensor *kept = cfx_ne(target, c->args[5]);
+    cfx_tensor *at = cfx_where(kept, target, cfx_zeros_like(target));
+    cfx_tensor *by = cfx_scatter(cfx_zeros_like(x), classes, at, -1.0);
+    if (arg_int(c, 4) == MEAN)
+        g = cfx_div(g, arg_tensor(c, 6));
+    if (g->ndim && g->ndim < x->ndim)
+        g = cfx_unsqueeze(g, classes);
+    by = w ? cfx_mul(by, w) : by;
+    c->out[0] = cfx_mul(by, cfx_where(kept, g, cfx_zeros_like(g)));
+}
+
+/* embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq) */
+static void embedding_backward(cfx_op_call *c) {
+    cfx_tensor *g = arg_tensor(c, 0), *at = flat(arg_tensor(c, 1));
+    const int64_t width = g->ndim ? g->shape[g->ndim - 1] : 1;
+    cfx_tensor *rows = cfx_reshape(wide(g), cfx_list(at->numel, width));
+    if (arg_bool(c, 4)) {
+        cfx_tensor *count = cfx_new_zeros(rows, cfx_list(c->args[2]));
+        count = cfx_index_put(count, cfx_list(at), cfx_new_ones(rows, cfx_list(at->numel)), true);
+        rows = cfx_div(rows, cfx_unsqueeze(cfx_index_select(count, 0, at), 1));
+    }
+    cfx_tensor *padding = cfx_unsqueeze(cfx_eq(at, c->args[3]), 1);
+    rows = cfx_where(padding, cfx_zeros_like(rows), rows);
+    cfx_tensor *all = cfx_new_zeros(rows, cfx_list(c->args[2], cfx_int(width)));
+    c->out[0] = like_arg(c, 0, cfx_index_put(all, cfx_list(at), rows, true));
+}
+
 /* put(self, index, source, accumulate) */
 static void put(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
@@ -339,6 +435,11 @@ static const cfx__c_parts table[] = {
     {&cfx_op_max_pool3d_with_indices_backward, max_pool_backward},
     {&cfx_op_angle, angle},
     {&cfx_op__softmax_backward_data, softmax_backward},
+    {&cfx_op__log_softmax_backward_data, log_softmax_backward},
+    {&cfx_op_gelu_backward, gelu_backward},
+    {&cfx_op_native_layer_norm_backward, layer_norm_backward},
+    {&cfx_op_nll_loss_backward, nll_loss_backward},
+    {&cfx_op_embedding_dense_backward, embedding_backward},
     {&cfx_op_put, put},
     {&cfx_op_masked_scatter, masked_scatter},
     {&cfx_op_index_reduce, index_reduce},

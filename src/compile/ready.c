@@ -12,7 +12,7 @@ static bool is_written(const cfx_op *op) {
     return op->effects & CFX_LOOPS || op->view || cfx__c_call_known(op);
 }
 
-static cfx_op_fn *made_of(const cfx_op *op) {
+cfx_op_fn *cfx__c_made_of(const cfx_op *op) {
     cfx_op_fn *fn = op->core ? op->core : op->decompose; /* nothing in place is in the first */
     return fn ? fn : cfx__c_parts_of(op);
 }
@@ -60,7 +60,7 @@ static bool is_taken_apart(const findings *f, const cfx_op *op) {
     const bool stays = f->integers && (cfx__c_rounds((cfx_op *)op) ||
                                        (is_among(&f->folded, op) && !is_among(&f->varying, op)));
     const bool declined = is_among(&f->declined, op);
-    return (!is_written(op) || declined) && made_of(op) && !stays;
+    return (!is_written(op) || declined) && cfx__c_made_of(op) && !stays;
 }
 
 /* Whether nothing but the generator knows that a node was run. */
@@ -90,7 +90,7 @@ static void look(const char *path, cfx_module *m, void *user) {
         const bool declined = op && is_among(&f->declined, op);
         f->any |= info &&
                   (info->writes || info->form != CFX__FUNCTIONAL || info->family == CFX__OP_CHECK ||
-                   is_dead(n) || ((!is_written(op) || declined) && made_of(op)));
+                   is_dead(n) || ((!is_written(op) || declined) && cfx__c_made_of(op)));
     }
 }
 
@@ -137,7 +137,7 @@ static cfx_program *taken_apart(const cfx_program *p, const findings *f) {
     for (int i = 0; i < n; i++) {
         cfx_op *op = cfx_op_at(i);
         if (is_taken_apart(f, op) && !cfx__op_info_of(op)->writes)
-            rows[nrows++] = (cfx_decomposition){cfx_op_name(op), made_of(op)};
+            rows[nrows++] = (cfx_decomposition){cfx_op_name(op), cfx__c_made_of(op)};
     }
     cfx_program *out = cfx_decompose_by(
         copy, (cfx_decompose_options){.own = rows, .nown = nrows, .only_own = true});

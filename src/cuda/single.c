@@ -349,12 +349,31 @@ static bool run_or_make(cfx__cuda_device *d, const cfx_op_call *c, const char *k
     return done || !cfx_ok();
 }
 
-/* A call that has no kernel by the calls that its operator is made of: each runs on the card by
- * itself. False with an error. */
+/* Whether a tensor can stand for a result: one of its kind, on its device. */
+static bool is_alike(const cfx_tensor *t, const cfx_tensor *result) {
+    return t->dtype == result->dtype && cfx__tensor_same_shape(t, result) &&
+           cfx__device_card(t->device) == cfx__device_card(result->device);
+}
+
+/* A call that has no kernel by the calls that its operator is made of, each of which comes here in
+ * turn: tensors stay on the card. False where it is not known what that is, or where it fails: what
+ * is wrong the host will say. */
 static bool run_parts(cfx__cuda_device *d, const cfx_op_call *c) {
+    cfx_op_fn *parts = cfx__c_made_of(c->op);
     cfx_op_call made = *c;
+    bool fits = true, any = false;
+    if (!parts)
+        return false;
     memset(made.out, 0, sizeof made.out);
-    cfx__c_parts_of(c->op)(&made);
+    parts(&made);
+    for (int i = 0; i < c->nout && cfx_ok(); i++) {
+        any |= c->out[i] != NULL; /* else the kernel makes its results itself */
+        fits = fits && (!c->out[i] || (made.out[i] && is_alike(made.out[i], c->out[i])));
+    }
+    if (!cfx_ok() || !fits || !any) {
+        cfx__error_forgive();
+        return false;
+    }
     for (int i = 0; i < c->nout && cfx_ok(); i++)
         if (c->out[i])
             take(d, c, c->out[i], made.out[i]);
@@ -396,7 +415,7 @@ bool cfx__cuda_call(cfx_op_call *c, int card) {
     const char *key = cfx_ok() ? key_of(&own, card) : NULL;
     bool done = key && run_or_make(d, &own, key);
     cfx__ctx()->card = outer;
-    done = done || (own.op != c->op && cfx_ok() && run_parts(d, &own));
+    done = done || (cfx_ok() && run_parts(d, &own));
     for (int i = 3; done && own.op != c->op && i < own.nout; i++)
         own.out[i]->storage->version++;
     *dispatch = before;

@@ -1,0 +1,87 @@
+/* What operators are made of computes what their kernels compute. */
+#include <math.h>
+
+#include <cfx/ops.h>
+
+#include "../dispatch/dispatch.h"
+#include "compile.h"
+#include "test.h"
+
+static double apart(cfx_value a, cfx_value b) {
+    const cfx_tensor *x = cfx_as_tensor(a), *y = cfx_as_tensor(b);
+    if (x->dtype != y->dtype || !cfx__tensor_same_shape(x, y))
+        return INFINITY;
+    const cfx_value f64 = cfx_dtype_value(CFX_F64);
+    cfx_tensor *most = cfx_amax(cfx_abs(cfx_sub(cfx_to(a, f64), cfx_to(b, f64))));
+    return x->numel ? cfx__tensor_number(most, 0) : 0;
+}
+
+/* A call by its kernel, and by what its operator is made of. */
+static void check_made(cfx_site at, cfx_op *op, double most, cfx_value args) {
+    cfx_value all[CFX_MAX_ARGS];
+    cfx_op_call c = {.op = op, .at = at, .args = all, .nout = 3};
+    for (int64_t i = 0; i < cfx_as_list(args)->len; i++)
+        all[c.nargs++] = cfx_as_list(args)->items[i];
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
+    cfx_dict *named = cfx_dict_new();
+    for (int i = s->npositional; i < c.nargs; i++)
+        cfx_dict_set(named, s->args[i].name, all[i]);
+    const int plain = c.nargs < s->npositional ? c.nargs : s->npositional;
+    cfx_value want = cfx_op_do_from(at, op, (cfx_args){plain, all, named});
+    CHECK_OK();
+    if (cfx_is_bad(want))
+        return;
+    const bool several = want.tag == CFX_TAG_TUPLE;
+    c.nout = several ? (int)cfx_as_list(want)->len : 1;
+    cfx__c_made_of(op)(&c);
+    test_check(cfx_ok(), at, "the parts run");
+    CHECK_OK();
+    for (int i = 0; i < c.nout; i++) {
+        const cfx_value one = several ? cfx_at(want, i) : want;
+        if (one.tag != CFX_TAG_TENSOR)
+            test_check(!c.out[i], at, "what is not asked for is not made");
+        else
+            test_check(c.out[i] && apart(cfx_tensor_value(c.out[i]), one) <= most, at,
+                       "the parts give the kernel's numbers");
+    }
+}
+
+TEST(gradients_are_made_of_calls_with_the_same_numbers) {
+    cfx_manual_seed(3);
+    for (int half = 0; half < 2; half++) {
+        const cfx_value d = cfx_dtype_value(half ? CFX_BF16 : CFX_F32);
+        const double most = half ? 0.04 : 1e-5;
+        const cfx_value g = CFX_V(cfx_to(cfx_randn(4, 3, 6), d));
+        const cfx_value x = CFX_V(cfx_to(cfx_randn(4, 3, 6), d));
+        const cfx_value w = CFX_V(cfx_to(cfx_randn(3, 6), d));
+        check_made(CFX_HERE, &cfx_op_gelu_backward, most, cfx_list(g, x, "none"));
+        check_made(CFX_HERE, &cfx_op_gelu_backward, most, cfx_list(g, x, "tanh"));
+        check_made(CFX_HERE, &cfx_op__log_softmax_backward_data, most,
+                   cfx_list(g, cfx_log_softmax(x, 1), 1, d));
+        const cfx_value norm = cfx_native_layer_norm(x, cfx_list(3, 6), w, w, 1e-5);
+        check_made(CFX_HERE, &cfx_op_native_layer_norm_backward, half ? 0.1 : most,
+                   cfx_list(g, x, cfx_list(3, 6), cfx_at(norm, 1), cfx_at(norm, 2), w, w,
+                            cfx_list(true, true, true)));
+        check_made(CFX_HERE, &cfx_op_native_layer_norm_backward, half ? 0.1 : most,
+                   cfx_list(g, x, cfx_list(3, 6), cfx_at(norm, 1), cfx_at(norm, 2), w, NULL,
+                            cfx_list(true, false, false)));
+        const cfx_value at = CFX_V(cfx_tensor_from_value(cfx_list(1, 4, 1, 0)));
+        for (int often = 0; often < 2; often++)
+            check_made(CFX_HERE, &cfx_op_embedding_dense_backward, most,
+                       cfx_list(cfx_to(cfx_randn(4, 5), d), at, 6, 4, (bool)often));
+    }
+    cfx_tensor *rows = cfx_log_softmax(cfx_randn(4, 5), 1), *row = cfx_log_softmax(cfx_randn(5), 0);
+    cfx_tensor *target = cfx_tensor_from_value(cfx_list(1, -100, 0, 4));
+    cfx_tensor *one = cfx_tensor_from_value(cfx_int(2)), *w = cfx_rand(5);
+    for (int reduction = 0; reduction < 3; reduction++) {
+        cfx_tensor *g = reduction ? cfx_tensor_from_value(cfx_float(0.7)) : cfx_randn(4);
+        const cfx_value total = CFX_V(cfx_tensor_from_value(cfx_float(2.5)));
+        check_made(CFX_HERE, &cfx_op_nll_loss_backward, 1e-6,
+                   cfx_list(g, rows, target, w, reduction, -100, total));
+        check_made(CFX_HERE, &cfx_op_nll_loss_backward, 1e-6,
+                   cfx_list(g, rows, target, NULL, reduction, -100, total));
+        const cfx_value single = CFX_V(cfx_tensor_from_value(cfx_float(0.7)));
+        check_made(CFX_HERE, &cfx_op_nll_loss_backward, 1e-6,
+                   cfx_list(single, row, one, w, reduction, -100, total));
+    }
+}
