@@ -16,6 +16,8 @@ static void collect(const char *line, void *user) {
     cfx__text_putc(user, '\n');
 }
 
+static void ignore(const char *line, void *user) { (void)line, (void)user; }
+
 static const char *lines_of(cfx_program *p) {
     cfx__text lines = {0};
     cfx_set_log(collect, &lines);
@@ -61,6 +63,24 @@ TEST(pass_logs_what_data_count) {
     cfx_set_log(NULL, NULL);
     CHECK_STR(cfx__text_take(&lines),
               "nonzero i64[u0, 1] tensor([], size=(0, 1), dtype=torch.int64)\n");
+}
+
+/* A number of rows that is 0 or 1 is both while sizes are inferred. */
+TEST(pass_logs_one_row_or_none) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, x: \"f32[1]\"):\n"
+             "        nonzero: \"i64[u0, 1]\" = torch.ops.aten.nonzero.default(x)\n"
+             "        sym_size_int: \"Sym(u0)\" = torch.ops.aten.sym_size.int(nonzero, 0)\n"
+             "        le: \"Sym(u0 <= 1)\" = operator.le(sym_size_int, 1)\n"
+             "        _assert_scalar_default = torch.ops.aten._assert_scalar.default(le, \"one\")\n"
+             "        add = torch.ops.aten.add.Tensor(nonzero, 1)\n"
+             "        return (add,)\n");
+    code_after("log", p, 2);
+    cfx_set_log(ignore, NULL);
+    CHECK_STR(cfx_str(cfx_at(cfx_program_run(p, cfx_ones(1)), 0)), "tensor([[1]])");
+    CHECK_STR(cfx_str(cfx_at(cfx_program_run(p, cfx_zeros(1)), 0)),
+              "tensor([], size=(0, 1), dtype=torch.int64)");
+    cfx_set_log(NULL, NULL);
 }
 
 TEST(pass_logs_values) {

@@ -225,6 +225,13 @@ static int64_t near_example(const cfx__worlds *w, const cfx__symbol *s, int k, i
     return s->hint + apart + step * (int64_t)(1 + past % (room < WIDTH ? room : WIDTH));
 }
 
+/* Whether a number of which data decides that it is one or the other is the lesser in world k: in
+ * world 0 never, in world 1 always. */
+static bool is_least(const cfx__worlds *w, const cfx__symbol *s, int k, int attempt) {
+    const uint64_t i = (uint64_t)(s - w->symbols.data);
+    return k == SMALL || (k && scatter(i * 4099 + (uint64_t)k * 131 + (uint64_t)attempt * 17) & 1);
+}
+
 static int64_t choose(const cfx__worlds *w, const cfx__symbol *s, int k, int attempt) {
     enum { TRIES = 32 };
     int64_t from = cfx__symbol_smallest(s), size = from;
@@ -240,6 +247,8 @@ static int64_t choose(const cfx__worlds *w, const cfx__symbol *s, int k, int att
         return near_example(w, s, k, attempt);
     if (k >= CFX__FEW_WORLDS && !attempt)
         return stepped(s, next_to(s, k - CFX__FEW_WORLDS));
+    if (*s->name == 'u' && from == s->most && s->least < from) /* nothing larger to choose from */
+        return is_least(w, s, k, attempt) ? s->least : from;
     if (attempt && hinted && s->hint > from)
         from = s->hint; /* smaller ones may be too small for what is done with them */
     uint64_t span = (uint64_t)s->most - (uint64_t)from;
