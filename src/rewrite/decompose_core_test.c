@@ -235,6 +235,24 @@ TEST(decompose_deviations_refuse_a_complex_correction) {
     }
 }
 
+/* ---- writes ---------------------------------------------------------------------------------- */
+
+/* Functionalised, batch_norm still writes; what is put back into the same buffer comes after. */
+TEST(decompose_puts_back_what_was_put_back) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, b_mean: \"f32[3]\", b_var: \"f32[3]\", x: \"f32[2, 3]\"):\n"
+             "        y: \"f32[2, 3]\" = torch.ops.aten.batch_norm.default(x, None, None, b_mean, "
+             "b_var, True, 0.1, 1e-05, False)\n"
+             "        fill_: \"f32[3]\" = torch.ops.aten.fill_.Scalar(b_var, 0.5)\n"
+             "        return (y, fill_)\n");
+    cfx_program *d = cfx_decompose(cfx_program_functionalize(p), CFX_NONE);
+    CHECK_OK();
+    CHECK_INT(d->noutputs, 4);
+    CHECK_STR(d->outputs[0].target, "mean");
+    CHECK_STR(d->outputs[1].target, "var");
+    CHECK_STR(d->outputs[1].name, "full_like");
+}
+
 /* ---- refusals -------------------------------------------------------------------------------- */
 
 /* A write to a tensor without elements changes nothing, but the call may refuse. */

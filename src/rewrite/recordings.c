@@ -7,13 +7,30 @@ typedef cfx__decomposing decomposing;
 
 /* ---- one world ------------------------------------------------------------------------------- */
 
+/* Whether a result is put back into an input, after all writes of the graph: a program that was
+ * functionalised may have calls that write all the same (batch_norm). */
+static bool is_put_back(const cfx_program *p, size_t input) {
+    const cfx_input_spec *in = &p->inputs[input];
+    for (int i = 0; i < p->noutputs; i++) {
+        const cfx_output_spec *out = &p->outputs[i];
+        const bool own = out->kind == CFX_OUT_BUFFER_MUTATION ||
+                         out->kind == CFX_OUT_PARAMETER_MUTATION;
+        const char *name = own                                   ? in->target
+                           : out->kind == CFX_OUT_INPUT_MUTATION ? in->name
+                                                                 : NULL;
+        if (name && out->target && !strcmp(out->target, name))
+            return true;
+    }
+    return false;
+}
+
 /* The nodes for what was written to, by old number of the input; then the graph's output. */
 static cfx_value finish_graph(cfx__rerun *run, cfx_value result, cfx_value *written) {
     cfx__recorder *r = &run->recorder;
     cfx_value all = cfx_tuple_value(0, NULL);
     for (size_t i = 0; i < run->inputs.len; i++) {
         cfx_tensor *t = run->inputs.data[i];
-        if (t && cfx__recorded_written(t)) {
+        if (t && cfx__recorded_written(t) && !is_put_back(run->program, i)) {
             written[i] = cfx_node_value(cfx__recorded_node(r, cfx_tensor_value(t)));
             cfx_list_append(cfx_as_list(all), written[i]);
         }
