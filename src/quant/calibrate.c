@@ -7,16 +7,16 @@
 
 /* ---- what is watched ------------------------------------------------------------------------- */
 
-cfx__quant_seen *cfx__quant_seen_of(const cfx__quant_watch *w, const cfx_node *n) {
+cfx__quant_seen *cfx__quant_seen_of(const cfx__quant_watch *w, const cfx_node *n, int channel) {
     for (size_t i = 0; i < w->len; i++)
-        if (w->data[i].node == n)
+        if (w->data[i].node == n && (!channel || w->data[i].channel == channel))
             return &w->data[i];
     return NULL;
 }
 
-void cfx__quant_look_at(cfx__quant_watch *w, cfx_node *n, bool last) {
-    if (!cfx__quant_seen_of(w, n))
-        VEC_PUSH(*w, ((cfx__quant_seen){n, .last = last}));
+void cfx__quant_look_at(cfx__quant_watch *w, cfx_node *n, int channel) {
+    if (!cfx__quant_seen_of(w, n, channel))
+        VEC_PUSH(*w, ((cfx__quant_seen){n, .channel = channel}));
 }
 
 static void forget(cfx__quant_seen *s) {
@@ -41,7 +41,7 @@ typedef struct looking {
 } looking;
 
 static bool wants(cfx_watcher *self, const cfx_node *n) {
-    return cfx__quant_seen_of(((looking *)self->user)->watch, n) != NULL;
+    return cfx__quant_seen_of(((looking *)self->user)->watch, n, 0) != NULL;
 }
 
 static bool is_finite(const cfx_tensor *t) {
@@ -61,7 +61,7 @@ static void keep_in(cfx_tensor **to, cfx_tensor *t) {
 
 /* The largest magnitude and the mean of each channel. */
 static void note_channels(cfx__quant_seen *s, cfx_tensor *x) {
-    const int64_t channel = s->last || x->ndim < 2 ? x->ndim - 1 : 1,
+    const int64_t channel = x->ndim - (s->channel < x->ndim ? s->channel : x->ndim),
                   rows = x->numel / x->shape[channel];
     cfx_tensor *flat = cfx_reshape(cfx_movedim(x, channel, -1), cfx_list(rows, -1));
     cfx_tensor *far = cfx_amax(cfx_abs(flat), cfx_list(0)), *mean = cfx_mean(flat, cfx_list(0));
@@ -86,23 +86,28 @@ static void observe(cfx__quant_seen *s, const cfx_quantize_options *o, cfx_tenso
 /* A value that is NaN or infinite once has neither a range nor a mean. */
 static void give_up(cfx__quant_seen *s) {
     forget(s);
-    *s = (cfx__quant_seen){s->node, .last = s->last, .unbounded = true};
+    *s = (cfx__quant_seen){s->node, .channel = s->channel, .unbounded = true};
 }
 
 static cfx_value see(cfx_watcher *self, cfx_node *n, cfx_value v) {
     looking *l = self->user;
-    cfx__quant_seen *s = cfx__quant_seen_of(l->watch, n);
     if (v.tag != CFX_TAG_TENSOR || !cfx__quant_rounds(cfx_as_tensor(v)->dtype))
         return cfx_none();
     cfx_tensor *x = cfx_contiguous(cfx_to(cfx_as_tensor(v), cfx_f32));
-    if (!cfx_ok() || !x->data || !x->numel || s->unbounded)
+    if (!cfx_ok() || !x->data || !x->numel)
         return cfx_none();
-    if (!is_finite(x))
-        give_up(s);
-    else if (l->ranges)
-        observe(s, l->options, x);
-    else if (x->ndim)
-        note_channels(s, x);
+    const bool finite = is_finite(x);
+    for (size_t i = 0; i < l->watch->len; i++) {
+        cfx__quant_seen *s = &l->watch->data[i];
+        if (s->node != n || s->unbounded)
+            continue;
+        if (!finite)
+            give_up(s);
+        else if (l->ranges)
+            observe(s, l->options, x);
+        else if (x->ndim)
+            note_channels(s, x);
+    }
     return cfx_none();
 }
 

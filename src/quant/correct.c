@@ -38,10 +38,13 @@ static bool correct(cfx_program *p, const cfx__quant_layer *l, cfx_tensor *mean,
     return cfx_ok() && cfx__call_set_tensor(p, l->node, l->bias_name, sum, name);
 }
 
+/* Which dimension of a layer's input counts its channels, from the end: there may be no batch. */
+static int channel_of(const cfx__quant_layer *l) { return l->linear ? 1 : l->tensor->ndim - 1; }
+
 /* A layer stays in float where what is rounded for it has no range: that is watched as well. */
 static void look_at(cfx__quant_watch *w, const cfx__quant_layer *l) {
-    cfx__quant_look_at(w, l->input, l->linear);
-    cfx__quant_look_at(w, cfx__quant_source(l->input), l->linear);
+    cfx__quant_look_at(w, l->input, channel_of(l));
+    cfx__quant_look_at(w, cfx__quant_source(l->input), channel_of(l));
 }
 
 bool cfx__quant_correct(cfx_program *p, const cfx__quant_layers *layers, cfx_value batches,
@@ -53,9 +56,10 @@ bool cfx__quant_correct(cfx_program *p, const cfx__quant_layers *layers, cfx_val
     bool fine = cfx__quant_calibrate(p, batches, o, false, &w);
     for (size_t i = 0; fine && i < layers->len; i++) {
         const cfx__quant_layer *l = &layers->data[i];
-        const cfx__quant_seen *seen = l->left ? NULL : cfx__quant_seen_of(&w, l->input);
+        const cfx__quant_seen *seen =
+            l->left ? NULL : cfx__quant_seen_of(&w, l->input, channel_of(l));
         const cfx__quant_seen *source =
-            seen ? cfx__quant_seen_of(&w, cfx__quant_source(l->input)) : NULL;
+            seen ? cfx__quant_seen_of(&w, cfx__quant_source(l->input), 0) : NULL;
         size_t mark = cfx_scope_open();
         if (source && !source->unbounded && seen->mean && l->bias_name)
             fine = correct(p, l, seen->mean, o);

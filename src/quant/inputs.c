@@ -72,9 +72,9 @@ void cfx__quant_plan_inputs(const cfx__quant_layers *layers, cfx__quant_watch *w
         cfx_node *other;
         if (l->left)
             continue;
-        cfx__quant_look_at(w, cfx__quant_source(l->input), l->linear);
+        cfx__quant_look_at(w, cfx__quant_source(l->input), 1);
         if (!l->linear && added_to(l->node, &other))
-            cfx__quant_look_at(w, cfx__quant_source(other), false);
+            cfx__quant_look_at(w, cfx__quant_source(other), 1);
     }
 }
 
@@ -88,7 +88,7 @@ void cfx__quant_judge_inputs(cfx__quant_layers *layers, const cfx__quant_watch *
     for (size_t i = 0; i < layers->len; i++) {
         cfx__quant_layer *l = &layers->data[i];
         const cfx__quant_seen *s =
-            l->left ? NULL : cfx__quant_seen_of(w, cfx__quant_source(l->input));
+            l->left ? NULL : cfx__quant_seen_of(w, cfx__quant_source(l->input), 1);
         if (s && s->observer)
             l->flat = is_flat(s);
         else if (!l->left)
@@ -145,7 +145,7 @@ static void round_argument(cfx_node *reader, cfx_node *n, cfx_value params) {
 }
 
 static void round_input(const cfx__quant_watch *w, cfx_node *reader, cfx_node *n) {
-    const cfx__quant_seen *seen = cfx__quant_seen_of(w, cfx__quant_source(n));
+    const cfx__quant_seen *seen = cfx__quant_seen_of(w, cfx__quant_source(n), 1);
     if (!seen || !seen->observer)
         return;
     cfx_value params = is_flat(seen) ? cfx_tuple(cfx_full(cfx_list(1), scale_of_zeros),

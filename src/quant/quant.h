@@ -52,7 +52,7 @@ cfx_node *cfx__quant_passed(const cfx_node *n);
 typedef struct cfx__quant_seen {
     cfx_node *node;
     cfx_module *observer;           /* of all numbers, where ranges are asked for; counted */
-    bool last;                      /* channels are its last dimension; else the second */
+    int channel;                    /* which dimension counts channels, from the end: 1 the last */
     cfx_tensor *far, *mean;         /* of each channel, where asked for; counted */
     int64_t rows;                   /* that the mean is over */
     bool unbounded;                 /* NaN or infinite in some batch: nothing else is known */
@@ -60,9 +60,9 @@ typedef struct cfx__quant_seen {
 
 typedef VEC(cfx__quant_seen) cfx__quant_watch;
 
-/* The entry of a node; NULL where it is not watched. Adds it. */
-cfx__quant_seen *cfx__quant_seen_of(const cfx__quant_watch *w, const cfx_node *n);
-void cfx__quant_look_at(cfx__quant_watch *w, cfx_node *n, bool last);
+/* The entry of a node by a dimension, or by any (0); NULL where it is not watched. Adds it. */
+cfx__quant_seen *cfx__quant_seen_of(const cfx__quant_watch *w, const cfx_node *n, int channel);
+void cfx__quant_look_at(cfx__quant_watch *w, cfx_node *n, int channel);
 void cfx__quant_watch_free(cfx__quant_watch *w);
 /* Runs the program on each batch and notes ranges (ranges) or maxima and means of channels. False,
  * with an error that names the batch. */

@@ -278,6 +278,32 @@ TEST(quantize_biases_take_the_mean_error) {
           db(want, result(plain->program, batches)));
 }
 
+static cfx_tensor *both_forward(cfx_module *self, cfx_tensor *x) {
+    cfx_tensor *y = cfx_call(self, "line", x);
+    return cfx_add(cfx_call(self, "conv", x), y);
+}
+
+/* A window over rows without a batch, whose channels come first; and a product of the same rows,
+ * whose channels come last. */
+TEST(quantize_biases_by_the_channels_of_each_layer) {
+    cfx_manual_seed(4);
+    cfx_module *m = cfx_module_new("Both", both_forward, "x");
+    cfx_nn_add(m, "line", cfx_nn_linear(6, 6));
+    cfx_nn_add(m, "conv", cfx_nn_conv1d(3, 3, 3, .padding = 1));
+    cfx_tensor *x = cfx_add(cfx_randn(cfx_list(3, 6)), cfx_reshape(cfx_arange(18), cfx_list(3, 6)));
+    cfx_quantize_options o = {.scheme = CFX_QUANTIZE_WEIGHT, .bits = 4};
+    cfx_value alone = cfx_list(cfx_tuple(x)), batch = cfx_list(cfx_tuple(cfx_unsqueeze(x, 0)));
+    cfx_program *p = cfx_export(m, cfx_at(alone, 0), cfx_none(), cfx_none());
+    cfx_program *b = cfx_export(m, cfx_at(batch, 0), cfx_none(), cfx_none());
+    cfx_quantized *q = cfx_quantize(p, alone, o), *of_batch = cfx_quantize(b, batch, o);
+    if (!CHECK(q && of_batch))
+        return;
+    cfx_tensor *got = result(q->program, alone), *want = result(of_batch->program, batch);
+    CHECK(db(result(p, alone), got) > 20);
+    CHECK(cfx_is_true(cfx_allclose(got, cfx_squeeze(want, 0), 1e-5, 1e-5)));
+    CHECK_OK();
+}
+
 TEST(quantize_report_has_the_worst_first) {
     cfx_value batches = rows(1);
     cfx_quantized *q = cfx_quantize(feed_program(), batches, (cfx_quantize_options){.bits = 4});

@@ -120,9 +120,9 @@ static bool each_norm(cfx_program *p, cfx__quant_layers *layers, const cfx_quant
         if (fine && find_norm(p, &a, n, &found)) {
             const int64_t channels = held(p, &a, &found, found.weight)->shape[0];
             bool only = find_takers(layers, n, channels, &takers) && takers.len;
-            const cfx__quant_seen *seen = cfx__quant_seen_of(w, n);
+            const cfx__quant_seen *seen = cfx__quant_seen_of(w, n, 1);
             if (only && !change)
-                cfx__quant_look_at(w, n, true);
+                cfx__quant_look_at(w, n, 1);
             else if (only && seen && seen->far && seen->far->numel == channels)
                 fine = smooth(p, &a, layers, &found, &takers, seen->far, o->smooth);
         }
