@@ -160,7 +160,7 @@ cfx_value cfx__pass_nodes(const cfx_program *p, const cfx_dict *options, bool fl
         if (fits && cfx__run_selects(selector, n))
             cfx_list_append(cfx_as_list(chosen), cfx_node_value(n));
     }
-    if (!cfx_as_list(chosen)->len)
+    if (!cfx_as_list(chosen)->len && strcmp(selector, "*"))
         cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "no node that gives %s fits '%s'",
                  floats ? "floats" : "a tensor", selector);
     return chosen;

@@ -51,7 +51,7 @@ double cfx__pass_float(const cfx_dict *options, const char *name);
 /* Whether one of the selectors of option `keep`, '+' between them, picks n. */
 bool cfx__pass_keeps(const char *keep, const cfx_node *n);
 /* The calls that option `nodes`, a selector, picks, as a list: those that give a tensor, of floats
- * where that is asked for. An error where there is none. */
+ * where that is asked for. An error where a selector other than "*" picks none. */
 cfx_value cfx__pass_nodes(const cfx_program *p, const cfx_dict *options, bool floats);
 
 /* Calls fn for the program's graph and the graphs inside it; the sum of what it returns. */

@@ -91,6 +91,8 @@ TEST(pass_logs_values) {
     CHECK_STR(lines_of(p), "relu f32[4] tensor([0., 0., 1., 2.])\n");
     CHECK_INT(cfx_pass_apply(&cfx__pass_log, p, option("nodes", "op:conv2d")), -1);
     CHECK_ERROR("no node that gives a tensor fits 'op:conv2d'");
+    code_after("log", program_of(HEAD "    def forward(self, x: \"f32[4]\"):\n"
+                                      "        return (x,)\n"), 0);
 }
 
 TEST(pass_times_nodes) {
