@@ -114,4 +114,13 @@ void agree_quantized(subject *s, cfx_program *p);
 
 cfx_value agree_tuple(cfx_value list);
 
+/* ---- changes (turns.c) ----------------------------------------------------------------------- */
+
+/* The program out of a file of a kind, ".pt2"; NULL or bad, with an error. */
+cfx_program *agree_reopened(cfx_program *p, const char *kind);
+/* A pass that keeps what is computed; NULL where the one drawn does not. */
+const cfx_pass *agree_any_pass(void);
+/* The program after two to four changes, each of what the one before gave. */
+void agree_in_turn(subject *s, cfx_program *p);
+
 #endif

@@ -5,9 +5,7 @@
 #include "compiled.h"
 #include "drawing.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static void hear_nothing(const char *line, void *user) { (void)line, (void)user; }
 
@@ -25,22 +23,9 @@ static const char *graphs_text(const cfx_graph *g, const cfx_module *root) {
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* The program out of a file of a kind, ".pt2"; NULL or bad, with an error. */
-static cfx_program *reopened(cfx_program *p, const char *kind) {
-    const char *folder = getenv("TMPDIR");
-    char path[256], beside[300];
-    snprintf(path, sizeof path, "%s/cfx_program_%d%s", folder ? folder : "/tmp", (int)getpid(),
-             kind);
-    snprintf(beside, sizeof beside, "%.*s.safetensors", (int)(strlen(path) - strlen(kind)), path);
-    cfx_program *again = cfx_save(p, path) ? cfx_open(path) : NULL;
-    unlink(path);
-    unlink(beside);
-    return again;
-}
-
 /* Tensors lie in a .safetensors file, which has no complex numbers. */
 static void check_text(subject *s, cfx_program *p) {
-    cfx_program *other = reopened(p, ".fx");
+    cfx_program *other = agree_reopened(p, ".fx");
     if (cfx_ok() || !strstr(cfx_error_last()->message, "the format lacks its dtype"))
         agree_changed(s, other, "as a text");
     cfx_error_clear();
@@ -76,7 +61,7 @@ static double coarseness(const cfx_program *p) {
 static void check_onnx(subject *s, cfx_program *p) {
     if (!s->first.ran || has_ties(p))
         return;
-    cfx_program *other = reopened(p, ".onnx");
+    cfx_program *other = agree_reopened(p, ".onnx");
     if (!other || !cfx_ok() || cfx_failed(other)) {
         agree_unless(s, "as an ONNX model", "no form in ONNX");
         return;
@@ -222,12 +207,12 @@ static cfx_program *export_for_sizes(subject *s, cfx_module *gm, int64_t probe_m
  * were tried too briefly: else it has guards, which may refuse these inputs, or there is no
  * program. */
 static void check_saved(subject *t, subject *s, cfx_program *p, cfx_module *gm) {
-    cfx_program *again = reopened(p, ".pt2");
+    cfx_program *again = agree_reopened(p, ".pt2");
     const char *why = cfx_ok() ? "" : cfx_error_last()->message;
     if (strstr(why, "with s") || strstr(why, "that the graph '")) {
         cfx_error_clear();
         cfx_program *tried = export_for_sizes(s, gm, AT_LENGTH);
-        again = tried ? reopened(tried, ".pt2") : NULL;
+        again = tried ? agree_reopened(tried, ".pt2") : NULL;
         if (!tried)
             return;
         const bool opened = cfx_ok() && !cfx_failed(again);
@@ -278,19 +263,10 @@ static void check_sizes(subject *s, cfx_module *gm) {
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-/* A pass that keeps what is computed; NULL where the one drawn does not. */
-static const cfx_pass *any_pass(void) {
-    const cfx_pass *p = cfx_pass_number((int)test_draw(64));
-    return p && p->promise != CFX_PASS_LOWERED && strncmp(p->name, "check_", 6) &&
-                   strcmp(p->name, "specialize")
-               ? p
-               : NULL;
-}
-
 static void check_pass(subject *s, cfx_program *p) {
     char name[96];
     cfx_program *other = cfx_program_copy(p);
-    const cfx_pass *pass = any_pass();
+    const cfx_pass *pass = agree_any_pass();
     snprintf(name, sizeof name, "after pass %s", pass ? pass->name : "none");
     if (pass && cfx_pass_apply(pass, other, NULL) >= 0)
         agree_changed(s, other, name);
@@ -302,8 +278,8 @@ static void check_pass(subject *s, cfx_program *p) {
 /* The changes of a program, one after the other, each of the program as it was exported; of the
  * dearer ones some. times: where few are wanted, one in so many programs has it. */
 static void check_changes(subject *s, cfx_program *p, cfx_module *gm, const cfx_dict *held) {
-    static const uint32_t times[] = {2, 1, 2, 3, 3, 2, 2, 2, 2, 3};
-    for (int way = 0; way < 10 && !s->found.any; way++) {
+    static const uint32_t times[] = {2, 1, 2, 3, 3, 2, 2, 2, 2, 3, 2};
+    for (int way = 0; way < 11 && !s->found.any; way++) {
         const bool some = chance(3);
         if (!agree_goes(s, times[way]))
             continue;
@@ -315,7 +291,7 @@ static void check_changes(subject *s, cfx_program *p, cfx_module *gm, const cfx_
             break;
         case 1: check_pass(s, p); break;
         case 2: agree_changed(s, cfx_optimize(p), "optimised"); break;
-        case 3: agree_changed(s, reopened(p, ".pt2"), "saved and opened"); break;
+        case 3: agree_changed(s, agree_reopened(p, ".pt2"), "saved and opened"); break;
         case 4:
             if (s->first.ran)
                 agree_quantized(s, p);
@@ -336,9 +312,13 @@ static void check_changes(subject *s, cfx_program *p, cfx_module *gm, const cfx_
             if (some)
                 check_session(s, p, held);
             break;
-        default:
+        case 9:
             if (some)
                 check_sizes(s, gm);
+            break;
+        default:
+            if (!agree_may_run_decomposed(&s->first))
+                agree_in_turn(s, p);
         }
     }
 }
@@ -367,7 +347,7 @@ static void check_compiled(subject *s, cfx_program *p, cfx_module *gm, const cfx
 static void check_kept(subject *s, cfx_program *p, const cfx_dict *held) {
     agree_restore(p, held);
     if (agree_goes(s, 4))
-        agree_changed(s, reopened(p, ".pt2"), "saved and opened");
+        agree_changed(s, agree_reopened(p, ".pt2"), "saved and opened");
     agree_restore(p, held);
     if (!s->found.any && chance(2))
         check_text(s, p);
