@@ -11,8 +11,8 @@
 static const cfx__onnx_rules *const tables[] = {
     &cfx__onnx_rules_math,   &cfx__onnx_rules_logic,  &cfx__onnx_rules_shape,
     &cfx__onnx_rules_index,  &cfx__onnx_rules_reduce, &cfx__onnx_rules_create,
-    &cfx__onnx_rules_nn,     &cfx__onnx_rules_window, &cfx__onnx_rules_quant,
-    &cfx__onnx_rules_sizes,  &cfx__onnx_rules_complex};
+    &cfx__onnx_rules_nn,     &cfx__onnx_rules_window, &cfx__onnx_rules_boxes,
+    &cfx__onnx_rules_quant,  &cfx__onnx_rules_sizes,  &cfx__onnx_rules_complex};
 
 static const cfx__onnx_rule *find_rule(const cfx__onnx_rules *table, const char *name) {
     for (int i = 0; name && i < table->n; i++)

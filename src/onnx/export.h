@@ -49,7 +49,8 @@ typedef struct cfx__onnx_rules {
 } cfx__onnx_rules;
 extern const cfx__onnx_rules cfx__onnx_rules_math, cfx__onnx_rules_logic, cfx__onnx_rules_shape,
     cfx__onnx_rules_index, cfx__onnx_rules_reduce, cfx__onnx_rules_create, cfx__onnx_rules_nn,
-    cfx__onnx_rules_window, cfx__onnx_rules_quant, cfx__onnx_rules_sizes, cfx__onnx_rules_complex;
+    cfx__onnx_rules_window, cfx__onnx_rules_boxes, cfx__onnx_rules_quant, cfx__onnx_rules_sizes,
+    cfx__onnx_rules_complex;
 /* Whether the rule for the operator holds for complex numbers, too (rules_complex.c). */
 bool cfx__export_holds_for_pairs(const char *name);
 #define CFX__ONNX_RULES(rows) {rows, COUNT(rows)}

@@ -273,17 +273,43 @@ RULE(masked_scatter) {
     return PUT(ScatterND, self, at, values);
 }
 
-/* How many of the boundaries, which are sorted, lie before each element. */
-RULE(bucketize) {
-    cfx_result a = cfx__export_given(x, 0), b = cfx__export_given(x, 1);
-    cfx_dtype d = cfx__dtype_promote(a.dtype, b.dtype);
-    cfx_value v = PUT(Unsqueeze, cfx__export_as(x, 0, d), cfx__export_one(x, -1));
-    cfx_value ends = cfx__export_as(x, 1, d);
-    cfx_value before = cfx__export_flag(x, 3) ? PUT(LessOrEqual, ends, v) : PUT(Less, ends, v);
-    (void)op;
+/* How many of the boundaries, which are sorted, lie before each element: of those in argument
+ * `ends` for elements of argument `v`. */
+static cfx_value counted(cfx__onnx_export *x, int v, int ends, bool right) {
+    cfx_dtype d = cfx__dtype_promote(cfx__export_given(x, v).dtype,
+                                     cfx__export_given(x, ends).dtype);
+    cfx_value at = PUT(Unsqueeze, cfx__export_as(x, v, d), cfx__export_one(x, -1));
+    cfx_value bounds = cfx__export_as(x, ends, d);
+    if (cfx__export_given(x, ends).ndim > 1) /* each row has its own */
+        bounds = PUT(Unsqueeze, bounds, cfx__export_one(x, -2));
+    cfx_value before = right ? PUT(LessOrEqual, bounds, at) : PUT(Less, bounds, at);
     cfx_value n = PUT(ReduceSum, cfx__export_cast(x, before, CFX_BOOL, CFX_I64),
                       cfx__export_one(x, -1), CFX_KW(keepdims, 0));
     return cfx__export_cast(x, n, CFX_I64, cfx__export_result(x).dtype);
+}
+
+RULE(bucketize) {
+    (void)op;
+    return counted(x, 0, 1, cfx__export_flag(x, 3));
+}
+
+/* sorted_sequence, self, out_int32, right, side, sorter */
+RULE(searchsorted) {
+    const char *side = cfx_text(cfx__export_arg(x, 4));
+    (void)op;
+    if (!cfx_is_none(cfx__export_arg(x, 5)))
+        return cfx__export_lacks("it has a sorter");
+    return counted(x, 1, 0, cfx__export_flag(x, 3) || (side && !strcmp(side, "right")));
+}
+
+/* The elements where the mask is true. Expand gives what two shapes broadcast to. */
+RULE(masked_select) {
+    cfx_result r = cfx__export_given(x, 0), m = cfx__export_given(x, 1);
+    cfx_value self = cfx__export_in(x, 0), mask = cfx__export_in(x, 1);
+    cfx_value of_self = cfx__export_shape(x, self, &r), of_mask = cfx__export_shape(x, mask, &m);
+    (void)op;
+    return PUT(Compress, PUT(Expand, self, of_mask),
+               PUT(Reshape, PUT(Expand, mask, of_self), cfx__export_one(x, -1)));
 }
 
 RULE(nonzero) {
@@ -358,35 +384,80 @@ RULE(scatter_add) {
     return scattered(x, source(x), "add");
 }
 
+/* A way to reduce, and the number that changes nothing in it. */
+typedef struct {
+    const char *aten, *onnx;
+    double nothing;
+} way;
+
+/* That of argument 4; NULL, with an error. */
+static const way *read_way(const cfx__onnx_export *x) {
+    static const way ways[] = {{"sum", "add", 0},
+                               {"add", "add", 0},
+                               {"prod", "mul", 1},
+                               {"multiply", "mul", 1},
+                               {"amax", "max", -(double)INFINITY},
+                               {"amin", "min", (double)INFINITY}};
+    const char *name = cfx_text(cfx__export_arg(x, 4));
+    for (int i = 0; i < COUNT(ways) && name; i++)
+        if (!strcmp(name, ways[i].aten))
+            return &ways[i];
+    cfx__export_lacks("it reduces by '%s'", name ? name : "");
+    return NULL;
+}
+
+/* Whether what was there counts; false also with an error. */
+static bool counts_self(const cfx__onnx_export *x) {
+    if (x->schema->nargs <= 5 || cfx__export_flag(x, 5))
+        return true;
+    if (!cfx__dtype_is_floating(cfx__export_given(x, 0).dtype))
+        cfx__export_lacks("it reduces integers without what was there");
+    return false;
+}
+
 /* scatter.reduce, and scatter_reduce: where what was there does not count, the number that changes
  * nothing is there first. */
 RULE(scatter_reduce) {
-    static const struct {
-        const char *aten, *onnx;
-        double nothing;
-    } ways[] = {{"sum", "add", 0},
-                {"add", "add", 0},
-                {"prod", "mul", 1},
-                {"multiply", "mul", 1},
-                {"amax", "max", -(double)INFINITY},
-                {"amin", "min", (double)INFINITY}};
-    const char *way = cfx_text(cfx__export_arg(x, 4));
     cfx_result r = cfx__export_given(x, 0), k = cfx__export_given(x, 2);
     cfx_value self = cfx__export_in(x, 0);
+    const way *w = read_way(x);
+    const bool counts = counts_self(x);
     (void)op;
-    for (int i = 0; i < COUNT(ways) && way; i++) {
-        if (strcmp(way, ways[i].aten))
-            continue;
-        if (x->schema->nargs > 5 && !cfx__export_flag(x, 5)) {
-            if (!cfx__dtype_is_floating(r.dtype))
-                return cfx__export_lacks("it reduces integers without what was there");
-            cfx_value shape = cfx__export_shape(x, cfx__export_in(x, 2), &k);
-            cfx_value none = cfx__export_number(x, cfx_float(ways[i].nothing), r.dtype);
-            self = scattered_to(x, self, PUT(Expand, none, shape), NULL);
-        }
-        return scattered_to(x, self, source(x), ways[i].onnx);
+    if (!w || !cfx_ok())
+        return cfx_bad();
+    if (!counts) {
+        cfx_value shape = cfx__export_shape(x, cfx__export_in(x, 2), &k);
+        cfx_value none = cfx__export_number(x, cfx_float(w->nothing), r.dtype);
+        self = scattered_to(x, self, PUT(Expand, none, shape), NULL);
     }
-    return cfx__export_lacks("it reduces by '%s'", way ? way : "");
+    return scattered_to(x, self, source(x), w->onnx);
+}
+
+/* index_reduce: the same at whole slices, whose indices stand for all their elements. */
+RULE(index_reduce) {
+    cfx_result r = cfx__export_given(x, 0), i = cfx__export_given(x, 2);
+    cfx_result s = cfx__export_given(x, 3);
+    cfx_value self = cfx__export_in(x, 0), src = cfx__export_as(x, 3, r.dtype);
+    const way *w = read_way(x);
+    const bool counts = counts_self(x);
+    (void)op;
+    if (!w || !cfx_ok())
+        return cfx_bad();
+    if (is_empty(&i) || is_empty(&s))
+        return PUT(Identity, self);
+    if (!r.ndim || s.ndim != r.ndim || i.ndim != 1)
+        return cfx__export_lacks("it has a tensor without dimensions");
+    int64_t dim = dim_of(x, 1, r.ndim), sizes[CFX_MAX_DIMS];
+    for (int d = 0; d < r.ndim; d++)
+        sizes[d] = d == dim ? -1 : 1;
+    cfx_value at = PUT(Expand, PUT(Reshape, index_in(x, 2), cfx__export_i64(x, r.ndim, sizes)),
+                       cfx__export_shape(x, src, &s));
+    if (!counts) {
+        cfx_value none = cfx__export_number(x, cfx_float(w->nothing), r.dtype);
+        self = PUT(ScatterElements, self, at,
+                   PUT(Expand, none, cfx__export_shape(x, src, &s)), CFX_KW(axis, dim));
+    }
+    return PUT(ScatterElements, self, at, src, CFX_KW(axis, dim), CFX_KW(reduction, w->onnx));
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */
@@ -433,11 +504,14 @@ static const cfx__onnx_rule rows[] = {
     {"aten.nonzero.default", nonzero, NULL},
     {"aten.masked_scatter.default", masked_scatter, NULL},
     {"aten.bucketize.Tensor", bucketize, NULL},
+    {"aten.searchsorted.Tensor", searchsorted, NULL},
+    {"aten.masked_select.default", masked_select, NULL},
     {"aten.scatter.src", scatter_src, NULL},
     {"aten.scatter.value", scatter_value, NULL},
     {"aten.scatter_add.default", scatter_add, NULL},
     {"aten.scatter_reduce.two", scatter_reduce, NULL},
     {"aten.scatter.reduce", scatter_reduce, NULL},
+    {"aten.index_reduce.default", index_reduce, NULL},
     {"aten.topk.default", topk, NULL},
     {"aten.sort.default", sort, NULL},
     {"aten.sort.stable", sort, NULL},

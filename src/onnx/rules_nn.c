@@ -262,10 +262,20 @@ RULE(attention) {
     return PUT(MatMul, p, repeated(x, 2, times));
 }
 
+/* Of _linalg_det the parts of the factorisation, which have no form in ONNX, are left out. */
+RULE(determinant) {
+    cfx_value y = PUT(Det, cfx__export_in(x, 0));
+    (void)op;
+    return x->schema->nrets == 1 || cfx_is_bad(y) ? y : cfx_tuple(y, cfx_none(), cfx_none());
+}
+
 static const cfx__onnx_rule rows[] = {
     {"aten.mm.default", product, NULL},
     {"aten.bmm.default", product, NULL},
     {"aten.matmul.default", product, NULL},
+    {"aten.det.default", determinant, NULL},
+    {"aten.linalg_det.default", determinant, NULL},
+    {"aten._linalg_det.default", determinant, NULL},
     {"aten.mv.default", product, NULL},
     {"aten.dot.default", product, NULL},
     {"aten._grouped_mm.default", grouped_product, NULL},

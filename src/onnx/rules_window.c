@@ -20,10 +20,14 @@ static cfx_value both(int n, const int64_t *pads) {
     return list;
 }
 
-/* What it is computed in: there is nothing for bfloat16 before version 22 of the operator set. */
+/* What it is computed in: there is nothing for bfloat16 before version 22 of the operator set, and
+ * nothing for integers but the largest of bytes. */
 static cfx_dtype computed(const cfx__onnx_export *x) {
     cfx_dtype d = cfx__export_given(x, 0).dtype;
-    return d == CFX_BF16 ? CFX_F32 : d;
+    const bool knows_bytes = !strncmp(x->schema->name, "max_pool", 8) && cfx_dtype_size(d) == 1;
+    return d == CFX_BF16                                 ? CFX_F32
+           : cfx__dtype_is_integral(d) && !knows_bytes ? CFX_F64
+                                                       : d;
 }
 
 /* An image without a batch gets one, and loses it after. */
