@@ -28,7 +28,7 @@ CFX_API cfx_program *cfx_program_functionalize(const cfx_program *p);
 CFX_API cfx_program *cfx_make_dynamic(const cfx_program *p, const cfx_dict *sizes);
 
 /* A user-defined decomposition: like the `decompose` column of a cfx_op, fn sets c->out by
- * calling other operators. */
+ * calling other operators. A call for which it sets no result is left whole. */
 typedef struct cfx_decomposition {
     const char *op; /* by name, as in `keep`: "aten.gelu.default", or "gelu" for all overloads */
     cfx_op_fn *fn;

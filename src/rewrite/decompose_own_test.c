@@ -48,6 +48,27 @@ TEST(only_decompositions_of_ones_own) {
     HAS(code, "silu = torch.ops.aten.silu.default(mul_1)");
 }
 
+/* Rows of three alone, by itself. */
+static void gelu_of_threes(cfx_op_call *c) {
+    cfx_tensor *x = cfx_as_tensor(c->args[0]);
+    if (cfx_tensor_shape(x)[1] == 3)
+        c->out[0] = cfx_narrow(cfx_gelu(cfx_cat(cfx_list(x, x), 1)), 1, 0, 3);
+}
+
+TEST(decompositions_leave_calls_whole_that_they_give_nothing_for) {
+    const cfx_decomposition own[] = {{"gelu", gelu_of_threes}};
+    cfx_program *p = program_of(HEAD "    def forward(self, x: \"f32[2, 3]\", y: \"f32[2, 4]\"):\n"
+                                     "        a = torch.ops.aten.gelu.default(x)\n"
+                                     "        b = torch.ops.aten.gelu.default(y)\n"
+                                     "        return (a, b)\n");
+    p = cfx_decompose_by(p, (cfx_decompose_options){.own = own, .nown = 1, .only_own = true});
+    const char *code = cfx_module_code(p->module);
+    CHECK_OK();
+    HAS(code, "cat = torch.ops.aten.cat.default([x, x], 1)");
+    HAS(code, "gelu = torch.ops.aten.gelu.default(cat)");
+    HAS(code, "torch.ops.aten.gelu.default(y)");
+}
+
 TEST(decompositions_have_to_end) {
     const cfx_decomposition own[] = {{"gelu", made_of_itself}}, none[] = {{"aten.jelu", NULL}};
     CHECK(cfx_failed(

@@ -345,7 +345,8 @@ static cfx_value given_as(cfx_site at, cfx_tensor *t, cfx_dtype d) {
                           CFX_ARGS(t, CFX_KW(dtype, cfx_dtype_value(d))));
 }
 
-/* Runs what an operator is made of. Numbers that stand for tensors stay numbers. */
+/* Runs what an operator is made of. Numbers that stand for tensors stay numbers. Bad without an
+ * error where that gives nothing: such a call is left whole. */
 static cfx_value record_parts(cfx_site at, cfx_op *op, cfx_op_fn *parts, cfx_value *args,
                               const cfx_dtype *given) {
     cfx__op_info *info = cfx__op_info_of(op);
@@ -360,11 +361,14 @@ static cfx_value record_parts(cfx_site at, cfx_op *op, cfx_op_fn *parts, cfx_val
     cfx__ctx()->op = info->name;
     d->below++;
     parts(&c);
-    for (int i = 0; i < c.nout && cfx_ok(); i++)
+    bool gives = c.nout == 0 && !cfx_is_none(c.result);
+    for (int i = 0; i < c.nout && cfx_ok(); i++) {
+        gives |= c.out[i] != NULL;
         out[i] = given_as(at, c.out[i], given[i]);
+    }
     d->below--;
     cfx__ctx()->op = outer;
-    if (!cfx_ok())
+    if (!cfx_ok() || !gives)
         return cfx_bad();
     return c.nout == 0 ? c.result : c.nout == 1 ? out[0] : cfx_tuple_value(c.nout, out);
 }
@@ -410,8 +414,11 @@ static bool is_no_call(const cfx__recorder *r, const cfx_op *op, const cfx_value
 static cfx_value record_op(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {
     bool early = r->functional && !r->inside;
     cfx_op_fn *parts = r->decomposition_for(r, op, early);
-    if (parts)
-        return record_opened(r, at, op, parts, args);
+    if (parts) {
+        const cfx_value v = record_opened(r, at, op, parts, args);
+        if (!cfx_is_bad(v) || !cfx_ok())
+            return v;
+    }
     if (early) {
         cfx_value v = cfx__functional_call(r, at, op, args);
         cfx__record_log_result(r, v);
