@@ -25,7 +25,7 @@ static bool is_noted(cfx_value v, cfx_dtype d, int ndim) {
     return r.kind == CFX_RESULT_TENSOR && r.dtype == d && r.ndim <= ndim && r.ndim >= 2;
 }
 
-static bool takes_attention(const cfx_program *p, const cfx_node *n) {
+bool cfx__c_takes_attention(const cfx_program *p, const cfx_node *n) {
     (void)p;
     const bool flash = n->target.op != &cfx_op_scaled_dot_product_attention;
     const cfx_value mask = flash ? arg_of(n, 100, "attn_mask") : arg_of(n, 3, "attn_mask");
@@ -48,7 +48,7 @@ static bool is_weight(const cfx_program *p, cfx_value v) {
     return s && s->kind != CFX_IN_USER && r.kind == CFX_RESULT_TENSOR && r.dtype == CFX_F32;
 }
 
-static bool takes_recurrent(const cfx_program *p, const cfx_node *n) {
+bool cfx__c_takes_recurrent(const cfx_program *p, const cfx_node *n) {
     const cfx_value params = arg_of(n, 2, "params");
     bool fine = is_noted(arg_of(n, 0, "input"), CFX_F32, 3) &&
                 (params.tag == CFX_TAG_LIST || params.tag == CFX_TAG_TUPLE) &&
@@ -56,51 +56,6 @@ static bool takes_recurrent(const cfx_program *p, const cfx_node *n) {
     for (int64_t i = 0; fine && i < cfx_len(params); i++)
         fine = is_weight(p, cfx_at(params, i));
     return fine;
-}
-
-/* Whether nobody reads result number 1 or above of a node: statistics are results of their own. */
-static bool takes_first(const cfx_program *p, const cfx_node *n) {
-    (void)p;
-    cfx_each_user(n, u) {
-        const cfx_value args = u->user->args;
-        const cfx_value at = cfx_len(args) > 1 ? cfx_at(args, 1) : cfx_none();
-        if (at.tag != CFX_TAG_INT || cfx_integer(at) > 0)
-            return false;
-    }
-    return true;
-}
-
-/* Not all of these are loops. */
-static bool takes_none(const cfx_program *p, const cfx_node *n) {
-    (void)p, (void)n;
-    return false;
-}
-
-/* Operators whose form takes some calls only. */
-static const struct {
-    const cfx_op *op;
-    bool (*takes)(const cfx_program *p, const cfx_node *n);
-} conditions[] = {
-    {&cfx_op_scaled_dot_product_attention, takes_attention},
-    {&cfx_op__scaled_dot_product_flash_attention_for_cpu, takes_attention},
-    {&cfx_op_lstm_input, takes_recurrent},
-    {&cfx_op_gru_input, takes_recurrent},
-    {&cfx_op_rnn_tanh_input, takes_recurrent},
-    {&cfx_op_rnn_relu_input, takes_recurrent},
-    {&cfx_op__native_batch_norm_legit_no_stats, takes_first},
-    {&cfx_op_native_layer_norm, takes_first},
-    {&cfx_op_native_group_norm, takes_first},
-    {&cfx_op_masked_fill_Tensor, takes_none},
-    {&cfx_op_nansum, takes_none},
-    {&cfx_op_count_nonzero, takes_none},
-    {&cfx_op_count_nonzero_dim_IntList, takes_none},
-};
-
-bool cfx__c_takes(const cfx_program *p, const cfx_node *n) {
-    for (int i = 0; i < COUNT(conditions); i++)
-        if (conditions[i].op == n->target.op)
-            return conditions[i].takes(p, n);
-    return true;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */

@@ -74,10 +74,11 @@ static bool put_look(cfx__c_unit *u, const cfx__plan_kernel *k) {
     const cfx_tensor *t = cfx_ok() && v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
     if (!cfx_ok())
         cfx__error_forgive();
-    if (!t || t->storage != over->storage || t->dtype != over->dtype)
+    if (!t || t->storage != over->storage || !cfx__c_may_look(x, (cfx_dtype)t->dtype))
         return false;
     cfx__c_ref *from = cfx__c_ref_like(u->c, x, t->ndim, t->shape, t->stride);
-    from->at += t->offset;
+    from->dtype = (cfx_dtype)t->dtype;
+    from->at = x->at * cfx_dtype_size(x->dtype) / cfx_dtype_size(from->dtype) + t->offset;
     cfx__c_copy(u->c, out, from);
     return true;
 }
@@ -159,6 +160,7 @@ static bool takes_complex(cfx__c_form *put) {
                                   cfx__c_call_put_part,
                                   cfx__c_call_empty,
                                   cfx__c_call_repeat,
+                                  cfx__c_call_fold,
                                   cfx__c_call_fft};
     for (int i = 0; i < COUNT(forms); i++)
         if (forms[i] == put)
@@ -201,167 +203,219 @@ static bool has_places(cfx__c_unit *u, const cfx__run_step *s) {
     return true;
 }
 
+/* ---- what forms take ------------------------------------------------------------------------- */
+
+/* Whether nobody reads result number 1 or above of a node: statistics are results of their own. */
+static bool takes_first(const cfx_program *p, const cfx_node *n) {
+    (void)p;
+    cfx_each_user(n, u) {
+        const cfx_value args = u->user->args;
+        const cfx_value at = cfx_len(args) > 1 ? cfx_at(args, 1) : cfx_none();
+        if (at.tag != CFX_TAG_INT || cfx_integer(at) > 0)
+            return false;
+    }
+    return true;
+}
+
+static bool takes_real(const cfx_program *p, const cfx_node *n) {
+    (void)p;
+    cfx_each_input(n, u) {
+        const cfx_result r = cfx_node_result(u->node);
+        if (r.kind == CFX_RESULT_TENSOR && cfx__dtype_is_complex(r.dtype))
+            return false;
+    }
+    return true;
+}
+
+/* Whether no index is a mask. */
+static bool takes_numbers(const cfx_program *p, const cfx_node *n) {
+    (void)p;
+    const cfx_value list = cfx_len(n->args) > 1 ? cfx_at(n->args, 1) : cfx_none();
+    const cfx_list *indices = cfx__c_several(list);
+    for (int64_t i = 0; indices && i < indices->len; i++) {
+        const cfx_value v = indices->items[i];
+        const cfx_result r =
+            v.tag == CFX_TAG_NODE ? cfx_node_result(cfx_as_node(v)) : (cfx_result){0};
+        if (r.kind == CFX_RESULT_TENSOR && r.dtype == CFX_BOOL)
+            return false;
+    }
+    return true;
+}
+
+/* Not all calls of these are loops. */
+static bool takes_none(const cfx_program *p, const cfx_node *n) {
+    (void)p, (void)n;
+    return false;
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct {
     const cfx_op *op;
     cfx__c_form *put;
+    cfx__c_condition *takes; /* what is not taken is made of other calls (ready.c); NULL: all is */
 } table[] = {
-    {&cfx_op_linear, cfx__c_call_product},
-    {&cfx_op_mm, cfx__c_call_product},
-    {&cfx_op_addmm, cfx__c_call_product},
-    {&cfx_op_bmm, cfx__c_call_product},
-    {&cfx_op_baddbmm, cfx__c_call_product},
-    {&cfx_op_convolution, cfx__c_call_product},
-    {&cfx_op_conv1d, cfx__c_call_product},
-    {&cfx_op_conv2d, cfx__c_call_product},
-    {&cfx_op_conv3d, cfx__c_call_product},
-    {&cfx_op_conv1d_padding, cfx__c_call_product},
-    {&cfx_op_conv2d_padding, cfx__c_call_product},
-    {&cfx_op_conv3d_padding, cfx__c_call_product},
-    {&cfx_op_conv_transpose1d, cfx__c_call_product},
-    {&cfx_op_conv_transpose2d_input, cfx__c_call_product},
-    {&cfx_op_conv_transpose3d_input, cfx__c_call_product},
-    {&cfx_op_clone, put_copy},
-    {&cfx_op_contiguous, put_copy},
-    {&cfx_op_reshape, put_copy},
-    {&cfx_op__to_copy, put_copy},
-    {&cfx_op_to_dtype, put_copy},
-    {&cfx_op_to_dtype_layout, put_copy},
-    {&cfx_op_to_device, put_copy},
-    {&cfx_op_to_other, put_copy},
-    {&cfx_op_sum, cfx__c_call_fold},
-    {&cfx_op_sum_dim_IntList, cfx__c_call_fold},
-    {&cfx_op_mean, cfx__c_call_fold},
-    {&cfx_op_mean_dim, cfx__c_call_fold},
-    {&cfx_op_amax, cfx__c_call_fold},
-    {&cfx_op_amin, cfx__c_call_fold},
-    {&cfx_op_max, cfx__c_call_fold},
-    {&cfx_op_min, cfx__c_call_fold},
-    {&cfx_op_prod, cfx__c_call_fold},
-    {&cfx_op_prod_dim_int, cfx__c_call_fold},
-    {&cfx_op_any, cfx__c_call_fold},
-    {&cfx_op_any_dim, cfx__c_call_fold},
-    {&cfx_op_any_dims, cfx__c_call_fold},
-    {&cfx_op_all, cfx__c_call_fold},
-    {&cfx_op_all_dim, cfx__c_call_fold},
-    {&cfx_op_all_dims, cfx__c_call_fold},
-    {&cfx_op_var_correction, cfx__c_call_var},
-    {&cfx_op_std_correction, cfx__c_call_var},
-    {&cfx_op_linalg_vector_norm, cfx__c_call_norm},
-    {&cfx_op__softmax, cfx__c_call_softmax},
-    {&cfx_op__log_softmax, cfx__c_call_softmax},
-    {&cfx_op__safe_softmax, cfx__c_call_softmax},
-    {&cfx_op_softmax_int, cfx__c_call_softmax},
-    {&cfx_op_log_softmax_int, cfx__c_call_softmax},
-    {&cfx_op_batch_norm, cfx__c_call_batch_norm},
-    {&cfx_op__native_batch_norm_legit_no_training, cfx__c_call_batch_norm},
-    {&cfx_op__native_batch_norm_legit_no_stats, cfx__c_call_batch_norm},
-    {&cfx_op_native_group_norm, cfx__c_call_group_norm},
-    {&cfx_op_group_norm, cfx__c_call_group_norm},
-    {&cfx_op_floor_divide, cfx__c_call_division},
-    {&cfx_op_remainder_Scalar, cfx__c_call_division},
-    {&cfx_op_remainder_Tensor, cfx__c_call_division},
-    {&cfx_op_fmod_Scalar, cfx__c_call_division},
-    {&cfx_op_fmod_Tensor, cfx__c_call_division},
-    {&cfx_op_div_Scalar_mode, cfx__c_call_division},
-    {&cfx_op_div_Tensor_mode, cfx__c_call_division},
-    {&cfx_op_clamp_Tensor, cfx__c_call_clamp},
-    {&cfx_op_embedding, cfx__c_call_embedding},
-    {&cfx_op_index_Tensor, cfx__c_call_index},
-    {&cfx_op_index_put, cfx__c_call_index_put},
-    {&cfx_op_gather, cfx__c_call_gather},
-    {&cfx_op_scatter_src, cfx__c_call_scatter},
-    {&cfx_op_scatter_value, cfx__c_call_scatter},
-    {&cfx_op_scatter_add, cfx__c_call_scatter},
-    {&cfx_op_scatter_reduce, cfx__c_call_scatter},
-    {&cfx_op_scatter_reduce_two, cfx__c_call_scatter},
-    {&cfx_op_index_select, cfx__c_call_index_select},
-    {&cfx_op_cat, cfx__c_call_cat},
-    {&cfx_op_constant_pad_nd, cfx__c_call_pad},
-    {&cfx_op_flip, cfx__c_call_flip},
-    {&cfx_op_roll, cfx__c_call_roll},
-    {&cfx_op_tril, cfx__c_call_triangle},
-    {&cfx_op_triu, cfx__c_call_triangle},
-    {&cfx_op_full_like, cfx__c_call_fill},
-    {&cfx_op_zeros_like, cfx__c_call_fill},
-    {&cfx_op_ones_like, cfx__c_call_fill},
-    {&cfx_op_new_zeros, cfx__c_call_fill},
-    {&cfx_op_new_ones, cfx__c_call_fill},
-    {&cfx_op_new_full, cfx__c_call_fill},
-    {&cfx_op_fill_Scalar, cfx__c_call_fill},
-    {&cfx_op_full, cfx__c_call_fill},
-    {&cfx_op_zeros, cfx__c_call_fill},
-    {&cfx_op_ones, cfx__c_call_fill},
-    {&cfx_op_empty_like, cfx__c_call_empty},
-    {&cfx_op_new_empty, cfx__c_call_empty},
-    {&cfx_op_empty_memory_format, cfx__c_call_empty},
-    {&cfx_op_copy, cfx__c_call_copy},
-    {&cfx_op_fill_Tensor, cfx__c_call_copy},
-    {&cfx_op_slice_scatter, cfx__c_call_put_part},
-    {&cfx_op_select_scatter, cfx__c_call_put_part},
-    {&cfx_op_max_pool2d, cfx__c_call_pool},
-    {&cfx_op_max_pool2d_with_indices, cfx__c_call_pool},
-    {&cfx_op_max_pool3d_with_indices, cfx__c_call_pool},
-    {&cfx_op_avg_pool2d, cfx__c_call_pool},
-    {&cfx_op_avg_pool3d, cfx__c_call_pool},
-    {&cfx_op__adaptive_avg_pool2d, cfx__c_call_adaptive},
-    {&cfx_op__adaptive_avg_pool3d, cfx__c_call_adaptive},
-    {&cfx_op_adaptive_avg_pool2d, cfx__c_call_adaptive},
-    {&cfx_op_adaptive_max_pool2d, cfx__c_call_adaptive},
-    {&cfx_op_adaptive_max_pool3d, cfx__c_call_adaptive},
-    {&cfx_op_upsample_nearest2d, cfx__c_call_nearest},
-    {&cfx_op_upsample_nearest2d_vec, cfx__c_call_nearest},
-    {&cfx_op_upsample_nearest1d, cfx__c_call_nearest},
-    {&cfx_op_upsample_nearest1d_vec, cfx__c_call_nearest},
-    {&cfx_op_upsample_nearest3d, cfx__c_call_nearest},
-    {&cfx_op_upsample_nearest3d_vec, cfx__c_call_nearest},
-    {&cfx_op_upsample_bilinear2d, cfx__c_call_bilinear},
-    {&cfx_op_upsample_bilinear2d_vec, cfx__c_call_bilinear},
-    {&cfx_op_grid_sampler_2d, cfx__c_call_grid},
-    {&cfx_op_grid_sampler_3d, cfx__c_call_grid},
-    {&cfx_op_cumsum, cfx__c_call_scan},
-    {&cfx_op_cumprod, cfx__c_call_scan},
-    {&cfx_op_logcumsumexp, cfx__c_call_scan},
-    {&cfx_op_cummax, cfx__c_call_scan_best},
-    {&cfx_op_cummin, cfx__c_call_scan_best},
-    {&cfx_op_argmax, cfx__c_call_best},
-    {&cfx_op_argmin, cfx__c_call_best},
-    {&cfx_op_max_dim, cfx__c_call_best},
-    {&cfx_op_min_dim, cfx__c_call_best},
-    {&cfx_op_sort, cfx__c_call_sort},
-    {&cfx_op_sort_stable, cfx__c_call_sort},
-    {&cfx_op_topk, cfx__c_call_top},
-    {&cfx_op_kthvalue, cfx__c_call_pick},
-    {&cfx_op_median_dim, cfx__c_call_pick},
-    {&cfx_op_nanmedian_dim, cfx__c_call_pick},
-    {&cfx_op_mode, cfx__c_call_pick},
-    {&cfx_op_histc, cfx__c_call_histc},
-    {&cfx_op_arange, cfx__c_call_arange},
-    {&cfx_op_arange_start, cfx__c_call_arange},
-    {&cfx_op_arange_start_step, cfx__c_call_arange},
-    {&cfx_op_repeat, cfx__c_call_repeat},
-    {&cfx_op__grouped_mm, cfx__c_call_grouped},
-    {&cfx_op_grouped_mm_fallback, cfx__c_call_grouped},
-    {&cfx_op__embedding_bag, cfx__c_call_bag},
-    {&cfx_op__embedding_bag_forward_only, cfx__c_call_bag},
-    {&cfx_op__fft_c2c, cfx__c_call_fft},
-    {&cfx_op_linalg_lu_factor_ex, cfx__c_call_lu},
-    {&cfx_op__linalg_solve_ex, cfx__c_call_lu},
-    {&cfx_op_linalg_inv_ex, cfx__c_call_lu},
-    {&cfx_op__linalg_det, cfx__c_call_lu},
-    {&cfx_op__linalg_slogdet, cfx__c_call_lu},
-    {&cfx_op_linalg_cholesky_ex, cfx__c_call_cholesky},
-    {&cfx_op_cholesky, cfx__c_call_cholesky},
-    {&cfx_op_linalg_solve_triangular, cfx__c_call_triangular},
-    {&cfx_op_cholesky_solve, cfx__c_call_triangular},
-    {&cfx_op_linalg_qr, cfx__c_call_qr},
-    {&cfx_op_scaled_dot_product_attention, cfx__c_call_attention},
-    {&cfx_op__scaled_dot_product_flash_attention_for_cpu, cfx__c_call_attention},
-    {&cfx_op_lstm_input, cfx__c_call_recurrent},
-    {&cfx_op_gru_input, cfx__c_call_recurrent},
-    {&cfx_op_rnn_tanh_input, cfx__c_call_recurrent},
-    {&cfx_op_rnn_relu_input, cfx__c_call_recurrent},
+    {&cfx_op_linear, cfx__c_call_product, takes_real},
+    {&cfx_op_mm, cfx__c_call_product, takes_real},
+    {&cfx_op_addmm, cfx__c_call_product, takes_real},
+    {&cfx_op_bmm, cfx__c_call_product, takes_real},
+    {&cfx_op_baddbmm, cfx__c_call_product, takes_real},
+    {&cfx_op_convolution, cfx__c_call_product, NULL},
+    {&cfx_op_conv1d, cfx__c_call_product, NULL},
+    {&cfx_op_conv2d, cfx__c_call_product, NULL},
+    {&cfx_op_conv3d, cfx__c_call_product, NULL},
+    {&cfx_op_conv1d_padding, cfx__c_call_product, NULL},
+    {&cfx_op_conv2d_padding, cfx__c_call_product, NULL},
+    {&cfx_op_conv3d_padding, cfx__c_call_product, NULL},
+    {&cfx_op_conv_transpose1d, cfx__c_call_product, NULL},
+    {&cfx_op_conv_transpose2d_input, cfx__c_call_product, NULL},
+    {&cfx_op_conv_transpose3d_input, cfx__c_call_product, NULL},
+    {&cfx_op_clone, put_copy, NULL},
+    {&cfx_op_contiguous, put_copy, NULL},
+    {&cfx_op_reshape, put_copy, NULL},
+    {&cfx_op__to_copy, put_copy, NULL},
+    {&cfx_op_to_dtype, put_copy, NULL},
+    {&cfx_op_to_dtype_layout, put_copy, NULL},
+    {&cfx_op_to_device, put_copy, NULL},
+    {&cfx_op_to_other, put_copy, NULL},
+    {&cfx_op_masked_fill_Tensor, cfx__c_call_noted, takes_none},
+    {&cfx_op_nansum, cfx__c_call_noted, takes_none},
+    {&cfx_op_count_nonzero, cfx__c_call_noted, takes_none},
+    {&cfx_op_count_nonzero_dim_IntList, cfx__c_call_noted, takes_none},
+    {&cfx_op_sum, cfx__c_call_fold, NULL},
+    {&cfx_op_sum_dim_IntList, cfx__c_call_fold, NULL},
+    {&cfx_op_mean, cfx__c_call_fold, NULL},
+    {&cfx_op_mean_dim, cfx__c_call_fold, NULL},
+    {&cfx_op_amax, cfx__c_call_fold, NULL},
+    {&cfx_op_amin, cfx__c_call_fold, NULL},
+    {&cfx_op_max, cfx__c_call_fold, NULL},
+    {&cfx_op_min, cfx__c_call_fold, NULL},
+    {&cfx_op_prod, cfx__c_call_fold, NULL},
+    {&cfx_op_prod_dim_int, cfx__c_call_fold, NULL},
+    {&cfx_op_any, cfx__c_call_fold, NULL},
+    {&cfx_op_any_dim, cfx__c_call_fold, NULL},
+    {&cfx_op_any_dims, cfx__c_call_fold, NULL},
+    {&cfx_op_all, cfx__c_call_fold, NULL},
+    {&cfx_op_all_dim, cfx__c_call_fold, NULL},
+    {&cfx_op_all_dims, cfx__c_call_fold, NULL},
+    {&cfx_op_var_correction, cfx__c_call_var, NULL},
+    {&cfx_op_std_correction, cfx__c_call_var, NULL},
+    {&cfx_op_linalg_vector_norm, cfx__c_call_norm, NULL},
+    {&cfx_op__softmax, cfx__c_call_softmax, NULL},
+    {&cfx_op__log_softmax, cfx__c_call_softmax, NULL},
+    {&cfx_op__safe_softmax, cfx__c_call_softmax, NULL},
+    {&cfx_op_softmax_int, cfx__c_call_softmax, NULL},
+    {&cfx_op_log_softmax_int, cfx__c_call_softmax, NULL},
+    {&cfx_op_batch_norm, cfx__c_call_batch_norm, NULL},
+    {&cfx_op__native_batch_norm_legit_no_training, cfx__c_call_batch_norm, NULL},
+    {&cfx_op__native_batch_norm_legit_no_stats, cfx__c_call_batch_norm, takes_first},
+    {&cfx_op_native_group_norm, cfx__c_call_group_norm, takes_first},
+    {&cfx_op_native_layer_norm, cfx__c_call_noted, takes_first},
+    {&cfx_op_group_norm, cfx__c_call_group_norm, NULL},
+    {&cfx_op_floor_divide, cfx__c_call_division, NULL},
+    {&cfx_op_remainder_Scalar, cfx__c_call_division, NULL},
+    {&cfx_op_remainder_Tensor, cfx__c_call_division, NULL},
+    {&cfx_op_fmod_Scalar, cfx__c_call_division, NULL},
+    {&cfx_op_fmod_Tensor, cfx__c_call_division, NULL},
+    {&cfx_op_div_Scalar_mode, cfx__c_call_division, NULL},
+    {&cfx_op_div_Tensor_mode, cfx__c_call_division, NULL},
+    {&cfx_op_clamp_Tensor, cfx__c_call_clamp, NULL},
+    {&cfx_op_embedding, cfx__c_call_embedding, NULL},
+    {&cfx_op_index_Tensor, cfx__c_call_index, NULL},
+    {&cfx_op_index_put, cfx__c_call_index_put, takes_numbers},
+    {&cfx_op_gather, cfx__c_call_gather, NULL},
+    {&cfx_op_scatter_src, cfx__c_call_scatter, NULL},
+    {&cfx_op_scatter_value, cfx__c_call_scatter, NULL},
+    {&cfx_op_scatter_add, cfx__c_call_scatter, NULL},
+    {&cfx_op_scatter_reduce, cfx__c_call_scatter, NULL},
+    {&cfx_op_scatter_reduce_two, cfx__c_call_scatter, NULL},
+    {&cfx_op_index_select, cfx__c_call_index_select, NULL},
+    {&cfx_op_cat, cfx__c_call_cat, NULL},
+    {&cfx_op_constant_pad_nd, cfx__c_call_pad, takes_real},
+    {&cfx_op_flip, cfx__c_call_flip, NULL},
+    {&cfx_op_roll, cfx__c_call_roll, NULL},
+    {&cfx_op_tril, cfx__c_call_triangle, takes_real},
+    {&cfx_op_triu, cfx__c_call_triangle, takes_real},
+    {&cfx_op_full_like, cfx__c_call_fill, NULL},
+    {&cfx_op_zeros_like, cfx__c_call_fill, NULL},
+    {&cfx_op_ones_like, cfx__c_call_fill, NULL},
+    {&cfx_op_new_zeros, cfx__c_call_fill, NULL},
+    {&cfx_op_new_ones, cfx__c_call_fill, NULL},
+    {&cfx_op_new_full, cfx__c_call_fill, NULL},
+    {&cfx_op_fill_Scalar, cfx__c_call_fill, NULL},
+    {&cfx_op_full, cfx__c_call_fill, NULL},
+    {&cfx_op_zeros, cfx__c_call_fill, NULL},
+    {&cfx_op_ones, cfx__c_call_fill, NULL},
+    {&cfx_op_empty_like, cfx__c_call_empty, NULL},
+    {&cfx_op_new_empty, cfx__c_call_empty, NULL},
+    {&cfx_op_empty_memory_format, cfx__c_call_empty, NULL},
+    {&cfx_op_copy, cfx__c_call_copy, NULL},
+    {&cfx_op_fill_Tensor, cfx__c_call_copy, NULL},
+    {&cfx_op_slice_scatter, cfx__c_call_put_part, NULL},
+    {&cfx_op_select_scatter, cfx__c_call_put_part, NULL},
+    {&cfx_op_max_pool2d, cfx__c_call_pool, NULL},
+    {&cfx_op_max_pool2d_with_indices, cfx__c_call_pool, NULL},
+    {&cfx_op_max_pool3d_with_indices, cfx__c_call_pool, NULL},
+    {&cfx_op_avg_pool2d, cfx__c_call_pool, NULL},
+    {&cfx_op_avg_pool3d, cfx__c_call_pool, NULL},
+    {&cfx_op__adaptive_avg_pool2d, cfx__c_call_adaptive, NULL},
+    {&cfx_op__adaptive_avg_pool3d, cfx__c_call_adaptive, NULL},
+    {&cfx_op_adaptive_avg_pool2d, cfx__c_call_adaptive, NULL},
+    {&cfx_op_adaptive_max_pool2d, cfx__c_call_adaptive, NULL},
+    {&cfx_op_adaptive_max_pool3d, cfx__c_call_adaptive, NULL},
+    {&cfx_op_upsample_nearest2d, cfx__c_call_nearest, NULL},
+    {&cfx_op_upsample_nearest2d_vec, cfx__c_call_nearest, NULL},
+    {&cfx_op_upsample_nearest1d, cfx__c_call_nearest, NULL},
+    {&cfx_op_upsample_nearest1d_vec, cfx__c_call_nearest, NULL},
+    {&cfx_op_upsample_nearest3d, cfx__c_call_nearest, NULL},
+    {&cfx_op_upsample_nearest3d_vec, cfx__c_call_nearest, NULL},
+    {&cfx_op_upsample_bilinear2d, cfx__c_call_bilinear, NULL},
+    {&cfx_op_upsample_bilinear2d_vec, cfx__c_call_bilinear, NULL},
+    {&cfx_op_grid_sampler_2d, cfx__c_call_grid, NULL},
+    {&cfx_op_grid_sampler_3d, cfx__c_call_grid, NULL},
+    {&cfx_op_cumsum, cfx__c_call_scan, takes_real},
+    {&cfx_op_cumprod, cfx__c_call_scan, NULL},
+    {&cfx_op_logcumsumexp, cfx__c_call_scan, NULL},
+    {&cfx_op_cummax, cfx__c_call_scan_best, NULL},
+    {&cfx_op_cummin, cfx__c_call_scan_best, NULL},
+    {&cfx_op_argmax, cfx__c_call_best, NULL},
+    {&cfx_op_argmin, cfx__c_call_best, NULL},
+    {&cfx_op_max_dim, cfx__c_call_best, NULL},
+    {&cfx_op_min_dim, cfx__c_call_best, NULL},
+    {&cfx_op_sort, cfx__c_call_sort, NULL},
+    {&cfx_op_sort_stable, cfx__c_call_sort, NULL},
+    {&cfx_op_topk, cfx__c_call_top, NULL},
+    {&cfx_op_kthvalue, cfx__c_call_pick, NULL},
+    {&cfx_op_median_dim, cfx__c_call_pick, NULL},
+    {&cfx_op_nanmedian_dim, cfx__c_call_pick, NULL},
+    {&cfx_op_mode, cfx__c_call_pick, NULL},
+    {&cfx_op_histc, cfx__c_call_histc, NULL},
+    {&cfx_op_arange, cfx__c_call_arange, NULL},
+    {&cfx_op_arange_start, cfx__c_call_arange, NULL},
+    {&cfx_op_arange_start_step, cfx__c_call_arange, NULL},
+    {&cfx_op_repeat, cfx__c_call_repeat, NULL},
+    {&cfx_op__grouped_mm, cfx__c_call_grouped, NULL},
+    {&cfx_op_grouped_mm_fallback, cfx__c_call_grouped, NULL},
+    {&cfx_op__embedding_bag, cfx__c_call_bag, NULL},
+    {&cfx_op__embedding_bag_forward_only, cfx__c_call_bag, NULL},
+    {&cfx_op__fft_c2c, cfx__c_call_fft, NULL},
+    {&cfx_op_linalg_lu_factor_ex, cfx__c_call_lu, NULL},
+    {&cfx_op__linalg_solve_ex, cfx__c_call_lu, NULL},
+    {&cfx_op_linalg_inv_ex, cfx__c_call_lu, NULL},
+    {&cfx_op__linalg_det, cfx__c_call_lu, NULL},
+    {&cfx_op__linalg_slogdet, cfx__c_call_lu, NULL},
+    {&cfx_op_linalg_cholesky_ex, cfx__c_call_cholesky, NULL},
+    {&cfx_op_cholesky, cfx__c_call_cholesky, NULL},
+    {&cfx_op_linalg_solve_triangular, cfx__c_call_triangular, NULL},
+    {&cfx_op_cholesky_solve, cfx__c_call_triangular, NULL},
+    {&cfx_op_linalg_qr, cfx__c_call_qr, NULL},
+    {&cfx_op_scaled_dot_product_attention, cfx__c_call_attention, cfx__c_takes_attention},
+    {&cfx_op__scaled_dot_product_flash_attention_for_cpu, cfx__c_call_attention,
+     cfx__c_takes_attention},
+    {&cfx_op_lstm_input, cfx__c_call_recurrent, cfx__c_takes_recurrent},
+    {&cfx_op_gru_input, cfx__c_call_recurrent, cfx__c_takes_recurrent},
+    {&cfx_op_rnn_tanh_input, cfx__c_call_recurrent, cfx__c_takes_recurrent},
+    {&cfx_op_rnn_relu_input, cfx__c_call_recurrent, cfx__c_takes_recurrent},
 };
 
 static int find(const cfx_op *op) {
@@ -372,6 +426,11 @@ static int find(const cfx_op *op) {
 }
 
 bool cfx__c_call_known(const cfx_op *op) { return find(op) >= 0; }
+
+bool cfx__c_takes(const cfx_program *p, const cfx_node *n) {
+    const int i = find(n->target.op);
+    return i < 0 || !table[i].takes || table[i].takes(p, n);
+}
 
 bool cfx__c_call_is_product(const cfx_op *op) {
     const int i = find(op);
@@ -395,7 +454,8 @@ void cfx__c_call(cfx__c_unit *u, const cfx__plan_kernel *kernel) {
     else if (!has_places(u, k->step))
         cfx__c_refuse(u, "%s is of tensors that have no form in C", cfx_op_name(k->op));
     else if (is_complex(u, k->step) &&
-             !(i >= 0 ? takes_complex(table[i].put) : k->op->view != NULL))
+             !(i >= 0 ? takes_complex(table[i].put)
+                      : k->op->view || (k->op->effects & CFX_LOOPS && !u->c->card)))
         cfx__c_refuse(u, "%s has no form in C for complex numbers", cfx_op_name(k->op));
     else if (i >= 0)
         table[i].put(u, k);

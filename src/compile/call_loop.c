@@ -183,7 +183,9 @@ static const struct {
              {&cfx_op_all_dim, CFX__FOLD_ALL, 1},  {&cfx_op_all_dims, CFX__FOLD_ALL, 1}};
 
 static cfx_dtype computed_in(cfx_dtype d) {
-    return cfx__dtype_is_half(d) ? CFX_F32 : cfx__dtype_is_float(d) ? d : CFX_I64;
+    return cfx__dtype_is_half(d)                                   ? CFX_F32
+           : cfx__dtype_is_float(d) || cfx__dtype_is_complex(d) ? d
+                                                                  : CFX_I64;
 }
 
 void cfx__c_call_fold(cfx__c_unit *u, const cfx__plan_kernel *k) {

@@ -1,7 +1,10 @@
 /* Rarely used calls: ranges, repetition, grouped products, embedding bags, Fourier transforms. */
+#include <math.h>
+
 #include <cfx/ops.h>
 
 #include "calls.h"
+#include "pack.h"
 
 static const cfx__c_ref *result_of(cfx__c_unit *u) { return cfx__c_slot(u, u->slot)->refs; }
 
@@ -171,64 +174,78 @@ void cfx__c_call_bag(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c_close(c);
 }
 
-/* _fft_c2c(self, dim, normalization, forward): sums along one dim after the other. */
+/* One dim of complex numbers is transformed, row by row, and scaled. */
+static void put_transform(cfx__c *c, const cfx__c_ref *out, int dim, bool forward, double by) {
+    const cfx_dtype d = cfx__c_part(out->dtype);
+    const char *type = cfx__c_type(d);
+    const long long n = out->shape[dim], step = 2 * out->stride[dim];
+    int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
+    int m = 0;
+    for (int i = 0; i < out->ndim; i++)
+        if (i != dim) {
+            shape[m] = out->shape[i];
+            stride[m++] = 2 * out->stride[i];
+        }
+    const int64_t row = (n * 16 + 63) / 64 * 64;
+    cfx__c_scratch(c, row + cfx__pack_fft_scratch(n));
+    cfx__c_walk w = cfx__c_walk_over(m, shape);
+    w.serial = true; /* the row is one */
+    cfx__c_walk_strides(&w, m, shape, stride);
+    cfx__c_block(c);
+    cfx__c_pointer(c, out, "whole", true);
+    cfx__c_line(c, "%s *out = (%s *)whole; /* the parts of each number */", type, type);
+    cfx__c_line(c, "double *row = (double *)%s;", cfx__c_scratch_at(c, 0));
+    cfx__c_walk_settle(&w, 0);
+    cfx__c_walk_open(c, &w);
+    const char *at = cfx__c_at(&w, 0);
+    open_loop(c, "r", n);
+    for (int part = 0; part < 2; part++) {
+        const char *more = part ? " + 1" : "";
+        cfx__c_line(c, "row[2 * r%s] = %s;", more,
+                    cfx__c_convert(c, cfx__text_format("out[%s + r * %lld%s]", at, step, more), d,
+                                   CFX_F64));
+    }
+    cfx__c_close(c);
+    cfx__c_line(c, "%s(row, %lld, %d, (double *)%s);", cfx__c_kernel(c, "fft"), n, forward ? -1 : 1,
+                cfx__c_scratch_at(c, row));
+    open_loop(c, "r", n);
+    for (int part = 0; part < 2; part++) {
+        const char *more = part ? " + 1" : "";
+        const char *v = cfx__text_format("row[2 * r%s]", more);
+        if (by != 1)
+            v = cfx__text_format("%s * %s", v, cfx__c_number(CFX_F64, by, 0));
+        if (by != 1 && d != CFX_F64)
+            v = cfx__text_format("(%s)", v);
+        cfx__c_line(c, "out[%s + r * %lld%s] = %s;", at, step, more,
+                    cfx__c_convert(c, v, CFX_F64, d));
+    }
+    cfx__c_close(c);
+    cfx__c_walk_close(c, &w);
+    cfx__c_close(c);
+}
+
+/* _fft_c2c(self, dim, normalization, forward): one dim after the other */
 void cfx__c_call_fft(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    enum { BY_ROOT = 1, BY_N };
     cfx__c *c = u->c;
     const cfx_value *a = k->step->bound;
     const cfx__c_ref *x = cfx__c_arg(u, a[0]), *out = result_of(u);
     int64_t dims[CFX_MAX_DIMS];
     const int n = cfx__c_ints(a[1], dims);
     const int64_t norm = cfx_integer(a[2]);
-    if (!x || x->dtype != CFX_C64 || out->dtype != CFX_C64) {
+    if (!x) {
         refuse(u, k);
         return;
     }
     cfx__c_copy(c, out, x);
-    double by = 1;
-    for (int d = 0; d < n; d++) {
-        const int dim = (int)(dims[d] < 0 ? dims[d] + x->ndim : dims[d]);
-        const long long size = out->shape[dim];
-        by *= (double)size;
-        int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
-        int m = 0;
-        for (int i = 0; i < out->ndim; i++)
-            if (i != dim) {
-                shape[m] = out->shape[i];
-                stride[m++] = 2 * out->stride[i];
-            }
-        cfx__c_scratch(c, size * 16);
-        cfx__c_walk w = cfx__c_walk_over(m, shape);
-        w.serial = true;
-        cfx__c_walk_strides(&w, m, shape, stride);
-        cfx__c_block(c);
-        cfx__c_pointer(c, out, "whole", true);
-        cfx__c_line(c, "float *out = (float *)whole;");
-        cfx__c_line(c, "double *row = (double *)%s;", cfx__c_scratch_at(c, 0));
-        cfx__c_walk_settle(&w, 0);
-        cfx__c_walk_open(c, &w);
-        const char *at = cfx__c_at(&w, 0);
-        const long long step = 2 * out->stride[dim];
-        cfx__c_open(c, "for (int64_t r = 0; r < %lld; r++)", size);
-        cfx__c_line(c, "row[2 * r] = (double)out[%s + r * %lld];", at, step);
-        cfx__c_line(c, "row[2 * r + 1] = (double)out[%s + r * %lld + 1];", at, step);
-        cfx__c_close(c);
-        cfx__c_open(c, "for (int64_t f = 0; f < %lld; f++)", size);
-        cfx__c_line(c, "double re = 0.0, im = 0.0;");
-        cfx__c_open(c, "for (int64_t r = 0; r < %lld; r++)", size);
-        cfx__c_line(c,
-                    "const double turn = %s6.283185307179586 * (double)(f * r %% %lld) / %lld.0;",
-                    cfx_as_bool(a[3]) ? "-" : "", size, size);
-        cfx__c_line(c, "re += row[2 * r] * cos(turn) - row[2 * r + 1] * sin(turn);");
-        cfx__c_line(c, "im += row[2 * r] * sin(turn) + row[2 * r + 1] * cos(turn);");
-        cfx__c_close(c);
-        const char *scale =
-            d + 1 < n || !norm
-                ? "1.0"
-                : cfx__c_number(CFX_F64, norm == 1 ? 1 / __builtin_sqrt(by) : 1 / by, 0);
-        cfx__c_line(c, "out[%s + f * %lld] = (float)(re * %s);", at, step, scale);
-        cfx__c_line(c, "out[%s + f * %lld + 1] = (float)(im * %s);", at, step, scale);
-        cfx__c_close(c);
-        cfx__c_walk_close(c, &w);
-        cfx__c_close(c);
+    double size = 1;
+    for (int i = 0; i < n; i++) {
+        const int dim = (int)(dims[i] < 0 ? dims[i] + x->ndim : dims[i]);
+        size *= (double)out->shape[dim];
+        const double by = i + 1 < n         ? 1
+                          : norm == BY_ROOT ? 1 / sqrt(size)
+                          : norm == BY_N    ? 1 / size
+                                            : 1;
+        put_transform(c, out, dim, cfx_as_bool(a[3]), by);
     }
 }

@@ -17,6 +17,8 @@ static inline int cfx__c_dim(cfx_value v, int ndim) {
 }
 
 typedef void cfx__c_form(cfx__c_unit *u, const cfx__plan_kernel *k);
+/* Whether a form takes the call that a node is. */
+typedef bool cfx__c_condition(const cfx_program *p, const cfx_node *n);
 
 /* call_loop.c */
 cfx__c_form cfx__c_call_noted, cfx__c_call_fold, cfx__c_call_var, cfx__c_call_norm,
@@ -44,6 +46,7 @@ const char *cfx__c_checked(cfx__c *c, const char *pointer, const char *at, cfx_d
 cfx__c_form cfx__c_call_lu, cfx__c_call_cholesky, cfx__c_call_triangular, cfx__c_call_qr;
 /* attention.c */
 cfx__c_form cfx__c_call_attention, cfx__c_call_recurrent;
+cfx__c_condition cfx__c_takes_attention, cfx__c_takes_recurrent;
 /* call_order.c */
 cfx__c_form cfx__c_call_scan, cfx__c_call_scan_best, cfx__c_call_best, cfx__c_call_sort,
     cfx__c_call_top, cfx__c_call_pick, cfx__c_call_histc;

@@ -37,6 +37,44 @@ static const char *prefix_of(const char *name) {
     return cfx__text_format("%.*s", (int)(n > 1 && own[n - 1] == '_' ? n - 1 : n), own);
 }
 
+/* Appends the tensors, numbers and texts that a result is made of; what a node gives several of is
+ * taken apart before `end`. */
+static void flatten(cfx_node *end, cfx_value v, cfx_list *to) {
+    if (v.tag == CFX_TAG_DICT)
+        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++)
+            flatten(end, cfx_as_dict(v)->entries[i].value, to);
+    const cfx_result r =
+        v.tag == CFX_TAG_NODE ? cfx_node_result(cfx_as_node(v)) : (cfx_result){0};
+    const cfx_list *several = cfx__c_several(r.kind == CFX_RESULT_SEVERAL ? r.value : v);
+    for (int64_t i = 0; several && i < several->len; i++) {
+        cfx_value item = several->items[i];
+        if (v.tag == CFX_TAG_NODE)
+            CFX_INSERT_BEFORE(end->graph, end) {
+                cfx_node *n = cfx_graph_call(end->graph, "operator.getitem", v, (int)i);
+                cfx_node_set_meta(n, "val", item);
+                item = cfx_node_value(n);
+            }
+        flatten(end, item, to);
+    }
+    if (v.tag != CFX_TAG_DICT && !several)
+        cfx_list_append(to, v);
+}
+
+/* A program whose results are one after the other in a tuple; scope. Bad, with an error. */
+static const cfx_program *flattened(const cfx_program *p) {
+    cfx_program *copy = cfx_program_copy(p);
+    cfx_node *end = cfx_failed(copy) ? NULL : cfx_graph_output_node(copy->module->graph);
+    cfx_value results = cfx_tuple_value(0, NULL);
+    if (end && !cfx_program_infer(copy)) /* what each node gives */
+        cfx__error_forgive();            /* where it matters, planning will say it */
+    if (end)
+        flatten(end, cfx_at(end->args, 0), cfx_as_list(results));
+    if (end && cfx_ok() && !cfx_equal_values(results, cfx_at(end->args, 0)) &&
+        cfx_node_set_arg(end, 0, results))
+        cfx_program_sync(copy);
+    return copy;
+}
+
 /* A program whose results are also what selectors pick, the names of which are noted; scope. Bad,
  * with an error. */
 static const cfx_program *tapped(cfx__c *c, const cfx_program *p) {
@@ -81,7 +119,8 @@ static bool write_ready(cfx__c_job *w, const cfx_program *p, bool integers) {
     cfx__c *c = &w->c;
     c->name = prefix_of(fallback_name(&c->o));
     c->upper = cfx__c_upper(c->name);
-    if (c->o.taps)
+    p = flattened(p);
+    if (c->o.taps && cfx_ok())
         p = tapped(c, p);
     w->source = p;
     c->program = cfx_ok() ? cfx__c_ready(p, integers) : NULL;

@@ -351,13 +351,15 @@ bool cfx__c_call_is_product(const cfx_op *op); /* or a convolution */
 /* Why calls of an operator can have no form: random numbers, data; NULL: they may. */
 const char *cfx__c_reason(cfx_op *op);
 void cfx__c_call(cfx__c_unit *u, const cfx__plan_kernel *k);
-/* Whether the form of a node's operator takes the node; else it is taken apart (attention.c). */
+/* Whether the form of a node's operator takes the node; else it is taken apart (call.c). */
 bool cfx__c_takes(const cfx_program *p, const cfx_node *n);
 void cfx__c_higher(cfx__c_unit *u, const cfx__plan_kernel *k); /* higher.c */
 /* A tensor of the shape of r that lies so, in a room of the kernel that is being written: a copy of
  * it, or not yet. */
 const cfx__c_ref *cfx__c_own(cfx__c_unit *u, const cfx__c_ref *r, cfx_memory_format format,
                              bool copied);
+/* Whether numbers may be read as those of another dtype: as the parts of complex ones alone. */
+bool cfx__c_may_look(const cfx__c_ref *r, cfx_dtype as);
 /* Copies a tensor to another of its shape. */
 void cfx__c_copy(cfx__c *c, const cfx__c_ref *to, const cfx__c_ref *from);
 /* The path of the module that a node is of; "" for the outermost. Scope. */
@@ -444,9 +446,9 @@ typedef struct cfx__c_parts {
     const cfx_op *op;
     cfx_op_fn *fn;
 } cfx__c_parts;
-/* What an operator is made of that no row takes apart; NULL: nothing (parts.c). */
+/* What an operator is made of for C; NULL: nothing but what its row says (parts.c). */
 cfx_op_fn *cfx__c_parts_of(const cfx_op *op);
-/* The calls that an operator is made of, by its row or by that table; NULL: not known. */
+/* The calls that an operator is made of, by that table or by its row; NULL: not known. */
 cfx_op_fn *cfx__c_made_of(const cfx_op *op);
 /* The program that is written out; integers: what rounds to bytes, and back, stays for layers in
  * integers, and has no form elsewhere. Scope. Bad, with an error (ready.c). */

@@ -83,6 +83,10 @@ TEST(c_expressions_say_their_types) {
     CHECK_STR(
         written("BOUNDED(rint(x * p0) + y, 0, 6)", CFX_F32, 2),
         "const float v_a = rintf(a * 2.0f) + b;\nv_a < 0.0f ? 0.0f : v_a > 6.0f ? 6.0f : v_a");
+    CHECK_STR(written("CMUL(x, y) + p0 * x", CFX_C64, 2), "m_cmulf(a, b) + 2.0f * a");
+    CHECK_STR(written("1 / (1 + cexp(-x))", CFX_C128, 0), "1.0 / (1.0 + cexp(-a))");
+    CHECK_STR(written("~x * 0.5", CFX_C64, 0), "(float _Complex)((double _Complex)conjf(a) * 0.5)");
+    CHECK_STR(written("UNIT(x)", CFX_C64, 0), "a == 0.0f ? 0.0f : a / cabsf(a)");
     CHECK_STR(written("x % y", CFX_F32, 0), "none");
     CHECK(cfx__c_expr_known("x % y", false));
     CHECK(!cfx__c_expr_known("mystery(x)", false));
@@ -171,7 +175,7 @@ TEST(c_complex_numbers_are_two_each) {
                       "        f = torch.ops.aten._fft_c2c.default(z, [0], 0, True)\n"
                       "        return (f,)\n",
                  true);
-    CHECK_HAS(text, "to[i] = (float _Complex)from[i];\n");
+    CHECK_HAS(text, "[i] = (float _Complex)x[i];\n");
     CHECK_HAS(text, "static const float m_expected_out0[8] = {\n");
     CHECK_HAS(text, "have = (double)((const float *)out0)[i];\n");
     text = compiled(HEAD "z: \"c64[4, 2]\"):\n"
@@ -183,17 +187,26 @@ TEST(c_complex_numbers_are_two_each) {
     CHECK_HAS(text, "const float *s = (const float *)c->z + 1;\n");
 }
 
-TEST(c_complex_numbers_are_moved_and_turned_alone) {
+TEST(c_complex_numbers_are_computed_with) {
+    const char *text = compiled(HEAD "x: \"f32[4, 8]\", f: \"c64[4]\"):\n"
+                                     "        r = torch.ops.aten.view.default(x, [4, 4, 2])\n"
+                                     "        z = torch.ops.aten.view_as_complex.default(r)\n"
+                                     "        m = torch.ops.aten.mul.Tensor(z, f)\n"
+                                     "        s = torch.ops.aten.sum.dim_IntList(m, [1])\n"
+                                     "        a = torch.ops.aten.abs.default(s)\n"
+                                     "        return (m, a)\n",
+                                false);
+    CHECK_HAS(text, "#include <complex.h>\n#undef I\n");
+    CHECK_HAS(text, " = m_cmulf(");
+    CHECK_HAS(text, "double _Complex sum");
+    CHECK_HAS(text, "cabsf(");
     CHECK(!compiled(HEAD "z: \"c64[4, 4]\"):\n"
                          "        s = torch.ops.aten.mm.default(z, z)\n"
-                         "        t = torch.ops.aten.cumsum.default(s, 0)\n"
-                         "        u = torch.ops.aten.mul.Tensor(t, t)\n"
-                         "        return (u,)\n",
+                         "        t = torch.ops.aten.cumprod.default(s, 0)\n"
+                         "        return (t,)\n",
                     true));
     CHECK_ERROR("the program cannot be compiled:\n"
-                "  s: aten.mm.default has no form in C for complex numbers\n"
-                "  t: aten.cumsum.default has no form in C for complex numbers\n"
-                "  u: aten.mul.Tensor has no form in C for complex numbers");
+                "  cumprod: aten.cumprod.default has no form in C for complex numbers");
     CHECK(!compiled(HEAD "x: \"f32[4]\"):\n"
                          "        v = torch.ops.aten.view.dtype(x, torch.int32)\n"
                          "        a = torch.ops.aten.add.Tensor(v, 1)\n"
@@ -201,6 +214,28 @@ TEST(c_complex_numbers_are_moved_and_turned_alone) {
                     true));
     CHECK_ERROR("the program cannot be compiled:\n"
                 "  v: looks at float32 as at int32, which C does not let it");
+}
+
+/* Results in tuples, lists and dicts, and what one node gives several of, are results each. */
+TEST(c_results_are_one_after_the_other) {
+    static const struct {
+        const char *returned;
+        int n;
+    } cases[] = {{"a", 1}, {"t", 2}, {"(t, (a, [t]))", 5}, {"{'y': a, 'z': t}", 3}, {"None", 0}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        const char *text =
+            compiled(cfx__text_format(HEAD "x: \"f32[2, 6]\"):\n"
+                                           "        t = torch.ops.aten.topk.default(x, 2)\n"
+                                           "        a = torch.ops.aten.neg.default(x)\n"
+                                           "        return %s\n",
+                                      cases[i].returned),
+                     true);
+        CHECK_OK();
+        CHECK_HAS(text, "m_run");
+        for (int k = 0; text && k < 6; k++)
+            CHECK(!!strstr(text, cfx__text_format("        .out%d = out%d,\n", k, k)) ==
+                  (k < cases[i].n));
+    }
 }
 
 TEST(c_division_of_integers_by_zero_fails) {

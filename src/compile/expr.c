@@ -5,25 +5,11 @@
 #include <math.h>
 
 #include "compile.h"
+#include "expr_parts.h"
 #include "expr_words.h"
 #include "kernels.h"
 
-/* Types that expressions have. */
-typedef enum { INT, I64, U64, F32, F64 } type;
-
-static const char *const type_names[] = {"int", "int64_t", "uint64_t", "float", "double"};
-
-/* A part that has been read: its text, how tightly that binds, and what is known of it. */
-typedef struct {
-    type type;
-    int level;    /* of the operator that is outermost; ATOM: none */
-    bool literal; /* a number: `f`, or where the type is an integer's `i` */
-    double f;
-    int64_t i;
-    const char *text; /* scope; NULL for literals */
-} part;
-
-enum { CHOICE = -1, LEVELS = 10, UNARY = LEVELS, ATOM = LEVELS + 1, LOCALS = 16 };
+enum { LOCALS = 16 };
 
 typedef struct {
     const char *name;
@@ -51,51 +37,6 @@ static const struct {
 } operators[] = {{"||", 0}, {"&&", 1}, {"==", 5}, {"!=", 5}, {"<=", 6}, {">=", 6},
                  {"<<", 7}, {">>", 7}, {"|", 2},  {"^", 3},  {"&", 4},  {"<", 6},
                  {">", 6},  {"+", 8},  {"-", 8},  {"*", 9},  {"/", 9},  {"%", 9}};
-
-/* ---- parts ----------------------------------------------------------------------------------- */
-
-static bool is_float(type t) { return t >= F32; }
-
-static part literal_of(type t, double f, int64_t i) {
-    return (part){.type = t, .level = ATOM, .literal = true, .f = f, .i = i};
-}
-
-static const char *shown(part p) {
-    if (!p.literal)
-        return p.text ? p.text : "0";
-    return cfx__c_number(p.type == F32 ? CFX_F32 : p.type == F64 ? CFX_F64 : CFX_I64, p.f, p.i);
-}
-
-static part converted(part p, type to) {
-    if (p.type == to)
-        return p;
-    const bool below = to == U64 && p.i < 0; /* compilers warn of it unless it is a cast */
-    if (p.literal && (is_float(to) || !is_float(p.type)) && !below) {
-        const double f = is_float(p.type) ? p.f : (double)p.i;
-        return literal_of(to, to == F32 ? (double)(float)f : f, p.i);
-    }
-    return (part){
-        .type = to,
-        .level = UNARY,
-        .text = cfx__text_format(p.level < ATOM ? "(%s)(%s)" : "(%s)%s", type_names[to], shown(p))};
-}
-
-/* The text as an operand of an operator of a level: && among ||, shifts and the like always have
- * parentheses, which compilers ask for. */
-static const char *operand(part p, int level) {
-    const bool bare = p.level >= ATOM || (p.level == UNARY && level < UNARY) ||
-                      (p.level == 9 && level == 8) || (p.level >= 7 && level <= 6 && level >= 5) ||
-                      (p.level >= 5 && p.level <= 6 && level <= 1);
-    return cfx__text_format(bare ? "%s" : "(%s)", shown(p));
-}
-
-static type common(type a, type b) { return a > b ? a : b; }
-
-static bool is_one(part p) { return p.literal && (is_float(p.type) ? p.f == 1 : p.i == 1); }
-
-static bool is_zero(part p) { return p.literal && !is_float(p.type) && !p.i; }
-
-static bool truth(part p) { return is_float(p.type) ? p.f != 0 : p.i != 0; }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
@@ -204,9 +145,9 @@ static part binary_of(reader *r, const char *op, int level, part a, part b) {
         return literal_of(t, t == F32 ? (double)(float)v : v, 0);
     }
     const type as = level == 7 ? a.type : t;
-    if (!logic) {
-        a = converted(a, as);
-        b = converted(b, level == 7 ? INT : as);
+    if (!logic) { /* C multiplies a complex number by a real one as it is */
+        a = converted(a, is_complex(a.type) ? as : part_type(as));
+        b = converted(b, level == 7 ? INT : is_complex(b.type) ? as : part_type(as));
     }
     if (is_one(b) && (*op == '*' || *op == '/') && !compares && !logic)
         return a;
@@ -298,9 +239,56 @@ static part call_written(reader *r, const char *name) {
     return (part){.type = whole ? I64 : F64, .level = ATOM, .text = cfx__text_take(&t)};
 }
 
+/* The arguments of a function, which all become complex; the type of the widest. */
+static type complex_args(reader *r, int n, part *args) {
+    type t = C64;
+    for (int i = 0; i < n; i++) {
+        if (i)
+            want(r, ",");
+        args[i] = choice(r);
+        t = common(t, args[i].type);
+    }
+    want(r, ")");
+    for (int i = 0; i < n && !r->wrong; i++)
+        args[i] = converted(args[i], t);
+    return t;
+}
+
+/* CMUL(x, y): a product without the search for infinities that C prescribes. */
+static part product(reader *r) {
+    part args[2];
+    const type t = complex_args(r, 2, args);
+    if (r->wrong || !is_complex(args[0].type) || !is_complex(args[1].type))
+        return r->wrong ? wrong(r) : binary_of(r, "*", 9, args[0], args[1]);
+    const char *name = t == C64 ? "cmulf" : "cmul";
+    return (part){.type = t,
+                  .level = ATOM,
+                  .text = cfx__text_format("%s(%s, %s)", r->c ? cfx__c_kernel(r->c, name) : name,
+                                           shown(args[0]), shown(args[1]))};
+}
+
+static part call_complex(reader *r, int f) {
+    part args[2];
+    const type t = complex_args(r, complex_functions[f].n, args);
+    if (r->wrong)
+        return wrong(r);
+    return (part){.type = complex_functions[f].real ? part_type(t) : t,
+                  .level = ATOM,
+                  .text = cfx__text_format(complex_functions[f].n == 1 ? "%s%s(%s)"
+                                                                       : "%s%s(%s, %s)",
+                                           complex_functions[f].name, t == C64 ? "f" : "",
+                                           shown(args[0]),
+                                           complex_functions[f].n == 1 ? "" : shown(args[1]))};
+}
+
 static part call(reader *r, const char *name, size_t n) {
     if (is_word(name, n, "WRAP"))
         return wrap(r);
+    if (is_word(name, n, "CMUL"))
+        return product(r);
+    for (int f = 0; f < COUNT(complex_functions); f++)
+        if (is_word(name, n, complex_functions[f].name))
+            return call_complex(r, f);
     if (n > sizeof written - 1 && !strncmp(name, written, sizeof written - 1))
         return call_written(r, cfx__text_format("%.*s", (int)(n - sizeof written + 1),
                                                 name + sizeof written - 1));
@@ -344,7 +332,8 @@ static part name(reader *r) {
         return r->in[*at - 'x'];
     if (n == 2 && *at == 'p' && at[1] >= '0' && at[1] < '0' + CFX__LOOP_NUMBERS) {
         const int k = at[1] - '0';
-        return literal_of(r->t, r->t == F32 ? (double)(float)r->f[k] : r->f[k], r->i[k]);
+        const type t = part_type(r->t); /* complex ones are real (cfx__loop_says) */
+        return literal_of(t, t == F32 ? (double)(float)r->f[k] : r->f[k], r->i[k]);
     }
     for (int i = 0; i < COUNT(constants); i++)
         if (is_word(at, n, constants[i].name))
@@ -412,6 +401,10 @@ static part unary(reader *r) {
         p = unary(r);
         if (ch == '-' && p.literal)
             p.f = -p.f, p.i = -p.i;
+        else if (ch == '~' && is_complex(p.type)) /* an extension of compilers for this */
+            p = (part){.type = p.type,
+                       .level = ATOM,
+                       .text = cfx__text_format("conj%s(%s)", p.type == C64 ? "f" : "", shown(p))};
         else if (ch == '~' && is_float(p.type))
             p = wrong(r);
         else
@@ -484,16 +477,23 @@ static part choice(reader *r) {
 /* ---- the ways in ----------------------------------------------------------------------------- */
 
 static type type_of(cfx_dtype d) {
-    return d == CFX_F64 ? F64 : cfx__dtype_is_float(d) ? F32 : d == CFX_I64 ? I64 : INT;
+    return d == CFX_C64                ? C64
+           : d == CFX_C128             ? C128
+           : d == CFX_F64              ? F64
+           : cfx__dtype_is_float(d)    ? F32
+           : d == CFX_I64              ? I64
+                                       : INT;
 }
 
 bool cfx__c_expr_known(const char *expr, bool card) {
     static const double f[CFX__LOOP_NUMBERS];
     static const int64_t i[CFX__LOOP_NUMBERS];
-    bool known = expr != NULL && !(card && strstr(expr, written));
-    for (int pass = 0; pass < 2 && known; pass++) { /* for floats or for integers */
+    static const type types[] = {F32, I64, C64}; /* it is for one of these */
+    bool known = false;
+    const bool tried = expr && !(card && strstr(expr, written));
+    for (int pass = 0; tried && pass < COUNT(types) - card && !known; pass++) {
         size_t mark = cfx_scope_open();
-        const type t = pass ? I64 : F32;
+        const type t = types[pass];
         const part in[] = {
             {t, ATOM, false, 0, 0, "x"}, {t, ATOM, false, 0, 0, "y"}, {t, ATOM, false, 0, 0, "z"}};
         int made = 0;
@@ -503,11 +503,8 @@ bool cfx__c_expr_known(const char *expr, bool card) {
         skip(&r);
         known = !r.wrong && !*r.at;
         cfx_scope_close(mark);
-        if (known)
-            return true;
-        known = !pass;
     }
-    return false;
+    return known;
 }
 
 /* An operand: a number where its text is one, with or without a sign. */
@@ -517,7 +514,7 @@ static part part_of(const cfx__c_term *t) {
     const double sign = digits > t->text ? -1 : 1;
     if (!isdigit((unsigned char)*digits))
         return (part){as, ATOM, false, 0, 0, t->text};
-    return literal_of(as, is_float(as) ? sign * strtod(digits, NULL) : 0,
+    return literal_of(part_type(as), is_float(as) ? sign * strtod(digits, NULL) : 0,
                       is_float(as) ? 0 : (int64_t)sign * strtoll(digits, NULL, 10));
 }
 

@@ -21,6 +21,18 @@ static const struct {
                  {"fmin", "fmin", 2},   {"fmax", "fmax", 2},   {"lgamma", "lgamma", 1},
                  {"nextafter", "nextafter", 2}};
 
+/* Functions of <complex.h>: of one argument or two; real: they give a real number. */
+static const struct {
+    const char *name;
+    int n;
+    bool real;
+} complex_functions[] = {
+    {"creal", 1, true},   {"cimag", 1, true},   {"cabs", 1, true},    {"carg", 1, true},
+    {"cexp", 1, false},   {"clog", 1, false},   {"csqrt", 1, false},  {"cpow", 2, false},
+    {"csin", 1, false},   {"ccos", 1, false},   {"ctan", 1, false},   {"casin", 1, false},
+    {"cacos", 1, false},  {"catan", 1, false},  {"csinh", 1, false},  {"ccosh", 1, false},
+    {"ctanh", 1, false},  {"casinh", 1, false}, {"cacosh", 1, false}, {"catanh", 1, false}};
+
 /* What the files of operators write shorter. */
 static const struct {
     const char *name, *params, *body;
@@ -30,6 +42,7 @@ static const struct {
               {"LOGIT_SLOPE", "uv", "u / (v * (1 - v))"},
               {"HELD_LOG", "u", "u < -100 ? -100 : u"},
               {"INFINITE", "u", "fabs(u) == INFINITY"},
+              {"UNIT", "u", "u == 0 ? 0 : u / cabs(u)"},
               {"isnan", "u", "u != u"},
               {"isinf", "u", "fabs(u) == INFINITY"},
               {"ABOVE", "uv", "u < v || v != v ? v : u"},

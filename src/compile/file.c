@@ -277,6 +277,8 @@ void cfx__c_source(cfx__c *c, cfx__text *t, const char *header, const char *bin)
         "#include \"%s\"\n\n#include <math.h>\n%s#include <string.h>\n",
         c->name, CFX_VERSION, cfx__c_comment(header), cfx__c_comment(header),
         c->o.main ? "#include <stdio.h>\n#include <stdlib.h>\n" : "");
+    if (strstr(rest.data, "_Complex"))
+        cfx__text_puts(t, "#include <complex.h>\n#undef I\n");
     cfx__text_puts(t,
                    "\n#ifdef __FAST_MATH__\n"
                    "#error \"build this without -ffast-math: infinities, NaN and rounding count\"\n"

@@ -52,3 +52,11 @@ KERNEL_TEST(half) {
             return;
     }
 }
+
+KERNEL_TEST(complex) {
+    const float _Complex a = NAME_cmulf(NAME_complexf(2, -1), NAME_complexf(0.5f, 3));
+    const double _Complex b = NAME_cmul(NAME_complex(2, -1), NAME_complex(0.5, 3));
+    CHECK(crealf(a) == 4 && cimagf(a) == 5.5f && creal(b) == 4 && cimag(b) == 5.5);
+    CHECK(isnan(crealf(NAME_cmulf(NAME_complexf(INFINITY, 0), NAME_complexf(1, 0)))) == 0);
+    CHECK(isnan(cimagf(NAME_cmulf(NAME_complexf(INFINITY, 0), NAME_complexf(1, 0)))));
+}

@@ -15,6 +15,7 @@
 #include "kernels/base.c"
 #include "kernels/math.c"
 #include "kernels/half.c"
+#include "kernels/complex.c"
 #include "kernels/tile.c"
 #include "kernels/product.c"
 #include "kernels/rows.c"

@@ -6,13 +6,26 @@
 typedef cfx__c_loop_value value;
 typedef cfx__c_loop_writer writer;
 
+/* Whether complex numbers can be folded so. */
+static bool has_sum(cfx__loop_fold f) {
+    return f == CFX__FOLD_SUM || f == CFX__FOLD_MEAN || f == CFX__FOLD_PROD ||
+           f == CFX__FOLD_COUNT || f == CFX__FOLD_ANY || f == CFX__FOLD_ALL;
+}
+
 bool cfx__c_loop_known(const cfx__loop *l, bool card) {
     for (int i = 0; i < l->nvalues; i++)
-        if (!cfx__c_type(l->values[i].dtype) || cfx__dtype_is_complex(l->values[i].dtype))
+        if (!cfx__c_type(l->values[i].dtype) ||
+            (card && cfx__dtype_is_complex(l->values[i].dtype)))
             return false;
-    for (int i = 0; i < l->nsteps; i++)
-        if (l->steps[i].kind == CFX__STEP_EACH && !cfx__c_expr_known(l->steps[i].says.expr, card))
+    for (int i = 0; i < l->nsteps; i++) {
+        const cfx__loop_step *s = &l->steps[i];
+        const bool folds = s->kind == CFX__STEP_FOLD && has_sum(s->says.fold);
+        if (s->kind == CFX__STEP_EACH
+                ? !cfx__c_expr_known(s->says.expr, card)
+                : !folds && (s->kind == CFX__STEP_FOLD || s->kind == CFX__STEP_ROW) &&
+                      cfx__dtype_is_complex(l->values[s->in[0]].dtype))
             return false;
+    }
     return l->nvalues < CFX__LOOP_VALUES / 2;
 }
 
@@ -103,7 +116,14 @@ static void make(writer *w, int i, int pass) {
 
 /* ---- folds ----------------------------------------------------------------------------------- */
 
-static bool is_whole(cfx_dtype d) { return !cfx__dtype_is_float(d); }
+static bool is_whole(cfx_dtype d) {
+    return !cfx__dtype_is_float(d) && !cfx__dtype_is_complex(d);
+}
+
+/* The type that sums of a dtype are kept in. */
+static const char *sum_type(cfx_dtype d) {
+    return is_whole(d) ? "int64_t" : cfx__dtype_is_complex(d) ? "double _Complex" : "double";
+}
 
 /* What holds a fold while elements come in. */
 static const char *fold_name(const writer *w, int i) {
@@ -132,7 +152,7 @@ static const char *fold_type(const writer *w, int i) {
     case CFX__FOLD_MIN:
         return is_whole(d) ? "int64_t" : cfx__c_value_type(d);
     default:
-        return is_whole(d) ? "int64_t" : "double";
+        return sum_type(d);
     }
 }
 
@@ -179,7 +199,7 @@ static void go_on_fold(writer *w, int i) {
         if (whole)
             cfx__c_line(w->c, "%s = (int64_t)((uint64_t)%s %c (uint64_t)%s);", to, to, op, x);
         else
-            cfx__c_line(w->c, "%s %c= (double)%s;", to, op, x);
+            cfx__c_line(w->c, "%s %c= (%s)%s;", to, op, sum_type(w->v[v->in[0]].dtype), x);
     }
 }
 
@@ -482,7 +502,8 @@ void cfx__c_loop_put(cfx__c_unit *u, const cfx__loop *l, const cfx__c_ref *const
 /* A tensor of one number that is known is that number. */
 static const char *known_number(const cfx__c_unit *u, int slot) {
     const cfx_value v = u->plan->constants[slot];
-    return v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->numel == 1 && cfx_as_tensor(v)->data
+    return v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->numel == 1 && cfx_as_tensor(v)->data &&
+                   !cfx__dtype_is_complex(cfx_as_tensor(v)->dtype)
                ? cfx__c_element(cfx_as_tensor(v), 0)
                : NULL;
 }

@@ -100,6 +100,25 @@ static void add_step(writer *w, const cfx__loop_step *s) {
     w->of[s->out] = made;
 }
 
+/* The text of a number; of a complex one that is real, of that. */
+static const char *number_of(writer *w, const cfx__loop_value *x) {
+    double parts[2] = {0};
+    int64_t whole = 0;
+    if (!cfx__dtype_is_complex(x->dtype)) {
+        cfx__convert((char *)parts, 8, CFX_F64, x->number, 0, x->dtype, 1);
+        cfx__convert((char *)&whole, 8, CFX_I64, x->number, 0, x->dtype, 1);
+        return cfx__c_number(x->dtype, parts[0], whole);
+    }
+    const bool wide = x->dtype == CFX_C128;
+    cfx__convert((char *)parts, 16, CFX_C128, x->number, 0, x->dtype, 1);
+    const char *re = cfx__c_number(cfx__c_part(x->dtype), parts[0], 0);
+    const char *im = cfx__c_number(cfx__c_part(x->dtype), parts[1], 0);
+    return parts[1] == 0 ? re
+                         : cfx__text_format("%s(%s, %s)",
+                                            cfx__c_kernel(w->c, wide ? "complex" : "complexf"), re,
+                                            im);
+}
+
 void cfx__c_loop_add_values(writer *w, const char *const *numbers) {
     const cfx__loop *l = w->l;
     for (int i = 0; i < l->nvalues; i++) {
@@ -110,11 +129,7 @@ void cfx__c_loop_add_values(writer *w, const char *const *numbers) {
             v.number = numbers ? numbers[x->lane] : NULL;
             v.kind = v.number ? NUMBER : LOAD;
         } else if (x->number) {
-            double f = 0;
-            int64_t whole = 0;
-            cfx__convert((char *)&f, 8, CFX_F64, x->number, 0, x->dtype, 1);
-            cfx__convert((char *)&whole, 8, CFX_I64, x->number, 0, x->dtype, 1);
-            v.number = cfx__c_number(x->dtype, f, whole);
+            v.number = number_of(w, x);
         } else {
             continue;
         }

@@ -308,12 +308,8 @@ static cfx__c_ref look(cfx__c_unit *u, const cfx__c_ref *root, const cfx_tensor 
     return r;
 }
 
-/* Whether numbers of one dtype may be read as another's: the parts of complex ones alone. */
-static bool may_look(const cfx__c_ref *r, const cfx__c_ref *root) {
-    const cfx_dtype a = r->dtype, b = root->dtype;
-    return a == b ||
-           (!r->moves && ((a == CFX_F32 && b == CFX_C64) || (a == CFX_C64 && b == CFX_F32) ||
-                          (a == CFX_F64 && b == CFX_C128) || (a == CFX_C128 && b == CFX_F64)));
+bool cfx__c_may_look(const cfx__c_ref *r, cfx_dtype as) {
+    return r->dtype == as || (!r->moves && cfx__c_part(r->dtype) == cfx__c_part(as));
 }
 
 static void place_view(cfx__c_unit *u, int slot) {
@@ -328,7 +324,7 @@ static void place_view(cfx__c_unit *u, int slot) {
     cfx__c_ref *refs = cfx__arena_alloc(&u->c->memory, (size_t)n * sizeof *refs + 1);
     for (int i = 0; i < n; i++) {
         refs[i] = look(u, of->refs, cfx_as_tensor(several ? cfx_as_list(v)->items[i] : v), slot);
-        if (!may_look(&refs[i], of->refs))
+        if (!cfx__c_may_look(of->refs, refs[i].dtype))
             cfx__c_refuse(u, "looks at %s as at %s, which C does not let it",
                           cfx_dtype_name(of->refs->dtype), cfx_dtype_name(refs[i].dtype));
     }

@@ -32,8 +32,10 @@ static const char *const reserved[] = {
     "jn", "y0", "y1", "yn", "nan", "isnan", "isinf", "isfinite", "memcpy", "memset", "memmove",
     "strlen", "main", "linux", "unix", "i386", "stdin", "stdout", "stderr", "errno", "assert",
     "offsetof", "NULL", "EOF", "INFINITY", "NAN", "signbit", "conj", "creal", "cimag", "cabs",
-    "carg", "I", "size_t", "ptrdiff_t", "intptr_t", "uintptr_t", "max_align_t", "int64_t",
-    "int32_t", "int16_t", "int8_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t",
+    "carg", "cexp", "clog", "csqrt", "cpow", "csin", "ccos", "ctan", "casin", "cacos", "catan",
+    "csinh", "ccosh", "ctanh", "casinh", "cacosh", "catanh", "cproj", "I", "size_t",
+    "ptrdiff_t", "intptr_t", "uintptr_t", "max_align_t", "int64_t", "int32_t", "int16_t", "int8_t",
+    "uint8_t", "uint16_t", "uint32_t", "uint64_t",
     /* the text */
     "i", "j", "k", "l", "m", "n", "c", "w", "a", "scratch", "arena", "union_"};
 

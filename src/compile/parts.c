@@ -1,11 +1,11 @@
-/* Decomposes operators that have neither a form in C nor a decomposition column into operators
- * that have a form. Start at the table; ready.c uses it. */
+/* Decomposes operators without a form in C into operators that have one, where their decomposition
+ * columns do not. Start at the table; ready.c uses it. */
 #include <math.h>
 
 #include <cfx/ops.h>
 
-#include "../ops/ops.h"
 #include "compile.h"
+#include "parts.h"
 
 static cfx_tensor *nth(cfx_value several, int64_t i) { return cfx_as_tensor(cfx_at(several, i)); }
 
@@ -226,17 +226,6 @@ static void max_pool_backward(cfx_op_call *c) {
                                x);
 }
 
-/* angle(self) of numbers that are not complex */
-static void angle(cfx_op_call *c) {
-    cfx_tensor *x = arg_tensor(c, 0);
-    if (cfx__dtype_is_complex((cfx_dtype)x->dtype))
-        op_fail(c, "angle of complex numbers has no form in C");
-    cfx_tensor *turned = cfx_mul(cfx_lt(x, 0), 3.14159265358979323846);
-    c->out[0] = cfx__dtype_is_float((cfx_dtype)x->dtype)
-                    ? cfx_where(cfx_isnan(x), x, cfx_to(turned, cfx_dtype_value(x->dtype)))
-                    : turned;
-}
-
 /* _softmax_backward_data(grad_output, output, dim, input_dtype) */
 static void softmax_backward(cfx_op_call *c) {
     cfx_tensor *y = arg_tensor(c, 1), *product = cfx_mul(arg_tensor(c, 0), y);
@@ -358,6 +347,40 @@ static void masked_scatter(cfx_op_call *c) {
     c->out[0] = cfx_where(mask, cfx_reshape_as(picked, x), x);
 }
 
+/* The only index that is not None, its number; NULL: there are others. */
+static cfx_tensor *only_index(const cfx_op_call *c, int *at) {
+    cfx_tensor *only = NULL;
+    for (int i = 0; i < arg_count(c, 1); i++) {
+        if (!arg_item(c, 1, i))
+            continue;
+        if (only)
+            return NULL;
+        only = arg_item(c, 1, i);
+        *at = i;
+    }
+    return only;
+}
+
+/* index_put(self, indices, values, accumulate) by one mask: the same values wherever that is true,
+ * so that none needs to be counted. */
+static void index_put_by_mask(cfx_op_call *c) {
+    int at = 0;
+    cfx_tensor *x = arg_tensor(c, 0), *mask = only_index(c, &at), *v = arg_tensor(c, 2);
+    if (!mask || mask->dtype != CFX_BOOL)
+        return;
+    const int behind = x->ndim - at - mask->ndim, count = v->ndim - behind - 1;
+    cfx_value shape = cfx_list_value(0, NULL), spread = cfx_list_value(0, NULL);
+    if (behind < 0 || (count >= 0 && v->shape[count] != 1))
+        return;
+    for (int i = 0; i < v->ndim; i++) /* a dim for each of the mask's, where that of places is */
+        for (int k = 0; k < (i == count ? mask->ndim : 1); k++)
+            cfx_list_append(cfx_as_list(shape), cfx_int(v->shape[i]));
+    for (int i = 0; i < mask->ndim + behind; i++)
+        cfx_list_append(cfx_as_list(spread), cfx_int(i < mask->ndim ? mask->shape[i] : 1));
+    cfx_tensor *where = cfx_reshape(mask, spread), *given = cfx_reshape(v, shape);
+    c->out[0] = cfx_where(where, arg_bool(c, 3) ? cfx_add(x, given) : given, x);
+}
+
 /* index_reduce(self, dim, index, source, reduce, *, include_self) */
 static void index_reduce(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *source = arg_tensor(c, 3);
@@ -407,6 +430,48 @@ static void round_decimals(cfx_op_call *c) {
                            : cfx_div(cfx_round(cfx_mul(x, by)), by);
 }
 
+/* linspace.Tensor_Tensor(start, end, steps, *, dtype) and so on, in floats: from both ends, as
+ * PyTorch counts */
+static void linspace(cfx_op_call *c) {
+    const cfx_dtype dtype = arg_dtype(c, 3, cfx__dtype_of_number(cfx_float(0)));
+    const cfx_value d = cfx_dtype_value(dtype);
+    const int64_t n = arg_int(c, 2);
+    cfx_tensor *end[2];
+    if (!cfx__dtype_is_float(dtype) || n < 2)
+        return;
+    for (int i = 0; i < 2; i++)
+        end[i] = c->args[i].tag == CFX_TAG_TENSOR
+                     ? cfx_to(c->args[i], d)
+                     : cfx_full(cfx_list_value(0, NULL), c->args[i], CFX_KW(dtype, d));
+    cfx_tensor *i = cfx_arange(n, CFX_KW(dtype, d));
+    cfx_tensor *step = cfx_div(cfx_sub(end[1], end[0]), n - 1);
+    cfx_tensor *up = cfx_add(cfx_mul(i, step), end[0]);
+    cfx_tensor *down = cfx_sub(end[1], cfx_mul(cfx_rsub(i, n - 1), step));
+    c->out[0] = cfx_where(cfx_lt(i, n / 2), up, down);
+}
+
+/* _pdist_forward(self, p): between each row and those behind it */
+static void pdist(cfx_op_call *c) {
+    cfx_tensor *x = arg_tensor(c, 0);
+    const int64_t n = x->shape[0];
+    const cfx_value pairs = CFX_V(cfx_triu_indices(n, n, 1));
+    cfx_tensor *from = cfx_index_select(x, 0, cfx_select(pairs, 0, 0));
+    cfx_tensor *to = cfx_index_select(x, 0, cfx_select(pairs, 0, 1));
+    c->out[0] = cfx_linalg_vector_norm(cfx_sub(from, to), c->args[1], cfx_list(-1));
+}
+
+/* _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim): a product, summed */
+static void trilinear(cfx_op_call *c) {
+    cfx_tensor *x[3];
+    for (int k = 0; k < 3; k++) {
+        x[k] = arg_tensor(c, k);
+        for (int i = 0; i < arg_count(c, 3 + k); i++)
+            x[k] = cfx_unsqueeze(x[k], cfx_at(c->args[3 + k], i));
+    }
+    cfx_tensor *all = cfx_mul(cfx_mul(x[0], x[1]), x[2]);
+    c->out[0] = arg_count(c, 6) ? cfx_sum(all, c->args[6]) : all;
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const cfx__c_parts table[] = {
@@ -433,7 +498,20 @@ static const cfx__c_parts table[] = {
     {&cfx_op_as_strided_scatter, as_strided_scatter},
     {&cfx_op_max_pool2d_with_indices_backward, max_pool_backward},
     {&cfx_op_max_pool3d_with_indices_backward, max_pool_backward},
-    {&cfx_op_angle, angle},
+    {&cfx_op_mm, cfx__c_complex_product},
+    {&cfx_op_bmm, cfx__c_complex_product},
+    {&cfx_op_addmm, cfx__c_complex_addmm},
+    {&cfx_op_baddbmm, cfx__c_complex_addmm},
+    {&cfx_op_linear, cfx__c_complex_linear},
+    {&cfx_op_complex, cfx__c_of_parts},
+    {&cfx_op_polar, cfx__c_of_parts},
+    {&cfx_op_cumsum, cfx__c_by_parts},
+    {&cfx_op_constant_pad_nd, cfx__c_by_parts},
+    {&cfx_op_tril, cfx__c_by_parts},
+    {&cfx_op_triu, cfx__c_by_parts},
+    {&cfx_op_angle, cfx__c_angle},
+    {&cfx_op__fft_r2c, cfx__c_fft_r2c},
+    {&cfx_op__fft_c2r, cfx__c_fft_c2r},
     {&cfx_op__softmax_backward_data, softmax_backward},
     {&cfx_op__log_softmax_backward_data, log_softmax_backward},
     {&cfx_op_gelu_backward, gelu_backward},
@@ -446,6 +524,12 @@ static const cfx__c_parts table[] = {
     {&cfx_op_bucketize_Tensor, bucketize},
     {&cfx_op_searchsorted_Tensor, searchsorted},
     {&cfx_op_round_decimals, round_decimals},
+    {&cfx_op_index_put, index_put_by_mask},
+    {&cfx_op_linspace_Tensor_Tensor, linspace},
+    {&cfx_op_linspace_Tensor_Scalar, linspace},
+    {&cfx_op_linspace_Scalar_Tensor, linspace},
+    {&cfx_op__pdist_forward, pdist},
+    {&cfx_op__trilinear, trilinear},
 };
 
 cfx_op_fn *cfx__c_parts_of(const cfx_op *op) {

@@ -11,6 +11,8 @@ static double apart(cfx_value a, cfx_value b) {
     const cfx_tensor *x = cfx_as_tensor(a), *y = cfx_as_tensor(b);
     if (x->dtype != y->dtype || !cfx__tensor_same_shape(x, y))
         return INFINITY;
+    if (cfx__dtype_is_complex(x->dtype))
+        return apart(CFX_V(cfx_view_as_real(a)), CFX_V(cfx_view_as_real(b)));
     const cfx_value f64 = cfx_dtype_value(CFX_F64);
     cfx_tensor *most = cfx_amax(cfx_abs(cfx_sub(cfx_to(a, f64), cfx_to(b, f64))));
     return x->numel ? cfx__tensor_number(most, 0) : 0;
@@ -84,4 +86,55 @@ TEST(gradients_are_made_of_calls_with_the_same_numbers) {
         check_made(CFX_HERE, &cfx_op_nll_loss_backward, 1e-6,
                    cfx_list(single, row, one, w, reduction, -100, total));
     }
+}
+
+TEST(complex_calls_are_made_of_their_parts) {
+    cfx_manual_seed(4);
+    const cfx_value x = CFX_V(cfx_randn(2, 5, 6)), y = CFX_V(cfx_randn(2, 5, 6));
+    const cfx_value z = CFX_V(cfx_complex(x, y)), t = CFX_V(cfx_transpose(z, 1, 2));
+    const cfx_value f = CFX_V(cfx_select(z, 0, 0)), g = CFX_V(cfx_select(t, 0, 1));
+    check_made(CFX_HERE, &cfx_op_bmm, 1e-5, cfx_list(z, t));
+    check_made(CFX_HERE, &cfx_op_mm, 1e-5, cfx_list(f, g));
+    check_made(CFX_HERE, &cfx_op_addmm, 1e-5, cfx_list(cfx_mm(f, g), f, g, 0.5, 2));
+    check_made(CFX_HERE, &cfx_op_linear, 1e-5, cfx_list(z, f, NULL));
+    check_made(CFX_HERE, &cfx_op_linear, 1e-5, cfx_list(z, f, cfx_select(f, 1, 0)));
+    check_made(CFX_HERE, &cfx_op_polar, 1e-6, cfx_list(x, y));
+    check_made(CFX_HERE, &cfx_op_complex, 0, cfx_list(x, cfx_select(y, 0, 0)));
+    check_made(CFX_HERE, &cfx_op_angle, 1e-6, cfx_list(z));
+    check_made(CFX_HERE, &cfx_op_cumsum, 1e-5, cfx_list(z, 1));
+    check_made(CFX_HERE, &cfx_op_triu, 0, cfx_list(z, 1));
+    for (int norm = 0; norm < 3; norm++)
+        for (int n = 5; n < 7; n++) {
+            const cfx_value dims = n == 5 ? cfx_list(1) : cfx_list(0, -1);
+            const cfx_value dim = n == 5 ? cfx_int(1) : cfx_int(2);
+            const cfx_value half = CFX_V(cfx_narrow(z, dim, 0, n / 2 + 1));
+            check_made(CFX_HERE, &cfx_op__fft_r2c, 1e-5, cfx_list(x, dims, norm, true));
+            check_made(CFX_HERE, &cfx_op__fft_r2c, 1e-5, cfx_list(x, dims, norm, false));
+            check_made(CFX_HERE, &cfx_op__fft_c2r, 1e-5, cfx_list(half, dims, norm, n));
+        }
+}
+
+TEST(calls_without_a_form_are_made_of_others) {
+    cfx_manual_seed(5);
+    const cfx_value x = CFX_V(cfx_randn(3, 4, 5)), one = CFX_V(cfx_full(cfx_list(1), 2.5));
+    const cfx_value mask = CFX_V(cfx_gt(x, 0)), rows = CFX_V(cfx_select(mask, 2, 0));
+    const cfx_value none = cfx_none(), row = CFX_V(cfx_randn(5));
+    for (int adds = 0; adds < 2; adds++) {
+        const cfx_value how = cfx_bool(adds);
+        check_made(CFX_HERE, &cfx_op_index_put, 0, cfx_list(x, cfx_list(mask), one, how));
+        check_made(CFX_HERE, &cfx_op_index_put, 0, cfx_list(x, cfx_list(rows), row, how));
+        check_made(CFX_HERE, &cfx_op_index_put, 0,
+                   cfx_list(x, cfx_list(none, cfx_select(mask, 0, 1)), cfx_randn(3, 1), how));
+    }
+    const cfx_value from = CFX_V(cfx_full(cfx_list_value(0, NULL), -1.3));
+    const cfx_value to = CFX_V(cfx_full(cfx_list_value(0, NULL), 2.9));
+    for (int n = 2; n < 9; n++) {
+        check_made(CFX_HERE, &cfx_op_linspace_Tensor_Tensor, 1e-6, cfx_list(from, to, n));
+        check_made(CFX_HERE, &cfx_op_linspace_Scalar_Tensor, 1e-6, cfx_list(-7, to, n));
+    }
+    check_made(CFX_HERE, &cfx_op__pdist_forward, 1e-5, cfx_list(cfx_randn(6, 4), 2.0));
+    check_made(CFX_HERE, &cfx_op__pdist_forward, 1e-5, cfx_list(cfx_randn(6, 4), 1.0));
+    check_made(CFX_HERE, &cfx_op__trilinear, 1e-4,
+               cfx_list(cfx_randn(3, 4), cfx_randn(6, 4, 5), cfx_randn(3, 5), cfx_list(1, 3),
+                        cfx_list(0), cfx_list(1, 2), cfx_list(2, 3)));
 }

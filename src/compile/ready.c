@@ -13,8 +13,8 @@ static bool is_written(const cfx_op *op) {
 }
 
 cfx_op_fn *cfx__c_made_of(const cfx_op *op) {
-    cfx_op_fn *fn = op->core ? op->core : op->decompose; /* nothing in place is in the first */
-    return fn ? fn : cfx__c_parts_of(op);
+    cfx_op_fn *fn = cfx__c_parts_of(op);
+    return fn ? fn : op->core ? op->core : op->decompose; /* nothing in place is in `core` */
 }
 
 typedef VEC(const cfx_op *) operators;
@@ -82,11 +82,8 @@ static void look(const char *path, cfx_module *m, void *user) {
             cfx__map_set(&f->constants, n->name, (void *)n);
         if (op)
             add(constant ? &f->folded : &f->varying, op);
-        if (op && !cfx__c_takes(f->p, n)) {
+        if (op && !cfx__c_takes(f->p, n))
             add(&f->declined, op);
-            if (op == &cfx_op_scaled_dot_product_attention) /* which it is made of */
-                add(&f->declined, &cfx_op__scaled_dot_product_flash_attention_for_cpu);
-        }
         const bool declined = op && is_among(&f->declined, op);
         f->any |= info &&
                   (info->writes || info->form != CFX__FUNCTIONAL || info->family == CFX__OP_CHECK ||
@@ -145,16 +142,24 @@ static cfx_program *taken_apart(const cfx_program *p, const findings *f) {
     return out;
 }
 
-cfx_program *cfx__c_ready(const cfx_program *p, bool integers) {
-    cfx_program *aten = cfx_to_aten(p);
-    findings found = {.p = aten, .integers = integers};
-    if (!cfx_failed(aten))
-        cfx_module_walk(aten->module, look, &found);
-    if (found.any && !cfx_failed(aten))
-        aten = taken_apart(aten, &found);
+/* A program without what is found in it, or itself where that is nothing. */
+static cfx_program *settled(cfx_program *p, bool integers, bool *any) {
+    findings found = {.p = p, .integers = integers};
+    cfx_module_walk(p->module, look, &found);
+    *any = found.any;
+    cfx_program *out = found.any ? taken_apart(p, &found) : p;
     VEC_FREE(found.declined);
     VEC_FREE(found.folded);
     VEC_FREE(found.varying);
     cfx__map_release(&found.constants);
+    return out;
+}
+
+cfx_program *cfx__c_ready(const cfx_program *p, bool integers) {
+    enum { ROUNDS = 3 }; /* what forms do not take may be made of more of that */
+    cfx_program *aten = cfx_to_aten(p);
+    bool any = true;
+    for (int i = 0; i < ROUNDS && any && !cfx_failed(aten); i++)
+        aten = settled(aten, integers, &any);
     return aten;
 }

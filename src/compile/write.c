@@ -400,6 +400,7 @@ static void write_plan(cfx__c_job *w) {
     if (empty && !before)
         cfx__c_line(c, "(void)c;"); /* the only function of the program */
     cfx__c_close(c);
+    cfx__text_putc(&c->out, '\n');
     if (empty && before) {
         c->out.len = before;
         c->out.data[before] = 0;

@@ -240,6 +240,9 @@ static void note_run(cfx__loop_note *s, const pointwise_row *r, cfx_dtype comput
     loop_note(s, n <= CFX__LOOP_OPERANDS ? CFX__LOOP_EACH : CFX__LOOP_NONE, loop,
               result_of(r->rule, as), r->cost, p, sizeof *p);
     s->says.expr = expr_for(r, as);
+    for (int i = 0; p && i < COUNT(p->im); i++)
+        if (p->im[i] != 0)
+            s->says.expr = NULL; /* a text has the real parts of its numbers alone */
     if (p) {
         memcpy(s->says.f, p->f, sizeof s->says.f);
         memcpy(s->says.i, p->i, sizeof s->says.i);

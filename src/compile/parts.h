@@ -1,0 +1,12 @@
+/* Decompositions for C that parts.c's table names. Each sets nothing for a call that has a form as
+ * it is, or no parts. */
+#ifndef CFX__COMPILE_PARTS_H
+#define CFX__COMPILE_PARTS_H
+
+#include "../ops/ops.h"
+
+/* parts_complex.c */
+cfx_op_fn cfx__c_complex_product, cfx__c_complex_addmm, cfx__c_complex_linear, cfx__c_of_parts,
+    cfx__c_by_parts, cfx__c_angle, cfx__c_fft_r2c, cfx__c_fft_c2r;
+
+#endif
