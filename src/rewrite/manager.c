@@ -1,14 +1,22 @@
 /* The pass manager: runs a pipeline, records the origin of new nodes, and restores the program
  * if a pass fails. Start at cfx_passes_run. */
 #include "../base/given.h"
+#include "../value/dict.h"
 #include "pass.h"
 
 
 /* ---- where nodes come from ------------------------------------------------------------------- */
 
+/* What was noted earlier is frozen, so that nodes share it. A rule that matches what it made before
+ * adds a level each time: the oldest levels, of two dicts each, are left out. */
+enum { MOST_LEVELS = 16 };
+
 void cfx__source_add(cfx_dict *from, const char *name, cfx_value earlier) {
     cfx_value all = cfx_dict_get(from, "from");
     if (earlier.tag != CFX_TAG_DICT)
+        return;
+    earlier = cfx__value_scope_own(cfx__graph_freeze(earlier));
+    if (cfx__value_levels(earlier) >= 2 * MOST_LEVELS)
         return;
     if (cfx_is_none(all)) {
         all = cfx_dict_value(cfx_dict_new());

@@ -213,6 +213,27 @@ TEST(rules_in_a_table) {
                   "['a']}}}");
 }
 
+/* A rule that matches what it made before: the history of the node stays small. */
+TEST(rules_that_apply_again_and_again_keep_a_short_history) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
+    for (int i = 0; i < 600; i++)
+        x = cfx_graph_call_function(g, "torch.relu", cfx_tuple(x), CFX_NONE);
+    cfx_graph_output(g, cfx_tuple(x));
+    cfx_module *gm = cfx_graph_module(NULL, g, "Relus");
+    cfx_rules *r = cfx_rules_parse("once: relu(relu(x)) -> relu(x)", "");
+    if (!CHECK_INT(cfx_rules_apply(r, gm), 599))
+        return;
+    int levels = 0;
+    cfx_node *n = cfx_node_before(cfx_graph_output_node(g));
+    for (cfx_value from = cfx_node_get_meta(n, "from_node"); from.tag == CFX_TAG_DICT; levels++) {
+        cfx_value earlier = cfx_dict_get(cfx_as_dict(from), "from");
+        from = earlier.tag == CFX_TAG_DICT ? cfx_as_dict(earlier)->entries[0].value : cfx_none();
+    }
+    CHECK(levels > 1 && levels <= 17);
+    CHECK_OK();
+}
+
 TEST(rules_on_a_module) {
     cfx_module *gm = cfx_module_parse("def forward(self, x):\n"
                                       "    relu = torch.nn.functional.relu(x)\n"

@@ -9,6 +9,8 @@ static inline bool cfx__value_may_hold(cfx_obj *into, cfx_value v) {
     bool container = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_DICT;
     return likely(!container) || cfx__value_nest_in(into, v);
 }
+/* How many levels of containers are in v, as far as they were there when it was filled. */
+int cfx__value_levels(cfx_value v);
 /* Whether a container ("list", "dict") may be changed; else there is an error, in torch.fx's words:
  * a graph holds it. */
 bool cfx__value_may_change(const cfx_obj *head, const char *kind);

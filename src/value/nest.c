@@ -2,7 +2,7 @@
  * that whatever walks through values may call itself.
  *
  * Each container knows how many levels are below it and how many it was put under, in its flags. */
-#include "value.h"
+#include "dict.h"
 
 enum { LEVELS = 1000, BELOW = 12, ABOVE = 22, MASK = 1023 };
 
@@ -14,6 +14,8 @@ static uint32_t levels(const cfx_obj *o, int which) {
     return __atomic_load_n(&o->flags, __ATOMIC_RELAXED) >> which & MASK;
 }
 
+int cfx__value_levels(cfx_value v) { return is_container(v) ? (int)levels(v.obj_, BELOW) : 0; }
+
 /* Raises a number of levels; other threads may do the same to what they share. */
 static void raise(cfx_obj *o, int which, uint32_t to) {
     uint32_t flags = __atomic_load_n(&o->flags, __ATOMIC_RELAXED);
@@ -24,13 +26,15 @@ static void raise(cfx_obj *o, int which, uint32_t to) {
         ;
 }
 
-/* Whether v is `what` or holds it. Gives up, and says so, after as many steps as there are left. */
+/* Whether v is `what`, which is not frozen, or holds it. Gives up, and says so, after as many steps
+ * as there are left. */
 static bool holds(cfx_value v, const cfx_obj *what, int64_t *left) {
-    if (!is_container(v))
+    const cfx_obj *o = is_container(v) ? v.obj_ : NULL;
+    if (!o || o->flags & CFX__FROZEN)
         return false;
-    if (v.obj_ == what || --*left < 0)
+    if (o == what || --*left < 0)
         return true;
-    if (!levels(v.obj_, BELOW))
+    if (!levels(o, BELOW))
         return false;
     int64_t n = v.tag == CFX_TAG_DICT ? v.dict_->len : v.list_->len;
     for (int64_t i = 0; i < n; i++)
