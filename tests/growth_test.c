@@ -146,11 +146,24 @@ static cfx_value modules(cfx_graph *g, cfx_node *x, int n) {
     return cfx_tuple(x);
 }
 
+/* Products with a weight each, which is a parameter. */
+static cfx_value layers(cfx_graph *g, cfx_node *x, int n) {
+    for (int i = 0; i < n / 3; i++) {
+        cfx_node *w = NULL;
+        CFX_INSERT_BEFORE(g, cfx_graph_find(g, "x"))
+            w = cfx_graph_placeholder(g, "p_w", NULL, false, CFX_NONE);
+        cfx_node_set_meta(w, "val", cfx_tensor_value(cfx_tensor_fake(CFX_F32, 2,
+                                                                    (int64_t[]){2, 2}, NULL)));
+        x = plus(g, call(g, "torch.ops.aten.linear.default", cfx_tuple(x, w)), i);
+    }
+    return cfx_tuple(x);
+}
+
 static const family families[] = {
     {"wide in", wide_in},   {"equal nodes", equal_nodes}, {"no-ops", no_ops},
     {"constants", constants}, {"wide out", wide_out},     {"deep", deep},
     {"many outputs", many_outputs}, {"same outputs", same_outputs}, {"dead", dead},
-    {"views", views},       {"parts", parts}, {"modules", modules}};
+    {"views", views},       {"parts", parts}, {"modules", modules}, {"layers", layers}};
 
 static cfx_program *program_of(const family *f, int n) {
     int64_t shape[] = {2};
@@ -160,6 +173,13 @@ static cfx_program *program_of(const family *f, int n) {
     cfx_value out = f->make(g, x, n);
     cfx_graph_output(g, out);
     cfx_program *p = cfx_program_new(cfx_graph_module(NULL, g, "Unkind"));
+    cfx_each_node(g, w) if (w->op == CFX_PLACEHOLDER && w != x) {
+        cfx_dict_set(p->state, w->name,
+                     cfx_tensor_value(cfx_tensor_from_value(cfx_list(cfx_list(0.0, 1.0),
+                                                                     cfx_list(1.0, 0.0)))));
+        cfx_program_add_input(p, (cfx_input_spec){.kind = CFX_IN_PARAMETER, .name = w->name,
+                                                  .target = w->name});
+    }
     cfx_program_add_input(p, (cfx_input_spec){.kind = CFX_IN_USER, .name = x->name});
     for (int64_t i = 0; i < cfx_as_list(out)->len; i++)
         cfx_program_add_output(p, (cfx_output_spec){
@@ -219,6 +239,20 @@ static void rules(cfx_program *p) {
     cfx_rewrite(p, cfx_rules_parse("a: relu(x) -> sigmoid(x)\nb: x + 1 -> x\nc: x * 1 -> x\n", "t"),
                 NULL);
 }
+static void onnx(cfx_program *p) {
+    cfx_save(p, test_path("m.onnx"));
+    test_unlink("m.onnx");
+}
+static void c(cfx_program *p) { cfx_compile_text(p, NULL); }
+static void quantize(cfx_program *p) {
+    cfx_quantize(p, CFX_NONE, (cfx_quantize_options){.scheme = CFX_QUANTIZE_WEIGHT,
+                                                     .skip = CFX_NONE});
+}
+static void dynamic(cfx_program *p) {
+    cfx_dict *sizes = cfx_dict_new();
+    cfx_dict_set(sizes, "in0.0", cfx_string_value("s"));
+    cfx_make_dynamic(p, sizes);
+}
 static void train(cfx_program *p) {
     cfx_module *m = cfx_program_module(p);
     cfx_value v = cfx_forward_value(m, cfx_requires_grad(input(), true));
@@ -231,7 +265,8 @@ static const way ways[] = {
     {"fx text", text}, {"cost", cost}, {"dot", dot}, {"svg", svg}, {"html", html},
     {"check", check}, {"copy", copy}, {"run", interpret}, {"plan", plan},
     {"decompose", decompose}, {"functionalize", functionalize}, {"optimize", optimize},
-    {"save", save}, {"stages", stages}, {"extract", extract}, {"rules", rules}, {"train", train}};
+    {"save", save}, {"stages", stages}, {"extract", extract}, {"rules", rules}, {"train", train},
+    {"onnx", onnx}, {"c", c}, {"quantize", quantize}, {"dynamic", dynamic}};
 
 /* ---- time ------------------------------------------------------------------------------------ */
 

@@ -29,6 +29,7 @@ bool cfx__graph_given(const cfx_graph *g) {
     return false;
 }
 
+
 cfx_graph *cfx_graph_new(void) {
     cfx_graph *g = cfx__obj_new(&graph_type, sizeof(cfx__graph_whole));
     size_t mark = cfx_scope_open();
@@ -139,7 +140,7 @@ cfx__node *cfx__graph_append(cfx_graph *g, cfx_opcode op, cfx__target_row *row, 
     cfx__node_link(g, n, g->insert);
     cfx__target_row_add(row, own);
     g->len++;
-    g->version++;
+    cfx__graph_count(g, n);
     return own;
 }
 
@@ -513,7 +514,7 @@ static void move(cfx_node *n, cfx_node *at) {
         g->insert = n->next;
     cfx__node_unlink(g, n);
     cfx__node_link(g, n, at);
-    g->version++;
+    cfx__graph_count(g, n);
 }
 
 bool cfx_node_move_before(cfx_node *n, cfx_node *at) {

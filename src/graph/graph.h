@@ -257,7 +257,7 @@ struct cfx__program {
     uint64_t sound;   /* what cfx__program_sound noted */
     bool bound_lock;
     void *bound;      /* see cfx__program_bound */
-    uint64_t synced;  /* the version of the graph that the signature is in line with, and 1 */
+    uint64_t synced;  /* cfx__graph_edges of what the signature is in line with; 0: nothing yet */
     pthread_mutex_t lock; /* held while it is brought in line: programs run in many threads */
     void *prepared;   /* packed weights beside its file; counted. See src/pack/prepared.c */
     VEC(cfx_input_spec) inputs;

@@ -1,5 +1,5 @@
 /* Whether a graph is well-formed, in torch.fx's words; and the order of nodes put right. */
-#include "graph.h"
+#include "meta.h"
 
 /* ---- lint ----------------------------------------------------------------------------------- */
 
@@ -245,6 +245,7 @@ static void relink(sorter *s) {
     g->last = order[n - 1];
     cfx__graph_renumber(g);
     g->version++;
+    cfx__graph_count_edge(g);
 }
 
 bool cfx_graph_sort(cfx_graph *g) {

@@ -3,7 +3,7 @@
  * Arguments change in one place, cfx__node_put_args: as in torch.fx, all uses of a node are taken
  * back and registered anew, so a user whose arguments were set is the last user of its inputs. One
  * node of a long list is replaced where it is, though (swap_in_place). */
-#include "graph.h"
+#include "meta.h"
 
 /* A traced tensor has its graph in t->proxy, counted, so that the node lives as long as somebody
  * stands for it, and the number of the node there in t->offset, which means nothing otherwise. */
@@ -147,7 +147,7 @@ void cfx__node_put_args(cfx_node *n, cfx_value args, cfx_value kwargs) {
     add_uses_of(&s, args);
     if (cfx_as_dict(kwargs)->len)
         cfx__node_each(kwargs, add_use_of, &s);
-    n->graph->version++;
+    cfx__graph_count(n->graph, n);
 }
 
 /* The value as set_args wants it: nodes without arguments share the graph's empty ones. */
@@ -369,7 +369,7 @@ static bool swap_in_place(cfx_node *user, cfx_node *old, cfx_node *with) {
         append_user(with, u);
         cfx__node_of(with)->mark = user;
     }
-    user->graph->version++;
+    cfx__graph_count(user->graph, user);
     return true;
 }
 
@@ -487,11 +487,12 @@ bool cfx_node_set_call(cfx_node *n, cfx_opcode op, cfx_target target) {
         cfx__target_row_remove(cfx__node_of(n));
         cfx__target_row_add(row, cfx__node_of(n));
     }
+    cfx__graph_count(n->graph, n); /* it may be no placeholder any more */
     n->op = op;
     n->target.name = row->target.name;
     cfx__node_put_target(n, target);
     cfx__node_of(n)->stale = true;
-    n->graph->version++;
+    cfx__graph_count(n->graph, n);
     return true;
 }
 

@@ -1,5 +1,14 @@
 /* What nodes are called. */
-#include "graph.h"
+#include "meta.h"
+
+/* Whether the signature of a program has the name of n: one with many users may be a result. */
+static bool is_in_signature(const cfx_node *n) {
+    if (n->op == CFX_PLACEHOLDER || n->num_users > 8)
+        return true;
+    cfx_each_user(n, u) if (u->user->op == CFX_OUTPUT)
+        return true;
+    return false;
+}
 
 static void set_name(cfx_node *n, cfx__name *name) {
     cfx__node *own = cfx__node_of(n);
@@ -9,6 +18,8 @@ static void set_name(cfx_node *n, cfx__name *name) {
     name->node = n->erased ? NULL : n;
     n->name = name->text;
     n->graph->version++;
+    if (is_in_signature(n))
+        cfx__graph_count_edge(n->graph);
 }
 
 void cfx_node_rename(cfx_node *n, const char *name) {

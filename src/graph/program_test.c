@@ -67,5 +67,14 @@ TEST(program_finds_inputs_and_results_after_changes) {
     CHECK_INT(p->noutputs, 2);
     CHECK_STR(p->outputs[0].name, "x");
     CHECK_STR(p->outputs[1].name, "y");
+    cfx_node *made = NULL; /* a result with another name, and an input */
+    CFX_INSERT_BEFORE(g, cfx_graph_output_node(g)) made = cfx_graph_call(g, "neg", user[0]);
+    cfx_node_set_args(cfx_graph_output_node(g), cfx_tuple(cfx_tuple(made, user[1])));
+    CHECK(cfx_program_sync(p));
+    CHECK(cfx_node_set_name(made, "less") && cfx_node_set_name(user[1], "more"));
+    CHECK(cfx_program_sync(p));
+    CHECK_STR(p->outputs[0].name, "less");
+    CHECK_STR(p->outputs[1].name, "more");
+    CHECK_STR(p->inputs[p->ninputs - 1].name, "more");
     CHECK_OK();
 }

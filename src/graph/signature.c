@@ -1,7 +1,7 @@
 /* A program's signature follows its graph. Each specification knows the node that it is of, so that
  * after an edit what was renamed or moved is found again, what is new is added, and what is gone is
  * left out, in the trees of arguments and results too. Start at cfx_program_sync. */
-#include "graph.h"
+#include "meta.h"
 
 /* ---- trees ----------------------------------------------------------------------------------- */
 
@@ -336,13 +336,13 @@ bool cfx_program_sync(const cfx_program *program) {
     cfx_program *p = (cfx_program *)program; /* derived: const for its callers */
     if (!cfx__program_given((cfx_site){0}, p))
         return false;
-    uint64_t version = p->module->graph->version + 1;
-    if (__atomic_load_n(&p->own_->synced, __ATOMIC_ACQUIRE) == version)
+    uint64_t edges = cfx__graph_edges(p->module->graph);
+    if (__atomic_load_n(&p->own_->synced, __ATOMIC_ACQUIRE) == edges)
         return true;
     pthread_mutex_lock(&p->own_->lock); /* of threads that find it at once, one does it */
-    bool fine = p->own_->synced == version || is_in_line(p) || bring_in_line(p);
+    bool fine = p->own_->synced == edges || is_in_line(p) || bring_in_line(p);
     if (fine)
-        __atomic_store_n(&p->own_->synced, version, __ATOMIC_RELEASE);
+        __atomic_store_n(&p->own_->synced, edges, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&p->own_->lock);
     return fine;
 }
@@ -369,6 +369,24 @@ const cfx_input_spec *cfx_program_input(const cfx_program *p, const cfx_node *n)
 static bool is_taken(const cfx_program *p, const char *name) {
     cfx_value key = cfx_string_value(name);
     return cfx_dict_find(p->state, key) || cfx_dict_find(p->constants, key);
+}
+
+/* The name, or "name_1", "name_2" and so on: of thousands of names that are taken, a few are looked
+ * at. Scope. */
+static const char *free_name(const cfx_program *p, const char *name) {
+    int64_t taken = 0, free = 1;
+    if (!is_taken(p, name))
+        return name;
+    for (; is_taken(p, cfx__text_format("%s_%lld", name, (long long)free)); free *= 2)
+        taken = free;
+    while (free - taken > 1) {
+        int64_t middle = taken + (free - taken) / 2;
+        if (is_taken(p, cfx__text_format("%s_%lld", name, (long long)middle)))
+            taken = middle;
+        else
+            free = middle;
+    }
+    return cfx__text_format("%s_%lld", name, (long long)free);
 }
 
 /* Adds the input that placeholder n, number k, stands for. */
@@ -427,9 +445,7 @@ cfx_node *cfx_program_add_tensor(cfx_program *p, cfx_input_kind kind, const char
     if (cfx__obj_is_bad(t) || !cfx_program_sync(p))
         return cfx__node_bad;
     size_t mark = cfx_scope_open();
-    const char *unique = target;
-    for (int i = 1; is_taken(p, unique); i++)
-        unique = cfx__text_format("%s_%d", target, i);
+    const char *unique = free_name(p, target);
     cfx_dict_set(kind == CFX_IN_CONSTANT ? p->constants : p->state, unique, cfx_tensor_value(t));
     int k;
     cfx_node *at = first_of_users(p, &k);
@@ -439,7 +455,7 @@ cfx_node *cfx_program_add_tensor(cfx_program *p, cfx_input_kind kind, const char
                                               .name = cfx_program_text(p, made->name),
                                               .target = cfx_program_text(p, unique),
                                               .persistent = kind == CFX_IN_BUFFER});
-    p->own_->synced = p->module->graph->version + 1; /* as it was before, with this one */
+    p->own_->synced = cfx__graph_edges(p->module->graph); /* as it was before, with this one */
     cfx_scope_close(mark);
     return made;
 }

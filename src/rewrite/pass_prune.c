@@ -9,13 +9,34 @@ static bool is_dropped(const cfx_input_spec *s, bool inputs) {
                                         s->kind == CFX_IN_CONSTANT;
 }
 
-/* Whether a result is written to it when the program ends. */
-static bool is_target(const cfx_program *p, const cfx_input_spec *s) {
-    const char *name = s->kind == CFX_IN_USER ? s->name : s->target;
+/* What results are written to when the program ends; scope. */
+static cfx_dict *targets_of(const cfx_program *p) {
+    cfx_dict *targets = cfx_dict_new();
     for (int i = 0; i < p->noutputs; i++)
-        if (p->outputs[i].target && name && !strcmp(p->outputs[i].target, name))
-            return true;
-    return false;
+        if (p->outputs[i].target)
+            cfx_dict_set(targets, p->outputs[i].target, cfx_none());
+    return targets;
+}
+
+static bool is_target(const cfx_dict *targets, const cfx_input_spec *s) {
+    const char *name = s->kind == CFX_IN_USER ? s->name : s->target;
+    return name && cfx_dict_find(targets, cfx_string_value(name));
+}
+
+/* Erases inputs that nothing uses; all at once, since the signature is read anew after that. */
+static int drop_inputs(cfx_program *p, bool inputs) {
+    const cfx_dict *targets = targets_of(p);
+    VEC(cfx_node *) unused = {0};
+    cfx_each_node(p->module->graph, n) {
+        const cfx_input_spec *s = n->num_users ? NULL : cfx_program_input(p, n);
+        if (s && is_dropped(s, inputs) && !is_target(targets, s))
+            VEC_PUSH(unused, n);
+    }
+    int dropped = 0;
+    for (size_t i = 0; i < unused.len; i++)
+        dropped += cfx_graph_erase(unused.data[i]);
+    VEC_FREE(unused);
+    return dropped;
 }
 
 /* Removes tensors of a dict that no input stands for. */
@@ -82,11 +103,7 @@ static int run(cfx_program *p, const cfx_dict *options) {
     int changes = *outputs ? drop_results(p, outputs) : 0;
     if (changes < 0 || !cfx_program_sync(p))
         return -1;
-    cfx_each_node(p->module->graph, n) {
-        const cfx_input_spec *s = cfx_program_input(p, n);
-        if (s && !n->num_users && is_dropped(s, inputs) && !is_target(p, s))
-            changes += cfx_graph_erase(n);
-    }
+    changes += drop_inputs(p, inputs);
     if (!cfx_program_sync(p))
         return -1;
     return changes + drop_tensors(p, p->state) + drop_tensors(p, p->constants);

@@ -33,16 +33,16 @@ static bool are_equal(const weight *a, const weight *b) {
     return same && (x->data == y->data || !memcmp(x->data, y->data, bytes_of(x)));
 }
 
-/* Lets what uses `from` use `to`, and takes `from` out of the program. */
+/* Lets what uses `from` use `to`, and takes the tensor of `from` out of the program. */
 static void tie(cfx_program *p, cfx_node *from, cfx_node *to) {
     const cfx_input_spec *s = cfx_program_input(p, from);
     cfx_dict_remove(cfx__program_tensors(p, s), cfx_string_value(s->target));
     cfx_node_replace(from, to);
-    cfx_graph_erase(from);
 }
 
 static int run_tie(cfx_program *p, const cfx_dict *options) {
     VEC(weight) all = {0};
+    VEC(cfx_node *) gone = {0}; /* erased at once: the signature is read anew after that */
     int64_t least = cfx__pass_int(options, "least");
     int changes = 0;
     cfx__alias a;
@@ -60,10 +60,13 @@ static int run_tie(cfx_program *p, const cfx_dict *options) {
             continue;
         }
         tie(p, all.data[i].node, all.data[first].node);
-        changes++;
+        VEC_PUSH(gone, all.data[i].node);
     }
+    for (size_t i = 0; i < gone.len; i++)
+        changes += cfx_graph_erase(gone.data[i]);
     cfx__alias_close(&a);
     VEC_FREE(all);
+    VEC_FREE(gone);
     return cfx_program_sync(p) ? changes : -1;
 }
 

@@ -11,14 +11,25 @@ struct cfx__in_place {
     cfx_node *before; /* of an in-place operator: the one before it, on the same tensor */
 };
 
-cfx_node *cfx__infer_written(const cfx_node *n) {
-    cfx_op *op = n->op == CFX_CALL_FUNCTION ? n->target.op : NULL;
+static bool is_in_place(cfx_op *op) {
     const cfx__schema *s = op ? cfx__op_info_of(op)->schema : NULL;
+    return s && s->nargs && s->args[0].writes && s->nrets == 1 &&
+           s->rets[0].alias == s->args[0].alias;
+}
+
+cfx_node *cfx__infer_written(const cfx_node *n) {
     const cfx_list *args = n->args.tag == CFX_TAG_TUPLE ? cfx_as_list(n->args) : NULL;
-    if (!s || s->nargs < 1 || !s->args[0].writes || s->nrets != 1 ||
-        s->rets[0].alias != s->args[0].alias || !args || args->len < 1)
+    if (n->op != CFX_CALL_FUNCTION || !is_in_place(n->target.op) || !args || args->len < 1)
         return NULL;
     return args->items[0].tag == CFX_TAG_NODE ? cfx_as_node(args->items[0]) : NULL;
+}
+
+/* Told by the targets of all nodes, of which there are few. */
+static bool any_in_place(const cfx_graph *g) {
+    for (const cfx__target_row *row = g->rows[CFX_CALL_FUNCTION]; row; row = row->next)
+        if (row->first && is_in_place(row->target.op))
+            return true;
+    return false;
 }
 
 static struct cfx__in_place *place_of(const inference *f, const cfx_node *n) {
@@ -33,6 +44,8 @@ static cfx_node *maker_of(const inference *f, cfx_node *n) {
 void cfx__infer_find_in_place(inference *f, const cfx_graph *g) {
     cfx__free(f->in_place);
     f->in_place = NULL;
+    if (!any_in_place(g))
+        return;
     cfx_each_node(g, n) {
         cfx_node *written = cfx__infer_written(n);
         if (!written)
