@@ -5,7 +5,8 @@
 #include "../value/dict.h"
 #include "meta.h"
 
-enum { STEPS = 1 << 9, VALUES = 1 << 9, MANY = 64 }; /* MANY: nodes from which on it is worth it */
+enum { STEPS = 1 << 9, VALUES = 1 << 9, KEYS = 32 };
+enum { MANY = 64 }; /* nodes from which on it is worth it */
 
 /* What a dict is with one pair more. */
 typedef struct step {
@@ -17,6 +18,7 @@ typedef struct step {
 struct cfx__metas {
     step steps[STEPS];
     cfx_value values[VALUES]; /* what nodes compute; counted */
+    cfx_value keys[KEYS];     /* texts; counted */
 };
 
 void cfx__graph_drop_metas(cfx_graph *g) {
@@ -27,6 +29,8 @@ void cfx__graph_drop_metas(cfx_graph *g) {
     }
     for (int i = 0; all && i < VALUES; i++)
         cfx_value_drop(all->values[i]);
+    for (int i = 0; all && i < KEYS; i++)
+        cfx_value_drop(all->keys[i]);
     cfx__free(all);
     ((cfx__graph_whole *)g)->metas = NULL;
 }
@@ -130,9 +134,20 @@ static cfx_value shared_value(struct cfx__metas *all, cfx_value v) {
 
 /* ---- dicts ----------------------------------------------------------------------------------- */
 
-static cfx_dict *changed_copy(const cfx_dict *before, const char *key, cfx_value v) {
+/* The key as a value that all dicts have. */
+static cfx_value shared_key(struct cfx__metas *all, const char *key) {
+    const size_t len = strlen(key);
+    cfx_value *place = &all->keys[cfx__text_key(key, len) % KEYS];
+    if (place->tag == CFX_TAG_STR && !strcmp(cfx_text(*place), key))
+        return *place;
+    cfx_value_drop(*place);
+    return *place = cfx_value_keep(cfx_string_value_n(key, len));
+}
+
+static cfx_dict *changed_copy(struct cfx__metas *all, const cfx_dict *before, const char *key,
+                              cfx_value v) {
     cfx_dict *d = cfx__dict_copy(before);
-    cfx_dict_set(d, key, v);
+    cfx_dict_put(d, shared_key(all, key), v);
     return d;
 }
 
@@ -152,7 +167,7 @@ static cfx_dict *shared_step(struct cfx__metas *all, cfx_dict *before, const cha
     if (s->after && s->before == before && cfx__value_is(s->after->entries[s->at].value, v) &&
         !strcmp(cfx_text(s->after->entries[s->at].key), key))
         return cfx_keep(s->after);
-    cfx_dict *after = changed_copy(before, key, v);
+    cfx_dict *after = changed_copy(all, before, key, v);
     cfx_drop(s->before);
     cfx_drop(s->after);
     *s = (step){cfx_keep(before), cfx_keep(after), entry_of(after, key)};

@@ -1,5 +1,6 @@
 /* Values of model.json: enumerations, unions, sizes, descriptions of tensors, constants, and the
  * metadata of nodes. */
+#include "../value/dict.h"
 #include "pt2.h"
 
 #include <math.h>
@@ -441,25 +442,30 @@ static cfx_value module_stack(const cfx__json *j) {
 
 /* "linear_1;builtin_function_or_method.linear": a tuple of texts. */
 cfx_value cfx__pt2_split_text(const char *at, const char *end, char sign) {
-    cfx_value parts = cfx_tuple_value(0, NULL);
-    while (at <= end) {
+    int64_t n = 1;
+    for (const char *c = at; c < end; c++)
+        n += *c == sign;
+    cfx_list *parts = cfx__list_alloc(n);
+    for (int64_t i = 0; i < n; i++) {
         const char *stop = memchr(at, sign, (size_t)(end - at));
         stop = stop ? stop : end;
-        cfx_list_append(cfx_as_list(parts), cfx_string_value_n(at, (size_t)(stop - at)));
+        parts->items[i] = cfx_value_keep(cfx_string_value_n(at, (size_t)(stop - at)));
         at = stop + 1;
     }
-    return parts;
+    return cfx__value_scope_own(cfx__value_of_list((cfx_value){.tag = CFX_TAG_TUPLE}, parts));
 }
 
 /* "name,target;name,target": a list of pairs. */
 static cfx_value source_stack(const cfx__json *j) {
-    cfx_value items = cfx__pt2_split_text(j->text, j->text + j->len, ';');
-    cfx_value pairs = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < cfx_as_list(items)->len; i++) {
-        const cfx_string *s = cfx_as_string(cfx_as_list(items)->items[i]);
-        cfx_list_append(cfx_as_list(pairs), cfx__pt2_split_text(s->text, s->text + s->len, ','));
+    const cfx_list *items = cfx_as_list(cfx__pt2_split_text(j->text, j->text + j->len, ';'));
+    cfx_list *pairs = cfx__list_alloc(items->len);
+    for (int64_t i = 0; i < items->len; i++) {
+        const cfx_string *s = cfx_as_string(items->items[i]);
+        cfx_value pair = cfx__pt2_split_text(s->text, s->text + s->len, ',');
+        if (cfx__value_may_hold(&pairs->head, pair))
+            pairs->items[i] = cfx_value_keep(pair);
     }
-    return pairs;
+    return cfx__value_scope_own(cfx__value_of_list((cfx_value){.tag = CFX_TAG_LIST}, pairs));
 }
 
 static cfx_value custom_value(const cfx__json *j) {

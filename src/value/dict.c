@@ -133,6 +133,12 @@ static void reindex(cfx_dict *d, int64_t cap) {
         put_in_index(d, k);
 }
 
+/* Room for the first entries: a large graph has a dict for each node, of which most hold few. */
+static void make_room(cfx_dict *d, int64_t entries) {
+    d->entries = cfx__alloc((size_t)entries * sizeof *d->entries);
+    d->cap_ = entries;
+}
+
 /* Room for one more entry: that of entries which were removed in front, where there is as much of
  * it as of others, or more memory. */
 static void make_way(cfx_dict *d) {
@@ -152,7 +158,9 @@ static void make_way(cfx_dict *d) {
 }
 
 static void append(cfx_dict *d, cfx_value key, cfx_value value) {
-    if (d->len + front_of(d) == d->cap_)
+    if (!d->cap_)
+        make_room(d, FEW / 2);
+    else if (d->len + front_of(d) == d->cap_)
         make_way(d);
     d->entries[d->len++] = (struct cfx_entry){cfx_value_keep(key), cfx_value_keep(value)};
     if (!d->index_ && d->len <= FEW)
@@ -288,6 +296,8 @@ int64_t cfx__dict_keep_only(cfx_dict *d, const cfx_dict *those) {
 
 cfx_dict *cfx__dict_copy(const cfx_dict *d) {
     cfx_dict *copy = cfx__obj_make(&dict_type, sizeof *copy);
+    if (d && d->len)
+        make_room(copy, d->len + 1); /* it is made to be changed */
     for (int64_t i = 0; d && i < d->len; i++)
         if (cfx__value_may_hold(&copy->head, d->entries[i].value) &&
             cfx__value_may_hold(&copy->head, d->entries[i].key))
