@@ -68,6 +68,12 @@ static bool may_view_written(const cfx__rerun *run, cfx_op *op) {
            cfx__alias_written(&run->alias, n);
 }
 
+/* Whether it writes to running statistics unmarked by its schema, or is a dropout, which may hand
+ * its argument back: PyTorch never leaves these whole in a functional program. */
+static bool hides(const cfx_op *op) {
+    return op->updates || !(~op->effects & (CFX_COMPOSITE | CFX_RANDOM | CFX_SHARES));
+}
+
 /* The caller's decomposition first, then, of foreign operators, the one form that they have, then
  * PyTorch's table, then what composite operators are made of. */
 static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
@@ -80,12 +86,12 @@ static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
         return op->decompose;
     if (run->foreign)
         return NULL;
-    if (run->whole)
-        return fn && early && may_view_written(run, op) ? fn : NULL;
-    const bool opens = fn && early && may_view_written(run, op);
+    const bool opens = fn && early && may_view_written(run, op), hidden = early && hides(op);
+    if (run->whole && (opens || !hidden))
+        return opens ? fn : NULL;
     if (op->core)
         fn = op->core_early || fn || !early ? op->core : NULL;
-    return fn && (opens || !is_kept(run, op)) && !cfx__rerun_is_undivided(run->undivided, r->like)
+    return fn && (opens || hidden || !is_kept(run, op)) && !cfx__rerun_is_undivided(run->undivided, r->like)
                ? fn
                : NULL;
 }
@@ -97,13 +103,13 @@ static void note(cfx__recorder *r, cfx_site at, cfx_node *n) {
 }
 
 /* Programs have no inputs for tensors that decompositions come with. */
-static cfx_value unknown_tensor(cfx__recorder *r, cfx_site at, cfx_tensor *t) {
+static cfx_tensor *unknown_tensor(cfx__recorder *r, cfx_site at, cfx_tensor *t) {
     (void)t;
     ((cfx__rerun *)r)->constant = r->like;
     cfx_fail(CFX_RUNTIME_ERROR, at, "a constant in the decomposition of %s cannot be part of a "
                                     "graph",
              r->like ? r->like->name : "an operator");
-    return cfx_bad();
+    return &cfx__tensor_bad;
 }
 
 /* A truth that only a node knows is called after it; other symbols nobody knows. */

@@ -113,20 +113,19 @@ static bool is_lifted(const cfx__export *e, const cfx_tensor *t) {
 }
 
 /* A tensor that the recorder does not know becomes an input of the program. */
-static cfx_value lift_constant(cfx__recorder *r, cfx_site at, cfx_tensor *t) {
+static cfx_tensor *lift_constant(cfx__recorder *r, cfx_site at, cfx_tensor *t) {
     cfx__export *e = (cfx__export *)r;
     if (!cfx_dict_find(e->known, address(t))) {
         if (!t->data) {
             cfx_fail(CFX_RUNTIME_ERROR, at, "a fake tensor that no recorded call made was used");
-            return cfx_bad();
+            return &cfx__tensor_bad;
         }
         cfx__branch *inside = cfx__record_leave(r);
         cfx_dict_put(e->known, address(t), cfx_tensor_value(add_constant(e, at, t)));
         cfx__record_return(r, inside);
         cfx_list_append(e->kept, cfx_tensor_value(t));
     }
-    cfx_node *n = cfx__recorded_node(r, *cfx_dict_find(e->known, address(t)));
-    return n ? cfx_node_value(n) : cfx_bad();
+    return cfx_as_tensor(*cfx_dict_find(e->known, address(t)));
 }
 
 /* Parameters, buffers and tensors that are attributes. */

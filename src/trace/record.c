@@ -47,7 +47,8 @@ cfx_value cfx__record_arg(cfx__recorder *r, cfx_site at, cfx_value v) {
             return cfx_node_value(n);
         if (cfx_as_tensor(v)->head.flags & CFX__WRAPPED && cfx_as_tensor(v)->data)
             return cfx__tensor_get(cfx_as_tensor(v), 0);
-        return r->unknown_tensor(r, at, cfx_as_tensor(v));
+        n = cfx__recorded_node(r, cfx_tensor_value(r->unknown_tensor(r, at, cfx_as_tensor(v))));
+        return n ? cfx_node_value(n) : cfx_bad();
     }
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE: {
@@ -268,12 +269,15 @@ static cfx_value record_leaf(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_valu
     if (r->sized && n->graph)
         r->sized(r, n);
     cfx_value made = cfx__record_results(r, at, n, result);
-    bool tensor = info->form == CFX__INPLACE && args[0].tag == CFX_TAG_TENSOR;
-    cfx__record_shadow *self =
-        tensor ? cfx__record_shadow_of(cfx_as_tensor(args[0])) : NULL;
-    if (!self || cfx_is_bad(made))
+    if (cfx_is_bad(made) || info->form != CFX__INPLACE || args[0].tag != CFX_TAG_TENSOR)
         return made;
-    self->node = n; /* from now on the tensor is what was written to it */
+    cfx_tensor *self = cfx_as_tensor(args[0]);
+    if (!cfx__record_shadow_of(self))
+        self = r->unknown_tensor(r, at, self); /* the module's, for which another is recorded */
+    cfx__record_shadow *shadow = cfx__record_shadow_of(self);
+    if (!shadow)
+        return made;
+    shadow->node = n; /* from now on the tensor is what was written to it */
     return args[0];
 }
 

@@ -29,9 +29,9 @@ typedef struct cfx__recorder {
     /* What an operator is made of, which is recorded in its place; NULL: it is left whole. Asked
      * `early`, before functionalisation, and after it. */
     cfx_op_fn *(*decomposition_for)(struct cfx__recorder *r, cfx_op *op, bool early);
-    /* The value of a tensor that the recorder does not know, as an argument of a node; a bad value,
-     * with an error, where there can be none. */
-    cfx_value (*unknown_tensor)(struct cfx__recorder *r, cfx_site at, cfx_tensor *t);
+    /* The recorded tensor for one that the recorder does not know; the bad tensor, with an error,
+     * where there can be none. */
+    cfx_tensor *(*unknown_tensor)(struct cfx__recorder *r, cfx_site at, cfx_tensor *t);
     /* A symbol as an argument of a node; NULL: as it is. */
     cfx_value (*scalar)(struct cfx__recorder *r, cfx_value v);
     /* How many there are where only data could tell; -1: no one knows. NULL: the same. */

@@ -18,6 +18,28 @@ def code_of(f, *args, **options):
     return program_of(f, *args, **options).graph_module.code.strip()
 
 
+class Buffers(unittest.TestCase):
+    def test_a_buffer_that_was_written_to_is_what_the_write_gave(self):
+        class Counts(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("b", torch.zeros(3))
+                self.c = torch.zeros(3)
+
+            def forward(self, x):
+                self.b.add_(1)
+                self.c.mul_(x)
+                return self.b + self.c
+
+        self.assertEqual(
+            export(Counts(), (torch.ones(3),)).graph_module.code.strip(),
+            "def forward(self, b_b, c_c, x):\n"
+            "    add_ = torch.ops.aten.add_.Tensor(b_b, 1);  b_b = None\n"
+            "    mul_ = torch.ops.aten.mul_.Tensor(c_c, x);  c_c = x = None\n"
+            "    add = torch.ops.aten.add.Tensor(add_, mul_);  add_ = mul_ = None\n"
+            "    return (add,)")
+
+
 class Numbers(unittest.TestCase):
     maxDiff = None
 
