@@ -105,7 +105,8 @@ CFX_API void *cfx_scope_return(size_t mark, void *obj);
     X(MEMORY, "MemoryError")                                                                       \
     X(LIMIT, "LimitError")                                                                         \
     X(SPEC_VIOLATION, "SpecViolationError")                                                        \
-    X(FILE, "FileError")
+    X(FILE, "FileError")                                                                           \
+    X(LINALG, "LinAlgError")
 
 typedef enum cfx_error_kind {
     CFX_NO_ERROR,

@@ -14,10 +14,11 @@ extern "C" {
  * of Core ATen. `keep` is a list of operators not to decompose ("aten.linear.default" or
  * "linear"), or None; what updates statistics unmarked by its schema (batch_norm) and dropout are
  * decomposed all the same, as in PyTorch. A user-defined operator that mutates arguments, without
- * a functional form, becomes a call of torch.ops.higher_order.auto_functionalized_v2, which runs it
- * on copies and returns them. An operator that is composite at only some of the program's sizes is not
- * decomposed, or refused where it must be. A new program; scope. Bad, with an error that names
- * the node, where it cannot be decomposed, for example because a sub-graph mutates its operands. */
+ * a functional form, becomes a call of torch.ops.higher_order.auto_functionalized_v2, which runs
+ * it on copies and returns them. An operator that is composite at only some of the program's sizes
+ * is not decomposed, or refused where it must be. A new program; scope. Bad, with an error that
+ * names the node, where it cannot be decomposed, for example because a sub-graph mutates its
+ * operands. */
 CFX_API cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep);
 /* The same without decomposing any other operator: run_decompositions({}). */
 CFX_API cfx_program *cfx_program_functionalize(const cfx_program *p);

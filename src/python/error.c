@@ -95,7 +95,7 @@ bool cfx__py_raise(void) {
         Py_INCREF(type);
         PyErr_Restore(type, value, PyException_GetTraceback(value));
     } else {
-        PyObject *type = e->kind <= CFX_FILE_ERROR ? cfx__py.errors[e->kind] : NULL;
+        PyObject *type = e->kind <= CFX_LINALG_ERROR ? cfx__py.errors[e->kind] : NULL;
         PyObject *message = message_of(e);
         if (message)
             PyErr_SetObject(type ? type : PyExc_RuntimeError, message);
@@ -119,7 +119,7 @@ PyObject *cfx__py_leave(size_t mark, PyObject *result) {
 }
 
 static cfx_error_kind kind_of(PyObject *value) {
-    for (int kind = CFX_FILE_ERROR; kind > CFX_RUNTIME_ERROR; kind--)
+    for (int kind = CFX_LINALG_ERROR; kind > CFX_RUNTIME_ERROR; kind--)
         if (cfx__py.errors[kind] && PyObject_IsInstance(value, cfx__py.errors[kind]) == 1)
             return (cfx_error_kind)kind;
     PyErr_Clear();

@@ -29,7 +29,7 @@ static const struct {
     const char *name;
     cfx_error_kind kind;
 } error_places[] = {{"TraceError", CFX_TRACE_ERROR}, {"LimitError", CFX_LIMIT_ERROR},
-                    {"FileError", CFX_FILE_ERROR}};
+                    {"FileError", CFX_FILE_ERROR}, {"_LinAlgError", CFX_LINALG_ERROR}};
 
 /* adopt(name, object) */
 static PyObject *adopt(PyObject *unused, PyObject *args) {
@@ -391,7 +391,8 @@ static bool add_errors(void) {
                                [CFX_TRACE_ERROR] = PyExc_ValueError,
                                [CFX_MEMORY_ERROR] = PyExc_MemoryError,
                                [CFX_LIMIT_ERROR] = PyExc_RuntimeError,
-                               [CFX_FILE_ERROR] = PyExc_OSError};
+                               [CFX_FILE_ERROR] = PyExc_OSError,
+                               [CFX_LINALG_ERROR] = PyExc_RuntimeError};
     for (int i = 0; i < COUNT(types); i++) {
         Py_XINCREF(types[i]);
         cfx__py.errors[i] = types[i];

@@ -85,6 +85,13 @@ static PyObject *get_decomposes(PyObject *self, void *unused) {
     return PyBool_FromLong(op->core || (op->effects & CFX_COMPOSITE));
 }
 
+/* Whether it is made of others, in Core ATen or not. */
+static PyObject *get_has_parts(PyObject *self, void *unused) {
+    const cfx_op *op = cfx__py_overload_of(self);
+    (void)unused;
+    return PyBool_FromLong(op->core || op->decompose);
+}
+
 /* What is not found is asked of Python, and then kept. */
 static PyObject *overload_getattr(PyObject *self, PyObject *name) {
     PyObject *o = PyObject_GenericGetAttr(self, name);
@@ -134,6 +141,7 @@ static PyGetSetDef gets[] = {{"__name__", get_name, NULL, NULL, NULL},
                              {"_schema_text", get_schema_text, NULL, NULL, NULL},
                              {"_effects", get_effects, NULL, NULL, NULL},
                              {"_decomposes", get_decomposes, NULL, NULL, NULL},
+                             {"_has_parts", get_has_parts, NULL, NULL, NULL},
                              {0}};
 static PyMethodDef methods[] = {{"__reduce__", overload_reduce, METH_NOARGS, NULL},
                                 {"_flops", overload_flops, METH_VARARGS, NULL},

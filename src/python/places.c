@@ -71,6 +71,8 @@ static bool is_number(PyObject *o) {
 static void refuse(const char *function, const place *p, int position, PyObject *got) {
     bool self = p->length == 4 && !strncmp(p->name, "self", 4);
     PyObject *type = PyObject_GetAttrString((PyObject *)Py_TYPE(got), "__name__");
+    if (!strncmp(function, "python.", 7))
+        function += 7; /* a function of torch.nn.functional */
     PyObject *name = PyUnicode_FromStringAndSize(self ? "input" : p->name, self ? 5 : p->length);
     if (type && name)
         PyErr_Format(PyExc_TypeError, "%s(): argument '%U' (position %d) must be Tensor, not %U",

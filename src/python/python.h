@@ -134,7 +134,7 @@ typedef struct cfx__py_globals {
     PyObject *operators[CFX__PY_SLOTS][2]; /* see number.c */
     PyObject *dtypes[CFX_DTYPE_END];
     PyObject *layouts[2], *memory_formats[4];
-    PyObject *errors[CFX_FILE_ERROR + 1]; /* by cfx_error_kind */
+    PyObject *errors[CFX_LINALG_ERROR + 1]; /* by cfx_error_kind */
     PyObject *torch_function, *torch_dispatch, *fields, *node_name, *tracer_name; /* attributes */
     bool closed;              /* the interpreter is going down: nothing may be called any more */
 } cfx__py_globals;

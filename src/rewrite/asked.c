@@ -91,9 +91,8 @@ static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
         return opens ? fn : NULL;
     if (op->core)
         fn = op->core_early || fn || !early ? op->core : NULL;
-    return fn && (opens || hidden || !is_kept(run, op)) && !cfx__rerun_is_undivided(run->undivided, r->like)
-               ? fn
-               : NULL;
+    const bool divides = opens || hidden || !is_kept(run, op);
+    return fn && divides && !cfx__rerun_is_undivided(run->undivided, r->like) ? fn : NULL;
 }
 
 static void note(cfx__recorder *r, cfx_site at, cfx_node *n) {

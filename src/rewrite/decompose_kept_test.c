@@ -32,3 +32,14 @@ TEST(decompositions_compute_in_the_promoted_dtype) {
         CHECK_NEAR(cfx_tensor_get(cfx_tensor_at(got, i), 0),
                    cfx_tensor_get(cfx_tensor_at(want, i), 0), 1e-14);
 }
+
+/* Running statistics that a composite updates unmarked are results of a functional program. */
+TEST(what_writes_unmarked_is_never_kept_whole) {
+    cfx_program *p = program_of(TRAINING);
+    HAS(cfx_module_code(cfx_program_functionalize(p)->module),
+        "return (getitem_3, getitem_4, add, getitem_5)");
+    cfx_program *d = cfx_decompose(p, cfx_list(cfx_string_value("batch_norm"),
+                                               cfx_string_value("dropout")));
+    HAS(cfx_module_code(d->module), "return (getitem_3, getitem_4, add, getitem_5)");
+    CHECK_OK();
+}

@@ -506,32 +506,12 @@ TEST(decompose_refuses_views_of_held_tensors_as_running_does) {
     CHECK_ERROR("view size is not compatible with input tensor's size and stride");
 }
 
-static const char training_code[] =
-    HEAD "    def forward(self, p_w: \"f32[4]\", p_b: \"f32[4]\", b_m: \"f32[4]\", "
-         "b_v: \"f32[4]\", b_n: \"i64[]\", x: \"f32[3, 4, 5]\"):\n"
-         "        add_ = torch.ops.aten.add_.Tensor(b_n, 1)\n"
-         "        bn = torch.ops.aten.batch_norm.default(x, p_w, p_b, b_m, b_v, True, 0.1, "
-         "1e-05, False)\n"
-         "        dropout = torch.ops.aten.dropout.default(bn, 0.5, True)\n"
-         "        return (dropout,)\n";
-
 TEST(decompose_training) {
-    const char *code = core_code(training_code);
+    const char *code = core_code(TRAINING);
     HAS(code, "torch.ops.aten._native_batch_norm_legit_functional.default(x, p_w, p_b, b_m, b_v, "
               "True, 0.1, 1e-05)");
     HAS(code, "native_dropout = torch.ops.aten.native_dropout.default(getitem, 0.5, True)");
     HAS(code, "return (getitem_3, getitem_4, add, getitem_5)");
-}
-
-/* Running statistics that a composite updates unmarked are results of a functional program. */
-TEST(what_writes_unmarked_is_never_kept_whole) {
-    cfx_program *p = program_of(training_code);
-    HAS(cfx_module_code(cfx_program_functionalize(p)->module),
-        "return (getitem_3, getitem_4, add, getitem_5)");
-    cfx_program *d = cfx_decompose(p, cfx_list(cfx_string_value("batch_norm"),
-                                               cfx_string_value("dropout")));
-    HAS(cfx_module_code(d->module), "return (getitem_3, getitem_4, add, getitem_5)");
-    CHECK_OK();
 }
 
 TEST(decompose_regions_are_written_out) {

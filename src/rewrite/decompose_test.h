@@ -40,6 +40,16 @@ static inline const char *core_code(const char *code) {
 }
 
 #define HEAD "class GraphModule(torch.nn.Module):\n"
+
+/* Statistics that batch_norm updates, and a dropout. */
+#define TRAINING \
+    HEAD "    def forward(self, p_w: \"f32[4]\", p_b: \"f32[4]\", b_m: \"f32[4]\", " \
+    "b_v: \"f32[4]\", b_n: \"i64[]\", x: \"f32[3, 4, 5]\"):\n" \
+    "        add_ = torch.ops.aten.add_.Tensor(b_n, 1)\n" \
+    "        bn = torch.ops.aten.batch_norm.default(x, p_w, p_b, b_m, b_v, True, 0.1, " \
+    "1e-05, False)\n" \
+    "        dropout = torch.ops.aten.dropout.default(bn, 0.5, True)\n" \
+    "        return (dropout,)\n"
 #define HAS(text, part) CHECK(strstr(text, part) != NULL)
 
 #endif

@@ -142,8 +142,7 @@ static void choose(const printer *p, format *f, const survey *s) {
     f->integral = !s->any || s->whole;
     if (!s->any)
         return;
-    bool needed = s->max / s->min > 1000. || s->max > 1e8 || s->min < 1e-4;
-    f->scientific = p->opt.sci_mode ? p->opt.sci_mode > 0 : needed;
+    f->scientific = s->max / s->min > 1000. || s->max > 1e8 || s->min < 1e-4;
 }
 
 static void pad(printer *p, int n) {
@@ -229,6 +228,8 @@ static void put_data(printer *p, int indent) {
     choose(p, &f[0], &s[0]);
     choose(p, &f[1], &s[1]);
     look(p, 0, 0, widen_both, f);
+    for (int i = 0; i < 2 && p->opt.sci_mode; i++) /* as wide as without it, as in PyTorch */
+        f[i].scientific = p->opt.sci_mode > 0;
     put_dim(p, 0, 0, indent, f);
 }
 

@@ -541,14 +541,17 @@ cfx_tensor *cfx__tensor_wrapped(cfx_value number) {
 /* Walks nested lists: fills shape on the way down, numbers at the leaves. */
 static bool fill_nested(cfx_tensor *t, cfx_value v, int depth, int ndim, const int64_t *shape,
                         int64_t *next) {
-    if (depth == ndim) {
-        if (!cfx_is_number(v))
-            return false;
+    const bool list = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
+    if (!list && !cfx_is_number(v)) {
+        const char *type = cfx_value_type_name(v);
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "new(): invalid data type '%s'", type);
+    }
+    if (!cfx_ok() || list != (depth < ndim))
+        return false;
+    if (!list) {
         cfx__tensor_set(t, (*next)++, v);
         return true;
     }
-    if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
-        return false;
     if (cfx_as_list(v)->len != shape[depth]) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
                  "expected sequence of length %lld at dim %d (got %lld)", (long long)shape[depth],
@@ -588,10 +591,7 @@ cfx_tensor *cfx_tensor_from_value(cfx_value data) {
     cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, d, false, ndim, shape, NULL);
     int64_t next = 0;
     if (t->data && !fill_nested(t, data, 0, ndim, shape, &next)) {
-        if (cfx_ok() && !ndim)
-            cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "new(): invalid data type '%s'",
-                     cfx_value_type_name(data));
-        else if (cfx_ok())
+        if (cfx_ok())
             cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
                      "expected nested sequences of numbers with equal lengths to make a tensor of");
         return &cfx__tensor_bad;

@@ -274,10 +274,9 @@ static cfx_value record_leaf(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_valu
     cfx_tensor *self = cfx_as_tensor(args[0]);
     if (!cfx__record_shadow_of(self))
         self = r->unknown_tensor(r, at, self); /* the module's, for which another is recorded */
-    cfx__record_shadow *shadow = cfx__record_shadow_of(self);
-    if (!shadow)
+    if (!cfx__record_shadow_of(self))
         return made;
-    shadow->node = n; /* from now on the tensor is what was written to it */
+    cfx__record_shadow_of(self)->node = n; /* from now on the tensor is what was written to it */
     return args[0];
 }
 

@@ -157,9 +157,17 @@ static bool is_skipped(const cfx__schema *s) {
     return false;
 }
 
+/* Arithmetic of plain numbers, which functions of tensors do not show. */
+static bool is_of_numbers(const cfx__schema *s) {
+    return s->nrets == 1 && s->rets[0].type == CFX__T_SCALAR;
+}
+
 static void collect(signature_vec *all, cfx__schema *const *schemas, int n) {
+    bool tensors = false;
+    for (int i = 0; i < n; i++)
+        tensors |= !is_of_numbers(schemas[i]);
     for (int i = 0; i < n; i++) {
-        if (is_skipped(schemas[i]))
+        if (is_skipped(schemas[i]) || (tensors && is_of_numbers(schemas[i])))
             continue;
         const cfx__schema *partner = NULL;
         for (int k = 0; k < n && !partner; k++)

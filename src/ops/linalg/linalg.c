@@ -90,35 +90,36 @@ const lapack *lapack_of(cfx_op_call *c, const cfx_tensor *t, const char *kernel)
 
 static void report_positive(cfx_op_call *c, const char *api, const char *batch, int info) {
     if (strstr(api, "inv"))
-        op_fail(c,
+        op_fail_as(LINALG, c,
                 "%s%s: The diagonal element %d is zero, the inversion could not be completed "
                 "because the input matrix is singular.",
                 api, batch, info);
     else if (strstr(api, "solve"))
-        op_fail(c, "%s%s: The solver failed because the input matrix is singular.", api, batch);
+        op_fail_as(LINALG, c, "%s%s: The solver failed because the input matrix is singular.", api,
+                   batch);
     else if (strstr(api, "cholesky"))
-        op_fail(c,
+        op_fail_as(LINALG, c,
                 "%s%s: The factorization could not be completed because the input is not "
                 "positive-definite (the leading minor of order %d is not positive-definite).",
                 api, batch, info);
     else if (strstr(api, "eig") || strstr(api, "svd"))
-        op_fail(c,
+        op_fail_as(LINALG, c,
                 "%s%s: The algorithm failed to converge because the input matrix is "
                 "ill-conditioned or has too many repeated %svalues (error code: %d).",
                 api, batch, strstr(api, "svd") ? "singular " : "eigen", info);
     else if (strstr(api, "lstsq"))
-        op_fail(c,
+        op_fail_as(LINALG, c,
                 "%s%s: The least squares solution could not be computed because the input matrix "
                 "does not have full rank (error code: %d).",
                 api, batch, info);
     else if (strstr(api, "lu_factor"))
-        op_fail(c,
+        op_fail_as(LINALG, c,
                 "%s%s: U[%d,%d] is zero and using it on lu_solve would result in a division by "
                 "zero. If you still want to perform the factorization, consider calling "
                 "linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)",
                 api, batch, info, info);
     else
-        op_fail(c, "%s: Unknown error code: %d.", api, info);
+        op_fail_as(LINALG, c, "%s: Unknown error code: %d.", api, info);
 }
 
 void report_info(cfx_op_call *c, const int32_t *info, int64_t n, const char *api, bool is_matrix) {
@@ -131,7 +132,7 @@ void report_info(cfx_op_call *c, const int32_t *info, int64_t n, const char *api
     if (info[i] > 0)
         report_positive(c, api, batch, info[i]);
     else if (strstr(api, "svd") && info[i] == -4)
-        op_fail(c,
+        op_fail_as(LINALG, c,
                 "%s%s: The algorithm failed to converge because the input matrix contained "
                 "non-finite values.",
                 api, batch);

@@ -79,8 +79,8 @@ static bool read_interpolation(cfx_op_call *c, interpolation *s) {
         s->align = cfx_bool(false);
     bool sized = !arg_is_none(c, 1), scaled = !arg_is_none(c, 2);
     if (sized == scaled) {
-        op_fail_as(VALUE, c, "%s of size or scale_factor should be defined",
-                   sized ? "only one" : "either");
+        op_fail_as(VALUE, c, "%s size or scale_factor should be defined",
+                   sized ? "only one of" : "either");
         return false;
     }
     if (!fits_dims(c, s, c->args[1], "output size", "output size in (o1, o2, ...,oK) format") ||

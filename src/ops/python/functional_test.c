@@ -30,7 +30,7 @@ TEST(functional_interpolate) {
     F("interpolate", row, 5, CFX_KW(mode, "bilinear"));
     CHECK_ERROR("Got 3D input, but bilinear mode needs 4D input");
     F("interpolate", row);
-    CHECK_ERROR("either of size or scale_factor should be defined");
+    CHECK_ERROR("either size or scale_factor should be defined");
     F("interpolate", row, 5, 2.0);
     CHECK_ERROR("only one of size or scale_factor should be defined");
     F("interpolate", row, 5, CFX_KW(align_corners, false));

@@ -60,7 +60,8 @@ class GradFn:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __repr__(self):
-        return f"<{self._name} object at {hex(id(self))}>"
+        own = "torch.autograd.function." if self._name.endswith("Backward") else ""
+        return f"<{own}{self._name} object at {hex(id(self))}>"
 
 
 _functions = weakref.WeakValueDictionary()  # the address of a node to its object

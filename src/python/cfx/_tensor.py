@@ -1,5 +1,6 @@
 """Tensors: the class, and those of its methods that are no operators."""
 import copy
+import functools
 import sys
 import warnings
 
@@ -158,12 +159,17 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
 
     __array_priority__ = 1000
 
+    def __array_wrap__(self, array, context=None, return_scalar=False):
+        return from_numpy(array.astype("uint8") if array.dtype == bool else array)
+
     @_shown
     def numpy(self, *, force=False):
         """The same memory as a numpy array."""
         if self.requires_grad and not force:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use "
                                "tensor.detach().numpy() instead.")
+        if self._is_fake:
+            raise RuntimeError(".numpy() is not supported for tensor subclasses.")
         import numpy
 
         if force:
@@ -448,7 +454,10 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     if isinstance(data, (list, tuple)) and data and getattr(data[0], "shape", ()) != () and \
             hasattr(data[0], "__array_interface__"):
         data = sys.modules["numpy"].array(data)
-    t = data.detach().clone() if isinstance(data, Tensor) else _cfx.tensor(_plain(data))
+    scalars = []
+    t = data.detach().clone() if isinstance(data, Tensor) else _cfx.tensor(_plain(data, scalars))
+    if dtype is None and scalars:
+        dtype = _dtype_beside(scalars, data)
     if dtype is None and type(data) in (float, list, tuple) and t.dtype is _cfx.float32:
         dtype = _default_dtype[0] if _default_dtype[0] is not _cfx.float32 else None
     if dtype is not None or device is not None:
@@ -461,15 +470,51 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 _default_dtype = [_cfx.float32]
 
 
-def _plain(data):
-    """Numbers of other libraries and tensors of one element in sequences, as numbers."""
+def _is_scalar(x):
+    """Whether it is a number of numpy's, which has a dtype of its own."""
+    return not isinstance(x, Tensor) and hasattr(type(x), "__array_interface__") and x.shape == ()
+
+
+def _plain(data, scalars):
+    """Numbers of other libraries and tensors of one element in sequences, as numbers; those with a
+    dtype of their own are also noted."""
     if isinstance(data, (list, tuple)):
-        return [_plain(item) for item in data]
-    if isinstance(data, (int, float, complex, Tensor, str)) or data is None:
-        return data.tolist() if isinstance(data, Tensor) and data.dim() == 0 else data
-    if hasattr(data, "__array_interface__") and data.shape == ():
+        return [_plain(item, scalars) for item in data]
+    if type(data) in (int, float, bool, complex, str) or data is None:
+        return data
+    if isinstance(data, Tensor):
+        return data.tolist() if data.dim() == 0 else data
+    if _is_scalar(data):
+        scalars.append(data)
+        _check_kind(data.dtype)
         return data.item()
     return list(data) if isinstance(data, range) else data
+
+
+def _promoted(a, b):
+    return (_cfx.tensor([0]).to(a) + _cfx.tensor([0]).to(b)).dtype
+
+
+def _dtype_beside(scalars, data):
+    """The dtype of a sequence in which there are numbers of numpy's."""
+    def rest(x):
+        return [n for item in x for n in rest(item)] if isinstance(x, (list, tuple)) else \
+            [] if _is_scalar(x) else [x]
+
+    kinds = [_array_tensor(s.reshape(1)).dtype for s in {s.dtype: s for s in scalars}.values()]
+    others = rest(data)
+    if others:
+        kinds.append(_cfx.tensor(_plain(others, [])).dtype)
+    return functools.reduce(_promoted, kinds)
+
+
+def _check_kind(dtype):
+    if dtype.kind not in "biufc":
+        kind = dtype.type
+        raise TypeError(f"can't convert np.ndarray of type {kind.__module__}.{kind.__name__}. The "
+                        "only supported types are: float64, float32, float16, complex64, "
+                        "complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and "
+                        "bool.")
 
 
 def as_tensor(data, dtype=None, device=None):
@@ -504,6 +549,7 @@ def from_numpy(array):
     """The tensor over an array's memory."""
     if not hasattr(type(array), "__array_interface__"):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    _check_kind(array.dtype)
     t, readonly = _cfx.from_buffer(array)
     if readonly:
         warnings.warn("The given NumPy array is not writable, and PyTorch does not support "

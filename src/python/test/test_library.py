@@ -146,6 +146,32 @@ def forward(self, x):
         with self.assertRaisesRegex(AttributeError, "'pytest' object has no attribute 'foo'"):
             torch.ops.pytest.foo
 
+    def test_opcheck(self):
+        from cfx.torch.library import opcheck
+
+        @torch.library.custom_op("pytest::twice", mutates_args=())
+        def twice(x: Tensor) -> Tensor:
+            return x * 2
+
+        twice.register_fake(lambda x: torch.empty_like(x))
+        fine = dict.fromkeys(("test_schema", "test_autograd_registration", "test_faketensor",
+                              "test_aot_dispatch_dynamic"), "SUCCESS")
+        self.assertEqual(opcheck(twice, (torch.ones(2, 3).t(),)), fine)
+        self.assertEqual(opcheck(torch.ops.pytest.twice, (torch.ones(2, requires_grad=True),)),
+                         fine)
+
+        @torch.library.custom_op("pytest::writes", mutates_args=())
+        def writes(x: Tensor) -> Tensor:
+            return x.add_(1).clone()
+
+        writes.register_fake(lambda x: x.new_empty(7))
+        found = opcheck(writes, (torch.ones(2),), raise_exception=False)
+        self.assertEqual(str(found["test_schema"]),
+                         "Argument x is not defined as mutable but was mutated")
+        self.assertIn("are not equal", str(found["test_faketensor"]))
+        with self.assertRaisesRegex(Exception, r"opcheck\(op, ...\): test_schema failed with Argu"):
+            opcheck(writes, (torch.ones(2),))
+
     def test_a_definition_may_be_made_again_and_mistakes_are_told(self):
         def define():
             @torch.library.custom_op("pytest::again", mutates_args=())

@@ -120,6 +120,16 @@ class Memory(unittest.TestCase):
         self.assertEqual(a[1, 2], 8)
         self.assertEqual(cfx.from_numpy(numpy.zeros((0, 3))).shape, (0, 3))
         self.assertEqual(cfx.as_tensor(numpy.float32(2)).item(), 2.0)
+        for data, dtype in (([numpy.float64(1), 2], cfx.float64), ([numpy.int32(1), 2], cfx.int64),
+                            (numpy.float32(2), cfx.float32), ([[numpy.float16(1)]], cfx.float16),
+                            ([numpy.int8(1), numpy.int16(2)], cfx.int16)):
+            self.assertIs(cfx.tensor(data).dtype, dtype)
+        with self.assertRaisesRegex(TypeError, "np.ndarray of type numpy.datetime64"):
+            cfx.tensor(numpy.datetime64("2020"))
+        with self.assertRaisesRegex(TypeError, "np.ndarray of type numpy.str_"):
+            cfx.from_numpy(numpy.array(["a"]))
+        self.assertEqual(numpy.add(cfx.ones(2), 1).tolist(), [2, 2])
+        self.assertIsInstance(numpy.sin(cfx.ones(1)), cfx.Tensor)
         with self.assertRaisesRegex(ValueError, "negative"):
             cfx.from_numpy(a[::-1])
         with self.assertRaises((TypeError, ValueError)):

@@ -1,6 +1,7 @@
 """cfx.torch: what is found under PyTorch's names, and that graphs of it run."""
 import copy
 import importlib
+import io
 import os
 import pickle
 import tempfile
@@ -515,3 +516,60 @@ class OperatorsOfFunctions(unittest.TestCase):
         out, product = torch.func.linearize(lambda a: a * a, x)
         self.assertEqual((out.tolist(), product(torch.ones(4)).tolist()),
                          ([0, 1, 4, 9], [0, 2, 4, 6]))
+
+    def test_mistakes_with_transforms_are_told(self):
+        from cfx.torch.func import grad, jvp, vmap
+
+        x = torch.ones(2, 3)
+        for call, words in (
+                (lambda: vmap(abs)(3), "input is of type <class 'int'>. We cannot vmap over non-T"),
+                (lambda: vmap(abs)(), "got no inputs"),
+                (lambda: vmap(abs, in_dims=5)(x), "expected in_dim to satisfy -2 <= in_dim < 2"),
+                (lambda: vmap(abs, in_dims=None)(x), "expected `in_dims` to be int or a"),
+                (lambda: vmap(abs, in_dims=(None,))(x), "Expected at least one Tensor to vmap"),
+                (lambda: vmap(torch.add, in_dims=(0,))(x, x), "in_dims is not compatible with"),
+                (lambda: vmap(lambda a: 3)(x), "Did you mean to set out_dims= to None"),
+                (lambda: grad(lambda a: 3)(x), "to return a Tensor, got <class 'int'>"),
+                (lambda: jvp(torch.sin, x, x), "should be valid to call f\\(\\*primals\\)")):
+            with self.assertRaisesRegex((ValueError, RuntimeError), words):
+                call()
+
+
+class MadeOfNumbers(unittest.TestCase):
+    def test_nobody_asks_which_number_a_traced_tensor_is(self):
+        from cfx.torch.fx.experimental.proxy_tensor import make_fx
+
+        for f in (lambda x: x if x.sum() > 0 else -x, lambda x: x * x.sum().item()):
+            with self.assertRaisesRegex(RuntimeError, "trying to get value out of a tracing"):
+                make_fx(f)(torch.ones(3))
+            make_fx(f, _error_on_data_dependent_ops=False)(torch.ones(3))
+        gm = make_fx(lambda x: x + torch.tensor(3).item())(torch.ones(3))
+        self.assertEqual(gm(torch.zeros(1)).tolist(), [3])
+
+    def test_modules_without_numbers(self):
+        with torch.device("meta"):
+            m = torch.nn.Linear(3, 2)
+        with self.assertRaisesRegex(NotImplementedError, "Cannot copy out of meta tensor; no data"):
+            m.to("cpu")
+        m.to_empty(device="cpu")
+        self.assertEqual(m(torch.ones(1, 3)).shape, (1, 2))
+
+    def test_errors_have_their_classes(self):
+        with self.assertRaisesRegex(torch.linalg.LinAlgError, "matrix is singular"):
+            torch.linalg.inv(torch.zeros(2, 2))
+        with self.assertRaisesRegex(TypeError, r"^relu\(\): argument 'input'"):
+            torch.nn.functional.relu(3)
+        with self.assertRaisesRegex(TypeError, "invalid data type 'str'"):
+            torch.tensor([1, "a"])
+        with self.assertRaisesRegex(ValueError, "Unsupported input type <class 'object'>"):
+            torch.export.export(torch.nn.Identity(), (object(),))
+        with self.assertRaises(pickle.UnpicklingError):
+            torch.load(io.BytesIO(b"junk"))
+        with self.assertRaises(EOFError):
+            torch.load(io.BytesIO())
+
+    def test_a_schedule_before_its_optimizer_is_warned_of(self):
+        opt = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=0.1)
+        rates = torch.optim.lr_scheduler.StepLR(opt, 1)
+        with self.assertWarnsRegex(UserWarning, "`lr_scheduler.step\\(\\)` before `optimizer.step"):
+            rates.step()

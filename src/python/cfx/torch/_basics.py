@@ -233,7 +233,7 @@ def _dtypes(name, **given):
 @functools.partial(_of_torch, asks=False)
 def promote_types(type1, type2):
     _dtypes("promote_types", type1=type1, type2=type2)
-    return (_cfx.tensor([0]).to(type1) + _cfx.tensor([0]).to(type2)).dtype
+    return _tensor._promoted(type1, type2)
 
 
 @functools.partial(_of_torch, asks=False)

@@ -7,9 +7,10 @@ from ._library import _ops
 from ._library.custom_ops import CustomOpDef, custom_op  # noqa: F401
 from ._library.fake_impl import get_ctx  # noqa: F401
 from ._library.infer_schema import infer_schema  # noqa: F401
+from ._library.opcheck import opcheck  # noqa: F401
 
 __all__ = ["Library", "custom_op", "define", "fallthrough_kernel", "get_ctx", "impl",
-           "impl_abstract", "infer_schema", "register_autograd", "register_fake",
+           "impl_abstract", "infer_schema", "opcheck", "register_autograd", "register_fake",
            "register_kernel", "register_torch_dispatch", "register_vmap"]
 
 

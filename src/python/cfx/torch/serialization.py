@@ -297,7 +297,9 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
     try:
         archive = zipfile.ZipFile(f)
     except zipfile.BadZipFile as e:
-        raise RuntimeError(f"{f!r} is no file of torch.save's: {e}") from None
+        if hasattr(f, "seek") and not f.seek(0, 2):
+            raise EOFError("Ran out of input") from None
+        raise pickle.UnpicklingError(f"{f!r} is no file of torch.save's: {e}") from None
     with archive:
         names = [n for n in archive.namelist() if n.endswith("/data.pkl")]
         if not names:

@@ -6,7 +6,7 @@ from ..export.decomp_utils import CustomDecompTable
 __all__ = ["core_aten_decompositions", "decomposition_table", "get_decompositions",
            "register_decomposition", "remove_decompositions"]
 
-decomposition_table = CustomDecompTable()
+decomposition_table = CustomDecompTable([op for op in _cfx.overloads("") if op._has_parts])
 
 
 def _overloads(op):

@@ -94,10 +94,10 @@ def grad_and_value(func, argnums=0, has_aux=False):
             out, aux, inputs = _called(func, args, kwargs, numbers, has_aux, "grad_and_value")
             if not isinstance(out, Tensor):
                 raise RuntimeError("grad_and_value(f)(*args): Expected f(*args) to return a "
-                                   f"tensor, got type {type(out)}")
+                                   f"Tensor, got {type(out)}")
             if out.dim() != 0:
                 raise RuntimeError("grad_and_value(f)(*args): Expected f(*args) to return a "
-                                   f"scalar tensor, got tensor with {out.dim()} dims. Maybe you "
+                                   f"scalar Tensor, got tensor with {out.dim()} dims. Maybe you "
                                    "wanted to use the vjp or jacrev APIs instead?")
             found = _gradients([out], inputs)
             result = tuple(found) if many else found[0]
@@ -145,8 +145,10 @@ def vjp(func, *primals, has_aux=False):
 
 def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     """(func(*primals), its Jacobian times the tangents): by the gradient of a gradient."""
-    if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
-        raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to be tuples")
+    for what, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, tuple):
+            raise RuntimeError(f"jvp(f, primals, tangents): Expected {what} to be a tuple. E.g. it "
+                               f"should be valid to call f(*{what}).")
     with _Level(primals) as level:
         inputs = _tracked(list(primals))
         out = func(*inputs)
@@ -217,6 +219,40 @@ def _spread(dims, tree, what):
                      f"{dims}")
 
 
+def _mapped_dims(where, in_dims, args):
+    """The tensors of the arguments, how these are nested, and the dimension of each that is mapped
+    over; None of those that every call is given whole."""
+    if not isinstance(in_dims, (int, tuple)):
+        raise ValueError(f"{where}: expected `in_dims` to be int or a (potentially nested) tuple "
+                         f"matching the structure of inputs, got: {type(in_dims)}.")
+    if not args:
+        raise ValueError(f"{where}: got no inputs. Maybe you forgot to add inputs, or you are "
+                         "trying to vmap over a function with no inputs. The latter is "
+                         "unsupported.")
+    leaves, spec = pytree.tree_flatten(args)
+    dims = _spread(in_dims, args, "in_dims") if not isinstance(in_dims, tuple) or \
+        len(in_dims) == len(args) else None
+    if dims is None:
+        raise ValueError(f"{where}: in_dims is not compatible with the structure of `inputs`. "
+                         f"in_dims has structure {pytree.tree_flatten(in_dims)[1]} but inputs has "
+                         f"structure {spec}.")
+    for t, d in zip(leaves, dims):
+        if d is None:
+            continue
+        if not isinstance(d, int):
+            raise ValueError(f"{where}: Got in_dim={d} for an input but in_dim must be either an "
+                             "integer dimension or None.")
+        if not isinstance(t, Tensor):
+            raise ValueError(f"{where}: Got in_dim={d} for an input but the input is of type "
+                             f"{type(t)}. We cannot vmap over non-Tensor arguments, please use "
+                             "None as the respective in_dim")
+        if not -t.dim() <= d < t.dim():
+            raise ValueError(f"{where}: Got in_dim={d} for some input, but that input is a Tensor "
+                             f"of dimensionality {t.dim()} so expected in_dim to satisfy "
+                             f"-{t.dim()} <= in_dim < {t.dim()}.")
+    return leaves, spec, dims
+
+
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     """A function that maps func over a dimension of its arguments."""
     name = getattr(func, "__name__", repr(func))
@@ -225,19 +261,11 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     def wrapper(*args, **kwargs):
         from .. import stack
 
-        if isinstance(in_dims, (tuple, list)) and len(in_dims) != len(args):
-            raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dims is not "
-                             f"compatible with the structure of inputs. in_dims has "
-                             f"{len(in_dims)} entries, inputs are {len(args)}.")
-        leaves, spec = pytree.tree_flatten(args)
-        dims = _spread(in_dims if not isinstance(in_dims, list) else tuple(in_dims), args,
-                       "in_dims")
-        if any(d is not None and not isinstance(t, Tensor) for t, d in zip(leaves, dims)):
-            dims = [d if isinstance(t, Tensor) else None for t, d in zip(leaves, dims)]
+        leaves, spec, dims = _mapped_dims(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)",
+                                          in_dims, args)
         sizes = {t.size(d) for t, d in zip(leaves, dims) if d is not None}
         if not sizes:
-            raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): at least one input "
-                             "must be a tensor that is mapped over")
+            raise ValueError("vmap: Expected at least one Tensor to vmap over")
         if len(sizes) > 1:
             shown = [t.size(d) for t, d in zip(leaves, dims) if d is not None]
             raise ValueError("vmap: Expected all tensors to have the same size in the mapped "
@@ -251,7 +279,8 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         for leaf in flat[0]:
             if not isinstance(leaf, Tensor):
                 raise ValueError(f"vmap({name}, ...): `{name}` must only return Tensors, got type "
-                                 f"{type(leaf)} as a return.")
+                                 f"{type(leaf)}. Did you mean to set out_dims= to None for "
+                                 "output?")
         outs = _spread(out_dims, results[0], "out_dims")
         return pytree.tree_unflatten([stack(list(c), d) if d is not None else c[0]
                                       for c, d in zip(zip(*flat), outs)], specs[0])

@@ -106,7 +106,9 @@ class Function(FunctionCtx):
 
     def __call__(self, *args, **kwargs):
         raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. "
-                           "Please use new-style autograd function with static forward method.")
+                           "Please use new-style autograd function with static forward method. "
+                           "(Example: https://pytorch.org/docs/stable/autograd.html#torch.autograd."
+                           "Function)")
 
     @staticmethod
     def forward(*args, **kwargs):

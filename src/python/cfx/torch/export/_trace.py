@@ -13,6 +13,7 @@ from .._sym import GuardOnDataDependentSymNode
 from ..compiler import exporting
 from ..nn.modules import _mirror
 from ..nn.modules.module import Module, watched
+from ..utils import _pytree as pytree
 from . import dynamic_shapes as dims
 from ._custom import pack, unpack
 from ._draft_export import DraftExportReport
@@ -74,6 +75,7 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, preserve_module_call_si
     if isinstance(said, (dims.AdditionalInputs, dims.ShapesCollection)):
         said = said.dynamic_shapes(mod, args, kwargs)
     combined = dims._combine_args(mod, args, kwargs)
+    _check_kinds(args, kwargs)
     dims._check_dynamic_shapes(combined, said)
     program = capture(mod, pack(args), pack(kwargs), dims.to_c(mod.forward, combined, said),
                       list(preserve_module_call_signature), draft)
@@ -82,6 +84,21 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, preserve_module_call_si
     if isinstance(dynamic_shapes, dims.AdditionalInputs):
         dynamic_shapes.verify(ep)
     return ep
+
+
+_KINDS = (cfx.Tensor, int, float, complex, str, bytes, type(None), Module, _cfx.Sym, _cfx.dtype,
+          _cfx.device, type(_cfx.strided), type(_cfx.contiguous_format))
+
+
+def _check_kinds(args, kwargs):
+    for leaf in pytree.tree_leaves((args, kwargs)):
+        if not isinstance(leaf, _KINDS):
+            raise ValueError(
+                f"Unsupported input type {type(leaf)}. Export only supports pytree containers of "
+                "basic types (Tensor, int, float, ...) as input. To register a custom dataclass, "
+                "use torch.export.register_dataclass. To register a custom container type, use "
+                "torch.utils._pytree.register_pytree_node. To register a constant input, use "
+                "torch.utils._pytree.register_constant")
 
 
 def capture(mod, args, kwargs, dynamic, preserve=(), draft=False):

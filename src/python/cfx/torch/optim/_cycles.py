@@ -233,6 +233,7 @@ class SequentialLR(LRScheduler):
             s.last_epoch -= 1
             if hasattr(s, "T_cur"):
                 s.T_cur -= 1
+        self._schedulers[0]._step_count = 0
         self._schedulers[0].step()
         self._last_lr = schedulers[0].get_last_lr()
 

@@ -1,6 +1,7 @@
 """torch.optim.lr_scheduler: schedules of the learning rate."""
 import bisect
 import math
+import warnings
 
 
 class LRScheduler:
@@ -29,6 +30,13 @@ class LRScheduler:
 
     def step(self, epoch=None):
         """The next epoch."""
+        if self._step_count == 1 and not self.optimizer.__dict__.get("_opt_called"):
+            warnings.warn("Detected call of `lr_scheduler.step()` before `optimizer.step()`. In "
+                          "PyTorch 1.1.0 and later, you should call them in the opposite order: "
+                          "`optimizer.step()` before `lr_scheduler.step()`.  Failure to do this "
+                          "will result in PyTorch skipping the first value of the learning rate "
+                          "schedule. See more details at https://pytorch.org/docs/stable/optim.html"
+                          "#how-to-adjust-learning-rate", UserWarning, stacklevel=2)
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         known = None if epoch is None else getattr(self, "_get_closed_form_lr", None)

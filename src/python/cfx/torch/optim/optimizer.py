@@ -47,6 +47,7 @@ def _hooked(step):
     def stepped(self, *args, **kwargs):
         if self.__dict__.get("_stepping"):  # super().step() of a step
             return step(self, *args, **kwargs)
+        self._opt_called = True
         for hook in [*_all_pre_hooks.values(), *self._hooks("step_pre").values()]:
             given = hook(self, (self, *args), kwargs)
             if given is not None:

@@ -49,12 +49,14 @@ class PythonKeyTracer(Tracer):
 class ProxyTorchDispatchMode(TorchDispatchMode):
     """Writes down every overload that is called on tensors that stand for nodes, or beside them."""
 
-    def __init__(self, tracer, table=None, pre_dispatch=False):
+    def __init__(self, tracer, table=None, pre_dispatch=False, strict=True):
         super().__init__()
+        self.strict = strict  # nobody may ask which number a traced tensor is
         self.tracer = tracer
         self.table = table or {}
         self.proxies = {}  # id to (tensor, which is kept, and its proxy)
         self.places = {}   # where tensors lie in memory to their proxies
+        self.constants = set()  # nodes of tensors that were made of numbers
 
     def track(self, value, proxy):
         """From now on a tensor stands for a proxy's node."""
@@ -79,8 +81,10 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         with disable_proxy_modes_tracing():
             setattr(tracer.root, name, t.detach().clone())
             constant = tracer.create_proxy("get_attr", name, (), {})
-            self.track(t, tracer.create_proxy("call_function", ops.aten.lift_fresh_copy.default,
-                                              (constant,), {}, name="lift_fresh_copy"))
+            copy = tracer.create_proxy("call_function", ops.aten.lift_fresh_copy.default,
+                                       (constant,), {}, name="lift_fresh_copy")
+            self.constants.add(copy.node)
+            self.track(t, copy)
 
     def proxy_of(self, value):
         """The proxy that a tensor stands for, or another tensor over the same memory did: the tape
@@ -105,6 +109,14 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                 result = rule(*args, **kwargs)
             if result is not NotImplemented:
                 return result
+        if func is _ITEM and self.strict:
+            asked = self.proxy_of(args[0])
+            if asked is not None and asked.node not in self.constants:
+                raise RuntimeError(
+                    f"It appears that you're trying to get value out of a tracing tensor with "
+                    f"{func} - erroring out! It's likely that this is caused by data-dependent "
+                    "control flow or similar.  It may be possible to trace this with dynamic "
+                    "shapes; try setting tracing_mode='symbolic' in your make_fx call.")
         result = func(*args, **kwargs)
         if func is _LIFT_FRESH:  # see lift
             return result
@@ -122,6 +134,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         return result
 
 
+_ITEM = _cfx.overload("aten._local_scalar_dense.default")
 _LIFT_FRESH = _cfx.overload("aten.lift_fresh.default")
 
 
@@ -252,7 +265,8 @@ def make_fx(f, decomposition_table=None, tracing_mode="real", _allow_non_fake_in
 
     def trace(*args):
         tracer = PythonKeyTracer()
-        mode = ProxyTorchDispatchMode(tracer, _table(decomposition_table))
+        mode = ProxyTorchDispatchMode(tracer, _table(decomposition_table),
+                                      strict=_error_on_data_dependent_ops)
         if tracing_mode != "real":
             from ..._subclasses.fake_tensor import FakeTensorMode
 

@@ -45,6 +45,13 @@ def _addindent(s, spaces):
     return "\n".join([first] + [" " * spaces + line for line in rest]) if rest else s
 
 
+def _fakes():
+    """Whether what is made now has no numbers."""
+    was = cfx._cfx.set_fake_mode(True)
+    cfx._cfx.set_fake_mode(was)
+    return was
+
+
 def _forward_unimplemented(self, *input):
     raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" '
                               "function")
@@ -372,6 +379,11 @@ class Module(StateMethods, HookMethods):
                             f"desired dtype={dtype}")
 
         def convert(t):
+            if t._is_fake and device is not None and str(device) != "meta" and not _fakes():
+                raise NotImplementedError(
+                    "Cannot copy out of meta tensor; no data! Please use "
+                    "torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving module "
+                    "from meta to a different device.")
             wanted = dtype if t.is_floating_point() or t.is_complex() else None
             return t.to(device=device, dtype=wanted or t.dtype)
 
@@ -385,6 +397,12 @@ class Module(StateMethods, HookMethods):
 
     def double(self):
         return self._as(cfx.float64)
+
+    def to_empty(self, *, device, recurse=True):
+        """Parameters and buffers on a device, with numbers that nobody wrote."""
+        device = cfx._cfx.device(device)
+        return self._apply(lambda t: cfx.empty_strided(t.shape, t.stride(), dtype=t.dtype,
+                                                       device=device), recurse)
 
     def half(self):
         return self._as(cfx.float16)
