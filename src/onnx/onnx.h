@@ -225,6 +225,9 @@ cfx_tensor *cfx__onnx_constant(cfx__onnx_scope *s, const cfx__onnx_node *n);
  * fields of a NodeProto. */
 void cfx__onnx_note_origin(const cfx__onnx_node *n, cfx_node *made);
 void cfx__onnx_put_origin(cfx__text *to, const cfx_node *n);
+/* Notes modules of the nodes that have none, where others have some. Tensors of the file are
+ * placeholders up to last_weight. */
+void cfx__onnx_place_rest(cfx_graph *g, const cfx_node *last_weight);
 
 /* ---- files beside (sample.c) ----------------------------------------------------------------- */
 

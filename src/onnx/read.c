@@ -227,6 +227,7 @@ static bool fill(cfx__onnx_scope *s) {
         !cfx__onnx_nodes(s, g->nodes, g->nnodes))
         return false;
     add_user_specs(s);
+    cfx__onnx_place_rest(s->graph, s->names->last);
     if (!add_outputs(s, g, cfx_as_list(outputs)))
         return false;
     cfx_program *p = s->program;

@@ -347,6 +347,7 @@ typedef struct {
     size_t nstack;
     cfx__map givers;      /* value to the node that gives it, counted from 1 */
     unsigned char *state; /* of each node: 0 not met, 1 waits for others, 2 made */
+    bool *fixed;          /* of each node: it computes with tensors of the file alone */
     size_t *stack;        /* nodes that wait, each for the one above it */
 } ordering;
 
@@ -383,21 +384,61 @@ static bool make_in_order(cfx__onnx_scope *s, ordering *o, size_t i) {
     return fine;
 }
 
+static bool has_graph(const cfx__onnx_node *n) {
+    bool has = false;
+    for (size_t k = 0; k < n->nattrs; k++)
+        has |= n->attrs[k].g != NULL;
+    return has;
+}
+
+static bool is_constant(const cfx__onnx_node *n) {
+    return !strcmp(n->op, "Constant") && !*n->domain;
+}
+
+/* Whether a value is a tensor of the file, or made of such alone. */
+static bool is_fixed(const cfx__onnx_scope *s, const ordering *o, const char *name) {
+    size_t at = (size_t)(uintptr_t)cfx__map_get(&o->givers, name);
+    const cfx_node *n = at ? NULL : cfx__map_get(&s->values, name);
+    return at ? o->fixed[at - 1]
+              : n && s->names->last && !cfx_node_precedes(s->names->last, n);
+}
+
+/* Sub-graphs use values without having them as inputs, so that beside them nothing is fixed. */
+static void find_fixed(const cfx__onnx_scope *s, ordering *o, size_t n) {
+    bool plain = !s->outer && !s->caller;
+    for (size_t i = 0; i < n && plain; i++)
+        plain = !has_graph(&o->nodes[i]);
+    for (size_t i = 0; i < n && plain; i++) {
+        const cfx__onnx_node *x = &o->nodes[i];
+        o->fixed[i] = x->ninputs || is_constant(x);
+        for (size_t k = 0; k < x->ninputs; k++)
+            o->fixed[i] &= !*x->inputs[k] || is_fixed(s, o, x->inputs[k]);
+    }
+}
+
+/* What is made of weights alone, such as weights that are dequantized, is made where it is needed:
+ * exporters and quantizers put it before all else, apart from the layer that it is for. */
 bool cfx__onnx_nodes(cfx__onnx_scope *s, const cfx__onnx_node *nodes, size_t n) {
     const cfx__onnx_node *around = s->r->node;
     ordering o = {.nodes = nodes};
     bool fine = true;
     o.state = cfx__alloc0(n + 1);
+    o.fixed = cfx__alloc0(n + 1);
     o.stack = cfx__alloc((n + 1) * sizeof *o.stack);
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < nodes[i].noutputs; k++)
             if (*nodes[i].outputs[k])
                 cfx__map_set(&o.givers, nodes[i].outputs[k], (void *)(uintptr_t)(i + 1));
+    find_fixed(s, &o, n);
     for (size_t i = 0; i < n && fine; i++)
+        if (o.state[i] != 2 && (!o.fixed[i] || is_constant(&nodes[i])))
+            fine = make_in_order(s, &o, i);
+    for (size_t i = 0; i < n && fine; i++) /* those that no other needs */
         fine = o.state[i] == 2 || make_in_order(s, &o, i);
     cfx__map_release(&o.givers);
     cfx__free(o.stack);
     cfx__free(o.state);
+    cfx__free(o.fixed);
     s->r->node = around;
     return fine;
 }

@@ -373,3 +373,72 @@ TEST(onnx_data_in_a_file_beside) {
     test_unlink("w.bin");
     test_folder_done();
 }
+
+/* A node with the modules that it is in, as PyTorch's exporter notes them; NULL: none are noted. */
+static void put_placed(made *g, const char *op, const char *in, const char *out,
+                       const char *module) {
+    cfx__text n = node_begin(op, in, out);
+    for (int i = 0; module && i < 2; i++) {
+        cfx__text pair = {0};
+        cfx__wire_put_text(&pair, 1, i ? "pkg.torch.onnx.class_hierarchy"
+                                       : "pkg.torch.onnx.name_scopes");
+        cfx__wire_put_text(&pair, 2, i ? "['Net', 'Part', 'op']"
+                                       : cfx__text_format("['', '%s', 'x']", module));
+        put_message(&n, 9, &pair);
+    }
+    node_end(g, 1, &n);
+}
+
+/* What a quantizer puts into a model has no metadata; it is in the modules of its neighbours. */
+TEST(onnx_nodes_without_modules_belong_to_those_around) {
+    made g = {0};
+    put_value(&g, 11, "x", CFX_F32, "2");
+    put_tensor(&g, "w", cfx_ones(cfx_list(2)));
+    put_placed(&g, "Abs", "x", "before", NULL); /* beside an input: in no module */
+    put_placed(&g, "Sqrt", "w", "of_weight", NULL);
+    put_placed(&g, "Neg", "before", "a", "first");
+    put_placed(&g, "Identity", "a", "within", NULL);
+    put_placed(&g, "Relu", "within", "b", "first");
+    put_placed(&g, "Floor", "b", "between", NULL);
+    put_placed(&g, "Ceil", "between", "between_too", NULL);
+    put_placed(&g, "Add", "between_too,of_weight", "c", "second");
+    put_placed(&g, "Round", "c", "after", NULL);
+    put_value(&g, 12, "after", CFX_F32, "2");
+    cfx_program *p = opened(&g, 18);
+    const struct {
+        const char *name, *modules;
+    } want[] = {{"before", "None"},
+                {"of_weight", "{'self': ('', 'Net'), 'second': ('second', 'Part')}"},
+                {"within", "{'self': ('', 'Net'), 'first': ('first', 'Part')}"},
+                {"between", "{'self': ('', 'Net')}"},
+                {"between_too", "{'self': ('', 'Net')}"},
+                {"after", "{'self': ('', 'Net'), 'second': ('second', 'Part')}"}};
+    for (int i = 0; i < COUNT(want) && cfx_ok(); i++) {
+        cfx_node *n = cfx_graph_find(p->module->graph, want[i].name);
+        CHECK_STR(cfx_value_repr(cfx_node_get_meta(n, "nn_module_stack")), want[i].modules);
+    }
+    CHECK_OK();
+}
+
+/* A weight that is dequantized before all else comes beside the layer that it is for. */
+TEST(onnx_what_is_made_of_weights_is_made_where_it_is_needed) {
+    made g = {0};
+    put_value(&g, 11, "x", CFX_F32, "2");
+    put_tensor(&g, "w", cfx_ones(cfx_list(2)));
+    put_node(&g, "Constant", "", "k", "{'value_float': 2.0}");
+    put_node(&g, "Mul", "w,k", "scaled", NULL);
+    put_node(&g, "Neg", "scaled", "weight", NULL);
+    put_node(&g, "Abs", "w", "unused", NULL);
+    put_node(&g, "Relu", "x", "a", NULL);
+    put_node(&g, "Add", "a,weight", "y", NULL);
+    put_value(&g, 12, "y", CFX_F32, "2");
+    cfx_program *p = opened(&g, 18);
+    cfx__text order = {0};
+    if (cfx_ok())
+        cfx_each_node(p->module->graph, n)
+            if (n->op == CFX_CALL_FUNCTION)
+                cfx__text_printf(&order, "%s ", n->name);
+    CHECK_STR(cfx__text_take(&order), "a scaled weight y unused ");
+    CHECK_STR(RUN(p, cfx_ones(cfx_list(2))), "tensor([-1., -1.])");
+    CHECK_OK();
+}

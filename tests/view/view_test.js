@@ -38,6 +38,23 @@ function bigText(n) {
 }
 
 const tests = {
+    async breaksLongNames() {
+        const name = "a_node_of_a_quantizer_".repeat(4), text = path.join(out, "long.fx");
+        fs.writeFileSync(text, `class GraphModule(torch.nn.Module):
+    def forward(self, x: "f32[64]"):
+        ${name}: "f32[64]" = torch.ops.aten.relu.default(x)
+        y: "f32[64]" = torch.ops.aten.neg.default(${name})
+        return (y,)
+`);
+        run("draw", text, "-o", text.replace(".fx", ".html"));
+        const page = await open(text.replace(".fx", ".html"));
+        const wide = await page.evaluate(() => [...document.querySelectorAll("aside button")]
+            .filter((e) => e.getBoundingClientRect().right > innerWidth).length);
+        check("the name is listed", await page.locator("#charts li", {hasText: name}).count() > 0);
+        equal("what is cut off at the right", wide, 0);
+        await page.close();
+    },
+
     async opensAndShowsTheRoot() {
         const page = await open(draw("seed_mlp"));
         equal("the title", await page.title(), await page.textContent("#title"));
