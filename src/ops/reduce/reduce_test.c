@@ -214,6 +214,33 @@ TEST(nan_wins_in_every_place_of_a_row_and_of_a_column) {
     }
 }
 
+TEST(the_first_of_the_largest_is_found_in_every_place_of_a_row) {
+    enum { N = 101 };
+    for (int k = 0; k < 2 * N; k++)
+        CFX_SCOPE {
+            const int at = k / 2;
+            cfx_tensor *x = cfx_zeros(cfx_list(1, N));
+            cfx_fill_(cfx_slice(cfx_select(x, 0, 0), 0, at, N, 7), k % 2 ? NAN : 1.0);
+            CHECK_INT(cfx_tensor_get(cfx_argmax(x, 1), 0), at);
+            CHECK_INT(cfx_tensor_get(cfx_argmin(k % 2 ? x : cfx_neg(x), 1), 0), at);
+        }
+    CHECK_OK();
+}
+
+TEST(softmax_of_rows_of_any_length) {
+    for (int64_t n = 1; n < 70; n++)
+        CFX_SCOPE {
+            cfx_tensor *x = cfx_mul(NOISE(3, n), 40), *wide = cfx_to(x, cfx_f64);
+            cfx_fill_(cfx_select(cfx_select(x, 0, 1), 0, n / 2), -INFINITY);
+            cfx_fill_(cfx_select(cfx_select(wide, 0, 1), 0, n / 2), -INFINITY);
+            CHECK(cfx_is_true(cfx_allclose(cfx_to(cfx_softmax(x, 1), cfx_f64),
+                                           cfx_softmax(wide, 1), 1e-5, 1e-7, true)));
+            CHECK(cfx_is_true(cfx_allclose(cfx_to(cfx_log_softmax(x, 1), cfx_f64),
+                                           cfx_log_softmax(wide, 1), 1e-6, 1e-5, true)));
+        }
+    CHECK_OK();
+}
+
 TEST(norms_of_every_order) {
     cfx_tensor *x = NUMBERS(3.0, -4.0, 0.0);
     CHECK_NEAR(cfx_tensor_get(cfx_norm(x), 0), 5, 1e-6);

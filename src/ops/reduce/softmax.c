@@ -17,9 +17,64 @@ typedef struct {
     soft_kind kind;
 } soft_job;
 
+/* ---- rows of float32 by AVX-512 -------------------------------------------------------------- */
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include "../vec16.h"
+#define WIDE __attribute__((target("avx512f,avx512dq")))
+
+static bool has_rows16(void) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
+}
+
+/* The largest number of a row; NaNs are passed over, as in FN(largest). */
+VEC16 float largest16(const float *x, int64_t whole, int64_t n, __mmask16 rest) {
+    __m512 a = all(-INFINITY), b = a;
+    int64_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        a = _mm512_max_ps(_mm512_loadu_ps(x + i), a);
+        b = _mm512_max_ps(_mm512_loadu_ps(x + i + 16), b);
+    }
+    if (i < whole)
+        a = _mm512_max_ps(_mm512_loadu_ps(x + i), a);
+    b = _mm512_max_ps(_mm512_mask_loadu_ps(b, rest, x + whole), b);
+    return _mm512_reduce_max_ps(_mm512_max_ps(a, b));
+}
+
+WIDE static void soft_rows16(float *out, const float *x, int64_t rows, int64_t n, soft_kind kind) {
+    const int64_t whole = n & -(int64_t)16;
+    const __mmask16 rest = (__mmask16)((1u << (n - whole)) - 1);
+    for (int64_t r = 0; r < rows; r++, out += n, x += n) {
+        const float most = largest16(x, whole, n, rest);
+        const __m512 m = all(kind == SOFT_SAFE && most == -INFINITY ? 0 : most);
+        __m512 sums = all(0);
+        for (int64_t i = 0; i < n; i += 16) {
+            const __mmask16 on = i < whole ? (__mmask16)-1 : rest;
+            const __m512 given = _mm512_maskz_loadu_ps(on, x + i);
+            const __m512 e = _mm512_maskz_mov_ps(on, exp16(_mm512_sub_ps(given, m)));
+            sums = _mm512_add_ps(sums, e);
+            if (kind != SOFT_LOG)
+                _mm512_mask_storeu_ps(out + i, on, e);
+        }
+        const float sum = _mm512_reduce_add_ps(sums);
+        const __m512 by = kind == SOFT_LOG ? log16(all(sum))
+                                           : all(kind == SOFT_SAFE && sum == 0 ? 0 : 1 / sum);
+        for (int64_t i = 0; i < n; i += 16) {
+            const __mmask16 on = i < whole ? (__mmask16)-1 : rest;
+            const __m512 v = _mm512_maskz_loadu_ps(on, kind == SOFT_LOG ? x + i : out + i);
+            _mm512_mask_storeu_ps(out + i, on,
+                                  kind == SOFT_LOG ? _mm512_sub_ps(_mm512_sub_ps(v, m), by)
+                                                   : _mm512_mul_ps(v, by));
+        }
+    }
+}
+#define SOFT_BY_HAND soft_rows16
+#endif
+
 #define T float
 #define FN(x) f32_##x
 #include "softmax.inc"
+#undef SOFT_BY_HAND
 #define T double
 #define FN(x) f64_##x
 #include "softmax.inc"
