@@ -13,18 +13,6 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
-/* ---- sparing --------------------------------------------------------------------------------- */
-
-static _Atomic bool spares; /* see spare.h */
-
-bool cfx__memory_spare(bool on) {
-    const bool before = spares;
-    spares = on;
-    return before;
-}
-
-bool cfx__memory_spares(void) { return spares; }
-
 /* ---- counting -------------------------------------------------------------------------------- */
 
 enum { COUNT_STEP = 1 << 16 }; /* a thread adds up so many bytes before the others hear of it */

@@ -2,7 +2,6 @@
  * libcfx.so), in the folder cfx there and in the library folder of the same prefix, then where
  * the system looks. So the library needs no MPI until ranks are requested. */
 #define _GNU_SOURCE /* dladdr */
-#include "../base/spare.h"
 #include "group.h"
 
 #include <dlfcn.h>
@@ -66,7 +65,6 @@ cfx_group *cfx_group_open_mpi(void) {
                  *why ? why : "libcfx_mpi.so is not what it is called");
         return NULL;
     }
-    cfx__memory_spare(true); /* ranks share the memory of their machines */
     return cfx__group_new(t);
 }
 

@@ -40,5 +40,8 @@ cfx_value cfx__torch_bytes(cfx_value what);
 /* Bytes as a flat tensor of a dtype, those left over at the end ignored: in place where they lie as
  * the dtype needs it, else copied. Keeps the owner. Scope. */
 cfx_tensor *cfx__pack_bytes_tensor(cfx__pack_bytes bytes, cfx_dtype dtype);
+/* An entry of an archive as such a tensor. Tensors that share a storage in the file share it here:
+ * `bases` has what was opened, by the entry's name and dtype, and by its name alone. */
+cfx_tensor *cfx__pack_base(cfx_dict *bases, cfx__zip *zip, cfx__zip_entry *e, cfx_dtype dtype);
 
 #endif

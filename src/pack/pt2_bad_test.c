@@ -1,5 +1,6 @@
 /* Programs that cannot be: each with one thing changed in a good model.json, and the sentence that
  * says what is wrong. */
+#include "pickle.h"
 #include "pt2.h"
 #include "test.h"
 
@@ -98,6 +99,30 @@ TEST(programs_without_a_part_are_refused) {
         CHECK(cfx_failed(changed("seed_mlp", "weights/weight_0", "", NULL)));
         CHECK_ERROR("is missing");
     }
+}
+
+/* Storages in one place of two dtypes: what is written to one is not known of the other. */
+TEST(an_entry_of_two_dtypes_may_change_unseen) {
+    static const float numbers[16] = {1};
+    char *data = NULL;
+    size_t size = 0;
+    cfx__zip_writer w = {.file = open_memstream(&data, &size)};
+    cfx__zip_add(&w, "w", (const char *)numbers, sizeof numbers);
+    CHECK(cfx__zip_finish(&w));
+    fclose(w.file);
+    cfx_tensor *bytes = cfx_tensor_new(CFX_U8, 1, (int64_t[]){(int64_t)size}, data);
+    free(data);
+    cfx__zip z;
+    CHECK(cfx__zip_open(&z, "w.zip", (cfx__pack_bytes){bytes->data, size, bytes->storage}));
+    cfx__zip_entry *e = cfx__zip_find(&z, "w");
+    cfx_dict *bases = cfx_dict_new();
+    cfx_tensor *floats = cfx__pack_base(bases, &z, e, CFX_F32);
+    CHECK(cfx__pack_base(bases, &z, e, CFX_F32) == floats && !floats->storage->foreign);
+    cfx_tensor *ints = cfx__pack_base(bases, &z, e, CFX_I32);
+    CHECK(ints->data == floats->data && ints->storage->foreign && floats->storage->foreign);
+    CHECK(cfx__pack_base(bases, &z, e, CFX_F32) == floats);
+    cfx__zip_close(&z);
+    CHECK_OK();
 }
 
 TEST(weights_may_be_left_out) {

@@ -16,7 +16,7 @@ typedef struct archive {
     const char *root;   /* of all names in it: "model/"; in the scope */
     const char *name;   /* of the program: "model" */
     cfx_program *program;
-    cfx_dict *bases;    /* of the folder being read: path and dtype to the storage's tensor */
+    cfx_dict *bases;    /* of the folder being read: see cfx__pack_base */
 } archive;
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -66,21 +66,6 @@ static bool read_json(archive *a, cfx__zip_entry *e, cfx__json_tree *tree) {
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* Tensors that share a storage in the file share it here. */
-static cfx_tensor *base_tensor(archive *a, cfx__zip_entry *e, cfx_dtype dtype) {
-    const char *key = cfx__text_format("%s/%s", e->name, cfx_dtype_name(dtype));
-    cfx_value known = cfx_dict_get(a->bases, key);
-    cfx__pack_bytes bytes;
-    if (!cfx_is_none(known))
-        return cfx_as_tensor(known);
-    if (!cfx__zip_read(a->zip, e, false, &bytes))
-        return NULL;
-    cfx_tensor *t = cfx__pack_bytes_tensor(bytes, dtype);
-    if (!cfx__obj_is_bad(t))
-        cfx_dict_set(a->bases, key, cfx_tensor_value(t));
-    return t;
-}
-
 /* A tensor of a config: a view on the storage it names. An empty storage stands for a tensor whose
  * numbers were left out. NULL, with an error. */
 static cfx_tensor *config_tensor(archive *a, const char *folder, const char *name,
@@ -110,7 +95,7 @@ static cfx_tensor *config_tensor(archive *a, const char *folder, const char *nam
     if (!e->size)
         return empty ? cfx_tensor_new(m.dtype, m.ndim, sizes, NULL)
                      : cfx_tensor_fake(m.dtype, m.ndim, sizes, strides);
-    cfx_tensor *base = base_tensor(a, e, m.dtype);
+    cfx_tensor *base = cfx__pack_base(a->bases, a->zip, e, m.dtype);
     cfx_tensor *t =
         base ? cfx_tensor_view(base, m.ndim, sizes, strides, cfx_integer(m.offset)) : NULL;
     if (!t || cfx__obj_is_bad(t)) {

@@ -6,7 +6,7 @@ typedef struct torch_file {
     const char *what;
     cfx__zip zip;
     const char *root; /* "archive/"; scope */
-    cfx_dict *bases;  /* storages that were opened: key and dtype to their tensor */
+    cfx_dict *bases;  /* see cfx__pack_base */
 } torch_file;
 
 static bool proper_bools(const char *data, size_t n) {
@@ -29,21 +29,30 @@ cfx_tensor *cfx__pack_bytes_tensor(cfx__pack_bytes b, cfx_dtype dtype) {
     return t;
 }
 
-static cfx_tensor *storage(void *user, const char *key, cfx_dtype dtype) {
-    torch_file *f = user;
-    const char *name = cfx__text_format("%s %s", key, cfx_dtype_name(dtype));
-    cfx_value known = cfx_dict_get(f->bases, name);
-    if (!cfx_is_none(known))
-        return cfx_as_tensor(known);
-    cfx__zip_entry *e = cfx__zip_find(&f->zip, cfx__text_format("%sdata/%s", f->root, key));
+cfx_tensor *cfx__pack_base(cfx_dict *bases, cfx__zip *zip, cfx__zip_entry *e, cfx_dtype dtype) {
+    cfx_value key = cfx_tuple(e->name, cfx_dtype_value(dtype));
+    const cfx_value *known = cfx_dict_find(bases, key);
+    cfx_value first = cfx_dict_get(bases, e->name);
     cfx__pack_bytes b;
-    if (!e || !cfx__zip_read(&f->zip, e, false, &b))
+    if (known)
+        return cfx_as_tensor(*known);
+    if (!cfx__zip_read(zip, e, false, &b))
         return NULL;
     cfx_tensor *t = cfx__pack_bytes_tensor(b, dtype);
     if (cfx__obj_is_bad(t))
         return NULL;
-    cfx_dict_set(f->bases, name, cfx_tensor_value(t));
+    if (cfx_is_none(first))
+        cfx_dict_set(bases, e->name, cfx_tensor_value(t));
+    else /* neither hears of what is written to the other */
+        t->storage->foreign = cfx_as_tensor(first)->storage->foreign = true;
+    cfx_dict_put(bases, key, cfx_tensor_value(t));
     return t;
+}
+
+static cfx_tensor *storage(void *user, const char *key, cfx_dtype dtype) {
+    torch_file *f = user;
+    cfx__zip_entry *e = cfx__zip_find(&f->zip, cfx__text_format("%sdata/%s", f->root, key));
+    return e ? cfx__pack_base(f->bases, &f->zip, e, dtype) : NULL;
 }
 
 /* The entry data.pkl in whichever folder it is; sets the root. */

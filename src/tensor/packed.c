@@ -3,12 +3,11 @@
  * list. */
 #include "packed.h"
 
-#include "../base/spare.h"
-
 #include <time.h>
 #include <unistd.h>
 
 enum { KEPT = 8 };
+enum { LARGE = 1 << 16 }; /* bytes of a file that are worth giving back */
 
 static void packed_free(void *p) {
     cfx__packed *f = p;
@@ -249,7 +248,7 @@ cfx__packed *cfx__packed_get(cfx__storage *s, uint64_t key, size_t size, cfx__pa
             f->key = key;
             f->version = place->version;
             cfx__packed_keep(s, f);
-            if (cfx__memory_spares())
+            if (s->size >= LARGE)
                 cfx__file_unload(s);
         }
         take_out(s, place);

@@ -16,8 +16,8 @@ typedef cfx__packed *cfx__packed_fn(void *user);
 cfx__packed *cfx__packed_get(cfx__storage *s, uint64_t key, size_t size, cfx__packed_fn *make,
                              void *user);
 /* Gives back the pages of a storage that lies in a mapped file and was not written to (file.c);
- * they are read again where somebody asks. Done with what a form was made of where the process
- * spares memory (base/spare.h). */
+ * they are read again where somebody asks. Done with what a form was made of, which is rarely
+ * looked at again. */
 void cfx__file_unload(const cfx__storage *s);
 /* ---- lent ------------------------------------------------------------------------------------ */
 
