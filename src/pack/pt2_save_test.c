@@ -165,6 +165,22 @@ TEST(weights_of_8_bits_run_from_files) {
     clean("made.pt2");
 }
 
+/* A list of tensors among the results, which nothing reads. */
+TEST(lists_that_nothing_reads_are_written) {
+    cfx_program *p = cfx_program_parse(
+        "class GraphModule(torch.nn.Module):\n"
+        "    def forward(self, x: \"f32[3, 2]\"):\n"
+        "        all_of = torch.ops.aten.histogramdd.int_bins(x, 1)\n"
+        "        getitem = all_of[0]\n"
+        "        return (getitem,)\n",
+        "lists");
+    CHECK(cfx_save(p, test_path("made.pt2")));
+    cfx_program *again = cfx_open(test_path("made.pt2"));
+    CHECK_OK();
+    CHECK_STR(cfx_str(cfx_program_run(again, cfx_ones(cfx_list(3, 2)))), "(tensor([[3.]]),)");
+    clean("made.pt2");
+}
+
 TEST(what_files_have_no_form_for_is_refused) {
     cfx_tensor *x = cfx_ones(cfx_list(2, 4));
     CHECK(!cfx_save(cfx_export(scaled(cfx_u32), cfx_tuple(x), CFX_NONE, CFX_NONE),

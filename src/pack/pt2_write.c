@@ -123,6 +123,26 @@ static bool put_own(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n, const c
 static bool put_results(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n, const cfx_result *all,
                         int64_t count, bool bare);
 
+/* A result that nothing reads, or a list of such: named after the call and its place. */
+static bool put_unused(cfx__pt2_writer *w, cfx__text *t, const char *after, int64_t i,
+                       const cfx_result *r, bool bare) {
+    cfx__text unused = {0};
+    cfx__text_printf(&unused, "%s_%lld", after, (long long)i);
+    const char *name = cfx__arena_copy(&w->arena, unused.data, unused.len);
+    cfx__text_release(&unused);
+    if (r->kind != CFX_RESULT_SEVERAL)
+        return cfx__pt2_write_result(w, t, name, r, bare);
+    bool ok = true;
+    cfx__text_puts(t, "{\"as_tensors\": [");
+    for (int64_t k = 0; ok && k < cfx_result_count(r); k++) {
+        const cfx_result item = cfx_result_item(r, k);
+        cfx__json_comma(t);
+        ok = put_unused(w, t, name, k, &item, true);
+    }
+    cfx__text_puts(t, "]}");
+    return ok;
+}
+
 /* Result i of a node with several. */
 static bool put_result(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n, const cfx_node *taker,
                        int64_t i, cfx_result r, bool bare) {
@@ -141,11 +161,7 @@ static bool put_result(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n, cons
     }
     if (taker)
         return put_own(w, t, taker, &r, bare);
-    cfx__text unused = {0};
-    cfx__text_printf(&unused, "%s_unused_%lld", n->name, (long long)i);
-    const char *name = cfx__arena_copy(&w->arena, unused.data, unused.len);
-    cfx__text_release(&unused);
-    return cfx__pt2_write_result(w, t, name, &r, bare);
+    return put_unused(w, t, cfx__text_format("%s_unused", n->name), i, &r, bare);
 }
 
 static bool put_results(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n, const cfx_result *all,
