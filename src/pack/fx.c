@@ -1,7 +1,7 @@
 /* Programs as text: NAME.fx holds the graph and the signature (cfx_program_fx), the tensors are in
  * NAME.safetensors beside it, and in the metadata of that file what nobody edits: which tensors are
- * one ("ties"), the metadata of nodes by name ("nodes"), and what a .pt2 file said beside the
- * program ("extra").
+ * one ("ties"), how those lie that are not contiguous ("strides"), the metadata of nodes by name
+ * ("nodes"), and what a .pt2 file said beside the program ("extra").
  *
  * Not kept are: sample inputs and other bytes, and where values start in their storage.
  *
@@ -10,6 +10,8 @@
  * p_fc_weight, b_... or c_... is the parameter, buffer or constant whose name reads so with '_' for
  * '.'. All other placeholders are the caller's. The same goes for what is new in a text that was
  * saved and then edited. */
+#include <cfx/ops.h>
+
 #include "../emit/emit.h"
 #include "pt2.h"
 
@@ -47,6 +49,32 @@ static cfx_dict *collect(const cfx_program *p, cfx_dict *ties) {
             }
         }
     return all;
+}
+
+/* The elements of memory from the first of t's to the last, with other strides; 0: they are none,
+ * or reach further than tensors of programs do. */
+static int64_t reach(const cfx_tensor *t, const int64_t *stride) {
+    enum { LOOSEST = 64 };
+    int64_t n = 1;
+    for (int i = 0; i < t->ndim; i++) {
+        int64_t more;
+        if (stride[i] < 0 || __builtin_mul_overflow(t->shape[i] - 1, stride[i], &more) ||
+            __builtin_add_overflow(n, more, &n))
+            return 0;
+    }
+    return n / LOOSEST > t->numel ? 0 : n;
+}
+
+/* How tensors lie that are not contiguous: the file has their elements in order. */
+static cfx_dict *strides_of(const cfx_dict *tensors) {
+    cfx_dict *out = cfx_dict_new();
+    for (int64_t i = 0; i < tensors->len; i++) {
+        const cfx_tensor *t = cfx_as_tensor(tensors->entries[i].value);
+        if (t->numel && !cfx__tensor_is_contiguous(t) && !cfx__tensor_overlaps_itself(t) &&
+            reach(t, t->stride))
+            cfx_dict_put(out, tensors->entries[i].key, cfx_ints_value(t->ndim, t->stride));
+    }
+    return out;
 }
 
 static bool put_json(cfx_dict *metadata, const char *key, const cfx_dict *d) {
@@ -145,6 +173,7 @@ bool cfx__fx_save(const cfx_program *p, const char *path) {
     cfx_dict *tensors = collect(p, ties);
     put_metadata(metadata, p->module);
     bool ok = put_extra(metadata, p) && put_json(metadata, "ties", ties) &&
+              put_json(metadata, "strides", strides_of(tensors)) &&
               save_pair(path, cfx_program_fx(p), tensors, metadata);
     cfx_scope_close(mark);
     return ok;
@@ -273,6 +302,37 @@ static void read_nodes(source *s, const cfx_module *m) {
     }
 }
 
+/* A tensor with these strides; itself where they are none of its own. */
+static cfx_tensor *laid_out(cfx_tensor *t, const cfx_list *strides) {
+    int64_t stride[CFX_MAX_DIMS];
+    if (strides->len != t->ndim || !t->numel)
+        return t;
+    for (int i = 0; i < t->ndim; i++)
+        stride[i] = strides->items[i].tag == CFX_TAG_INT ? cfx_as_int(strides->items[i]) : -1;
+    const int64_t n = reach(t, stride);
+    if (!n)
+        return t;
+    cfx_tensor *all = cfx_zeros(cfx_list(n), CFX_KW(dtype, cfx_dtype_value((cfx_dtype)t->dtype)));
+    cfx_tensor *to = cfx_as_strided(all, cfx_ints_value(t->ndim, t->shape),
+                                    cfx_ints_value(t->ndim, stride), 0);
+    if (cfx_ok() && cfx__tensor_overlaps_itself(to))
+        return t;
+    cfx_copy_(to, t);
+    return to;
+}
+
+static void read_strides(source *s) {
+    cfx_value strides = s->metadata ? metadata_value(s, "strides") : cfx_none();
+    for (int64_t i = 0; strides.tag == CFX_TAG_DICT && i < cfx_as_dict(strides)->len; i++) {
+        const cfx_value key = cfx_as_dict(strides)->entries[i].key,
+                        v = cfx_as_dict(strides)->entries[i].value,
+                        t = cfx_dict_get(s->tensors, cfx_text(key));
+        if (t.tag == CFX_TAG_TENSOR && v.tag == CFX_TAG_LIST)
+            cfx_dict_put(s->tensors, key,
+                         cfx_tensor_value(laid_out(cfx_as_tensor(t), cfx_as_list(v))));
+    }
+}
+
 static bool read_tensors(source *s, const char *path) {
     char *file = cfx__file_pending(path, beside(path));
     s->tensors = s->metadata = cfx_dict_new();
@@ -282,6 +342,7 @@ static bool read_tensors(source *s, const char *path) {
         s->metadata = s->tensors ? cfx_safetensors_metadata(file) : NULL;
     }
     cfx__free(file);
+    read_strides(s);
     cfx_value ties = s->metadata ? metadata_value(s, "ties") : cfx_none();
     for (int64_t i = 0; ties.tag == CFX_TAG_DICT && i < cfx_as_dict(ties)->len; i++) {
         const char *first = cfx_text(cfx_as_dict(ties)->entries[i].value);
@@ -289,7 +350,7 @@ static bool read_tensors(source *s, const char *path) {
         if (t.tag == CFX_TAG_TENSOR)
             cfx_dict_put(s->tensors, cfx_as_dict(ties)->entries[i].key, t);
     }
-    return s->metadata != NULL;
+    return s->metadata != NULL && cfx_ok();
 }
 
 /* The tensors to the state or the constants, as the signature says. */

@@ -2,6 +2,8 @@
 #include "pt2.h"
 #include "files.h"
 
+#include <cfx/ops.h>
+
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -43,6 +45,25 @@ TEST(programs_become_text_and_come_back) {
             CHECK_STR(cfx_graph_str(p->module->graph), cfx_graph_str(q->module->graph));
             CHECK_OK();
         }
+    clean();
+}
+
+static cfx_tensor *read_flat(cfx_module *self, cfx_tensor *x) {
+    cfx_tensor *w = cfx_attr(self, "w");
+    return cfx_add(x, cfx_as_strided(w, cfx_list(6), cfx_list(1)));
+}
+
+/* as_strided reads memory, whatever lies there: a weight that is transposed stays so. */
+TEST(texts_keep_how_tensors_lie) {
+    cfx_module *m = cfx_module_new("Flat", read_flat, "x");
+    cfx_nn_buffer(m, "w", cfx_t(cfx_reshape(cfx_arange(6.0), cfx_list(2, 3))), true);
+    cfx_tensor *x = cfx_zeros(6);
+    cfx_program *p = cfx_export(m, cfx_tuple(x), CFX_NONE, CFX_NONE);
+    const char *want = cfx_str(cfx_program_run(p, x));
+    CHECK(strstr(want, "[0., 1., 2., 3., 4., 5.]") != NULL);
+    CHECK(cfx_save(p, test_path("m.fx")));
+    CHECK_STR(cfx_str(cfx_program_run(cfx_open(test_path("m.fx")), x)), want);
+    CHECK_OK();
     clean();
 }
 
