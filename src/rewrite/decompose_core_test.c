@@ -235,6 +235,19 @@ TEST(decompose_deviations_refuse_a_complex_correction) {
     }
 }
 
+/* What says which elements are targets is as large as the target. */
+TEST(decompose_margins_of_a_target_without_dimensions) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, x: \"f32[1]\", t: \"i64[]\"):\n"
+             "        y = torch.ops.aten.multilabel_margin_loss_forward.default(x, t, 1)\n"
+             "        getitem: \"f32[]\" = y[1]\n"
+             "        return (getitem,)\n");
+    cfx_value t = cfx_tensor_value(cfx_zeros(cfx_list(), CFX_KW(dtype, cfx_i64)));
+    for (int whole = 1; whole >= 0; whole--)
+        CHECK_STR(cfx_str(cfx_program_run(whole ? p : cfx_decompose(p, CFX_NONE), cfx_ones(1), t)),
+                  "(tensor(1.),)");
+}
+
 /* ---- writes ---------------------------------------------------------------------------------- */
 
 /* Functionalised, batch_norm still writes; what is put back into the same buffer comes after. */

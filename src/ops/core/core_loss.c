@@ -154,5 +154,5 @@ CORE(multilabel_margin_loss_forward) {
     z = DO(where_ScalarOther, DO(unsqueeze, DO(t, label), -1), z, 0);
     z = how == 2 ? DO(sum, z) : DO(sum_dim_IntList, z, cfx_list(0, last));
     c->out[0] = how == 1 ? DO(mean, z) : z;
-    c->out[1] = DO(reshape, core_to(c, is, t->dtype), size_list(t));
+    c->out[1] = DO(reshape, core_to(c, is, t->dtype), size_list(arg_tensor(c, 1)));
 }
