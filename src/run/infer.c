@@ -102,45 +102,6 @@ static cfx_value input(cfx_node *n, void *user) {
     return v;
 }
 
-/* ---- regions --------------------------------------------------------------------------------- */
-
-static void find_regions(inference *f, cfx_module *m, cfx_value region);
-
-/* The sub-graphs of a call are in the region that it is in, or opens. */
-static void find_regions_of(inference *f, cfx_module *m, const cfx_node *n, cfx_value region) {
-    if (!strcmp(cfx_node_higher_order(n), "wrap_with_autocast"))
-        region = cfx_node_value((cfx_node *)(uintptr_t)n);
-    cfx_each_input(n, u) if (u->node->op == CFX_GET_ATTR) {
-        cfx_value v = cfx_module_attr(m, u->node->target.name);
-        if (v.tag == CFX_TAG_MODULE && cfx_as_module(v)->graph)
-            find_regions(f, cfx_as_module(v), region);
-    }
-}
-
-static void find_regions(inference *f, cfx_module *m, cfx_value region) {
-    if (cfx_dict_find(f->regions, cfx_module_value(m)))
-        return;
-    cfx_dict_put(f->regions, cfx_module_value(m), region);
-    for (const cfx__target_row *row = m->graph->rows[CFX_CALL_FUNCTION]; row; row = row->next)
-        if (cfx__higher_order(row->target.name))
-            for (const cfx__node *n = row->first; n; n = n->row_next)
-                find_regions_of(f, m, &n->pub, region);
-}
-
-void cfx__infer_enter(inference *f, cfx_module *m) {
-    if (!f->regions) {
-        f->regions = cfx_keep(cfx_dict_new());
-        if (f->program->module->graph)
-            find_regions(f, f->program->module, cfx_none());
-    }
-    const cfx_value *region = cfx_dict_find(f->regions, cfx_module_value(m));
-    if (m->graph && (f->module != m || f->seen != m->graph->version))
-        cfx__infer_find_in_place(f, m->graph);
-    f->seen = m->graph ? m->graph->version : 0;
-    f->module = m;
-    f->region = region && region->tag == CFX_TAG_NODE ? cfx_as_node(*region) : NULL;
-}
-
 /* ---- sizes that only data could tell --------------------------------------------------------- */
 
 static bool is_of_data(const struct cfx_sym *e) {

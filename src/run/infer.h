@@ -47,6 +47,9 @@ void cfx__infer_finest(cfx__inference *f);
 cfx__exprs *cfx__infer_exprs(cfx__inference *f);
 /* From now on the graph of m is looked at. */
 void cfx__infer_enter(cfx__inference *f, cfx_module *m);
+/* Whether the graph of a module that was entered is one that the program runs: a pass may have left
+ * out the call, and in which precision it computes is not known then. */
+bool cfx__infer_reaches(const cfx__inference *f, cfx_module *m);
 /* Finds the in-place operators of a graph (cfx__infer_enter does it); the first argument of one,
  * NULL where n is none; and the node whose result says what the tensor of n is for a reader. */
 void cfx__infer_find_in_place(cfx__inference *f, const cfx_graph *g);

@@ -222,12 +222,13 @@ static void check_nodes(const char *path, cfx_module *m, void *user) {
     looking *l = user;
     l->f.path = path;
     cfx__infer_enter(&l->f.infer, m);
+    const bool calls = l->calls && m->graph && cfx__infer_reaches(&l->f.infer, m);
     if (m->graph)
         cfx_each_node(m->graph, n) {
             int before = l->f.found->n;
             size_t mark = cfx_scope_open();
             verify(l, n);
-            if (l->calls && n->op == CFX_CALL_FUNCTION && l->f.found->n == before)
+            if (calls && n->op == CFX_CALL_FUNCTION && l->f.found->n == before)
                 cfx__verify_call(&l->f, n);
             cfx_scope_close(mark);
             if (!cfx_ok() || !cfx__limit_time())

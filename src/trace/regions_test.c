@@ -325,3 +325,39 @@ TEST(a_region_that_a_program_ends_is_ended_once) {
     cfx_autocast_end();
     CHECK_ERROR("there is no autocast region to end");
 }
+
+static cfx_tensor *product_in_region(cfx_module *self, cfx_tensor *x) {
+    cfx_tensor *w = cfx_attr(self, "w");
+    cfx_autocast_begin(.dtype = CFX_BF16);
+    cfx_tensor *y = cfx_mm(w, w);
+    cfx_autocast_end();
+    return cfx_add(x, y);
+}
+
+/* The graph of a region is no module of the program: what comes of it is the caller's. */
+TEST(regions_stay_where_they_were_when_exported_again) {
+    cfx_module *m = cfx_module_new("Product", product_in_region, "x");
+    cfx_nn_parameter(m, "w", cfx_ones(cfx_list(3, 3)));
+    const cfx_value example = cfx_tuple(cfx_ones(cfx_list(3, 3)));
+    cfx_program *p = cfx_export(m, example, CFX_NONE, CFX_NONE);
+    const char *code = cfx_module_code(p->module);
+    for (int i = 0; i < 2; i++)
+        p = cfx_export(cfx_program_unflatten(p), example, CFX_NONE, CFX_NONE);
+    CHECK_OK();
+    CHECK_STR(cfx_module_code(p->module), code);
+}
+
+/* Where a call is removed, what is left of its graph is no part of the program. */
+TEST(regions_that_no_call_is_left_of_are_not_checked) {
+    cfx_module *m = cfx_module_new("Product", product_in_region, "x");
+    cfx_nn_parameter(m, "w", cfx_ones(cfx_list(3, 3)));
+    cfx_program *p = cfx_export(m, cfx_tuple(cfx_ones(cfx_list(3, 3))), CFX_NONE, CFX_NONE);
+    cfx_graph *g = p->module->graph;
+    cfx_node_replace(cfx_graph_find(g, "add"), cfx_graph_find(g, "x"));
+    static const char *const gone[] = {"add", "getitem", "mm", "submod_3"};
+    for (int i = 0; i < 4; i++) {
+        CHECK(cfx_graph_erase(cfx_graph_find(g, gone[i])));
+        CHECK(i < 2 || (cfx_program_sync(p) && cfx_program_check(p)));
+    }
+    CHECK_OK();
+}
