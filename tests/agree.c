@@ -73,7 +73,7 @@ static bool reads_shape(const cfx_node *call, const cfx_node *n) {
     const cfx_value first = cfx_as_list(call->args)->len ? cfx_at(call->args, 0) : cfx_none();
     const bool is_first = first.tag == CFX_TAG_NODE && cfx_as_node(first) == n;
     const char *op = call->op == CFX_CALL_FUNCTION ? call->target.name : "";
-    return is_overwritten(call, n) || strstr(op, "_like.") ||
+    return is_overwritten(call, n) || strstr(op, "_like.") || strstr(op, "sym_size") ||
            strstr(op, "_assert_tensor_metadata") ||
            ((strstr(op, "_as.") || strstr(op, ".to.other")) && !is_first) ||
            (first.tag == CFX_TAG_LIST && (strstr(op, "atleast_") || strstr(op, "broadcast_")));
@@ -126,7 +126,7 @@ bool agree_may_run(const outcome *eager) {
  * of these do not look at the numbers, and let negative indices count from the end. */
 bool agree_may_run_decomposed(const outcome *eager) {
     static const char *const texts[] = {"one_hot", "index_add", "index_copy", "inverse",
-                                        "linalg_inv", "index_select_backward",
+                                        "linalg_inv", "index_select_backward", "quantile",
                                         "multilabel_margin", "nll_loss", "max_unpool"};
     return !eager->ran && says_one_of(eager->refused->target.name, sizeof texts / sizeof *texts,
                                       texts);
@@ -188,15 +188,25 @@ void agree_restore(cfx_program *p, const cfx_dict *held) {
     cfx_set_grad_mode(mode);
 }
 
+/* The name by which a program has a drawn tensor, of several that the tensor may have. */
+static cfx_value name_held(const cfx_program *p, const cfx_dict *drawn, int64_t i) {
+    for (int64_t k = 0; !tensor_named(p, drawn->entries[i].key) && k < drawn->len; k++)
+        if (cfx_as_tensor(drawn->entries[k].value) == cfx_as_tensor(drawn->entries[i].value) &&
+            tensor_named(p, drawn->entries[k].key))
+            return drawn->entries[k].key;
+    return drawn->entries[i].key;
+}
+
 /* What a run left under the drawn names, in their order: what stayed as it was counts as what was
  * drawn. */
 cfx_dict *agree_state(const cfx_program *p, const random_program *drawn, const cfx_dict *held) {
     cfx_dict *state = cfx_dict_new();
     for (int64_t i = 0; i < drawn->state->len; i++) {
-        const cfx_value name = drawn->state->entries[i].key, *now = tensor_named(p, name);
+        const cfx_value name = name_held(p, drawn->state, i), *now = tensor_named(p, name);
         const cfx_value *was = cfx_dict_find(held, name);
         const bool same = !now || !was || cfx_is_true(cfx_all(cfx_isclose(*now, *was, 0, 0, true)));
-        cfx_dict_put(state, name, same ? drawn->state->entries[i].value : *now);
+        cfx_dict_put(state, drawn->state->entries[i].key,
+                     same ? drawn->state->entries[i].value : *now);
     }
     return state;
 }

@@ -21,6 +21,8 @@ typedef struct {
 /* Copies of tensors; other values as they are. Scope. */
 cfx_value eager_copy(cfx_value v);
 cfx_value eager_copies(cfx_value list);
+/* Copies of named tensors, which share memory where those do. */
+cfx_dict *eager_state(const cfx_dict *state);
 cfx_args eager_args(cfx_value list);
 /* What the last call gave, or why not: the error is forgotten. */
 outcome eager_outcome(cfx_value result, cfx_value inputs, const cfx_dict *state);

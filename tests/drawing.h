@@ -7,7 +7,7 @@
 
 #include "dispatch/dispatch.h"
 
-enum { DRAWN_VALUES = 64 };
+enum { DRAWN_VALUES = 64, DRAWN_SIZES = 24 };
 
 /* A tensor that calls can be given. */
 typedef struct {
@@ -15,14 +15,22 @@ typedef struct {
     cfx_tensor *fake;
 } operand;
 
+/* A size, or what was computed with sizes, and what it is for the inputs there are. */
+typedef struct {
+    cfx_node *node;
+    int64_t value;
+} drawn_size;
+
 typedef struct {
     random_program p;
     bool wide; /* see PROGRAMS_WIDE */
     bool deep; /* see PROGRAMS_DEEP */
     bool fitted; /* see PROGRAMS_FITTED */
     bool large; /* see PROGRAMS_LARGE */
-    int n, weights, bodies, depth;
+    bool varied; /* see PROGRAMS_VARIED */
+    int n, weights, bodies, depth, n_sizes;
     operand values[DRAWN_VALUES];
+    drawn_size sizes[DRAWN_SIZES];
 } drawing;
 
 static inline bool chance(uint32_t in) { return test_draw(in) == 0; }
@@ -45,6 +53,10 @@ cfx_tensor *draw_tensor(cfx_dtype dtype, int ndim, const int64_t *shape);
 void draw_value(drawing *d, cfx_node *n, cfx_value v);
 /* A parameter or buffer, read by a node of its own. Parameters are floats. */
 operand *draw_weight(drawing *d, cfx_tensor *t, bool buffer);
+/* One there is, by another name: all of it, or a part that is a buffer. */
+operand *draw_twin(drawing *d);
+/* The same numbers, lying otherwise in memory; alone: none of them where another one is. */
+cfx_tensor *draw_laid_out(cfx_tensor *t, bool alone);
 operand *draw_new_weight(drawing *d, cfx_dtype dtype, int ndim, const int64_t *shape);
 /* An operand; later ones more often. `like`: one that broadcasts with it, where there is one;
  * want: of that dtype, CFX_DTYPE_COUNT for any. */
@@ -81,6 +93,7 @@ bool draw_attention(drawing *d);
 bool draw_embedding(drawing *d);
 bool draw_cache(drawing *d);   /* written at a position which is counted */
 bool draw_control(drawing *d); /* a branch or a loop */
+bool draw_region(drawing *d);  /* calls under autocast */
 bool draw_recurrent(drawing *d);
 bool draw_written_to(drawing *d, cfx_op *op); /* a call with out=, or in place */
 bool draw_pool(drawing *d);
@@ -88,6 +101,9 @@ bool draw_other_conv(drawing *d);  /* of rows and volumes, transposed, strided *
 bool draw_other_norm(drawing *d);  /* of groups and instances, in training mode too */
 bool draw_masked_attention(drawing *d);
 bool draw_counted(drawing *d); /* what has as many rows as data tell, and what is made of it */
+bool draw_sized(drawing *d); /* a call that is given sizes of its operands */
+/* Numbers among the arguments become sizes that are as large. */
+void draw_size_arguments(drawing *d, const cfx__schema *s, int n, cfx_value *args);
 bool draw_fitting(drawing *d, cfx_op *op); /* a call on tensors that are made to fit */
 
 #endif

@@ -127,3 +127,24 @@ bool draw_control(drawing *d) {
     default: return add_branch(d, x, y);
     }
 }
+
+/* Some calls between the begin and the end of autocast. */
+bool draw_region(drawing *d) {
+    const cfx_dtype lower = chance(3) ? CFX_F16 : CFX_BF16;
+    if (d->depth || d->n > DRAWN_VALUES - 24)
+        return false;
+    cfx_node *enter = cfx_graph_call(d->p.graph, "torch.amp.autocast_mode._enter_autocast", "cpu",
+                                     cfx_dtype_value(lower), true, cfx_none());
+    cfx_autocast_begin(.dtype = lower);
+    for (uint32_t left = 1 + test_draw(4), tries = 24; left > 0 && tries > 0; tries--)
+        switch (test_draw(6)) {
+        case 0: left -= draw_linear(d); break;
+        case 1: left -= draw_conv(d); break;
+        case 2: left -= draw_layer_norm(d); break;
+        case 3: left -= draw_attention(d); break;
+        default: left -= draw_plain(d);
+        }
+    cfx_autocast_end();
+    cfx_graph_call(d->p.graph, "torch.amp.autocast_mode._exit_autocast", enter);
+    return cfx_ok();
+}

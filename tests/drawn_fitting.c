@@ -119,6 +119,14 @@ static cfx_value ints_beside(const cfx__schema *s, const cfx__schema_arg *a,
             : a->list_len ? a->list_len
                           : 1 + (int)test_draw(3);
     cfx_value list = cfx_list_value(0, NULL);
+    if (strstr(s->name, "upsample") && self->ndim > 2 && /* a gradient: what was made of what */
+        (!strcmp(a->name, "input_size") || !strcmp(a->name, "output_size"))) {
+        const bool before = !strcmp(a->name, "input_size");
+        for (int i = before ? 0 : 2; i < self->ndim; i++)
+            cfx_list_append(cfx_as_list(list), cfx_int(before && i > 1 ? 1 + (int64_t)test_draw(5)
+                                                                       : self->shape[i]));
+        return list;
+    }
     if (strstr(a->name, "shape") || (!strcmp(a->name, "size") && !spatial) ||
         !strcmp(a->name, "input_sizes")) { /* those of the last dimensions, or of all */
         const int from = self->ndim && chance(2) ? (int)test_draw((uint32_t)self->ndim) : 0;

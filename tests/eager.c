@@ -58,6 +58,17 @@ cfx_value eager_copies(cfx_value list) {
     return out;
 }
 
+cfx_dict *eager_state(const cfx_dict *state) {
+    cfx_dict *out = cfx_dict_new();
+    cfx_value all = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < state->len; i++)
+        cfx_list_append(cfx_as_list(all), state->entries[i].value);
+    all = eager_copies(all);
+    for (int64_t i = 0; i < state->len; i++)
+        cfx_dict_put(out, state->entries[i].key, cfx_as_list(all)->items[i]);
+    return out;
+}
+
 cfx_args eager_args(cfx_value list) {
     return (cfx_args){(int)cfx_as_list(list)->len, cfx_as_list(list)->items, NULL};
 }
@@ -90,6 +101,7 @@ typedef struct {
     cfx_module *root; /* of the graph that is run */
     cfx_dict *state;
     uint64_t noise;
+    int regions;      /* of autocast that are open */
     bool each;        /* calls that compute every element by itself round it alone */
     cfx_node *refused, *sharing;
 } eager;
@@ -270,6 +282,13 @@ static void disturb_open(const cfx_node *n, cfx_value args, cfx_value v, uint64_
 static cfx_value filled(const cfx_dict *values, cfx_value v) {
     if (v.tag == CFX_TAG_NODE)
         return *cfx_dict_find(values, cfx_string_value(cfx_as_node(v)->name));
+    if (v.tag == CFX_TAG_DICT) {
+        const cfx_dict *from = cfx_as_dict(v);
+        cfx_dict *to = cfx_dict_new();
+        for (int64_t i = 0; i < from->len; i++)
+            cfx_dict_put(to, from->entries[i].key, filled(values, from->entries[i].value));
+        return cfx_dict_value(to);
+    }
     if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
         return v;
     cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
@@ -415,9 +434,14 @@ static cfx_value run_node(eager *e, cfx_node *n, const cfx_dict *values) {
     cfx_value args = filled(values, n->args), v, given = args;
     if (cfx_node_is_getitem(n)) {
         v = cfx_at(cfx_as_list(args)->items[0], cfx_integer(cfx_as_list(args)->items[1]));
+    } else if (!strncmp(n->target.name, "operator.", 9)) { /* of sizes */
+        v = cfx_py(n->target.name, cfx_at(args, 0), cfx_at(args, 1));
     } else if (n->target.op) {
         given = e->noise && e->each ? kept(n, args) : args;
         v = cfx_op_do_from(CFX_HERE, n->target.op, eager_args(args));
+        if (cfx_ok())
+            e->regions += (strstr(n->target.name, "_enter_autocast") != NULL) -
+                          (strstr(n->target.name, "_exit_autocast") != NULL);
         if (cfx_ok() && shares_unsaid(n, args, v))
             e->sharing = n;
     } else {
@@ -451,14 +475,15 @@ static cfx_value run_graph(eager *e, cfx_graph *g, cfx_value inputs) {
 }
 
 outcome eager_run(const random_program *p, uint64_t noise, bool each) {
-    eager e = {.p = p, .each = each, .root = p->root, .state = cfx_dict_new(), .noise = noise};
+    eager e = {.p = p, .each = each, .root = p->root, .noise = noise};
     cfx_value inputs = eager_copies(p->inputs);
-    for (int64_t i = 0; i < p->state->len; i++)
-        cfx_dict_put(e.state, p->state->entries[i].key, eager_copy(p->state->entries[i].value));
+    e.state = eager_state(p->state);
     cfx_grad_mode mode = cfx_set_grad_mode(CFX_NO_GRAD);
     cfx_manual_seed(7);
     cfx_value result = run_graph(&e, p->graph, inputs);
     outcome o = eager_outcome(result, inputs, e.state);
+    while (e.regions-- > 0) /* that a refusal left open */
+        cfx_autocast_end();
     o.refused = e.refused;
     o.sharing = e.sharing;
     cfx_set_grad_mode(mode);

@@ -58,56 +58,6 @@ static int any_shape(const drawing *d, int64_t *shape) {
     return ndim;
 }
 
-/* ---- operands -------------------------------------------------------------------------------- */
-
-void draw_value(drawing *d, cfx_node *n, cfx_value v) {
-    if (v.tag != CFX_TAG_TENSOR || d->n == DRAWN_VALUES)
-        return;
-    d->values[d->n++] = (operand){n, cfx_as_tensor(v)};
-}
-
-operand *draw_weight(drawing *d, cfx_tensor *t, bool buffer) {
-    char name[16];
-    if (d->n == DRAWN_VALUES)
-        return &d->values[0];
-    snprintf(name, sizeof name, "%s%d", buffer ? "b" : "w", d->weights++);
-    cfx_dict_set(d->p.state, name, cfx_tensor_value(t));
-    if (buffer)
-        cfx_nn_buffer(d->p.root, name, cfx_clone(t), true);
-    else
-        cfx_nn_parameter(d->p.root, name, cfx_clone(t));
-    draw_value(d, cfx_graph_get_attr(d->p.graph, name), cfx__tensor_faked_in(cfx_tensor_value(t)));
-    return &d->values[d->n - 1];
-}
-
-operand *draw_new_weight(drawing *d, cfx_dtype dtype, int ndim, const int64_t *shape) {
-    return draw_weight(d, draw_tensor(dtype, ndim, shape),
-                       chance(2) || !cfx__dtype_is_float(dtype));
-}
-
-static bool broadcasts(const cfx_tensor *a, const cfx_tensor *b) {
-    for (int i = 1; i <= a->ndim && i <= b->ndim; i++) {
-        const int64_t x = a->shape[a->ndim - i], y = b->shape[b->ndim - i];
-        if (x != y && x != 1 && y != 1)
-            return false;
-    }
-    return true;
-}
-
-operand *draw_operand(drawing *d, const cfx_tensor *like, int want) {
-    operand *found = NULL;
-    uint32_t seen = 0;
-    for (int i = 0; i < d->n; i++) {
-        const cfx_tensor *t = d->values[i].fake;
-        if ((want != CFX_DTYPE_COUNT && (int)t->dtype != want) || (like && !broadcasts(t, like)))
-            continue;
-        seen += (uint32_t)(i < d->n / 2 ? 1 : 2);
-        if (test_draw(seen) < (uint32_t)(i < d->n / 2 ? 1 : 2))
-            found = &d->values[i];
-    }
-    return found ? found : &d->values[test_draw((uint32_t)d->n)];
-}
-
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 static bool fine(void) {
@@ -121,6 +71,9 @@ cfx_value draw_faked(const drawing *d, cfx_value v) {
         for (int i = 0; i < d->n; i++)
             if (d->values[i].node == cfx_as_node(v))
                 return cfx_tensor_value(d->values[i].fake);
+        for (int i = 0; i < d->n_sizes; i++)
+            if (d->sizes[i].node == cfx_as_node(v))
+                return cfx_int(d->sizes[i].value);
         return cfx_none();
     }
     if (v.tag != CFX_TAG_LIST)
@@ -186,8 +139,11 @@ cfx_value draw_tried(drawing *d, cfx_op *op, int n, const cfx_value *args) {
     return fine() ? v : cfx_bad();
 }
 
-bool draw_call(drawing *d, cfx_op *op, int n, const cfx_value *args) {
-    cfx_value given[CFX_MAX_ARGS], list = cfx_tuple_value(n, args);
+bool draw_call(drawing *d, cfx_op *op, int n, const cfx_value *drawn) {
+    cfx_value given[CFX_MAX_ARGS], args[CFX_MAX_ARGS];
+    memcpy(args, drawn, (size_t)n * sizeof *args);
+    draw_size_arguments(d, cfx__op_info_of(op)->schema, n, args);
+    cfx_value list = cfx_tuple_value(n, args);
     for (int i = 0; i < n; i++)
         given[i] = draw_faked(d, args[i]);
     if (changes_shape(op) &&
@@ -310,6 +266,14 @@ cfx_value draw_argument(drawing *d, const cfx__schema *s, const cfx__schema_arg 
                                                                (int)first->fake->dtype)));
         return list;
     }
+    if (a->type == CFX__T_SCALAR && a->list && d->varied) {
+        const bool whole = chance(2); /* files have no form for both in one list */
+        cfx_value list = cfx_list_value(0, NULL);
+        for (uint32_t i = 1 + test_draw(3); i > 0; i--)
+            cfx_list_append(cfx_as_list(list), whole ? any_scalar(true)
+                                                     : cfx_float((double)test_draw(9) / 4 - 1));
+        return list;
+    }
     const bool dim = !strncmp(name, "dim", 3) || !strcmp(name, "axis") || !strncmp(name, "axis", 4);
     const uint32_t ndim = self && self->ndim ? (uint32_t)self->ndim : 1;
     if (a->type == CFX__T_INT && a->list)
@@ -409,6 +373,10 @@ static bool is_unlike_itself(cfx_op *op, const char *name) {
     return strstr(name, "_backward") && !freely;
 }
 
+static bool is_beside_aten(const char *ns) {
+    return !strcmp(ns, "torchvision") || !strcmp(ns, "quantized_decomposed");
+}
+
 /* What cannot be compared: memory that is not set, sizes that depend on data, other devices and
  * layouts, what changes the shape of a storage (addbmm_ does), what gives addresses or states; what
  * PyTorch calls by itself alone, with strides that follow from others or on new tensors; and what
@@ -437,7 +405,9 @@ static bool is_left_out(const drawing *d, cfx_op *op) {
             return true;
     if (d->wide && !strcmp(s->name, "where") && s->nargs == 1) /* sizes that depend on data */
         return true;
-    return strcmp(s->ns, "aten") != 0 || !s->nargs || op->effects & (CFX_DATA_SHAPE | CFX_SIDE) ||
+    if (strcmp(s->ns, "aten") != 0 && !(d->varied && is_beside_aten(s->ns)))
+        return true;
+    return !s->nargs || op->effects & (CFX_DATA_SHAPE | CFX_SIDE) ||
            (s->nrets == 1 && s->rets[0].type != CFX__T_TENSOR) || !s->nrets;
 }
 
@@ -478,6 +448,12 @@ static bool add_more(drawing *d) {
 }
 
 static bool add_something(drawing *d) {
+    if (d->varied && chance(5))
+        return draw_sized(d);
+    if (d->varied && chance(20))
+        return draw_region(d);
+    if (d->varied && d->p.state->len && d->n < DRAWN_VALUES && chance(20))
+        return draw_twin(d) != NULL;
     if (d->fitted && chance(3))
         return draw_fitting(d, any_op(d));
     if (d->deep && chance(6))
@@ -510,19 +486,6 @@ static bool add_something(drawing *d) {
     }
 }
 
-/* The same numbers, lying otherwise in memory. */
-static cfx_tensor *laid_out(cfx_tensor *t) {
-    if (t->ndim < 2 || !t->numel)
-        return t;
-    const int64_t last = t->ndim - 1;
-    switch (test_draw(4)) {
-    case 0: return cfx_transpose(cfx_contiguous(cfx_transpose(t, 0, last)), 0, last);
-    case 1: return cfx_movedim(cfx_contiguous(cfx_movedim(t, 1, last)), last, 1);
-    case 2: return cfx_slice(cfx_cat(cfx_list(t, t), last), last, test_draw(2), CFX_NONE, 2);
-    default: return cfx_expand(cfx_select(t, 0, 0), cfx_ints_value(t->ndim, t->shape));
-    }
-}
-
 /* The same memory as an input that is there, all of it or a part, seen in this way or that. */
 static cfx_tensor *shared_with(const drawing *d) {
     const cfx_list *all = cfx_as_list(d->p.inputs);
@@ -542,7 +505,7 @@ static void add_input(drawing *d, cfx_dtype dtype, int ndim, const int64_t *shap
     snprintf(name, sizeof name, "x%d", (int)cfx_as_list(d->p.inputs)->len);
     cfx_tensor *t = draw_tensor(dtype, ndim, shape);
     if (d->wide && chance(4))
-        t = laid_out(t);
+        t = draw_laid_out(t, false);
     if (d->deep && cfx_as_list(d->p.inputs)->len && chance(10)) {
         t = shared_with(d);
         d->p.shared = true;
@@ -557,9 +520,27 @@ static cfx_tensor *nothing(cfx_module *self, cfx_tensor *x) {
     return x;
 }
 
+/* An operand; or a size; or several of them in a list or a dict. */
+static cfx_value any_result(drawing *d) {
+    const cfx_value one = node(draw_operand(d, NULL, CFX_DTYPE_COUNT));
+    if (!d->varied || test_draw(4))
+        return one;
+    cfx_dict *names = cfx_dict_new();
+    switch (test_draw(4)) {
+    case 0: return d->n_sizes ? cfx_node_value(d->sizes[d->n_sizes - 1].node) : one;
+    case 1: return cfx_list(one, cfx_tuple(node(draw_operand(d, NULL, CFX_DTYPE_COUNT))));
+    case 2: return cfx_tuple(cfx_none(), one);
+    default:
+        cfx_dict_set(names, "one", one);
+        cfx_dict_set(names, "all", cfx_list(node(draw_operand(d, NULL, CFX_DTYPE_COUNT))));
+        return cfx_dict_value(names);
+    }
+}
+
 random_program programs_draw(uint64_t seed) {
     drawing d = {.wide = seed >= PROGRAMS_WIDE, .deep = seed >= PROGRAMS_DEEP,
-                 .fitted = seed >= PROGRAMS_FITTED, .large = seed >= PROGRAMS_LARGE};
+                 .fitted = seed >= PROGRAMS_FITTED, .varied = seed >= PROGRAMS_VARIED,
+                 .large = seed >= PROGRAMS_LARGE && seed < PROGRAMS_VARIED};
     int64_t shape[CFX_MAX_DIMS];
     test_seed(seed * 0x9e3779b97f4a7c15u + 12345);
     test_draw(2);
@@ -580,7 +561,7 @@ random_program programs_draw(uint64_t seed) {
         left -= add_something(&d);
     cfx_value results = cfx_tuple_value(0, NULL);
     for (uint32_t i = 1 + test_draw(4); i > 0; i--)
-        cfx_list_append(cfx_as_list(results), node(draw_operand(&d, NULL, CFX_DTYPE_COUNT)));
+        cfx_list_append(cfx_as_list(results), any_result(&d));
     cfx_list_append(cfx_as_list(results), node(&d.values[d.n - 1]));
     cfx_graph_output(d.p.graph, results);
     cfx_error_clear();

@@ -27,6 +27,11 @@ enum { PROGRAMS_DEEP = 1000000000 };
 /* From here on also tensors that are worth several threads, on one to four of them. */
 #define PROGRAMS_LARGE UINT64_C(2000000000000)
 
+/* From here on also sizes of operands as arguments, and what is computed with them; weights that
+ * lie otherwise in memory, or in that of others; calls under autocast; results in lists and
+ * dicts. */
+#define PROGRAMS_VARIED UINT64_C(20000000000000)
+
 /* A drawn program: what the calls are, and what they are called on. */
 typedef struct random_program {
     cfx_module *root;  /* has the parameters and buffers that the graph reads */
@@ -34,8 +39,9 @@ typedef struct random_program {
     cfx_value inputs;  /* a list of tensors, one for each placeholder */
     cfx_dict *state;   /* name to tensor: as they are before a run */
     bool random;       /* it draws random numbers */
-    bool shared;       /* inputs share memory */
+    bool shared;       /* inputs share memory, or parts of buffers */
     int threads;       /* that runs have; 0: as many as there are */
+    bool sizes;        /* calls are given sizes of operands */
     bool sized;        /* a call has out=, which would be resized where sizes are others */
 } random_program;
 

@@ -67,6 +67,16 @@ TEST(fitted_random_programs_compute_the_same_in_every_way) {
     CHECK(c.ran > 200 && c.exported > 200);
 }
 
+TEST(varied_random_programs_compute_the_same_in_every_way) {
+    program_counts c = {0};
+    for (uint64_t seed = PROGRAMS_VARIED; seed < PROGRAMS_VARIED + 200; seed++) {
+        program_finding f = programs_check(seed, &c);
+        if (f.any)
+            test_fail(CFX_HERE, "seed %llu: %s", (unsigned long long)seed, f.text);
+    }
+    CHECK(c.ran > 150 && c.exported > 150 && c.resized > 50);
+}
+
 TEST(large_random_programs_compute_the_same_in_a_few_ways) {
     program_counts c = {.few = true};
     for (uint64_t seed = PROGRAMS_LARGE; seed < PROGRAMS_LARGE + 80; seed++) {

@@ -89,9 +89,13 @@ void agree_in_turn(subject *s, cfx_program *p) {
         snprintf(name + len, sizeof name - len, "%s%s%s", i ? ", " : "", changes[k].name,
                  i + 1 < n ? "" : ")");
         cfx_program *next = changes[k].make(s, p);
-        if (!cfx_ok() || cfx_failed(next) || !cfx_program_check(next)) {
-            s->last = p;
-            agree_unless(s, name, "cannot be taken apart");
+        if (cfx_ok() && !cfx_failed(next))
+            cfx_program_check(next);
+        if (!cfx_ok() || cfx_failed(next)) {
+            if (s->first.ran)
+                agree_unless(s, name, "cannot be taken apart");
+            s->last = s->found.any ? p : s->last;
+            cfx_error_clear();
             return;
         }
         p = next;
