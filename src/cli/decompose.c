@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "../dispatch/dispatch.h"
+
 static const char help[] =
     "usage: cfx decompose MODEL -o OUT.pt2 [--keep OP]... [--force]\n\n"
     "Decomposes the program to Core ATen, like PyTorch's run_decompositions(): functionalises\n"
@@ -20,7 +22,8 @@ static int run(int argc, char **argv) {
     while (cli_more(&w)) {
         if (cli_value(&w, "--keep", &op)) {
             if (op && !cfx_op_find(op) && !cfx_fn_find(op)) {
-                cli_usage(&cli_decompose, "no operator is called '%s'", op);
+                cli_usage(&cli_decompose, "no operator is called '%s'%s", op,
+                          cfx__dispatch_hint(op));
                 return CLI_TROUBLE;
             }
             cfx_list_append(cfx_as_list(keep), cfx_string_value(op));

@@ -47,6 +47,29 @@ static const char *list_inputs(const cfx_program *p) {
     return out.len ? cfx__text_take(&out) : "none";
 }
 
+static bool is_same(cfx_value a, cfx_value b) {
+    return a.tag == CFX_TAG_TENSOR && b.tag == CFX_TAG_TENSOR &&
+           cfx_as_tensor(a) == cfx_as_tensor(b);
+}
+
+/* The tensors of a file that no input is called like, as "'x' and 'y'"; scope. NULL: none. */
+static const char *list_others(const cfx_program *p, const cfx_dict *file) {
+    cfx__text out = {0};
+    int others = 0;
+    for (int64_t e = 0; e < file->len; e++) {
+        bool wanted = false;
+        for (int i = 0, k = 0; i < p->ninputs && !wanted; i++)
+            if (p->inputs[i].kind == CFX_IN_USER)
+                wanted = is_same(file->entries[e].value, cli_find_input(p, i, k++, file));
+        if (!wanted && others++ < 3)
+            cfx__text_printf(&out, "%s'%s'", others > 1 ? ", " : "",
+                             cfx_value_str(file->entries[e].key));
+    }
+    if (others > 3)
+        cfx__text_printf(&out, " and %d more", others - 3);
+    return others ? cfx__text_take(&out) : NULL;
+}
+
 /* A number where the program takes a number; tensors as they are. */
 static cfx_value fitted(const cfx_program *p, int i, cfx_value v) {
     cfx_value val = declared(p, i);
@@ -96,9 +119,12 @@ bool cli_gather_inputs(const cfx_program *p, const char *path, const cfx_dict *f
             v = cli_find_tensor(file, NULL, "in", tensors);
         used += !cfx_is_none(v);
         if (cfx_is_none(v) && !s->constant) {
-            cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "%s has no input 'in%d' or '%s'; inputs are %s",
+            const char *others = list_others(p, file);
+            cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
+                     "%s has no input 'in%d' or '%s'%s%s; inputs are %s",
                      path ? one_line(path) : "(no --inputs)", flat,
-                     cli_file_name(p, true, flat, s->name), list_inputs(p));
+                     cli_file_name(p, true, flat, s->name), others ? ", but has " : "",
+                     others ? others : "", list_inputs(p));
             return false;
         }
         if (is_coloured(p, i, v)) {
@@ -113,9 +139,11 @@ bool cli_gather_inputs(const cfx_program *p, const char *path, const cfx_dict *f
     }
     if (used >= file->len)
         return true;
+    const char *others = list_others(p, file);
     cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
-             "%s has %lld tensors, of which %lld can be used; inputs are %s", one_line(path),
-             (long long)file->len, (long long)used, list_inputs(p));
+             "%s has %lld tensors, of which %lld can be used%s%s; inputs are %s", one_line(path),
+             (long long)file->len, (long long)used, others ? ", not " : "", others ? others : "",
+             list_inputs(p));
     return false;
 }
 

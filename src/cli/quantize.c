@@ -51,13 +51,18 @@ typedef struct {
 
 /* The number of a word in a list of names, or -1 with words. */
 static int one_of(const char *option, const char *word, const char *const *names, int n) {
+    cfx__text all = {0};
     cli_nearest near = {0};
     for (int i = 0; i < n; i++) {
-        if (!strcmp(word, names[i]))
+        if (!strcmp(word, names[i])) {
+            cfx__text_release(&all);
             return i;
+        }
         cli_near(&near, word, names[i]);
+        cfx__text_printf(&all, "%s%s", !i ? "" : i == n - 1 ? " or " : ", ", names[i]);
     }
-    cli_usage(&cli_quantize, "%s: there is no '%s'%s", option, word, cli_meant(&near));
+    cli_usage(&cli_quantize, "%s is %s, not '%s'%s", option, cfx__text_take(&all), word,
+              cli_meant(&near));
     return -1;
 }
 
@@ -281,6 +286,9 @@ static void print_summary(const cfx_quantized *q) {
 static int quantize(options *o) {
     const bool judged = o->report || o->target;
     const int kept = judged && o->ncalibrate > 1 ? 1 : 0;
+    if (o->how.scheme == CFX_QUANTIZE_STATIC && !o->ncalibrate)
+        return cli_usage(&cli_quantize, "--scheme static, which is the default, needs batches: "
+                         "--calibrate which files?");
     cfx_program *p = cfx_to_aten(cli_read(o->model, &o->out));
     if (!cfx_ok())
         return cli_trouble();

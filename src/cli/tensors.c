@@ -69,6 +69,16 @@ static const char *find_raw(const char *text, raw *r) {
     return NULL;
 }
 
+static bool is_there(const char *path) { return access(path, F_OK) == 0; }
+
+/* Whether "F:f32" names a file that is there, and a dtype, but no shape. */
+static bool lacks_shape(const char *text) {
+    const char *colon = strrchr(text, ':');
+    cfx_dtype d;
+    return colon && cfx_dtype_parse(colon + 1, &d) &&
+           is_there(cfx__text_format("%.*s", (int)(colon - text), text));
+}
+
 static cfx_value read_raw(const char *path, const raw *r) {
     int64_t bytes = cfx_dtype_size(r->dtype);
     bool absurd = false;
@@ -89,8 +99,6 @@ static cfx_value read_raw(const char *path, const raw *r) {
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
-
-static bool is_there(const char *path) { return access(path, F_OK) == 0; }
 
 /* The file that "NAME=F" names, behind its name; NULL: there is no name. */
 static const char *after_name(const char *text) {
@@ -116,6 +124,10 @@ static cfx_dict *read_picture(const char *path) {
 static cfx_dict *read_one(const char *text) {
     raw r;
     const char *colon = is_there(text) ? NULL : find_raw(text, &r);
+    if (!colon && !is_there(text) && lacks_shape(text))
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "'%s' says no shape of plain numbers: write '%s[3,4]', or '%s[]' for one number",
+                 text, text, text);
     if (!cfx_ok())
         return NULL;
     if (!colon && cfx_image_is_in(text))

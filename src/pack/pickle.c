@@ -1,35 +1,22 @@
-/* The stack machine of pickles, protocols 2 to 5, and the closed list of what it may call.
+/* The stack machine of pickles, protocols 2 to 5, and what it may call.
  *
  * Containers are filled after they are made, and what was made may be fetched again by number. So
  * that nothing comes to hold itself, a container that was fetched is closed: filling it after that
  * is an error. Python writes no such pickle but for values that do hold themselves. */
-#include "pickle.h"
+#include "pickle_names.h"
 
 #include <errno.h>
 
-/* What a name in the pickle stands for. */
-typedef enum callee {
-    NO_CALLEE,
-    ORDERED_DICT,
-    REBUILD_TENSOR,    /* (storage, offset, size, stride, requires_grad, hooks) */
-    REBUILD_TENSOR_3,  /* ... and a dtype, over an untyped storage */
-    REBUILD_PARAMETER, /* (tensor, requires_grad, hooks) */
-    SIZE,              /* (tuple,) */
-    DEVICE,            /* (type, index) */
-    LAYOUT,            /* (name,) */
-    STORAGE            /* a class of storages */
-} callee;
-
 /* On the stack a name is an ellipsis, which no pickle can make, with the callee in `spare` and
  * above it the dtype of a class of storages, plus one. */
-static cfx_value name_value(callee c, int dtype) {
+static cfx_value name_value(cfx__pickle_callee c, int dtype) {
     cfx_value v = cfx_ellipsis();
     v.spare = c | (uint32_t)(dtype + 1) << 8;
     return v;
 }
 
-static callee callee_of(cfx_value v) {
-    return v.tag == CFX_TAG_ELLIPSIS ? (callee)(v.spare & 255) : NO_CALLEE;
+static cfx__pickle_callee callee_of(cfx_value v) {
+    return v.tag == CFX_TAG_ELLIPSIS ? (cfx__pickle_callee)(v.spare & 255) : NO_CALLEE;
 }
 
 /* -1: none. */
@@ -265,6 +252,8 @@ static void put(machine *m, uint64_t at) {
     }
     while (m->memo.len <= at)
         VEC_PUSH(m->memo, ((item){cfx_none(), MARK}));
+    if (callee_of(it->v) == ARRAY && at < UINT32_MAX >> 8)
+        it->v.spare = ARRAY | (uint32_t)(at + 1) << 8; /* build() finds it again */
     m->memo.data[at] = *it;
 }
 
@@ -281,62 +270,18 @@ static void get(machine *m, uint64_t at) {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static const struct {
-    const char *module, *name;
-    callee callee;
-    int dtype;
-} names[] = {
-    {"torch._utils", "_rebuild_tensor", REBUILD_TENSOR, -1},
-    {"torch._utils", "_rebuild_tensor_v2", REBUILD_TENSOR, -1},
-    {"torch._utils", "_rebuild_tensor_v3", REBUILD_TENSOR_3, -1},
-    {"torch._utils", "_rebuild_parameter", REBUILD_PARAMETER, -1},
-    {"torch._utils", "_rebuild_parameter_with_state", REBUILD_PARAMETER, -1},
-    {"collections", "OrderedDict", ORDERED_DICT, -1},
-    {"torch", "FloatStorage", STORAGE, CFX_F32},
-    {"torch", "DoubleStorage", STORAGE, CFX_F64},
-    {"torch", "HalfStorage", STORAGE, CFX_F16},
-    {"torch", "BFloat16Storage", STORAGE, CFX_BF16},
-    {"torch", "LongStorage", STORAGE, CFX_I64},
-    {"torch", "IntStorage", STORAGE, CFX_I32},
-    {"torch", "ShortStorage", STORAGE, CFX_I16},
-    {"torch", "CharStorage", STORAGE, CFX_I8},
-    {"torch", "ByteStorage", STORAGE, CFX_U8},
-    {"torch", "BoolStorage", STORAGE, CFX_BOOL},
-    {"torch", "ComplexFloatStorage", STORAGE, CFX_C64},
-    {"torch", "ComplexDoubleStorage", STORAGE, CFX_C128},
-    {"torch.storage", "UntypedStorage", STORAGE, -1},
-    {"torch", "UntypedStorage", STORAGE, -1},
-    {"torch", "Size", SIZE, -1},
-    {"torch", "device", DEVICE, -1},
-    {"torch.serialization", "_get_layout", LAYOUT, -1},
-};
-
 /* Pushes what a name stands for: one on the list, or a dtype. */
 static void push_name(machine *m, const char *module, const char *name) {
-    for (int i = 0; i < COUNT(names); i++)
-        if (!strcmp(names[i].module, module) && !strcmp(names[i].name, name)) {
-            push(m, name_value(names[i].callee, names[i].dtype));
-            return;
-        }
+    int dtype;
     cfx_dtype d;
-    if (!strcmp(module, "torch") && cfx_dtype_parse(name, &d))
+    const cfx__pickle_callee c = cfx__pickle_name(module, name, &dtype);
+    if (c != NO_CALLEE)
+        push(m, name_value(c, dtype));
+    else if (!strcmp(module, "torch") && cfx_dtype_parse(name, &d))
         push(m, cfx_dtype_value(d));
     else
         bad(m, "its pickle names %.100s.%.100s, which is not among the names that may be read; "
                "nothing in a file is executed", module, name);
-}
-
-/* Sizes or strides; how many, -1 when they are none. */
-static int read_ints(cfx_value v, int64_t *out) {
-    if (v.tag != CFX_TAG_TUPLE || cfx_as_list(v)->len > CFX_MAX_DIMS)
-        return -1;
-    for (int64_t i = 0; i < cfx_as_list(v)->len; i++) {
-        if (cfx_as_list(v)->items[i].tag != CFX_TAG_INT ||
-            cfx_integer(cfx_as_list(v)->items[i]) < 0)
-            return -1;
-        out[i] = cfx_integer(cfx_as_list(v)->items[i]);
-    }
-    return (int)cfx_as_list(v)->len;
 }
 
 /* A storage is a tuple: ("storage", class, key, location, length), old ones with a part or None. */
@@ -355,28 +300,62 @@ static bool rebuild_tensor(machine *m, const cfx_list *a, bool typed) {
     if (!key || callee_of(class) != STORAGE || dtype < 0 || a->items[1].tag != CFX_TAG_INT ||
         cfx_integer(a->items[1]) < 0)
         return bad(m, "a tensor in its pickle has no storage, offset or dtype that can be read");
-    int n = read_ints(a->items[2], sizes), k = read_ints(a->items[3], strides);
+    int n = cfx__pickle_ints(a->items[2], sizes), k = cfx__pickle_ints(a->items[3], strides);
     if (n < 0 || n != k)
         return bad(m, "a tensor in its pickle has wrong sizes or strides");
     cfx_tensor *base = m->storage ? m->storage(m->user, key, (cfx_dtype)dtype) : NULL;
     if (m->look)
         return push(m, cfx_none()), true;
     const int64_t from = cfx_integer(a->items[1]);
+    const bool had = cfx_ok();
     cfx_tensor *t = base ? cfx_tensor_view(base, n, sizes, strides, from) : NULL;
+    if (had && base)
+        cfx__error_forgive(); /* the view's says nothing of the file */
     if (!t || cfx__obj_is_bad(t))
         return bad(m, "storage '%.100s' of a tensor is missing or too small", key);
     push(m, cfx_tensor_value(t));
     return true;
 }
 
-static bool call(machine *m, callee c, const cfx_list *a) {
+/* ---- NumPy's arrays -------------------------------------------------------------------------- */
+
+static bool push_array(machine *m, cfx_value sizes, cfx_value descr, bool fortran, cfx_value data) {
+    cfx_tensor *t = cfx__pickle_array(m->what, sizes, descr, fortran, data);
+    m->failed |= cfx__obj_is_bad(t);
+    push(m, cfx_tensor_value(t));
+    return !m->failed;
+}
+
+/* BUILD: the state of an object. An array has its sizes, dtype, order and bytes there, and may have
+ * been put away before it came; a dtype the order of its bytes; containers have none. */
+static void build(machine *m) {
+    cfx_value state = pop(m).v;
+    item *it = top(m);
+    const cfx_list *s = state.tag == CFX_TAG_TUPLE ? cfx_as_list(state) : NULL;
+    if (!it || !s)
+        return;
+    if (callee_of(it->v) == ARRAY && s->len >= 5) {
+        const uint32_t at = it->v.spare >> 8;
+        m->stack.len--;
+        const bool fortran = s->items[3].tag == CFX_TAG_BOOL && cfx_as_bool(s->items[3]);
+        if (push_array(m, s->items[1], s->items[2], fortran, s->items[4]) && at &&
+            at <= m->memo.len)
+            m->memo.data[at - 1] = m->stack.data[m->stack.len - 1];
+    } else if (it->v.tag == CFX_TAG_STR && s->len > 1 && cfx_text(s->items[1]) &&
+               *cfx_text(s->items[1]) == '>') {
+        bad(m, "an array of NumPy's in its pickle is not in little-endian order");
+    }
+}
+
+static bool call(machine *m, cfx__pickle_callee c, const cfx_list *a) {
     cfx_value first = a->len ? a->items[0] : cfx_none();
     const char *text = cfx_text(first);
     int64_t sizes[CFX_MAX_DIMS];
     cfx_device d;
     switch (c) {
     case ORDERED_DICT:
-        if (a->len)
+    case FILLED_DICT:
+        if (c == ORDERED_DICT && a->len)
             break;
         push_container(m, cfx_dict_value(cfx_dict_new()));
         return true;
@@ -388,7 +367,7 @@ static bool call(machine *m, callee c, const cfx_list *a) {
         push(m, first);
         return true;
     case SIZE: /* of numbers alone: it has no levels and few items, and needs no box */
-        if (read_ints(first, sizes) < 0)
+        if (cfx__pickle_ints(first, sizes) < 0)
             break;
         push(m, first);
         return true;
@@ -399,6 +378,25 @@ static bool call(machine *m, callee c, const cfx_list *a) {
             cfx_integer(a->items[1]) < INT16_MAX)
             d.index = (int16_t)cfx_integer(a->items[1]);
         push(m, cfx_device_value(d));
+        return true;
+    case REBUILD_TYPED: {
+        const cfx_value inner = a->len > 2 ? a->items[2] : cfx_none();
+        const cfx__pickle_callee by = callee_of(first);
+        if (inner.tag != CFX_TAG_TUPLE || by < REBUILD_TENSOR || by > REBUILD_PARAMETER)
+            break;
+        return call(m, by, cfx_as_list(inner));
+    }
+    case ARRAY_SCALAR:
+        return a->len == 2 && push_array(m, cfx_tuple_value(0, NULL), first, false, a->items[1]);
+    case ARRAY_DTYPE:
+    case ENCODED:
+        if (!text)
+            break;
+        push(m, c == ENCODED ? cfx__pickle_decoded(first) : first);
+        return true;
+    case ARRAY:
+    case UNREAD:
+        push(m, c == ARRAY ? name_value(ARRAY, -1) : cfx_none());
         return true;
     case LAYOUT:
         if (!text || strcmp(text, "torch.strided"))
@@ -561,8 +559,9 @@ static bool step(machine *m) {
             bad(m, "a name in its pickle is no string");
         break;
     }
-    case 'R': reduce(m); break;
-    case 'b': pop(m); break; /* BUILD: attributes of an object; containers have none here */
+    case 'R':
+    case 0x81: reduce(m); break; /* NEWOBJ: the same for a class */
+    case 'b': build(m); break;
     case 'Q':                /* BINPERSID: a storage goes by the tuple that names it */
         if (top(m) && top(m)->v.tag != CFX_TAG_TUPLE)
             bad(m, "its pickle names a storage in a way that is not known");

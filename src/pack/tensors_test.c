@@ -46,6 +46,26 @@ TEST(tensors_of_torch_save_are_called_by_their_paths) {
     test_folder_done();
 }
 
+/* A file that is empty, or a pickle of something else, is told from one that is damaged. */
+TEST(tensors_are_not_in_empty_files) {
+    static const struct {
+        const char *name, *text, *why;
+    } cases[] = {{"a.pt", "", "a.pt' cannot be read: it is an empty file"},
+                 {"a.pt", "\x80\4N.", "it is not a file of torch.save but a pickle that torch.save "
+                                      "did not write"},
+                 {"a.bin", "", "a.bin' is no file of tensors (.safetensors, .npy, .npz, .pt or "
+                               ".pb) but an empty file"}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        FILE *f = fopen(test_path(cases[i].name), "wb");
+        fputs(cases[i].text, f);
+        fclose(f);
+        CHECK(!cfx_tensors_read(test_path(cases[i].name)));
+        CHECK_ERROR(cases[i].why);
+        test_unlink(cases[i].name);
+    }
+    test_folder_done();
+}
+
 TEST(tensors_of_onnx_are_read) {
     static const char path[] = CFX_TEST_DATA "/onnx/conv/test_data_set_0/input_0.pb";
     cfx_dict *all = cfx_tensors_read(path);

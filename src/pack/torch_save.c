@@ -96,7 +96,10 @@ cfx_value cfx__pickle_load(const char *what, cfx__pack_bytes b) {
     if (cfx__pickle_is_old(b.data, b.size))
         v = cfx__pickle_load_old(what, b);
     else if (!cfx__zip_is(b.data, b.size))
-        v = fail(&f, "it is not a file of torch.save");
+        v = fail(&f, cfx__pack_kind(b.data, b.size)
+                         ? cfx__text_format("it is not a file of torch.save but %s",
+                                            cfx__pack_kind(b.data, b.size))
+                         : "it is not a file of torch.save");
     else
         v = cfx__zip_open(&f.zip, what, b) ? load(&f) : cfx_bad();
     cfx__zip_close(&f.zip);

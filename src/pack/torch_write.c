@@ -251,9 +251,12 @@ cfx_value cfx_torch_load(const char *path) {
     }
     size_t mark = cfx_scope_open();
     cfx__file_mapping *map = cfx__file_map(path);
-    cfx_value v = map ? cfx__pickle_load(cfx__text_format("'%s'", path),
-                                         (cfx__pack_bytes){map->data, map->size, map})
-                      : cfx_bad();
+    cfx_value v = cfx_bad();
+    if (map && !map->size)
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' cannot be read: it is an empty file", path);
+    else if (map)
+        v = cfx__pickle_load(cfx__text_format("'%s'", path),
+                             (cfx__pack_bytes){map->data, map->size, map});
     if (map)
         cfx_drop(map); /* tensors that look into it have it kept */
     return cfx_scope_return_value(mark, v);

@@ -56,7 +56,10 @@ const char *cfx__pack_kind(const char *data, size_t size) {
         size_t len;
     } kinds[] = {{"\x93NUMPY", "a .npy file of NumPy's", 6},
                  {"PK\3\4", "a zip archive (.npz, .pt or .pt2)", 4},
-                 {"\x80\2", "a pickle", 2},
+                 {"\x80\2", "a pickle that torch.save did not write", 2},
+                 {"\x80\3", "a pickle that torch.save did not write", 2},
+                 {"\x80\4", "a pickle that torch.save did not write", 2},
+                 {"\x80\5", "a pickle that torch.save did not write", 2},
                  {"GGUF", "a .gguf file", 4},
                  {"\x89PNG", "a picture", 4},
                  {"\xff\xd8\xff", "a picture", 3},
@@ -66,6 +69,8 @@ const char *cfx__pack_kind(const char *data, size_t size) {
                  {"II*\0", "a TIFF picture; those of PNG and JPEG files are read", 4},
                  {"MM\0*", "a TIFF picture; those of PNG and JPEG files are read", 4},
                  {"\x7f" "ELF", "a program or library of the machine's", 4}};
+    if (!size)
+        return "an empty file";
     for (int i = 0; i < COUNT(kinds); i++)
         if (size >= kinds[i].len && !memcmp(data, kinds[i].start, kinds[i].len))
             return kinds[i].kind;

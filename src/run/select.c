@@ -116,7 +116,10 @@ static void consider_modules(meant *m, const cfx_node *n) {
 
 const char *cfx__run_meant(const cfx_graph *g, const char *selector) {
     const bool op = !strncmp(selector, "op:", 3), module = !strncmp(selector, "module:", 7);
-    const size_t kind = op ? 3 : module ? 7 : 0;
+    const size_t kind = op ? 3 : module ? 7 : 0, word = strcspn(selector, ":");
+    if (!kind && selector[word] && strncmp(selector, "source:", 7) &&
+        strspn(selector, "abcdefghijklmnopqrstuvwxyz") == word)
+        return "; what stands before a colon is op, module or source";
     meant m = {.word = selector + kind, .far = (int)strlen(selector + kind) / 3 + 1};
     cfx_each_node(g, n) {
         if (module)

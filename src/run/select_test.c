@@ -42,6 +42,8 @@ TEST(select_by_name_operator_and_range) {
     CHECK_ERROR("no node matches 'sinn' (did you mean 'sin'?)");
     cfx_select_nodes(g, "op:sinn");
     CHECK_ERROR("no node matches 'op:sinn' (did you mean 'op:sin'?)");
+    cfx_select_nodes(g, "ops:sin");
+    CHECK_ERROR("no node matches 'ops:sin'; what stands before a colon is op, module or source");
     CHECK_STR(picked(g, "add..sin"), "");
     CHECK_ERROR("nothing lies between 'add' and 'sin'");
 }
