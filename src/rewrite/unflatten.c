@@ -229,6 +229,8 @@ static cfx_node *here(const frame *f, cfx_node *n) {
     own = own ? own : cfx_dict_find(f->taken, cfx_node_value(n));
     if (own)
         return cfx_as_node(*own);
+    if (!f->parent && writes(n) && cfx_node_input(n, 0))
+        return here(f, cfx_node_input(n, 0)); /* written inside a preserved module, and seen here */
     if (!f->parent) {
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "%s is used before it is computed", n->name);
         return cfx__node_bad;

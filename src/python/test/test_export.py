@@ -40,6 +40,31 @@ class Buffers(unittest.TestCase):
             "    return (add,)")
 
 
+    def test_a_write_in_a_preserved_module_is_seen_outside(self):
+        class Inner(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("b", torch.zeros(1))
+
+            def forward(self, x):
+                self.b.add_(1)
+                return x + self.b
+
+        class Outer(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = Inner()
+
+            def forward(self, x):
+                x = self.inner(x) * 2
+                self.inner.b.mul_(3)
+                return self.inner(x) + self.inner.b
+
+        x = torch.ones(1)
+        ep = export(Outer(), (x,), preserve_module_call_signature=("inner",))
+        self.assertEqual(unflatten(ep)(x).tolist(), Outer()(x).tolist())
+
+
 class Numbers(unittest.TestCase):
     maxDiff = None
 

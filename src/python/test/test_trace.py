@@ -10,6 +10,53 @@ from cfx.torch import fx
 from cfx.torch.fx.experimental.proxy_tensor import make_fx
 
 
+class Steps(unittest.TestCase):
+    def test_a_tracer_that_overrides_a_step_makes_the_same_graph(self):
+        class Seen(fx.Tracer):
+            def __init__(self):
+                super().__init__()
+                self.seen = []
+
+            def create_node(self, kind, target, *rest, **options):
+                self.seen.append(kind)
+                return super().create_node(kind, target, *rest, **options)
+
+        layer = torch.nn.Linear(2, 2)
+        model = torch.nn.Sequential(layer, torch.nn.Sequential(torch.nn.ReLU(), layer), layer)
+
+        def told(tracer):
+            graph = tracer.trace(model)
+            return [(n.format_node(), list(n.meta.get("nn_module_stack", {}).items()),
+                     tracer.node_name_to_scope[n.name]) for n in graph.nodes], tracer.num_calls
+
+        plain, seen = fx.Tracer(), Seen()
+        self.assertEqual(told(plain), told(seen))
+        self.assertEqual(seen.seen, ["placeholder"] + ["call_module"] * 4 + ["output"])
+
+        class Own(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = layer
+
+            def forward(self, x):
+                return self.layer(x)
+
+        traced = fx.Tracer()
+        traced.record_stack_traces = True
+        self.assertIn("return self.layer(x)", list(traced.trace(Own()).nodes)[1].stack_trace)
+
+    def test_functions_are_their_own_again_after_a_trace(self):
+        import math
+
+        before = dict(math.__dict__)
+        gm = fx.symbolic_trace(lambda x: math.floor(x) + math.pi)
+        self.assertIn("math_floor", gm.code)
+        self.assertEqual(math.__dict__, before)
+        with self.assertRaises(ZeroDivisionError):
+            fx.symbolic_trace(lambda x: 1 / 0)
+        self.assertEqual(math.__dict__, before)
+
+
 class Neighbours(unittest.TestCase):
     def test_the_root_closes_the_ring_of_nodes(self):
         graph = fx.symbolic_trace(lambda x: x.relu() + 1).graph

@@ -10,14 +10,19 @@ import typing
 import warnings
 
 import cfx
+from cfx import _cfx
 
 from ..nn.modules import module as nn_module
 from ..utils import _pytree as pytree
+from . import traceback as fx_traceback
 from ._codegen import _PyTreeCodeGen, _PyTreeInfo
 from ._compatibility import compatibility
+from ._patches import (_autowrap_check, _maybe_revert_all_patches, _new_patcher,  # noqa: F401
+                       _patch_wrapped_functions, _proxies_in, _wrapped_fns_to_patch,
+                       _wrapped_methods_to_patch)
 from .graph import Graph
 from .graph_module import GraphModule, _make_graph_module
-from .node import base_types, map_aggregate
+from .node import base_types
 from .proxy import (_PLAIN, ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase,
                     _own_create_arg)
 
@@ -52,12 +57,6 @@ class ProxyableClassMeta(type):
         instance = cls.__new__(cls)
         cls.__init__(instance, *args, **kwargs)
         return instance
-
-
-def _proxies_in(a):
-    found = []
-    map_aggregate(a, lambda x: found.append(x) if isinstance(x, Proxy) else None)
-    return found
 
 
 def _patch_function(fn, nargs):
@@ -95,6 +94,20 @@ def _transfer_attrs(fr, to):
             setattr(to, name, value)
 
 
+_functions = {}  # modules to (what they had, what stands for their functions in a set)
+
+
+def _functions_of(module):
+    """What stands for the functions of a module in a set."""
+    values = list(module.__dict__.values())
+    known = _functions.get(module)
+    if known is None or known[0] != values:
+        ids = {id(f) for name, f in module.__dict__.items()
+               if not name.startswith("_") and callable(f)}
+        known = _functions[module] = (values, ids)
+    return known[1]
+
+
 @compatibility(is_backward_compatible=True)
 class Tracer(TracerBase):
     """Tracer(autowrap_modules=(math,), autowrap_functions=()): traces modules and functions; its
@@ -104,9 +117,7 @@ class Tracer(TracerBase):
     def __init__(self, autowrap_modules=(math,), autowrap_functions=(),
                  param_shapes_constant=False):
         super().__init__()
-        self._autowrap_function_ids = {
-            id(f) for m in autowrap_modules for name, f in m.__dict__.items()
-            if not name.startswith("_") and callable(f)}
+        self._autowrap_function_ids = set().union(*map(_functions_of, autowrap_modules))
         self._autowrap_function_ids.update(id(f) for f in autowrap_functions)
         self._autowrap_search = list(autowrap_modules)
         self.param_shapes_constant = param_shapes_constant
@@ -119,6 +130,7 @@ class Tracer(TracerBase):
         self._parameters = {}
 
     _qualname_counter = collections.defaultdict(int)
+    _plainly = False  # see _makes_plainly
 
     # ---- arguments ----
 
@@ -203,9 +215,15 @@ class Tracer(TracerBase):
         """What a call of a module becomes: a node, or what its forward does."""
         path = self.path_of_module(m)
         calls, kind = self.num_calls.get(path, 0), type(m)
-        self.num_calls[path], outer, self.scope = calls + 1, self.scope, Scope(path, kind)
+        self.num_calls[path] = calls + 1
+        key = f"{path}@{calls}" if calls > 0 else path
+        if self._plainly and self.is_leaf_module(m, path):
+            plain = _cfx.traced(Proxy, args, kwargs)
+            if plain:
+                return self._leaf_proxy(plain, key, path, kind)
+        outer, self.scope = self.scope, Scope(path, kind)
         try:
-            self.module_stack[f"{path}@{calls}" if calls > 0 else path] = (path, kind)
+            self.module_stack[key] = (path, kind)
             if self.is_leaf_module(m, path):
                 result = self.create_proxy("call_module", path, args, kwargs)
             else:
@@ -214,6 +232,15 @@ class Tracer(TracerBase):
         finally:
             self.scope = outer
         return result
+
+    def _leaf_proxy(self, plain, key, path, kind):
+        """What create_proxy makes of a leaf, in one step."""
+        node = self.graph._create("call_module", path, plain[1], plain[2], None, None)
+        self.node_name_to_scope[node.name] = (path, kind)
+        stack = self.module_stack.copy()
+        stack[key] = (path, kind)
+        node.meta["nn_module_stack"] = stack
+        return Proxy(node, self)
 
     @compatibility(is_backward_compatible=False)
     def getattr(self, attr, attr_val, parameter_proxy_cache):
@@ -372,11 +399,14 @@ class Tracer(TracerBase):
             self.graph._co_fields = {name: getattr(fn.__code__, name) for name in
                                      ("co_name", "co_filename", "co_firstlineno")}
         self.tensor_attrs = {}
-        self._collect_tensors(self.root)
+        below = self.submodule_paths if is_module else [self.root]
+        if not all(_plain_types.issuperset(map(type, m.__dict__.values())) for m in below):
+            self._collect_tensors(self.root)
         if not isinstance(fn, types.FunctionType):
             raise AssertionError(f"Expected FunctionType, got {type(fn)}")
         fn_globals = fn.__globals__
         fn, args = self.create_args_for_root(fn, is_module, concrete_args)
+        self._plainly = _makes_plainly(self)
         with _new_patcher() as patcher, _seen_by(self, patcher):
             _patch_wrapped_functions(patcher)
             _autowrap_check(patcher, fn_globals, self._autowrap_function_ids)
@@ -385,7 +415,7 @@ class Tracer(TracerBase):
             annotation = getattr(inspect.unwrap(fn), "__annotations__", {}).get("return", None)
             self.create_node("output", "output", (self.create_arg(fn(*args)),), {},
                              type_expr=annotation)
-        self.submodule_paths = None
+        self.submodule_paths, self._plainly = None, False
         return self.graph
 
     def _collect_tensors(self, m, prefix=""):
@@ -407,6 +437,17 @@ class Tracer(TracerBase):
 
 
 _own_create_arg.add(Tracer.create_arg)
+_steps = {name: getattr(Tracer, name) for name in
+          ("is_leaf_module", "create_proxy", "create_node", "create_arg", "proxy")}
+
+
+def _makes_plainly(tracer):
+    """Whether nobody sees by which steps a tracer makes a node and its proxy."""
+    return not tracer.record_stack_traces and _steps.keys().isdisjoint(tracer.__dict__) \
+        and all(getattr(type(tracer), name) is step for name, step in _steps.items()) \
+        and not fx_traceback.should_preserve_node_meta and tracer.graph._owning_module is None
+
+
 _plain_types = set()  # of attributes of modules that were no tensors
 _leaves = {}  # classes of modules to whether they become one node
 
@@ -433,133 +474,7 @@ def _seen_by(tracer, patcher):
         yield
 
 
-# ---- wrapped functions ---------------------------------------------------------------------------
-
-_wrapped_fns_to_patch = {}     # (id of a module's dict, name) to that dict
-_wrapped_methods_to_patch = []  # (class, name)
-
-
-@functools.lru_cache(maxsize=128)  # all functions of math are wrapped in every trace
-def _create_wrapped_func(orig_fn):
-    """The function, or a node that calls it where an argument is a proxy."""
-    @functools.wraps(orig_fn)
-    def wrapped(*args, **kwargs):
-        proxies = _proxies_in((args, kwargs))
-        if proxies:
-            result = proxies[0].tracer.create_proxy("call_function", orig_fn, args, kwargs)
-            result.node.meta["is_wrapped"] = True
-            return result
-        return orig_fn(*args, **kwargs)
-
-    return wrapped
-
-
-def _create_wrapped_method(cls, name):
-    orig_fn = getattr(cls, name)
-
-    @functools.wraps(orig_fn)
-    def wrapped(*args, **kwargs):
-        proxies = _proxies_in((args, kwargs))
-        if proxies:
-            return proxies[0].tracer.create_proxy("call_method", name, args, kwargs)
-        return orig_fn(*args, **kwargs)
-
-    return wrapped
-
-
-class _Patcher:
-    """Puts other things under names, and the old ones back at the end."""
-
-    def __init__(self):
-        self.patches_made = []
-        self.visited = set()
-
-    def patch(self, frame_dict, name, new_fn, deduplicate=True):
-        new_fn.__fx_already_patched = deduplicate
-        had, old = name in frame_dict, frame_dict.get(name)
-        frame_dict[name] = new_fn
-        self.patches_made.append((frame_dict, name, had, old))
-
-    def patch_method(self, cls, name, new_fn, deduplicate=True):
-        new_fn.__fx_already_patched = deduplicate
-        self.patches_made.append((cls, name, True, getattr(cls, name)))
-        setattr(cls, name, new_fn)
-
-    def visit_once(self, thing):
-        first = id(thing) not in self.visited
-        self.visited.add(id(thing))
-        return first
-
-    def revert_all_patches(self):
-        while self.patches_made:
-            where, name, had, old = self.patches_made.pop()
-            if not isinstance(where, dict):
-                setattr(where, name, old)
-            elif had:
-                where[name] = old
-            else:
-                del where[name]
-        return self.patches_made
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.revert_all_patches()
-        self.visited.clear()
-
-
-CURRENT_PATCHER = None
-
-
-@contextlib.contextmanager
-def _new_patcher():
-    global CURRENT_PATCHER
-    was, CURRENT_PATCHER = CURRENT_PATCHER, _Patcher()
-    try:
-        with CURRENT_PATCHER as patcher:
-            yield patcher
-    finally:
-        CURRENT_PATCHER = was
-
-
-@contextlib.contextmanager
-def _maybe_revert_all_patches():
-    """Without the patches of the tracing that goes on, if one does."""
-    if CURRENT_PATCHER is None:
-        yield
-        return
-    made = list(CURRENT_PATCHER.patches_made)
-    now = [(w, n, w[n] if isinstance(w, dict) else getattr(w, n)) for w, n, *_ in made]
-    CURRENT_PATCHER.revert_all_patches()
-    try:
-        yield
-    finally:
-        for where, name, fn in now:
-            put = CURRENT_PATCHER.patch if isinstance(where, dict) else CURRENT_PATCHER.patch_method
-            put(where, name, fn, deduplicate=False)
-
-
-def _patch_wrapped_functions(patcher):
-    import builtins
-
-    for (_, name), frame_dict in _wrapped_fns_to_patch.copy().items():
-        if name not in frame_dict and hasattr(builtins, name):
-            orig = getattr(builtins, name)
-        else:
-            orig = frame_dict[name]
-        patcher.patch(frame_dict, name, _create_wrapped_func(orig))
-    for cls, name in _wrapped_methods_to_patch:
-        patcher.patch_method(cls, name, _create_wrapped_method(cls, name))
-
-
-def _autowrap_check(patcher, frame_dict, function_ids):
-    """Patches the functions of a module that are to be wrapped, once."""
-    if not patcher.visit_once(frame_dict):
-        return
-    for name, value in list(frame_dict.items()):
-        if not name.startswith("_") and callable(value) and id(value) in function_ids:
-            patcher.patch(frame_dict, name, _create_wrapped_func(value))
+# ---- entry points -------------------------------------------------------------------------------
 
 
 @compatibility(is_backward_compatible=True)

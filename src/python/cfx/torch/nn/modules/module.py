@@ -93,7 +93,9 @@ class Module(StateMethods, HookMethods):
 
     def __call__(self, *args, **kwargs):
         if _watchers:
-            w = _watcher()
+            w = _watchers[-1]
+            if w[0] != get_ident():
+                w = _watcher()
             if w is not None:
                 return w[1](self, self._call_impl, args, kwargs)
         return self._call_impl(*args, **kwargs)
