@@ -1,10 +1,9 @@
 """Tensors: the class, and those of its methods that are no operators."""
 import copy
-import functools
 import sys
 import warnings
 
-from . import _cfx
+from . import _cfx, _numbers
 from ._grad_mode import (  # noqa: F401
     enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad,
     set_grad_enabled)
@@ -455,9 +454,10 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
             hasattr(data[0], "__array_interface__"):
         data = sys.modules["numpy"].array(data)
     scalars = []
-    t = data.detach().clone() if isinstance(data, Tensor) else _cfx.tensor(_plain(data, scalars))
+    t = data.detach().clone() if isinstance(data, Tensor) else \
+        _cfx.tensor(_numbers.plain(data, scalars))
     if dtype is None and scalars:
-        dtype = _dtype_beside(scalars, data)
+        dtype = _numbers.dtype_beside(scalars, data)
     if dtype is None and type(data) in (float, list, tuple) and t.dtype is _cfx.float32:
         dtype = _default_dtype[0] if _default_dtype[0] is not _cfx.float32 else None
     if dtype is not None or device is not None:
@@ -468,53 +468,6 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 
 
 _default_dtype = [_cfx.float32]
-
-
-def _is_scalar(x):
-    """Whether it is a number of numpy's, which has a dtype of its own."""
-    return not isinstance(x, Tensor) and hasattr(type(x), "__array_interface__") and x.shape == ()
-
-
-def _plain(data, scalars):
-    """Numbers of other libraries and tensors of one element in sequences, as numbers; those with a
-    dtype of their own are also noted."""
-    if isinstance(data, (list, tuple)):
-        return [_plain(item, scalars) for item in data]
-    if type(data) in (int, float, bool, complex, str) or data is None:
-        return data
-    if isinstance(data, Tensor):
-        return data.tolist() if data.dim() == 0 else data
-    if _is_scalar(data):
-        scalars.append(data)
-        _check_kind(data.dtype)
-        return data.item()
-    return list(data) if isinstance(data, range) else data
-
-
-def _promoted(a, b):
-    return (_cfx.tensor([0]).to(a) + _cfx.tensor([0]).to(b)).dtype
-
-
-def _dtype_beside(scalars, data):
-    """The dtype of a sequence in which there are numbers of numpy's."""
-    def rest(x):
-        return [n for item in x for n in rest(item)] if isinstance(x, (list, tuple)) else \
-            [] if _is_scalar(x) else [x]
-
-    kinds = [_array_tensor(s.reshape(1)).dtype for s in {s.dtype: s for s in scalars}.values()]
-    others = rest(data)
-    if others:
-        kinds.append(_cfx.tensor(_plain(others, [])).dtype)
-    return functools.reduce(_promoted, kinds)
-
-
-def _check_kind(dtype):
-    if dtype.kind not in "biufc":
-        kind = dtype.type
-        raise TypeError(f"can't convert np.ndarray of type {kind.__module__}.{kind.__name__}. The "
-                        "only supported types are: float64, float32, float16, complex64, "
-                        "complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and "
-                        "bool.")
 
 
 def as_tensor(data, dtype=None, device=None):
@@ -534,22 +487,11 @@ def as_tensor(data, dtype=None, device=None):
 tensor.__module__ = as_tensor.__module__ = "torch"
 
 
-def _array_tensor(array):
-    """What an array is beside a tensor: over its memory, or a copy where that cannot be shared."""
-    try:
-        return _cfx.from_buffer(array)[0]
-    except ValueError:  # negative strides, another byte order
-        return _cfx.from_buffer(array.astype(array.dtype.newbyteorder("="), order="C"))[0]
-
-
-_cfx.adopt("array_tensor", _array_tensor)
-
-
 def from_numpy(array):
     """The tensor over an array's memory."""
     if not hasattr(type(array), "__array_interface__"):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-    _check_kind(array.dtype)
+    _numbers.check_kind(array.dtype)
     t, readonly = _cfx.from_buffer(array)
     if readonly:
         warnings.warn("The given NumPy array is not writable, and PyTorch does not support "
@@ -563,13 +505,31 @@ def from_numpy(array):
 
 def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     """A flat tensor over a buffer's bytes."""
-    view = memoryview(buffer).cast("B")[offset:]
-    size = dtype.itemsize
-    if count < 0 and len(view) % size:
-        raise ValueError(f"buffer length ({len(view)} bytes) after offset ({offset} bytes) must "
-                         f"be a multiple of "
-                         f"element size ({size})")
-    view = view[:count * size] if count >= 0 else view
+    if not isinstance(dtype, _cfx.dtype):
+        raise TypeError("frombuffer(): argument 'dtype' must be torch.dtype, not "
+                        f"{type(dtype).__name__}")
+    whole = memoryview(buffer).cast("B")
+    length, size = len(whole), dtype.itemsize
+    if not length or not count:
+        raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
+    if not 0 <= offset < length:
+        raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer "
+                         f"length ({length} bytes) minus 1")
+    if count < 0 and (length - offset) % size:
+        raise ValueError(f"buffer length ({length - offset} bytes) after offset ({offset} bytes) "
+                         f"must be a multiple of element size ({size})")
+    count = (length - offset) // size if count < 0 else count
+    if offset + count * size > length:
+        raise ValueError(f"requested buffer length ({count} * {size} bytes) after offset "
+                         f"({offset} bytes) must not be greater than actual buffer length "
+                         f"({length} bytes)")
+    if whole.readonly:
+        warnings.warn("The given buffer is not writable, and PyTorch does not support non-writable "
+                      "tensors. This means you can write to the underlying (supposedly "
+                      "non-writable) buffer using the tensor. You may want to copy the buffer to "
+                      "protect its data or make it writable before converting it to a tensor.",
+                      UserWarning, stacklevel=2)
+    view = whole[offset:offset + count * size]
     t = _cfx.from_buffer(view)[0].view(dtype)
     return t.requires_grad_() if requires_grad else t
 

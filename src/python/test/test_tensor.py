@@ -93,6 +93,17 @@ class Memory(unittest.TestCase):
         y = cfx.frombuffer(data, dtype=cfx.int32)
         y[1] = 258
         self.assertEqual(bytes(data), b"\0\0\0\0\2\1\0\0")
+        for given, words in ((dict(count=5), "must not be greater than actual buffer length"),
+                             (dict(offset=9), "offset .9 bytes. must be non-negative and no great"),
+                             (dict(offset=-4), "must be non-negative"),
+                             (dict(offset=2), "must be a multiple of element size"),
+                             (dict(count=0), "count .0. must not be 0")):
+            with self.assertRaisesRegex(ValueError, words):
+                cfx.frombuffer(data, dtype=cfx.int32, **given)
+        with self.assertRaisesRegex(ValueError, "both buffer length .0."):
+            cfx.frombuffer(b"", dtype=cfx.int8)
+        with self.assertWarnsRegex(UserWarning, "buffer is not writable"):
+            self.assertEqual(cfx.frombuffer(b"ab", dtype=cfx.uint8, offset=1).tolist(), [98])
         with self.assertRaisesRegex(BufferError, "export"):
             data.append(1)
 

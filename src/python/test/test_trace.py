@@ -11,6 +11,13 @@ from cfx.torch.fx.experimental.proxy_tensor import make_fx
 
 
 class Steps(unittest.TestCase):
+    def test_a_layer_alone_has_the_types_of_its_forward(self):
+        for layer, head in ((torch.nn.Linear(2, 2), "input : torch.Tensor) -> torch.Tensor:"),
+                            (torch.nn.L1Loss(), "input : torch.Tensor, target : torch.Tensor) -> "),
+                            (torch.nn.MaxPool1d(2), "input : torch.Tensor):"),
+                            (torch.nn.Sequential(), "input):")):
+            self.assertIn(f"def forward(self, {head}", fx.symbolic_trace(layer).code)
+
     def test_a_tracer_that_overrides_a_step_makes_the_same_graph(self):
         class Seen(fx.Tracer):
             def __init__(self):

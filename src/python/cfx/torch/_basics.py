@@ -3,7 +3,7 @@ import builtins
 import contextlib
 import functools
 
-from cfx import _cfx, _tensor
+from cfx import _cfx, _numbers, _tensor
 from cfx._tensor import Tensor, _default_dtype, _print_options
 from cfx._cfx import strided  # noqa: F401
 
@@ -233,7 +233,7 @@ def _dtypes(name, **given):
 @functools.partial(_of_torch, asks=False)
 def promote_types(type1, type2):
     _dtypes("promote_types", type1=type1, type2=type2)
-    return _tensor._promoted(type1, type2)
+    return _numbers.promoted(type1, type2)
 
 
 @functools.partial(_of_torch, asks=False)

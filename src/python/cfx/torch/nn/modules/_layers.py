@@ -318,8 +318,20 @@ def layer(name):
     cls = type(name, (base,), members)
     for f in (cls.__init__, cls.forward):
         f.__qualname__ = f"{name}.{f.__name__}"
+    _annotate(name, cls.forward)
     _classes[name] = cls
     return cls
+
+
+def _annotate(name, forward):
+    """The types of parameters and result, which a trace of the layer alone shows."""
+    if name in ("RNN", "LSTM", "GRU"):
+        return
+    code, optional = forward.__code__, len(forward.__defaults__ or ())
+    kinds = dict.fromkeys(code.co_varnames[1:code.co_argcount - optional], cfx.Tensor)
+    if "MaxPool" not in name and name not in ("LSTMCell", "MultiheadAttention"):
+        kinds["return"] = cfx.Tensor
+    forward.__annotations__ = kinds
 
 
 def _base_of(name):

@@ -1,0 +1,63 @@
+"""Numbers and arrays of numpy's, as tensors are made of them and stand beside them."""
+import functools
+
+from . import _cfx
+
+
+def is_scalar(x):
+    """Whether it is a number of numpy's, which has a dtype of its own."""
+    return not isinstance(x, _cfx.TensorBase) and hasattr(type(x), "__array_interface__") \
+        and x.shape == ()
+
+
+def plain(data, scalars):
+    """Numbers of other libraries and tensors of one element in sequences, as numbers; those with a
+    dtype of their own are also noted."""
+    if isinstance(data, (list, tuple)):
+        return [plain(item, scalars) for item in data]
+    if type(data) in (int, float, bool, complex, str) or data is None:
+        return data
+    if isinstance(data, _cfx.TensorBase):
+        return data.tolist() if data.dim() == 0 else data
+    if is_scalar(data):
+        scalars.append(data)
+        check_kind(data.dtype)
+        return data.item()
+    return list(data) if isinstance(data, range) else data
+
+
+def promoted(a, b):
+    return (_cfx.tensor([0]).to(a) + _cfx.tensor([0]).to(b)).dtype
+
+
+def dtype_beside(scalars, data):
+    """The dtype of a sequence in which there are numbers of numpy's."""
+    def rest(x):
+        return [n for item in x for n in rest(item)] if isinstance(x, (list, tuple)) else \
+            [] if is_scalar(x) else [x]
+
+    kinds = [array_tensor(s.reshape(1)).dtype for s in {s.dtype: s for s in scalars}.values()]
+    others = rest(data)
+    if others:
+        kinds.append(_cfx.tensor(plain(others, [])).dtype)
+    return functools.reduce(promoted, kinds)
+
+
+def check_kind(dtype):
+    if dtype.kind not in "biufc":
+        kind = dtype.type
+        raise TypeError(f"can't convert np.ndarray of type {kind.__module__}.{kind.__name__}. The "
+                        "only supported types are: float64, float32, float16, complex64, "
+                        "complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and "
+                        "bool.")
+
+
+def array_tensor(array):
+    """What an array is beside a tensor: over its memory, or a copy where that cannot be shared."""
+    try:
+        return _cfx.from_buffer(array)[0]
+    except ValueError:  # negative strides, another byte order
+        return _cfx.from_buffer(array.astype(array.dtype.newbyteorder("="), order="C"))[0]
+
+
+_cfx.adopt("array_tensor", array_tensor)
