@@ -46,6 +46,8 @@ TEST(c_numbers_are_read_again_as_they_are) {
     CHECK_STR(cfx__c_number(CFX_F32, 1, 0), "1.0f");
     CHECK_STR(cfx__c_number(CFX_F32, (double)0.1f, 0), "0.1f");
     CHECK_STR(cfx__c_number(CFX_F64, -0.1, 0), "(-0.1)");
+    CHECK_STR(cfx__c_number(CFX_F32, 210, 0), "210.0f");
+    CHECK_STR(cfx__c_number(CFX_F64, 1e12, 0), "1e+12");
     CHECK_STR(cfx__c_number(CFX_F32, -INFINITY, 0), "(-INFINITY)");
     CHECK_STR(cfx__c_number(CFX_I64, 0, -3), "(-3)");
     CHECK_STR(cfx__c_number(CFX_I64, 0, INT64_MIN), "INT64_MIN");
@@ -352,6 +354,34 @@ TEST(c_is_written_to_files_that_end_so) {
     CHECK(!cfx_compile_c(p, NULL, test_path("none/model.c")));
     CHECK(!cfx_ok());
     cfx_error_clear();
+}
+
+/* The header is included by the name that its file has. */
+TEST(c_headers_have_the_names_of_their_files) {
+    cfx_program *p = cfx_open(CFX_TEST_DATA "/zoo/seed_mlp/model.pt2");
+    CHECK(cfx_compile_c(p, NULL, test_path("g\xc3\xb6 1.c")));
+    char text[4096] = "";
+    FILE *file = fopen(test_path("g\xc3\xb6 1.c"), "rb");
+    CHECK(file && fread(text, 1, sizeof text - 1, file) > 0);
+    CHECK(strstr(text, "#include \"g\xc3\xb6 1.h\"\n") != NULL);
+    if (file)
+        fclose(file);
+    CHECK(!cfx_compile_c(p, NULL, test_path("a\"b.c")));
+    CHECK_ERROR("'a\"b' is no name of a header that C could include");
+    test_unlink("g\xc3\xb6 1.c");
+    test_unlink("g\xc3\xb6 1.h");
+    test_folder_done();
+}
+
+/* What has no elements is compared with nothing: no loop of no rounds, which compilers warn of. */
+TEST(c_tests_of_empty_results_compare_nothing) {
+    const char *text = compiled(HEAD "x: \"f32[0, 4]\"):\n"
+                                     "        relu = torch.ops.aten.relu.default(x)\n"
+                                     "        sum = torch.ops.aten.sum.default(x)\n"
+                                     "        return (relu, sum)\n",
+                                true);
+    CHECK_HAS(text, "for (size_t i = 0; i < 1; i++)");
+    CHECK(text && !strstr(text, "size_t i = 0; i < 0;"));
 }
 
 /* Names of a program that are C of their own reach the source as identifiers alone. */

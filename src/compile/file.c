@@ -275,7 +275,7 @@ void cfx__c_source(cfx__c *c, cfx__text *t, const char *header, const char *bin)
         " * Functions are named after the modules of the program; above each step stand\n"
         " * its node, the shape of its result, its module and its line. */\n"
         "#include \"%s\"\n\n#include <math.h>\n%s#include <string.h>\n",
-        c->name, CFX_VERSION, cfx__c_comment(header), cfx__c_comment(header),
+        c->name, CFX_VERSION, cfx__c_comment(header), header,
         c->o.main ? "#include <stdio.h>\n#include <stdlib.h>\n" : "");
     if (strstr(rest.data, "_Complex"))
         cfx__text_puts(t, "#include <complex.h>\n#undef I\n");

@@ -67,6 +67,10 @@ static const char *noted(cfx__c *c, const char *stem, const char *what, cfx_dtyp
                               cfx__text_format("%s[%lld]", cfx_dtype_brief(d), (long long)n));
 }
 
+static const char *listed(float x) {
+    return cfx__c_listed(cfx__c_number(CFX_F32, (double)x, 0));
+}
+
 /* A product as the convolution of a line of points. */
 static cfx__pack_conv_shape line_of(const cfx__c_rows *r, int64_t k, int64_t n) {
     return (cfx__pack_conv_shape){
@@ -120,15 +124,18 @@ static void put_finish(bytes *b, const int8_t *w, const float *bias) {
     cfx__c_line(c, "    .start = %s,",
                 b->q->dynamic ? "NULL" : noted(c, k->stem, "start", CFX_I32, n, start));
     cfx__c_line(c, "    .scale = %s,", noted(c, k->stem, "scale", CFX_F32, n, scale));
-    cfx__c_line(c, "    .bias = %s, .rounds = %d,", noted(c, k->stem, "bias", CFX_F32, n, to),
-                b->q->rounds);
-    cfx__c_line(c, "    .add = %s, .add_row = %lld, .added = %s,", k->add ? "add" : "NULL",
-                (long long)b->add_row, cfx__c_number(CFX_F32, (double)f.added, 0));
-    cfx__c_line(c, "    .low = %s, .high = %s, .post = %s,",
-                cfx__c_number(CFX_F32, (double)f.low, 0), cfx__c_number(CFX_F32, (double)f.high, 0),
-                cfx__c_post_function(c, k->epilogue, after));
-    cfx__c_line(c, "    .steps = %s, .zero = %s};", cfx__c_number(CFX_F32, (double)f.steps, 0),
-                cfx__c_number(CFX_F32, (double)f.zero, 0));
+    cfx__c_line(c, "    .bias = %s,", noted(c, k->stem, "bias", CFX_F32, n, to));
+    cfx__c_line(c, "    .low = %s, .high = %s,", listed(f.low), listed(f.high));
+    if (k->add)
+        cfx__c_line(c, "    .add = add, .add_row = %lld, .added = %s,", (long long)b->add_row,
+                    listed(f.added));
+    if (posts)
+        cfx__c_line(c, "    .post = %s,", cfx__c_post_function(c, k->epilogue, after));
+    if (posts && b->q->rounds)
+        cfx__c_line(c, "    .steps = %s, .zero = %s,", listed(f.steps), listed(f.zero));
+    if (b->q->rounds)
+        cfx__c_line(c, "    .rounds = 1,");
+    cfx__c_line(c, "};");
 }
 
 static void put_dynamic(bytes *b, const cfx__c_rows *r) {

@@ -18,6 +18,17 @@ TEST(kernels_bring_what_they_need) {
     CHECK(once && !strstr(once + 1, "static void m_tile_sums("));
 }
 
+/* Who reads the text has nothing of what made it. */
+TEST(kernels_say_nothing_of_their_generator) {
+    cfx__kernels k;
+    cfx__text t = {0};
+    memset(&k, 0xff, sizeof k);
+    cfx__kernels_write(&k, "m_", false, &t);
+    const char *text = cfx__text_take(&t);
+    CHECK(strstr(text, "m_conv_winograd("));
+    CHECK(!strstr(text, "cfx_") && !strstr(text, "src/"));
+}
+
 TEST(kernels_mark_loops_for_threads) {
     cfx__kernels k = {{0}};
     cfx__text t = {0};

@@ -231,6 +231,18 @@ static const char *fit_plane(const merger *m, const int64_t *v) {
 }
 
 /* What numbers, one for each point, are; NULL: nothing that is known. */
+/* An expression without parentheses around all of it. */
+static const char *unwrapped(const char *text) {
+    const size_t n = strlen(text);
+    int depth = 0;
+    for (size_t i = 0; i + 1 < n; i++) {
+        depth += (text[i] == '(') - (text[i] == ')');
+        if (!depth)
+            return text;
+    }
+    return n > 2 ? cfx__text_format("%.*s", (int)n - 2, text + 1) : text;
+}
+
 static const char *fit(merger *m, const int64_t *given) {
     found f = {.text = NULL};
     memcpy(f.v, given, (size_t)m->n * sizeof *given);
@@ -243,6 +255,7 @@ static const char *fit(merger *m, const int64_t *given) {
     f.text = same ? cfx__text_format("%lld", (long long)f.v[0]) : fit_product(m, f.v);
     f.text = f.text ? f.text : fit_line(m, f.v);
     f.text = f.text ? f.text : fit_plane(m, f.v);
+    f.text = f.text ? unwrapped(f.text) : NULL;
     VEC_PUSH(m->known, f);
     return f.text;
 }

@@ -197,9 +197,11 @@ static const char *float_text(double f, bool narrow) {
         return cfx__text_format("%s%sINFINITY%s", f < 0 ? "(-" : "", narrow ? "" : "(double)",
                                 f < 0 ? ")" : "");
     char digits[64];
+    const bool far = fabs(f) < 1 || fabs(f) >= 1e9; /* "1e+12", but "210" and not "2.1e+02" */
     for (int places = 1; places <= 17; places++) { /* the shortest that gives the number again */
         snprintf(digits, sizeof digits, "%.*g", places, f);
-        if (narrow ? strtof(digits, NULL) == (float)f : strtod(digits, NULL) == f)
+        if ((narrow ? strtof(digits, NULL) == (float)f : strtod(digits, NULL) == f) &&
+            (far || !strchr(digits, 'e')))
             break;
     }
     const bool whole = !strpbrk(digits, ".e");

@@ -235,6 +235,9 @@ TEST(c_rooms_are_held_against_sizes) {
                  "s0=2:9 s1=4:33");
     CHECK_HAS(text, "    if (s0 * (s1 - 1) * 4 > 1152) /* its room in the arena */\n"
                     "        return 2;\n");
+    CHECK_HAS(text, "for (int64_t r = 0; r < s1 - 1; r++)");
+    CHECK_HAS(text, "[i * (s1 - 1) + r]");
+    CHECK_HAS(text, "-> f32[s0, s1 - 1] */");
     CHECK_HAS(compiled(adding, NULL), "m_run(");
     CHECK(!strstr(compiled(adding, NULL), "its room in the arena"));
 }
@@ -293,7 +296,7 @@ TEST(c_sizes_that_meet_numbers_of_the_program_are_looked_at) {
                  "((s1 - 4321)*(s1 - 4320) + 1)))\" = n + div\n"
                  "        out = torch.ops.aten.full.default([more], 2.0)\n"),
         &o);
-    CHECK_HAS(text, " / ((s1 - 4321) * (s1 - 4320) + 1)); i++");
+    CHECK_HAS(text, " / ((s1 - 4321) * (s1 - 4320) + 1); i++");
     CHECK(cfx_compile_c(changing("        div = 1 // add\n"
                                  "        out = torch.ops.aten.mul.Tensor(x, div)\n"),
                         &o, test_path("n.c")));

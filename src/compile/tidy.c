@@ -66,13 +66,21 @@ static const char *behind_nothing(const char *from, const char *at) {
     return zero && !strncmp(zero, " + ", 3) ? zero + 3 : NULL;
 }
 
-/* "(float *)(c->arena)" is "(float *)c->arena", "[0 * 8]" is "[0]". */
+/* "(float *)(c->arena)" is "(float *)c->arena", ", (c->arena)" is ", c->arena", "[0 * 8]" "[0]". */
 static const char *behind_bare(const char *at, const char **instead) {
-    static const char arena[] = ")(c->arena)";
+    static const char *const arenas[][2] = {{")(c->arena)", ")c->arena"},
+                                            {", (c->arena)", ", c->arena"}};
     const char *zero = *at == '[' ? behind_zero(at + 1) : NULL;
-    zero = zero && *zero == ']' && zero > at + 2 ? zero : NULL;
-    *instead = zero ? "[0" : ")c->arena";
-    return zero ? zero : !strncmp(at, arena, sizeof arena - 1) ? at + sizeof arena - 1 : NULL;
+    *instead = "[0";
+    if (zero && *zero == ']' && zero > at + 2)
+        return zero;
+    for (int i = 0; i < COUNT(arenas); i++) {
+        const size_t n = strlen(arenas[i][0]);
+        *instead = arenas[i][1];
+        if (!strncmp(at, arenas[i][0], n))
+            return at + n;
+    }
+    return NULL;
 }
 
 /* Once more where something was found: "(c->arena + 0)" has become "(c->arena)". */

@@ -16,6 +16,7 @@ TEST(c_terms_that_say_nothing_are_left_out) {
     CHECK_TIDY("x[i * 64 + j + 0 * 8] = a[0 * 4];\n", "x[i * 64 + j] = a[0];\n");
     CHECK_TIDY("x[0 * 4 + 0 * s1 + j] = (0 + k) / 1;\n", "x[j] = (k);\n");
     CHECK_TIDY("float *x = (float *)(c->arena + 0);\n", "float *x = (float *)c->arena;\n");
+    CHECK_TIDY("f(&e, (c->arena + 0));\n", "f(&e, c->arena);\n");
     CHECK_TIDY("float *x = (float *)(c->arena + 0) + 8;\n", "float *x = (float *)c->arena + 8;\n");
     /* numbers that begin so, factors that are no numbers, what binds more tightly, comments */
     static const char *const stay[] = {"y = x * 1.5f + 0.5f - 0x10;\n",

@@ -39,8 +39,8 @@ static float NAME_attention_soften(const NAME_attention_shape *s, float *score, 
 }
 
 /* The mask is added (floats) or says what is seen (bytes); NULL: none. lse: the logarithms of the
- * sums, [batch][heads][rows]; NULL: not wanted. The scratch is as cfx__pack_attention_scratch says.
- */
+ * sums, [batch][heads][rows]; NULL: not wanted. The scratch holds the scores of some rows, and keys
+ * and values of a head in panels. */
 static void NAME_attention(const NAME_attention_shape *s, const float *q, const float *k,
                            const float *v, const float *mask, const unsigned char *taken,
                            float *out, float *lse, float *scratch) {

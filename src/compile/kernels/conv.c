@@ -112,7 +112,7 @@ static void NAME_conv_runs(const NAME_conv_shape *s, ptrdiff_t line, ptrdiff_t p
 }
 
 /* Weights are panels of [taps * ic][oc] for each group, taps in the order depth, height, width. The
- * scratch is cfx__pack_conv_scratch floats. */
+ * scratch holds where their runs begin, and lines of x with their borders. */
 static void NAME_conv(const NAME_conv_shape *s, const float *x, const float *panels, float *y,
                       const NAME_epilogue *e, float *scratch) {
     const ptrdiff_t ic = s->ic / s->groups, oc = s->oc / s->groups, *k = s->kernel;

@@ -33,8 +33,8 @@ static void NAME_fft_halves(double *x, ptrdiff_t n, int sign) {
         }
 }
 
-/* x [n] in place, of any n; sign -1: forward, 1: backward; not scaled. The scratch is
- * cfx__pack_fft_scratch bytes. */
+/* x [n] in place, of any n; sign -1: forward, 1: backward; not scaled. The scratch
+ * holds what is convolved, m numbers twice, and the chirp, n numbers. */
 static void NAME_fft(double *x, ptrdiff_t n, int sign, double *scratch) {
     const double pi = 3.141592653589793238462643;
     ptrdiff_t m = 1;

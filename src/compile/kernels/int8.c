@@ -178,8 +178,9 @@ static void NAME_int8_points(const NAME_conv_shape *s, const NAME_int8_tile *t, 
 }
 
 /* A convolution in one or two dimensions of bytes that lie channels last (x_stride[1] is 1), or a
- * product, whose rows are the points of a line. `zero` stands for what is outside. Weights and
- * scratch are as cfx__pack_int8 says. */
+ * product, whose rows are the points of a line. `zero` stands for what is outside. Weights
+ * are panels of [taps * ic][oc] for each group, four numbers of a column side by side. The scratch
+ * holds where runs of taps begin, and lines of x with their borders. */
 static void NAME_int8_conv(const NAME_conv_shape *s, const uint8_t *x, int zero,
                            const int8_t *panels, void *y, const NAME_int8_finish *f,
                            uint8_t *scratch) {

@@ -75,9 +75,8 @@ NAME_INLINE float NAME_tanh(float x) {
     return NAME_of_bits(NAME_bits_of(size) | (NAME_bits_of(x) & 0x80000000u));
 }
 
-/* Near 0 a polynomial; else 1 - e^-p of another. Not the quotient that the executor has for it
- * (src/ops/vecmath.h), which is faster and good to five units with fused multiply-adds, and to six
- * without: generated C is built for machines that have none, too. This is good to two on both. */
+/* Near 0 a polynomial; else 1 - e^-p of another. A quotient of polynomials would be faster, and
+ * good to five units with fused multiply-adds and to six without; this is good to two on both. */
 NAME_INLINE float NAME_erf(float x) {
     const float t = NAME_of_bits(NAME_bits_of(x) & 0x7fffffffu), s = x * x;
     const float most = t > 4.f ? 4.f : t;

@@ -24,8 +24,8 @@ static void NAME_panels(const float *b, ptrdiff_t row, ptrdiff_t col, ptrdiff_t 
 }
 
 /* c = by a b with an epilogue. Element (i, p) of a is a[i * a_row + p * a_col], (p, j) of b
- * b[p * b_row + j * b_col]; rows of c lie c_row apart. The scratch is cfx__pack_matmul_scratch
- * bytes. */
+ * b[p * b_row + j * b_col]; rows of c lie c_row apart. The scratch holds b in panels,
+ * and a where elements of its rows lie apart. */
 static void NAME_matmul(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, float by, const float *a,
                         ptrdiff_t a_row, ptrdiff_t a_col, const float *b, ptrdiff_t b_row,
                         ptrdiff_t b_col, float *c, ptrdiff_t c_row, const NAME_epilogue *e,

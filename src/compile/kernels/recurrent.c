@@ -110,7 +110,7 @@ static void NAME_recurrent_layer(const NAME_recurrent_shape *s, const NAME_recur
 /* All layers; weights by layer, then by direction. `h` and `c` hold the first states and then the
  * last, [layers * directions][batch][given] and [..][hidden]; c is NULL but for LSTM. Layers
  * between are made in `out`, too; of two directions, whose second reads what the first has read,
- * every other one beside it. The scratch is cfx__pack_recurrent_scratch bytes. */
+ * every other one beside it. The scratch holds that, and the gates of some steps. */
 static void NAME_recurrent(const NAME_recurrent_shape *s, const NAME_recurrent_weights *w,
                            NAME_recurrent_step *step, const float *x, float *h, float *c,
                            float *out, float *scratch) {

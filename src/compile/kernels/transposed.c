@@ -3,8 +3,8 @@
 
 /* `s` is as the forward convolution has it, from y (ic channels, `in` points) to x (oc, `out`): its
  * pad is the transposed one's, x_stride are those of x, y_row those of the result y. Weights are
- * panels of [oc of the group][taps * ic of the group]; the scratch is cfx__pack_transposed_scratch
- * bytes. */
+ * panels of [oc of the group][taps * ic of the group]. The scratch holds a line of x, its
+ * products, and an image of sums. */
 static void NAME_conv_transposed(const NAME_conv_shape *s, const float *x, const float *panels,
                                  float *y, const NAME_epilogue *e, float *scratch) {
     const ptrdiff_t ic = s->ic / s->groups, oc = s->oc / s->groups, *k = s->kernel;

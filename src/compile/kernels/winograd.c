@@ -174,8 +174,9 @@ static void NAME_winograd_multiply(const NAME_winograd_round *r, const float *in
     }
 }
 
-/* `size` is 6 or 4, the points of a patch; ic is 16 at least; weights and scratch are as
- * cfx__pack_winograd says. */
+/* `size` is 6 or 4, the points of a patch; ic is 16 at least. Weights are
+ * transformed, a matrix in panels for each point; the scratch holds transformed patches of a round
+ * and their products. */
 static void NAME_conv_winograd(const NAME_conv_shape *s, int size, const float *x,
                                const float *panels, float *y, const NAME_epilogue *e,
                                float *scratch) {
