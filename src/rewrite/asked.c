@@ -15,16 +15,6 @@ static bool is_named(cfx_op *op, const char *text) {
     return false;
 }
 
-static bool is_kept(const cfx__rerun *run, cfx_op *op) {
-    cfx_value keep = run->options.keep;
-    for (int64_t i = 0; keep.tag == CFX_TAG_LIST && i < cfx_as_list(keep)->len; i++) {
-        const char *text = cfx_text(cfx_as_list(keep)->items[i]);
-        if (text && is_named(op, text))
-            return true;
-    }
-    return false;
-}
-
 bool cfx__rerun_is_undivided(const cfx__undivided *all, const cfx_node *n) {
     for (size_t i = 0; all && i < all->len; i++)
         if (all->data[i] == n)
@@ -32,25 +22,30 @@ bool cfx__rerun_is_undivided(const cfx__undivided *all, const cfx_node *n) {
     return false;
 }
 
-/* The row of the caller's decompositions that is an operator's; names are looked up once for each
- * operator. */
-static int own_row(cfx__rerun *run, cfx_op *op) {
-    cfx__own_row found = {op, -1};
+/* What the caller says of an operator; names are looked up once for each operator. */
+static cfx__own_row own_row(const cfx__rerun *run, cfx_op *op) {
+    const cfx_list *keep =
+        run->options.keep.tag == CFX_TAG_LIST ? cfx_as_list(run->options.keep) : NULL;
+    cfx__own_row found = {op, -1, false};
+    if (!run->options.nown && !keep)
+        return found;
     for (size_t i = 0; i < run->own->asked.len; i++)
         if (run->own->asked.data[i].op == op)
-            return run->own->asked.data[i].row;
+            return run->own->asked.data[i];
     for (int i = 0; i < run->options.nown && found.row < 0; i++)
         if (is_named(op, run->options.own[i].op))
             found.row = i;
+    for (int64_t i = 0; keep && i < keep->len && !found.kept; i++)
+        found.kept = keep->items[i].tag == CFX_TAG_STR && is_named(op, cfx_text(keep->items[i]));
     VEC_PUSH(run->own->asked, found);
-    return found.row;
+    return found;
 }
 
 /* The caller's decomposition of an operator, or NULL. One that calls the operator itself never
  * ends. */
 static cfx_op_fn *own_for(cfx__rerun *run, cfx_op *op) {
     enum { DEEPEST = 100 };
-    const int row = run->options.nown ? own_row(run, op) : -1;
+    const int row = own_row(run, op).row;
     const cfx_decomposition *own = row < 0 ? NULL : &run->options.own[row];
     if (!own || cfx__dispatcher()->below < DEEPEST)
         return own ? own->fn : NULL;
@@ -91,7 +86,7 @@ static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
         return opens ? fn : NULL;
     if (op->core)
         fn = op->core_early || fn || !early ? op->core : NULL;
-    const bool divides = opens || hidden || !is_kept(run, op);
+    const bool divides = opens || hidden || !own_row(run, op).kept;
     return fn && divides && !cfx__rerun_is_undivided(run->undivided, r->like) ? fn : NULL;
 }
 

@@ -37,10 +37,12 @@ bool cfx__alias_views(cfx_op *op);
 
 /* ---- running a graph again (rerun.c) --------------------------------------------------------- */
 
-/* Which of the caller's decompositions operators have that were asked for; -1: none. */
+/* What the caller says of an operator: which of its decompositions it has, -1: none; and whether it
+ * stays whole. */
 typedef struct cfx__own_row {
     const cfx_op *op;
     int row;
+    bool kept;
 } cfx__own_row;
 typedef struct cfx__own_rows {
     VEC(cfx__own_row) asked;
