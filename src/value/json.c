@@ -233,12 +233,22 @@ static bool parse_plain(yajl_handle y, const char *text, size_t len, const char 
     return ok;
 }
 
+/* Whether the word is in a text, where its first letter is rare: memmem looks at each byte. */
+static bool has_word(const char *text, size_t len, const char *word) {
+    const size_t n = strlen(word);
+    const char *end = text + len;
+    while ((size_t)(end - text) >= n &&
+           (text = memchr(text, *word, (size_t)(end - text) - n + 1)) && memcmp(text, word, n))
+        text++;
+    return text && (size_t)(end - text) >= n;
+}
+
 /* Parses a piece of a text, with a number in the place of each bare word in it. */
 static bool parse_piece(yajl_handle y, parser *p, cfx__json_part piece, const char **at) {
     const char *from = piece.text, *end = from + piece.len;
     cfx__json_part word;
     double f;
-    bool has = memmem(from, piece.len, "NaN", 3) || memmem(from, piece.len, "Infinity", 8);
+    bool has = has_word(from, piece.len, "NaN") || has_word(from, piece.len, "Infinity");
     while (has && cfx__json_find_bare(from, end, &word, &f)) {
         if (!parse_plain(y, from, (size_t)(word.text - from), at))
             return false;

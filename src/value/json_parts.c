@@ -4,6 +4,10 @@
 
 #include <math.h>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 static const char *skip_space(const char *at, const char *end) {
     while (at < end && (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r'))
         at++;
@@ -48,10 +52,66 @@ static const char *skip_string(const char *at, const char *end) {
     return at < end ? at + 1 : NULL;
 }
 
+#ifdef __SSE2__
+enum { BLOCK = 64 };
+
+/* A bit for each byte of a block: those that are c, where `bend` is or-ed to each first. */
+static uint64_t those(const char *block, char bend, char c) {
+    uint64_t bits = 0;
+    for (int i = 0; i < BLOCK / 16; i++) {
+        const __m128i v = _mm_loadu_si128((const __m128i *)(block + 16 * i));
+        const __m128i same = _mm_cmpeq_epi8(_mm_or_si128(v, _mm_set1_epi8(bend)), _mm_set1_epi8(c));
+        bits |= (uint64_t)(uint32_t)_mm_movemask_epi8(same) << (16 * i);
+    }
+    return bits;
+}
+
+/* Bits from each odd one up to the next. */
+static uint64_t between(uint64_t bits) {
+    for (int by = 1; by < BLOCK; by *= 2)
+        bits ^= bits << by;
+    return bits;
+}
+
+/* Goes over the block at *at, which no string reaches into, as far as strings end in it and have no
+ * escapes; false where it ends the value, which *at is behind then, or nothing was gone over. */
+static bool skip_block(const char **at, int64_t *depth) {
+    const uint64_t escapes = those(*at, 0, '\\');
+    uint64_t quotes = those(*at, 0, '"');
+    int n = escapes ? __builtin_ctzll(escapes) : BLOCK;
+    quotes &= n < BLOCK ? ((uint64_t)1 << n) - 1 : UINT64_MAX;
+    if (__builtin_popcountll(quotes) % 2)
+        n = BLOCK - 1 - __builtin_clzll(quotes);
+    const uint64_t open = those(*at, 0x20, '{'), close = those(*at, 0x20, '}');
+    uint64_t bits = (open | close) & ~between(quotes);
+    bits &= n < BLOCK ? ((uint64_t)1 << n) - 1 : UINT64_MAX;
+    for (; bits; bits &= bits - 1) {
+        const int i = __builtin_ctzll(bits);
+        *depth += open >> i & 1 ? 1 : -1;
+        if (!*depth) {
+            *at += i + 1;
+            return false;
+        }
+    }
+    *at += n;
+    return n > 0;
+}
+#endif
+
 /* Behind the value that begins at `at`; NULL where it does not end. */
 static const char *skip_value(const char *at, const char *end) {
     int64_t depth = 0;
     while (at < end) {
+#ifdef __SSE2__
+        if (depth) {
+            while (end - at >= BLOCK && skip_block(&at, &depth))
+                ;
+            if (!depth)
+                return at;
+            if (at == end)
+                break;
+        }
+#endif
         switch (*at) {
         case '"':
             at = skip_string(at, end);

@@ -29,10 +29,10 @@ TEST(parts_of_a_text_are_found_and_left_out) {
     cfx__json_release(&tree);
 }
 
-/* Bytes are passed eight at a time: what ends a string or a value is seen wherever it lies. */
+/* Bytes are passed in blocks: what ends a string or a value is seen wherever it lies in one. */
 TEST(parts_are_found_at_any_distance_from_what_is_around_them) {
-    for (int pad = 0; pad < 40; pad++) {
-        char blanks[48], in[400];
+    for (int pad = 0; pad < 140; pad++) {
+        char blanks[148], in[1200];
         memset(blanks, pad % 3 ? 'x' : ' ', sizeof blanks);
         cfx__json_part part[2];
         snprintf(in, sizeof in,
