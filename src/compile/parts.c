@@ -154,6 +154,42 @@ static void resample(cfx_op_call *c) {
     c->out[0] = cfx_as_tensor(out);
 }
 
+/* What each of n points of a line takes of `from` points, [n, from]: a triangle, or a cubic, over
+ * the points that it stands for. */
+static cfx_tensor *antialiased(int64_t from, int64_t n, double scale, bool cubic) {
+    const double a = -0.5, wide = scale > 1 ? scale : 1;
+    const cfx_value f64 = CFX_KW(dtype, cfx_dtype_value(CFX_F64));
+    cfx_tensor *centre = cfx_unsqueeze(cfx_mul(cfx_add(cfx_arange(n, f64), 0.5), scale), 1);
+    cfx_tensor *x = cfx_abs(cfx_div(cfx_sub(cfx_add(cfx_arange(from, f64), 0.5), centre), wide));
+    cfx_tensor *w = cfx_relu(cfx_rsub(x, 1));
+    if (cubic) {
+        cfx_tensor *square = cfx_mul(x, x), *zero = cfx_zeros_like(x);
+        cfx_tensor *near = cfx_add(cfx_mul(square, cfx_sub(cfx_mul(x, a + 2), a + 3)), 1);
+        cfx_tensor *far = cfx_sub(cfx_mul(x, cfx_add(cfx_mul(x, cfx_sub(x, 5)), 8)), 4);
+        w = cfx_where(cfx_lt(x, 1), near, cfx_where(cfx_lt(x, 2), cfx_mul(far, a), zero));
+    }
+    return cfx_div(w, cfx_sum(w, cfx_list(1), true));
+}
+
+/* _upsample_bilinear2d_aa(self, output_size, align_corners, scales_h, scales_w), and bicubic: a
+ * product for each direction */
+static void resample_aa(cfx_op_call *c) {
+    cfx_tensor *x = arg_tensor(c, 0), *w[2];
+    if (!cfx__dtype_is_float(x->dtype))
+        return;
+    for (int i = 0; i < 2; i++) {
+        const int64_t from = x->shape[2 + i], n = cfx_integer(cfx_at(c->args[1], i));
+        const bool factor = !arg_is_none(c, 3 + i) && arg_float(c, 3 + i) > 0;
+        const double spaces = n > 1 ? (double)(from - 1) / (double)(n - 1) : 0;
+        const double scale = arg_bool(c, 2) ? spaces
+                             : factor       ? 1 / arg_float(c, 3 + i)
+                                            : (double)from / (double)n;
+        w[i] = cfx_to(antialiased(from, n, scale, c->op == &cfx_op__upsample_bicubic2d_aa),
+                      cfx_dtype_value(x->dtype));
+    }
+    c->out[0] = cfx_matmul(w[0], cfx_matmul(x, cfx_t(w[1])));
+}
+
 /* ---- looks that are copied ------------------------------------------------------------------- */
 
 /* view_copy(self, size) is a copy of view(self, size), and so on. */
@@ -488,6 +524,8 @@ static const cfx__c_parts table[] = {
     {&cfx_op_addmv, addmv},
     {&cfx_op_upsample_bicubic2d, resample},
     {&cfx_op_upsample_trilinear3d, resample},
+    {&cfx_op__upsample_bilinear2d_aa, resample_aa},
+    {&cfx_op__upsample_bicubic2d_aa, resample_aa},
     {&cfx_op_view_copy, copied_look},
     {&cfx_op_permute_copy, copied_look},
     {&cfx_op_as_strided_copy, copied_look},

@@ -132,6 +132,16 @@ TEST(calls_without_a_form_are_made_of_others) {
         check_made(CFX_HERE, &cfx_op_linspace_Tensor_Tensor, 1e-6, cfx_list(from, to, n));
         check_made(CFX_HERE, &cfx_op_linspace_Scalar_Tensor, 1e-6, cfx_list(-7, to, n));
     }
+    const cfx_value image = CFX_V(cfx_randn(2, 3, 9, 14));
+    for (int corners = 0; corners < 2; corners++)
+        for (int larger = 0; larger < 2; larger++) {
+            const cfx_value size = larger ? cfx_list(20, 14) : cfx_list(4, 5);
+            const cfx_value args = cfx_list(image, size, (bool)corners, NULL, NULL);
+            check_made(CFX_HERE, &cfx_op__upsample_bilinear2d_aa, 1e-5, args);
+            check_made(CFX_HERE, &cfx_op__upsample_bicubic2d_aa, 1e-5, args);
+        }
+    check_made(CFX_HERE, &cfx_op__upsample_bilinear2d_aa, 1e-5,
+               cfx_list(image, cfx_list(4, 5), false, 0.5, 0.4));
     check_made(CFX_HERE, &cfx_op__pdist_forward, 1e-5, cfx_list(cfx_randn(6, 4), 2.0));
     check_made(CFX_HERE, &cfx_op__pdist_forward, 1e-5, cfx_list(cfx_randn(6, 4), 1.0));
     check_made(CFX_HERE, &cfx_op__trilinear, 1e-4,
