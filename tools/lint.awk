@@ -182,6 +182,8 @@ FNR == 1 {
             statement = ""
         }
     }
+    if (code ~ /strn?cmp\(cfx_node_higher_order\(/)
+        report("cfx_node_higher_order() is NULL for most nodes: see cfx__higher_is")
     if (family == "onnx" && code ~ /->shape\[[0-9]/)
         report("a tensor of a file may have any number of dimensions: see onnx_size")
     if (code ~ /\[CFX_DTYPE_COUNT\]/)

@@ -194,7 +194,7 @@ static void count_graph(counter *c, const cfx_module *gm);
 
 /* The sub-graphs of a higher-order call: what they cost is what it costs. */
 static void count_inside(counter *c, int row, const cfx_node *n) {
-    bool choice = !strcmp(cfx_node_higher_order(n), "cond");
+    bool choice = cfx__higher_is(n, "cond");
     int64_t flops = 0, peak = 0;
     cfx_each_input(n, u) {
         cfx_module *m = u->node->op == CFX_GET_ATTR

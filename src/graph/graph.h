@@ -299,6 +299,8 @@ void cfx__program_bind(cfx_program *p, void *bound);
 
 /* "cond" of torch.ops.higher_order.cond; NULL for the text of another target. */
 const char *cfx__higher_order(const char *target);
+/* Whether n calls torch.ops.higher_order.NAME. False for every other node. */
+bool cfx__higher_is(const cfx_node *n, const char *name);
 /* The operator that a node calls, "relu", or "relu_" where it writes to its argument (see
  * cfx_node_is); NULL for other nodes. Static, borrowed or scope. */
 const char *cfx__node_operator(const cfx_node *n);

@@ -257,6 +257,11 @@ const char *cfx_node_higher_order(const cfx_node *n) {
     return n && n->op == CFX_CALL_FUNCTION ? cfx__higher_order(n->target.name) : NULL;
 }
 
+bool cfx__higher_is(const cfx_node *n, const char *name) {
+    const char *higher = cfx_node_higher_order(n);
+    return higher && !strcmp(higher, name);
+}
+
 /* ---- effects -------------------------------------------------------------------------------- */
 
 /* Whether a call that draws numbers in training is not told to: dropout(x, training=False). */
@@ -437,9 +442,9 @@ bool cfx_node_is_impure(const cfx_node *n) {
 }
 
 bool cfx__node_logs(const cfx_node *n) {
-    const char *higher = cfx_node_higher_order(n), *name = n->target.name;
-    if (higher || n->op != CFX_CALL_FUNCTION)
-        return higher && !strcmp(higher, "print");
+    const char *name = n->target.name;
+    if (n->op != CFX_CALL_FUNCTION || cfx_node_higher_order(n))
+        return cfx__higher_is(n, "print");
     name += starts_with(name, "torch.ops.") ? strlen("torch.ops.") : 0;
     return starts_with(name, "profiler._record_function_");
 }

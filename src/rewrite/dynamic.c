@@ -26,7 +26,7 @@ static void add_graphs_of(dynamic *d, cfx_module *m, const cfx_node *call) {
 static void add_graph(dynamic *d, cfx_module *m, const cfx_node *call) {
     int place = 0;
     cfx_each_node(m->graph, n) {
-        if (n->op == CFX_CALL_FUNCTION && cfx_node_higher_order(n))
+        if (cfx_node_higher_order(n))
             add_graphs_of(d, m, n);
         item one = {.module = m, .node = n, .call = call, .args = cfx_value_keep(n->args),
                     .val = cfx_value_keep(cfx_node_get_meta(n, "val")),
@@ -234,7 +234,7 @@ static void blame_before(dynamic *d, size_t i) {
         cfx_each_input(it->node, u) blame(d, u->node);
         if (it->place >= 0 && it->call)
             cfx_each_input(it->call, u) blame(d, u->node);
-        if (it->node->op == CFX_CALL_FUNCTION && cfx_node_higher_order(it->node))
+        if (cfx_node_higher_order(it->node))
             cfx_each_input(it->node, u) if (u->node->op == CFX_GET_ATTR) {
                 cfx_value v = cfx_module_attr(it->module, u->node->target.name);
                 const cfx_node *out = v.tag == CFX_TAG_MODULE && cfx_as_module(v)->graph

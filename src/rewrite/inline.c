@@ -114,9 +114,7 @@ static bool inline_call(cfx_node *call, cfx_module *child, const char *prefix) {
 static const char *path_called(const cfx_node *n) {
     if (n->op == CFX_CALL_MODULE)
         return n->target.name;
-    const char *higher = cfx_node_higher_order(n);
-    bool invokes = higher && !strcmp(higher, "invoke_subgraph");
-    const cfx_node *get = invokes ? cfx_node_input(n, 0) : NULL;
+    const cfx_node *get = cfx__higher_is(n, "invoke_subgraph") ? cfx_node_input(n, 0) : NULL;
     return get && get->op == CFX_GET_ATTR ? get->target.name : NULL;
 }
 

@@ -37,20 +37,18 @@ static bool rerun_child(cfx__rerun *run, const char *name, cfx_module *child, bo
 
 /* Regions that change a mode only are written out; sub-graphs of others stay sub-graphs. */
 static bool is_region(const cfx_node *n) {
-    const char *name = cfx_node_higher_order(n);
-    return !strcmp(name, "wrap_with_set_grad_enabled") || !strcmp(name, "wrap_with_autocast");
+    return cfx__higher_is(n, "wrap_with_set_grad_enabled") ||
+           cfx__higher_is(n, "wrap_with_autocast");
 }
 
 static bool is_scan(const cfx_node *n) {
-    const char *name = cfx_node_higher_order(n);
-    return !strcmp(name, "scan") || !strcmp(name, "associative_scan");
+    return cfx__higher_is(n, "scan") || cfx__higher_is(n, "associative_scan");
 }
 
 /* Files have lists only. In PyTorch all operands of branches and while loops are tuples, and what
  * scans use beside them. */
 static bool is_tuple(const cfx_node *n, int i) {
-    return is_scan(n) ? i == cfx_len(n->args) - 1
-                      : strcmp(cfx_node_higher_order(n), "map_impl") != 0;
+    return is_scan(n) ? i == cfx_len(n->args) - 1 : !cfx__higher_is(n, "map_impl");
 }
 
 typedef struct {
@@ -135,9 +133,9 @@ static void add_operands(cfx_list *to, const cfx_node *n, cfx_args a, int i, boo
 /* What the sub-graphs of a branch or a scan are given; None for others: of their inputs it is
  * noted. */
 static cfx_value operands_of(const cfx_node *n, cfx_args a) {
-    const char *name = cfx_node_higher_order(n);
     cfx_value out = cfx_list_value(0, NULL);
-    bool branch = !strcmp(name, "cond") && a.n > 3, scan = !strcmp(name, "scan") && a.n == 4;
+    bool branch = cfx__higher_is(n, "cond") && a.n > 3;
+    bool scan = cfx__higher_is(n, "scan") && a.n == 4;
     if (branch || scan)
         add_operands(cfx_as_list(out), n, a, branch ? 3 : 1, scan, false);
     if (scan) {
@@ -187,16 +185,16 @@ static bool is_known(cfx_value v) {
 
 /* Whether it is known already which branch is taken, or how often a loop of ONNX's goes round. */
 static bool is_settled(const cfx_node *n, cfx_args a) {
-    const char *name = cfx_node_higher_order(n);
-    return (!strcmp(name, "cond") && a.n && a.v[0].tag == CFX_TAG_TENSOR && is_known(a.v[0])) ||
-           (!strcmp(name, "onnx_loop") && a.n > 2 && is_known(a.v[1]) && is_known(a.v[2])) ||
-           !strcmp(name, "onnx_sequence_map");
+    return (cfx__higher_is(n, "cond") && a.n && a.v[0].tag == CFX_TAG_TENSOR &&
+            is_known(a.v[0])) ||
+           (cfx__higher_is(n, "onnx_loop") && a.n > 2 && is_known(a.v[1]) && is_known(a.v[2])) ||
+           cfx__higher_is(n, "onnx_sequence_map");
 }
 
 cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     if (is_settled(n, a))
         return cfx__higher_find(n->target.name)((cfx_site){0}, a);
-    if (!strcmp(cfx_node_higher_order(n), "onnx_loop")) {
+    if (cfx__higher_is(n, "onnx_loop")) {
         cfx__fail_unknown((cfx_site){0}, "how often it goes round is known only when it runs");
         return cfx_bad();
     }

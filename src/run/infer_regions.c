@@ -21,7 +21,7 @@ static void find_regions_of(inference *f, const cfx_module *m, const cfx_node *n
     cfx_module *below = cfx_module_find(m, n->target.name);
     if (!below || (n->op == CFX_GET_ATTR && !n->num_users))
         return;
-    cfx_each_user(n, u) if (!strcmp(cfx_node_higher_order(u->user), "wrap_with_autocast"))
+    cfx_each_user(n, u) if (cfx__higher_is(u->user, "wrap_with_autocast"))
         region = cfx_node_value(u->user);
     if (below->graph)
         find_regions(f, below, region);

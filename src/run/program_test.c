@@ -369,6 +369,23 @@ TEST(regions_run_under_their_modes) {
     CHECK_INT(cfx_tensor_dtype(cfx_tensor_at(made, 2)), CFX_F32);
 }
 
+TEST(a_subgraph_may_be_given_to_a_call_that_takes_none) {
+    cfx_program *p = parse("class GraphModule(torch.nn.Module):\n"
+                           "    def forward(self, x):\n"
+                           "        g = self.g\n"
+                           "        one = operator.getitem(g, 0)\n"
+                           "        return one\n"
+                           "\n"
+                           "    class g(torch.nn.Module):\n"
+                           "        def forward(self, a):\n"
+                           "            return a\n");
+    cfx_node *x = cfx_graph_first(p->module->graph);
+    cfx_node_set_meta(x, "val",
+                      cfx_tensor_value(cfx_tensor_fake(CFX_F32, 1, (int64_t[]){2}, NULL)));
+    CHECK(!cfx_program_infer(p));
+    CHECK_ERROR("'Module' object is not subscriptable");
+}
+
 TEST(autocast_sees_calls_whole_while_gradients_are_recorded) {
     cfx_program *p = parse(
         "class GraphModule(torch.nn.Module):\n"
@@ -405,19 +422,19 @@ TEST(autocast_makes_no_call_in_a_dtype_that_it_does_not_know) {
                         .decompose = not_called,
                         .autocast = CFX_CAST_LOW};
     CHECK(cfx_op_register(&op));
-    cfx_program *p = parse(
-        "class GraphModule(torch.nn.Module):\n"
-        "    def forward(self, x: \"f32[2]\"):\n"
-        "        g = self.g\n"
-        "        made = torch.ops.higher_order.wrap_with_autocast('cpu', torch.quint8, True, "
-        "None, g, x)\n"
-        "        getitem: \"f32[2]\" = made[0]\n"
-        "        return (getitem,)\n"
-        "\n"
-        "    class g(torch.nn.Module):\n"
-        "        def forward(self, x: \"f32[2]\"):\n"
-        "            low: \"f32[2]\" = torch.ops.mine.low.default(x)\n"
-        "            return (low,)\n");
+    cfx_program *p =
+        parse("class GraphModule(torch.nn.Module):\n"
+              "    def forward(self, x: \"f32[2]\"):\n"
+              "        g = self.g\n"
+              "        made = torch.ops.higher_order.wrap_with_autocast('cpu', torch.quint8, True, "
+              "None, g, x)\n"
+              "        getitem: \"f32[2]\" = made[0]\n"
+              "        return (getitem,)\n"
+              "\n"
+              "    class g(torch.nn.Module):\n"
+              "        def forward(self, x: \"f32[2]\"):\n"
+              "            low: \"f32[2]\" = torch.ops.mine.low.default(x)\n"
+              "            return (low,)\n");
     CHECK(cfx_is_bad(cfx_program_run(p, row(1, 2))));
     CHECK_ERROR("In CPU autocast, but the target dtype is not supported. CPU Autocast only "
                 "supports dtype of torch.bfloat16, torch.float16 currently, not torch.quint8");
@@ -432,11 +449,10 @@ enum { THREADS = 6, RUNS = 200 };
 static void *run_often(void *program) {
     int wrong = 0;
     for (int i = 0; i < RUNS; i++)
-        CFX_SCOPE
-    {
-        cfx_value y = cfx_program_run((cfx_program *)program, row(i, 2), row(1, 1));
-        wrong += !cfx_ok() || cfx_tensor_get(cfx_tensor_at(y, 0), 0) != 2 * i - 1;
-    }
+        CFX_SCOPE {
+            cfx_value y = cfx_program_run((cfx_program *)program, row(i, 2), row(1, 1));
+            wrong += !cfx_ok() || cfx_tensor_get(cfx_tensor_at(y, 0), 0) != 2 * i - 1;
+        }
     cfx_finish(stderr);
     return (void *)(intptr_t)wrong;
 }
@@ -445,8 +461,7 @@ TEST(a_program_without_an_output_gives_nothing) {
     cfx_program *p = parse("graph():\n    %x : [num_users=0] = placeholder[target=x]\n");
     CHECK(cfx_is_bad(cfx_program_run(p, row(1, 2))));
     CHECK_ERROR("the graph of the program has no output");
-    CHECK(cfx_is_bad(
-        cfx_program_run_with(CFX_HERE, p, &cfx_planner, NULL, CFX_ARGS(row(1, 2)))));
+    CHECK(cfx_is_bad(cfx_program_run_with(CFX_HERE, p, &cfx_planner, NULL, CFX_ARGS(row(1, 2)))));
     CHECK_ERROR("the graph of the program has no output");
     CHECK(cfx_failed(cfx_program_module(p)));
     CHECK_ERROR("the graph of the program has no output");

@@ -117,9 +117,8 @@ static void rename_inputs(cfx_graph *g, const cfx_list *operands) {
 /* The operands that sub-graphs of the call get one by one, where torch.export names inputs after
  * them; NULL where it does not. */
 static cfx_list *named_operands(const cfx_node *n) {
-    const char *op = cfx_node_higher_order(n);
-    bool cond = !strcmp(op, "cond"), wrap = !strcmp(op, "wrap_with_set_grad_enabled");
-    if (!cond && !wrap && strcmp(op, "map_impl"))
+    bool cond = cfx__higher_is(n, "cond"), wrap = cfx__higher_is(n, "wrap_with_set_grad_enabled");
+    if (!cond && !wrap && !cfx__higher_is(n, "map_impl"))
         return NULL;
     const cfx_list *args = cfx_as_list(n->args);
     cfx_list *all = cfx_as_list(cfx_list_value(0, NULL));
@@ -144,6 +143,8 @@ static void rename_graphs(cfx_graph *g, const cfx_module *root, bool named);
 /* Below a graph whose inputs are not named, none are. */
 static void rename_subgraphs(cfx_graph *g, const cfx_module *root, const cfx_node *n, bool named) {
     const cfx_list *args = cfx_as_list(n->args), *operands = named ? named_operands(n) : NULL;
+    const char *higher = cfx_node_higher_order(n);
+    bool region = higher && !strncmp(higher, "wrap_with_", 10);
     for (int64_t i = 0; i < args->len; i++) {
         cfx_module *below = NULL;
         const cfx_node *a =
@@ -153,7 +154,7 @@ static void rename_subgraphs(cfx_graph *g, const cfx_module *root, const cfx_nod
                              : NULL;
         if (!sub)
             continue;
-        if (operands || strncmp(cfx_node_higher_order(n), "wrap_with_", 10))
+        if (operands || !region)
             rename_inputs(sub, operands);
         rename_graphs(sub, below, operands != NULL);
     }
@@ -161,7 +162,7 @@ static void rename_subgraphs(cfx_graph *g, const cfx_module *root, const cfx_nod
 
 static void rename_graphs(cfx_graph *g, const cfx_module *root, bool named) {
     cfx_each_node(g, n)
-        if (n->op == CFX_CALL_FUNCTION && cfx_node_higher_order(n))
+        if (cfx_node_higher_order(n))
             CFX_SCOPE rename_subgraphs(g, root, n, named);
 }
 

@@ -127,8 +127,7 @@ void cfx__merge_ranges(cfx__merging *g, const cfx_node *n, cfx_value val) {
         bound_picked(g, n);
     if (n->op == CFX_CALL_FUNCTION && n->target.op == &cfx_op_bincount && !g->m->eager)
         count(g, n, val);
-    const char *op = n->op == CFX_CALL_FUNCTION ? cfx_node_higher_order(n) : NULL;
-    if (!op || strcmp(op, "cond") || g->m->eager)
+    if (!cfx__higher_is(n, "cond") || g->m->eager)
         return;
     for (int64_t i = 0; i < cfx_len(val); i++) {
         cfx_value one = cfx_at(val, i), sizes = cfx__merge_sizes(one);

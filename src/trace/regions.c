@@ -323,9 +323,9 @@ static cfx_graph *cut(cfx_graph *g, bool grad, bool ambient, const cfx__export *
 /* The mode in which a sub-graph runs: that of the region which it is, or the one around it. */
 static bool mode_of(const cfx_graph *g, const char *name, bool ambient) {
     cfx_each_node(g, n) {
-        const char *op = n->op == CFX_CALL_FUNCTION ? cfx_node_higher_order(n) : NULL;
-        cfx_value graph = op && cfx_len(n->args) > 1 ? cfx_at(n->args, 1) : cfx_none();
-        if (graph.tag == CFX_TAG_NODE && !strcmp(op, "wrap_with_set_grad_enabled") &&
+        bool sets = cfx__higher_is(n, "wrap_with_set_grad_enabled") && cfx_len(n->args) > 1;
+        cfx_value graph = sets ? cfx_at(n->args, 1) : cfx_none();
+        if (graph.tag == CFX_TAG_NODE &&
             !strcmp(cfx_as_node(graph)->target.name, name))
             return cfx_as_bool(cfx_at(n->args, 0));
     }
