@@ -151,7 +151,7 @@ TEST(onnx_tensors_that_lie) {
     open_tensor(1, (int64_t)1 << 60, "12345678", 8);
     CHECK_ERROR("tensor 'w' has an absurd shape");
     open_tensor(1, (int64_t)1 << 40, NULL, 0);
-    CHECK_ERROR("tensor 'w' has less numbers than its shape");
+    CHECK_ERROR("tensor 'w' has fewer numbers than its shape");
     open_tensor(77, 3, "12345678", 8);
     CHECK_ERROR("tensor 'w' has elements of type 77, which is not known");
     open_tensor(8, 1, "12345678", 8);
@@ -195,6 +195,28 @@ TEST(onnx_functions_do_not_unfold_without_bound) {
     CHECK_ERROR("functions call each other more than 64 deep");
     unfolding(40, 2, false);
     CHECK_ERROR("its functions stand for more than 250000 nodes");
+}
+
+TEST(onnx_functions_of_one_name_are_refused) {
+    cfx__text all = {0};
+    for (int i = 0; i < 2; i++) {
+        made f = {0};
+        cfx__wire_put_text(&f.fields, 1, "f");
+        put_names(&f.fields, 4, "x");
+        put_names(&f.fields, 5, "y");
+        cfx__wire_put_text(&f.fields, 10, "mine");
+        cfx__text n = node_begin(i ? "Neg" : "Abs", "x", "y");
+        node_end(&f, 7, &n);
+        put_message(&all, 25, &f.fields);
+    }
+    made g = {0};
+    put_value(&g, 11, "x", CFX_F32, "1");
+    cfx__text n = node_begin("f", "x", "y");
+    cfx__wire_put_text(&n, 7, "mine");
+    node_end(&g, 1, &n);
+    put_value(&g, 12, "y", CFX_F32, "1");
+    opened_with(&g, 17, &all);
+    CHECK_ERROR("the function 'f' is given twice");
 }
 
 TEST(onnx_graphs_do_not_nest_without_bound) {

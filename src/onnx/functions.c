@@ -18,6 +18,10 @@ const cfx__onnx_function *cfx__onnx_find_function(cfx__onnx_reader *r, const cfx
     for (size_t i = 0; !listed && i < m->nfunctions; i++) {
         const cfx__onnx_function *f = &m->functions[i];
         const char *key = key_of(f->domain, f->name, f->overload);
+        if (cfx__map_get(&r->functions, key)) {
+            cfx__onnx_bad(r, "the function '%s' is given twice", f->name);
+            return NULL;
+        }
         cfx__map_set(&r->functions, cfx__arena_copy(&r->arena, key, strlen(key)),
                      (void *)(uintptr_t)f);
     }

@@ -351,18 +351,38 @@ typedef struct {
     size_t *stack;        /* nodes that wait, each for the one above it */
 } ordering;
 
-/* A node that n waits for; NULL: none. */
-static const cfx__onnx_node *missing(const ordering *o, const cfx__onnx_node *n) {
-    for (size_t i = 0; i < n->ninputs; i++) {
-        size_t at = (size_t)(uintptr_t)cfx__map_get(&o->givers, n->inputs[i]);
-        if (at && o->state[at - 1] == 0)
-            return &o->nodes[at - 1];
-    }
-    return NULL;
+static const cfx__onnx_node *giver_not_met(const ordering *o, const char *name) {
+    size_t at = (size_t)(uintptr_t)cfx__map_get(&o->givers, name);
+    return at && o->state[at - 1] == 0 ? &o->nodes[at - 1] : NULL;
 }
 
-/* Makes node i, before it those that it waits for. A circle is told by the value that is
- * missing. */
+/* A node that n waits for, for its inputs or for what its sub-graphs use; NULL: none. */
+static const cfx__onnx_node *missing(const ordering *o, const cfx__onnx_node *n) {
+    const cfx__onnx_node *found = NULL;
+    for (size_t i = 0; i < n->ninputs && !found; i++)
+        found = giver_not_met(o, n->inputs[i]);
+    for (size_t k = 0; k < n->nattrs && !found; k++) {
+        const cfx__onnx_graph *g = n->attrs[k].g;
+        for (size_t i = 0; g && i < g->nnodes && !found; i++)
+            found = missing(o, &g->nodes[i]);
+        for (size_t i = 0; g && i < g->noutputs && !found; i++)
+            found = giver_not_met(o, g->outputs[i].name);
+    }
+    return found;
+}
+
+/* Whether a node that waits for no other needs, by way of others, what it gives: an error. */
+static bool is_in_circle(cfx__onnx_scope *s, const ordering *o, const cfx__onnx_node *n) {
+    for (size_t i = 0; i < n->ninputs; i++) {
+        size_t at = (size_t)(uintptr_t)cfx__map_get(&o->givers, n->inputs[i]);
+        if (at && o->state[at - 1] == 1 && !find(s, n->inputs[i]))
+            return !cfx__onnx_bad(s->r, "it computes its own input '%s': nodes form a cycle",
+                                  n->inputs[i]);
+    }
+    return false;
+}
+
+/* Makes node i, before it those that it waits for. */
 static bool make_in_order(cfx__onnx_scope *s, ordering *o, size_t i) {
     bool fine = true;
     o->stack[o->nstack++] = i;
@@ -376,7 +396,7 @@ static bool make_in_order(cfx__onnx_scope *s, ordering *o, size_t i) {
         }
         size_t mark = cfx_scope_open();
         s->r->node = &o->nodes[at];
-        fine = make_node(s, &o->nodes[at]);
+        fine = !is_in_circle(s, o, &o->nodes[at]) && make_node(s, &o->nodes[at]);
         cfx_scope_close(mark);
         o->state[at] = 2;
         o->nstack--;

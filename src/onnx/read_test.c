@@ -102,7 +102,7 @@ TEST(onnx_nodes_may_stand_in_any_order) {
     put_node(&g, "Neg", "b", "c", NULL);
     put_value(&g, 12, "c", CFX_F32, "2");
     opened(&g, 18);
-    CHECK_ERROR("it uses the value 'b', which nothing before it gives");
+    CHECK_ERROR("a node Neg: it computes its own input 'b': nodes form a cycle");
 }
 
 TEST(onnx_versions_choose_the_form_of_an_operator) {
@@ -151,6 +151,26 @@ TEST(onnx_if_runs_the_branch) {
     CHECK_STR(RUN(p, cfx_tensor_new(CFX_BOOL, 0, NULL, (bool[]){true}), x), "tensor([2., 4.])");
     CHECK_STR(RUN(p, cfx_tensor_new(CFX_BOOL, 0, NULL, (bool[]){false}), x), "tensor([ 5., 14.])");
     CHECK_OK();
+}
+
+TEST(onnx_nodes_whose_graphs_use_values_given_later) {
+    made g = {0}, yes = {0}, no = {0};
+    put_node(&yes, "Neg", "late", "t", NULL);
+    put_value(&yes, 12, "t", CFX_F32, "2");
+    put_value(&no, 12, "late", CFX_F32, "2");
+    put_value(&g, 11, "c", CFX_BOOL, "");
+    put_value(&g, 11, "x", CFX_F32, "2");
+    cfx__text n = node_begin("If", "c", "y");
+    put_graph_attr(&n, "then_branch", &yes);
+    put_graph_attr(&n, "else_branch", &no);
+    node_end(&g, 1, &n);
+    put_node(&g, "Abs", "x", "late", NULL);
+    put_value(&g, 12, "y", CFX_F32, "2");
+    cfx_program *p = opened(&g, 18);
+    CHECK_OK();
+    cfx_tensor *x = floats(2, (float[]){-3, 1});
+    CHECK_STR(RUN(p, cfx_tensor_new(CFX_BOOL, 0, NULL, (bool[]){true}), x), "tensor([-3., -1.])");
+    CHECK_STR(RUN(p, cfx_tensor_new(CFX_BOOL, 0, NULL, (bool[]){false}), x), "tensor([3., 1.])");
 }
 
 /* sum = sum + i for i < 4, with the sums so far. */

@@ -283,7 +283,7 @@ static cfx_tensor *from_lists(cfx__onnx_reader *r, const proto *p) {
     bool few = (uint64_t)p->numel / MOST_IN_BYTE > p->whole.len;
     cfx_tensor *t = few ? NULL : cfx_tensor_new(p->type->dtype, p->ndim, p->shape, NULL);
     if (!t)
-        cfx__onnx_bad(r, "tensor '%s' has less numbers than its shape %s needs", p->name,
+        cfx__onnx_bad(r, "tensor '%s' has fewer numbers than its shape %s needs", p->name,
                       cfx__shape_text(p->ndim, p->shape));
     if (!t || cfx__obj_is_bad(t))
         return &cfx__tensor_bad;
