@@ -37,6 +37,10 @@ void cli_near(cli_nearest *n, const char *word, const char *name);
 /* " (did you mean 'show'?)", or "" where nothing is near; scope. */
 const char *cli_meant(const cli_nearest *n);
 
+/* The number of an option's word in a list of names; -1, with a message that has the nearest. */
+int cli_one_of(const cli_command *command, const char *option, const char *word,
+               const char *const *names, int n);
+
 /* A walk over the words of a subcommand:
  *     cli_words w = {argc, argv, .command = &cli_run};
  *     while (cli_more(&w))

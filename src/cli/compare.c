@@ -349,9 +349,11 @@ static int run(int argc, char **argv) {
         return CLI_TROUBLE;
     if (!o.b)
         return cli_usage(&cli_compare, "which two programs?");
-    if (o.form && strcmp(o.form, "table") && strcmp(o.form, "json"))
-        return cli_usage(&cli_compare, "--as is table or json, not '%s'", o.form);
-    if (o.form && !strcmp(o.form, "json"))
+    static const char *const as[] = {"table", "json"};
+    const int form = o.form ? cli_one_of(&cli_compare, "--as", o.form, as, COUNT(as)) : 0;
+    if (form < 0)
+        return CLI_TROUBLE;
+    if (form)
         cli_answer_as_json();
     size_t len = o.page ? strlen(o.page) : 0;
     if (o.page && (len < 5 || strcmp(o.page + len - 5, ".html") || cfx_tensors_are_in(o.a)))

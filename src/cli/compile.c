@@ -49,10 +49,11 @@ static const char *stem_of(const char *path) {
 }
 
 static bool read_weights(const char *word, cfx_compile_weights *to) {
-    if (!word)
-        return true;
-    *to = !strcmp(word, "inline") ? CFX_WEIGHTS_INLINE : CFX_WEIGHTS_FILE;
-    return *to == CFX_WEIGHTS_INLINE || !strcmp(word, "file");
+    static const char *const names[] = {"inline", "file"};
+    const int i = word ? cli_one_of(&cli_compile, "--weights", word, names, COUNT(names)) : -1;
+    if (i >= 0)
+        *to = i ? CFX_WEIGHTS_FILE : CFX_WEIGHTS_INLINE;
+    return !word || i >= 0;
 }
 
 bool cli_cc(const char *const *words, const char *to) {
@@ -132,7 +133,7 @@ static int run(int argc, char **argv) {
     if (!model || !out)
         return cli_usage(&cli_compile, model ? "-o which file?" : "which MODEL?");
     if (!read_weights(weights, &o.weights))
-        return cli_usage(&cli_compile, "--weights is inline or file, not '%s'", weights);
+        return CLI_TROUBLE;
     if (!o.name)
         o.name = stem_of(out);
     cfx_program *p = cfx_open(model);

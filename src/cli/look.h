@@ -75,6 +75,8 @@ bool cli_tensors_savable(const char *path);
 bool cli_tensors_save(const char *path, const cfx_dict *tensors);
 /* --image size=224,mean=...: how pictures among such files become tensors, which is set at once. */
 bool cli_image(cli_words *w);
+/* Whether that option was given. */
+bool cli_image_was_said(void);
 /* Whether pictures become tensors of three channels, which that option says. */
 bool cli_image_is_coloured(void);
 #define CLI_IMAGE_HELP                                                                             \

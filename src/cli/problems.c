@@ -95,8 +95,11 @@ static void count_nodes(const char *path, cfx_module *m, void *user) {
 
 int cli_show_problems(const cfx_program *p, const char *path, const char *dialect) {
     int64_t nodes = 0;
-    if (dialect && !cfx_verifier_find(dialect))
-        return cli_usage(&cli_show, "--dialect is ATEN, TRAINING or CORE, not '%s'", dialect);
+    static const char *const dialects[] = {"ATEN", "TRAINING", "CORE"};
+    if (dialect && !cfx_verifier_find(dialect)) {
+        cli_one_of(&cli_show, "--dialect", dialect, dialects, COUNT(dialects));
+        return CLI_TROUBLE;
+    }
     const cfx_problems *found =
         dialect ? cfx_program_verify(p, cfx_verifier_find(dialect)) : cfx_program_problems(p);
     if (cfx_failed(found))

@@ -49,23 +49,6 @@ typedef struct {
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* The number of a word in a list of names, or -1 with words. */
-static int one_of(const char *option, const char *word, const char *const *names, int n) {
-    cfx__text all = {0};
-    cli_nearest near = {0};
-    for (int i = 0; i < n; i++) {
-        if (!strcmp(word, names[i])) {
-            cfx__text_release(&all);
-            return i;
-        }
-        cli_near(&near, word, names[i]);
-        cfx__text_printf(&all, "%s%s", !i ? "" : i == n - 1 ? " or " : ", ", names[i]);
-    }
-    cli_usage(&cli_quantize, "%s is %s, not '%s'%s", option, cfx__text_take(&all), word,
-              cli_meant(&near));
-    return -1;
-}
-
 static bool read_number(const char *option, const char *word, double *to) {
     char *end;
     double d = strtod(word, &end);
@@ -84,7 +67,7 @@ static const char *second(cli_words *w) {
 
 static bool read_per(options *o, cli_words *w, const char *word) {
     static const char *const names[] = {"channel", "tensor", "group"};
-    int i = one_of("--per", word, names, 3);
+    int i = cli_one_of(&cli_quantize, "--per", word, names, 3);
     o->how.per = (cfx_quantize_per)(i < 0 ? 0 : i);
     if (i != CFX_QUANTIZE_GROUP)
         return i >= 0;
@@ -102,7 +85,7 @@ static bool read_per(options *o, cli_words *w, const char *word) {
 
 static bool read_range(options *o, cli_words *w, const char *word) {
     static const char *const names[] = {"histogram", "minmax", "average", "percentile"};
-    int i = one_of("--range", word, names, 4);
+    int i = cli_one_of(&cli_quantize, "--range", word, names, 4);
     o->how.range = (cfx_quantize_range)(i < 0 ? 0 : i);
     const char *n = i == CFX_QUANTIZE_PERCENTILE ? second(w) : NULL;
     return i >= 0 && (!n || read_number("--range percentile", n, &o->how.percentile));
@@ -114,7 +97,7 @@ static bool read_choice(cli_words *w, const char *option, const char *const *nam
     const char *word = NULL;
     if (!cli_value(w, option, &word))
         return false;
-    int i = word ? one_of(option, word, names, n) : -1;
+    int i = word ? cli_one_of(&cli_quantize, option, word, names, n) : -1;
     w->wrong |= i < 0;
     *to = i < 0 ? 0 : i;
     return true;
@@ -221,12 +204,17 @@ static bool print_report(const cfx_quantized *q, cfx_value batches) {
     cfx_quantize_report *r = cfx_quantize_compare(q, batches);
     if (cfx_failed(r))
         return false;
-    cli_print("%-40s %9s %9s\n", "signal to noise, the worst first", "dB", "own dB");
+    int wide = 38; /* of the first column */
+    for (int i = 0; i < r->nlayers; i++) {
+        const int w = (int)strlen(layer_name(q, r->layers[i].name));
+        wide = w > wide ? w : wide;
+    }
+    cli_print("%-*s %9s %9s\n", wide + 2, "signal to noise, the worst first", "dB", "own dB");
     for (int i = 0; i < r->nlayers; i++)
-        cli_print("  %-38s %9.1f %9.1f\n", layer_name(q, r->layers[i].name), r->layers[i].db,
+        cli_print("  %-*s %9.1f %9.1f\n", wide, layer_name(q, r->layers[i].name), r->layers[i].db,
                   r->layers[i].own);
     for (int i = 0; i < r->noutputs; i++)
-        cli_print("  %-38s %9.1f\n", cfx__text_format("result %s", r->outputs[i].name),
+        cli_print("  %-*s %9.1f\n", wide, cfx__text_format("result %s", r->outputs[i].name),
                   r->outputs[i].db);
     cli_print("all results %.1f dB\n", r->db);
     for (int i = 0; i < r->nlayers; i++)
@@ -276,9 +264,9 @@ static void print_summary(const cfx_quantized *q) {
             cli_print("  %s: its input is 0 everywhere in all calibration batches\n",
                       layer_name(q, q->layers[i].name));
         else if (q->layers[i].zeros)
-            cli_print("  %s: %d channels of its weight are all zeros\n",
-                      layer_name(q, q->layers[i].name),
-                      q->layers[i].zeros);
+            cli_print("  %s: its weight has %d channel%s of zeros only\n",
+                      layer_name(q, q->layers[i].name), q->layers[i].zeros,
+                      q->layers[i].zeros == 1 ? "" : "s");
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */

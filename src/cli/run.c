@@ -443,8 +443,9 @@ static int run(int argc, char **argv) {
         return CLI_TROUBLE;
     if (!o->model)
         return cli_usage(&cli_run, "which MODEL?");
-    if (o->log && strcmp(o->log, "api") && strcmp(o->log, "aten"))
-        return cli_usage(&cli_run, "--log is api or aten, not '%s'", o->log);
+    static const char *const logs[] = {"api", "aten"};
+    if (o->log && cli_one_of(&cli_run, "--log", o->log, logs, COUNT(logs)) < 0)
+        return CLI_TROUBLE;
     if (!cli_tensors_savable(o->save) || !cli_tensors_savable(j.watch.save))
         return cli_trouble();
     if (j.watch.save && !j.watch.ntaps)

@@ -237,8 +237,9 @@ static int64_t fixed_rows(const cfx_program *p) {
     return 0;
 }
 
-/* Finds how many samples go into one run. */
-static bool choose_batch(cli_samples *s, int batch) {
+/* Finds how many samples go into one run. `sampled`: each file or text is a sample, so that one
+ * alone is no batch of the wrong size. */
+static bool choose_batch(cli_samples *s, bool sampled, int batch) {
     const int64_t fixed = fixed_rows(s->program), n = s->leaves->len;
     s->rows = n && cfx_as_list(s->leaves->items[0])->len ? rows_of(s, 0, 0) : -1;
     for (int64_t i = 1; i < n; i++)
@@ -252,11 +253,12 @@ static bool choose_batch(cli_samples *s, int batch) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
                  "the program takes %lld sample%s at once, not %d; 'cfx opt --dynamic in0.0=batch' "
                  "makes that size vary", (long long)fit, fit == 1 ? "" : "s", batch);
-    if (fit > 1 && n > 1)
+    if (fit > 1 && (n > 1 || sampled))
         s->each = fit;
     if (cfx_ok() && s->each > 1 && n % s->each)
-        cli_say("cfx: the program takes %lld samples at once: the last of %lld is repeated to fill "
-                "the last batch\n", (long long)fit, (long long)n);
+        cli_say("cfx: the program takes %lld samples at once: %s is repeated to fill the last "
+                "batch\n", (long long)fit,
+                n == 1 ? "the only one" : cfx__text_format("the last of %lld", (long long)n));
     return cfx_ok();
 }
 
@@ -267,13 +269,15 @@ bool cli_samples_read(cli_samples *s, cfx_program *p, const cli_given *g) {
     *s = (cli_samples){.program = p, .names = cfx_as_list(lists[0]),
                        .leaves = cfx_as_list(lists[1]), .results = cfx_as_list(lists[2])};
     const char *lines = g->inputs;
+    bool sampled = g->ntexts || cli_image_was_said();
     if (g->ntexts)
         read_texts(s, g);
-    else if (lines && are_samples(s, &lines))
+    else if (lines && are_samples(s, &lines)) {
         read_files(s, lines);
-    else
+        sampled = true;
+    } else
         add_sample(s, "", lines, cli_read_tensors(lines, "in"));
-    return cfx_ok() && choose_batch(s, g->batch);
+    return cfx_ok() && choose_batch(s, sampled, g->batch);
 }
 
 int64_t cli_samples_runs(const cli_samples *s) { return (s->leaves->len + s->each - 1) / s->each; }

@@ -86,24 +86,18 @@ static const struct {
              {"c", NULL, show_c},
              {"names", NULL, show_names}};
 
-static int wrong_form(const char *form) {
-    cfx__text names = {0};
-    for (int i = 0; i < COUNT(forms); i++)
-        cfx__text_printf(&names, "%s%s", i == 0 ? "" : i == COUNT(forms) - 1 ? " or " : ", ",
-                         forms[i].name);
-    return cli_usage(&cli_show, "--as is %s, not '%s'", cfx__text_take(&names), form);
-}
-
 static int show(cfx_program *p, const char *form) {
+    const char *names[COUNT(forms)];
     for (int i = 0; i < COUNT(forms); i++)
-        if (!strcmp(form, forms[i].name)) {
-            if (forms[i].of_module)
-                forms[i].of_module(p->module, stdout);
-            else
-                forms[i].of_program(p);
-            return cfx_ok() ? CLI_DONE : cli_trouble();
-        }
-    return wrong_form(form);
+        names[i] = forms[i].name;
+    const int i = cli_one_of(&cli_show, "--as", form, names, COUNT(forms));
+    if (i < 0)
+        return CLI_TROUBLE;
+    if (forms[i].of_module)
+        forms[i].of_module(p->module, stdout);
+    else
+        forms[i].of_program(p);
+    return cfx_ok() ? CLI_DONE : cli_trouble();
 }
 
 /* A row of --tsv. */

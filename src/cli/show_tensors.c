@@ -28,8 +28,9 @@ static void print_all(const char *path, const cfx_dict *all) {
         width = n > width ? n : width;
     }
     width = width < 60 ? width : 60;
-    cli_print("%s: %lld tensor%s, %lld numbers, %s\n", path, (long long)all->len,
-              all->len == 1 ? "" : "s", (long long)numbers, cli_bytes(bytes));
+    cli_print("%s: %lld tensor%s, %lld number%s, %s\n", path, (long long)all->len,
+              all->len == 1 ? "" : "s", (long long)numbers, numbers == 1 ? "" : "s",
+              cli_bytes(bytes));
     for (int64_t i = 0; i < all->len; i++)
         CFX_SCOPE {
             const cfx_value t = all->entries[i].value;

@@ -92,8 +92,8 @@ int cli_split_simulate_stages(cli_split_job *j, const cfx_stages *s) {
     wrong += compare("input", cfx_as_list(b), cfx_as_list(a));
     wrong += compare_written(s, whole, &buffers);
     cli_answer("same", cfx_bool(!wrong));
-    cli_print("\n%d stages give %s (%lld results, %d buffers)\n", s->n,
+    cli_print("\n%d stages give %s (%lld result%s, %d buffer%s)\n", s->n,
               wrong ? "something else than the whole" : "what the whole gives, bit for bit",
-              (long long)want->len, buffers);
+              (long long)want->len, want->len == 1 ? "" : "s", buffers, buffers == 1 ? "" : "s");
     return wrong ? CLI_DIFFERS : CLI_DONE;
 }

@@ -23,6 +23,8 @@ bool cli_image(cli_words *w) {
     return true;
 }
 
+bool cli_image_was_said(void) { return pictures; }
+
 bool cli_image_is_coloured(void) { return pictures && picture.channels != CFX_IMAGE_GREY; }
 
 bool cli_tensors(cli_words *w, const char *name, const char **spec) {

@@ -23,6 +23,23 @@ const char *cli_meant(const cli_nearest *n) {
     return n->name ? cfx__text_format(" (did you mean '%s'?)", n->name) : "";
 }
 
+int cli_one_of(const cli_command *command, const char *option, const char *word,
+               const char *const *names, int n) {
+    cfx__text all = {0};
+    cli_nearest near = {0};
+    for (int i = 0; i < n; i++) {
+        if (!strcmp(word, names[i])) {
+            cfx__text_release(&all);
+            return i;
+        }
+        cli_near(&near, word, names[i]);
+        cfx__text_printf(&all, "%s%s", !i ? "" : i == n - 1 ? " or " : ", ", names[i]);
+    }
+    cli_usage(command, "%s is %s, not '%s'%s", option, cfx__text_take(&all), word,
+              cli_meant(&near));
+    return -1;
+}
+
 /* The part of an option before its value. */
 static void near_option(cli_words *w, const char *name) {
     const char *word = w->argv[w->at];
@@ -84,14 +101,10 @@ bool cli_precision(cli_words *w) {
     const char *name = NULL;
     if (!cli_value(w, "--precision", &name))
         return false;
-    for (int i = 0; name && i < COUNT(names); i++)
-        if (!strcmp(name, names[i])) {
-            cfx_set_precision((cfx_precision)i);
-            return true;
-        }
-    if (name)
-        cli_usage(w->command, "--precision is f32, tf32, bf16 or f16, not '%s'", name);
-    w->wrong = true;
+    const int i = name ? cli_one_of(w->command, "--precision", name, names, COUNT(names)) : -1;
+    if (i >= 0)
+        cfx_set_precision((cfx_precision)i);
+    w->wrong |= i < 0;
     return true;
 }
 

@@ -280,8 +280,9 @@ static void push_name(machine *m, const char *module, const char *name) {
     else if (!strcmp(module, "torch") && cfx_dtype_parse(name, &d))
         push(m, cfx_dtype_value(d));
     else
-        bad(m, "its pickle names %.100s.%.100s, which is not among the names that may be read; "
-               "nothing in a file is executed", module, name);
+        bad(m, "its pickle names %.100s.%.100s, which is not among the names that may be read "
+               "(nothing in a file is executed); save tensors, such as a state_dict(), instead",
+            module, name);
 }
 
 /* A storage is a tuple: ("storage", class, key, location, length), old ones with a part or None. */

@@ -120,7 +120,7 @@ static bool read_end(const cfx__zip *z, directory *d) {
                    : cfx__pack_kind(z->data, z->size)
                        ? cfx__text_format("it is not a zip archive but %s",
                                           cfx__pack_kind(z->data, z->size))
-                       : "it is not a zip archive");
+                       : "it is not a zip archive, as .pt2, .pt and .npz files are");
     const char *p = z->data + end;
     if (u16(p + 4) || u16(p + 6))
         return bad(z, "it is one part of several");
