@@ -444,3 +444,13 @@ TEST(c_operators_without_a_form_are_taken_apart) {
     CHECK(!text_of_call("x: \"f32[4]\"", "rand_like.default(x)"));
     CHECK_ERROR("y: aten.rand_like.default draws random numbers");
 }
+
+/* Writes beside a norm do not keep it from the layer before it. */
+TEST(c_norms_are_folded_into_layers_before_writes) {
+    cfx_module *net = cfx_nn_sequential(cfx_nn_conv2d(3, 4, 3), cfx_nn_batch_norm2d(4),
+                                        cfx_nn_relu(.inplace = true));
+    cfx_module_train(net, false);
+    cfx_program *p = cfx_export(net, cfx_tuple(cfx_randn(1, 3, 8, 8)), CFX_NONE, CFX_NONE);
+    const char *text = cfx_compile_text(p, &(cfx_compile_options){.name = "m"});
+    CHECK(text && strstr(text, ": conv2d, ") && !strstr(text, "running_mean"));
+}

@@ -334,6 +334,8 @@ bool cfx__node_logs(const cfx_node *n);
 cfx_value cfx__node_arg(const cfx_node *n, const cfx__schema *s, int i);
 /* Whether a node that calls op writes to argument i; see cfx__op_writes. */
 bool cfx__node_writes(const cfx_node *n, cfx_op *op, int i);
+/* Whether it updates statistics that the operator's schema does not mark. */
+bool cfx__node_updates(const cfx_node *n, cfx_op *op);
 
 /* Whether the invariant above holds, at length; for tests. An error says what does not. */
 bool cfx__graph_check(const cfx_graph *g);

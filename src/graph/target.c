@@ -381,14 +381,18 @@ bool cfx__node_writes(const cfx_node *n, cfx_op *op, int i) {
     return cfx__op_writes(op, args, i);
 }
 
-/* Whether the node updates statistics that its operator's schema does not mark. */
-static bool updates(const cfx_node *n, const cfx_fn *fn, cfx_op *op) {
+bool cfx__node_updates(const cfx_node *n, cfx_op *op) {
     bool any = false;
-    for (int k = 0; k < (fn ? fn->n : op ? 1 : 0); k++) {
-        cfx_op *one = fn ? fn->ops[k] : op;
-        for (int i = 0; !any && cfx__op_info_of(one)->updated >> i; i++)
-            any = cfx__node_writes(n, one, i);
-    }
+    for (int i = 0; !any && cfx__op_info_of(op)->updated >> i; i++)
+        any = cfx__node_writes(n, op, i);
+    return any;
+}
+
+/* The same of any overload of its function. */
+static bool updates(const cfx_node *n, const cfx_fn *fn, cfx_op *op) {
+    bool any = op && cfx__node_updates(n, op);
+    for (int k = 0; fn && k < fn->n && !any; k++)
+        any = cfx__node_updates(n, fn->ops[k]);
     return any;
 }
 

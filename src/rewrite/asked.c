@@ -63,9 +63,13 @@ static bool may_view_written(const cfx__rerun *run, cfx_op *op) {
            cfx__alias_written(&run->alias, n);
 }
 
-/* Whether it writes to running statistics unmarked by its schema, or is a dropout, which may hand
- * its argument back: PyTorch never leaves these whole in a functional program. */
-static bool hides(const cfx_op *op) {
+/* Whether it may write to running statistics unmarked by its schema, or is a dropout, which may
+ * hand its argument back: PyTorch never leaves these whole in a functional program. Where the
+ * caller's rows alone count, one of which the node tells that it writes to nothing stays. */
+static bool hides(const cfx__rerun *run, cfx_op *op) {
+    const cfx_node *n = run->recorder.like;
+    if (run->options.only_own)
+        return op->updates && (!n || n->target.op != op || cfx__node_updates(n, op));
     return op->updates || !(~op->effects & (CFX_COMPOSITE | CFX_RANDOM | CFX_SHARES));
 }
 
@@ -81,7 +85,7 @@ static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
         return op->decompose;
     if (run->foreign)
         return NULL;
-    const bool opens = fn && early && may_view_written(run, op), hidden = early && hides(op);
+    const bool opens = fn && early && may_view_written(run, op), hidden = early && hides(run, op);
     if (run->whole && (opens || !hidden))
         return opens ? fn : NULL;
     if (op->core)

@@ -13,12 +13,11 @@ static void linear_by_einsum(cfx_op_call *c) {
 static void made_of_itself(cfx_op_call *c) { c->out[0] = cfx_neg(cfx_gelu(c->args[0])); }
 
 static cfx_program *sample(void) {
-    return program_of(
-        HEAD "    def forward(self, x: \"f32[2, 3]\", w: \"f32[4, 3]\"):\n"
-             "        linear: \"f32[2, 4]\" = torch.ops.aten.linear.default(x, w)\n"
-             "        gelu: \"f32[2, 4]\" = torch.ops.aten.gelu.default(linear)\n"
-             "        silu: \"f32[2, 4]\" = torch.ops.aten.silu.default(gelu)\n"
-             "        return (silu,)\n");
+    return program_of(HEAD "    def forward(self, x: \"f32[2, 3]\", w: \"f32[4, 3]\"):\n"
+                           "        linear: \"f32[2, 4]\" = torch.ops.aten.linear.default(x, w)\n"
+                           "        gelu: \"f32[2, 4]\" = torch.ops.aten.gelu.default(linear)\n"
+                           "        silu: \"f32[2, 4]\" = torch.ops.aten.silu.default(gelu)\n"
+                           "        return (silu,)\n");
 }
 
 TEST(decompositions_of_ones_own_come_first) {
@@ -48,6 +47,26 @@ TEST(only_decompositions_of_ones_own) {
     HAS(code, "silu = torch.ops.aten.silu.default(mul_1)");
 }
 
+#define NORM(training)                                                                             \
+    HEAD "    def forward(self, p_w: \"f32[4]\", p_b: \"f32[4]\", b_m: \"f32[4]\", "               \
+         "b_v: \"f32[4]\", x: \"f32[3, 4]\"):\n"                                                   \
+         "        bn = torch.ops.aten.batch_norm.default(x, p_w, p_b, b_m, b_v, " training         \
+         ", 0.1, 1e-05, False)\n"                                                                  \
+         "        relu_ = torch.ops.aten.relu_.default(bn)\n"                                      \
+         "        return (relu_,)\n"
+
+/* A norm that updates nothing is no exception, beside a write that becomes a result; one that
+ * does is. */
+TEST(only_own_leaves_norms_whole_that_update_nothing) {
+    const cfx_decompose_options only = {.only_own = true};
+    const char *code = cfx_module_code(cfx_decompose_by(program_of(NORM("False")), only)->module);
+    HAS(code, "torch.ops.aten.batch_norm.default(");
+    HAS(code, "torch.ops.aten.relu.default(");
+    code = cfx_module_code(cfx_decompose_by(program_of(NORM("True")), only)->module);
+    HAS(code, "torch.ops.aten._native_batch_norm_legit_functional.default(");
+    CHECK_OK();
+}
+
 /* Rows of three alone, by itself. */
 static void gelu_of_threes(cfx_op_call *c) {
     cfx_tensor *x = cfx_as_tensor(c->args[0]);
@@ -71,10 +90,8 @@ TEST(decompositions_leave_calls_whole_that_they_give_nothing_for) {
 
 TEST(decompositions_have_to_end) {
     const cfx_decomposition own[] = {{"gelu", made_of_itself}}, none[] = {{"aten.jelu", NULL}};
-    CHECK(cfx_failed(
-        cfx_decompose_by(sample(), (cfx_decompose_options){.own = own, .nown = 1})));
+    CHECK(cfx_failed(cfx_decompose_by(sample(), (cfx_decompose_options){.own = own, .nown = 1})));
     CHECK_ERROR("the decomposition of gelu given for it is made of aten.gelu.default itself");
-    CHECK(cfx_failed(
-        cfx_decompose_by(sample(), (cfx_decompose_options){.own = none, .nown = 1})));
+    CHECK(cfx_failed(cfx_decompose_by(sample(), (cfx_decompose_options){.own = none, .nown = 1})));
     CHECK_ERROR("decomposition");
 }
