@@ -18,21 +18,27 @@ static const char index_text[] =
     "static int64_t @(int64_t at, int64_t n, int *bad) {\n"
     "    at = at < 0 ? at + n : at;\n" INDEX_TEXT;
 
-static const char *checked_by(const char *helper, const char *pointer, const char *at,
-                              cfx_dtype d, int64_t size) {
-    return cfx__text_format("%s(%s%s[%s], %lld, c->bad)", helper, d == CFX_I64 ? "" : "(int64_t)",
-                            pointer, at, (long long)size);
+static const char *checked_by(const char *helper, const char *number, int64_t size) {
+    return cfx__text_format("%s(%s, %lld, c->bad)", helper, number, (long long)size);
+}
+
+static const char *index_at(const char *pointer, const char *at, cfx_dtype d) {
+    return cfx__text_format("%s%s[%s]", d == CFX_I64 ? "" : "(int64_t)", pointer, at);
+}
+
+const char *cfx__c_checked_number(cfx__c *c, const char *number, int64_t size) {
+    return checked_by(cfx__c_helper(c, "row", row_text), number, size);
 }
 
 const char *cfx__c_checked(cfx__c *c, const char *pointer, const char *at, cfx_dtype d,
                            int64_t size) {
-    return checked_by(cfx__c_helper(c, "row", row_text), pointer, at, d, size);
+    return cfx__c_checked_number(c, index_at(pointer, at, d), size);
 }
 
 /* The same where indices may be counted from the end: in x[i] alone. */
 static const char *counted(cfx__c *c, const char *pointer, const char *at, cfx_dtype d,
                            int64_t size) {
-    return checked_by(cfx__c_helper(c, "index", index_text), pointer, at, d, size);
+    return checked_by(cfx__c_helper(c, "index", index_text), index_at(pointer, at, d), size);
 }
 
 static bool is_index(const cfx__c_ref *r) {
@@ -122,9 +128,9 @@ static const char *open_picks(cfx__c *c, const picks *p, const cfx__c_ref *x, in
         const cfx__c_ref *r = p->of[d];
         for (int i = 0; i < r->ndim; i++)
             put_term(&where, cfx__c_var(after - r->ndim + i), r->shape[i] == 1 ? 0 : r->stride[i]);
-        cfx__c_line(c, "const int64_t a%d = %s;", d,
-                    counted(c, cfx__text_format("index%d", d), or_zero(&where), r->dtype,
-                            x->shape[d]));
+        cfx__c_line(
+            c, "const int64_t a%d = %s;", d,
+            counted(c, cfx__text_format("index%d", d), or_zero(&where), r->dtype, x->shape[d]));
     }
     for (int i = after; i < ndim && !whole; i++)
         open_dim(c, i, shape[i]);

@@ -35,8 +35,7 @@ static const char *at(const matrices *m, int k, const cfx__c_ref *r, bool vector
     const int64_t across = vector ? 0 : r->stride[r->ndim - 1];
     const char *base = cfx__c_at(&m->w, k);
     return cfx__text_format("%s%srow * %lld + col * %lld", strcmp(base, "0") ? base : "",
-                            strcmp(base, "0") ? " + " : "",
-                            (long long)(transposed ? across : down),
+                            strcmp(base, "0") ? " + " : "", (long long)(transposed ? across : down),
                             (long long)(transposed ? down : across));
 }
 
@@ -176,6 +175,93 @@ void cfx__c_call_lu(cfx__c_unit *u, const cfx__plan_kernel *k) {
     cfx__c_walk_close(c, &m.w);
 }
 
+/* The pivots of a matrix in the room `pivot`, each of which is in range. */
+static void load_pivots(const matrices *m, const cfx__c_ref *r, int k, int64_t n, int64_t rows) {
+    const char *base = cfx__c_at(&m->w, k);
+    const char *at =
+        cfx__text_format("%s%srow * %lld", strcmp(base, "0") ? base : "",
+                         strcmp(base, "0") ? " + " : "", (long long)r->stride[r->ndim - 1]);
+    cfx__c_line(m->c, "int32_t *pivots = (int32_t *)pivot;");
+    cfx__c_open(m->c, "for (int64_t row = 0; row < %lld; row++)", (long long)n);
+    cfx__c_line(m->c, "pivots[row] = (int32_t)%s + 1;", /* they count from 1 */
+                cfx__c_checked_number(m->c, cfx__text_format("(int64_t)p[%s] - 1", at), rows));
+    cfx__c_close(m->c);
+}
+
+/* lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots): P, L, U */
+void cfx__c_call_lu_unpack(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    cfx__c *c = u->c;
+    const cfx_value *args = k->step->bound;
+    const cfx__c_refs *out = cfx__c_slot(u, u->slot);
+    const cfx__c_ref *x = cfx__c_arg(u, args[0]), *p = cfx__c_arg(u, args[1]);
+    const bool data = cfx_as_bool(args[2]), order = cfx_as_bool(args[3]);
+    const int64_t rows = x->shape[x->ndim - 2], cols = x->shape[x->ndim - 1];
+    const int64_t least = rows < cols ? rows : cols;
+    int number[3] = {0};
+    matrices m = begin(c, x, 2);
+    const int of_x = add_batch(&m, x, 2), of_p = add_batch(&m, p, 1);
+    for (int i = 0; i < 3; i++)
+        number[i] = (i ? data : order) ? add_batch(&m, &out->refs[i], 2) : 0;
+    if (data)
+        cfx__c_pointer(c, x, "x", false);
+    for (int i = 0; i < 3; i++)
+        if (i ? data : order)
+            cfx__c_pointer(c, &out->refs[i], cfx__text_format("out%d", i), true);
+    if (order) {
+        cfx__c_pointer(c, p, "p", false);
+        room(&m, "pivot", (least + 1) / 2);
+        room(&m, "order", (rows + 1) / 2);
+    }
+    cfx__c_walk_open(c, &m.w);
+    if (order) {
+        load_pivots(&m, p, of_p, least, rows);
+        cfx__c_line(c, "%s(pivots, %lld, (int32_t *)order, %lld);", cfx__c_kernel(c, "lu_order"),
+                    (long long)least, (long long)rows);
+        store(&m, "out0", &out->refs[0], number[0], "(((int32_t *)order)[col] == row)", rows, rows,
+              false, false);
+    }
+    const char *value =
+        data ? cfx__text_format("(double)%s",
+                                cfx__c_load(c, "x", at(&m, of_x, x, false, false), x->dtype))
+             : "";
+    if (data) {
+        store(&m, "out1", &out->refs[1], number[1],
+              cfx__text_format("(col < row ? %s : col == row)", value), rows, least, false, false);
+        store(&m, "out2", &out->refs[2], number[2], cfx__text_format("(col < row ? 0 : %s)", value),
+              least, cols, false, false);
+    }
+    cfx__c_walk_close(c, &m.w);
+}
+
+/* linalg_lu_solve(LU, pivots, B, left, adjoint) */
+void cfx__c_call_lu_solve(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    cfx__c *c = u->c;
+    const cfx_value *args = k->step->bound;
+    const cfx__c_ref *x = cfx__c_arg(u, args[0]), *p = cfx__c_arg(u, args[1]);
+    const cfx__c_ref *b = cfx__c_arg(u, args[2]), *y = cfx__c_slot(u, u->slot)->refs;
+    const bool left = cfx_as_bool(args[3]), adjoint = cfx_as_bool(args[4]);
+    const int64_t n = x->shape[x->ndim - 1], right = y->shape[y->ndim - (left ? 1 : 2)];
+    matrices m = begin(c, y, 2);
+    const int of_x = add_batch(&m, x, 2), of_p = add_batch(&m, p, 1);
+    const int of_b = add_batch(&m, b, 2), of_y = add_batch(&m, y, 2);
+    room(&m, "a", n * n);
+    room(&m, "pivot", (n + 1) / 2);
+    room(&m, "b", n * right);
+    cfx__c_pointer(c, x, "x", false);
+    cfx__c_pointer(c, p, "p", false);
+    cfx__c_pointer(c, b, "y", false);
+    cfx__c_pointer(c, y, "out", true);
+    cfx__c_walk_open(c, &m.w);
+    load(&m, "a", "x", x, of_x, n, n, false, false);
+    load_pivots(&m, p, of_p, n, n);
+    load(&m, "b", "y", b, of_b, n, right, false, !left);
+    /* x a = b is a' x' = b' */
+    cfx__c_line(c, "%s(a, pivots, %lld, %d, b, %lld);", cfx__c_kernel(c, "lu_solve"), (long long)n,
+                left == adjoint, (long long)right);
+    store(&m, "out", y, of_y, element_of("b", right), n, right, false, !left);
+    cfx__c_walk_close(c, &m.w);
+}
+
 /* ---- triangles ------------------------------------------------------------------------------- */
 
 /* linalg_cholesky_ex(self, upper, check_errors), cholesky(self, upper) */
@@ -195,8 +281,7 @@ void cfx__c_call_cholesky(cfx__c_unit *u, const cfx__plan_kernel *k) {
         cfx__c_pointer(c, &out->refs[1], "info", true);
     cfx__c_walk_open(c, &m.w);
     load(&m, "a", "x", x, of_x, n, n, false, upper);
-    const char *call =
-        cfx__text_format("%s(a, %lld)", cfx__c_kernel(c, "cholesky"), (long long)n);
+    const char *call = cfx__text_format("%s(a, %lld)", cfx__c_kernel(c, "cholesky"), (long long)n);
     if (out->n > 1)
         store_one(&m, "info", &out->refs[1], of_info, call, CFX_I32);
     else /* there is nobody to tell */
@@ -263,5 +348,42 @@ void cfx__c_call_qr(cfx__c_unit *u, const cfx__plan_kernel *k) {
     if (!r_alone)
         store(&m, "q", q, of_q, element_of("b", columns), rows, columns, false, false);
     store(&m, "r", r, of_r, element_of("a", cols), r->shape[r->ndim - 2], cols, false, false);
+    cfx__c_walk_close(c, &m.w);
+}
+
+/* ---- eigenvalues ----------------------------------------------------------------------------- */
+
+/* _linalg_eigh(A, UPLO, compute_v) */
+void cfx__c_call_eigh(cfx__c_unit *u, const cfx__plan_kernel *k) {
+    cfx__c *c = u->c;
+    const cfx_value *args = k->step->bound;
+    const cfx__c_refs *out = cfx__c_slot(u, u->slot);
+    const cfx__c_ref *x = cfx__c_arg(u, args[0]), *values = &out->refs[0];
+    const int64_t n = x->shape[x->ndim - 1];
+    const bool upper = *cfx_text(args[1]) == 'U' || *cfx_text(args[1]) == 'u';
+    const bool vectors = cfx_as_bool(args[2]);
+    matrices m = begin(c, x, 2);
+    const int of_x = add_batch(&m, x, 2), of_values = add_batch(&m, values, 1);
+    const int of_q = vectors ? add_batch(&m, &out->refs[1], 2) : 0;
+    room(&m, "a", n * n);
+    room(&m, "d", n);
+    room(&m, "work", n * n + 2 * n);
+    cfx__c_pointer(c, x, "x", false);
+    cfx__c_pointer(c, values, "values", true);
+    if (vectors)
+        cfx__c_pointer(c, &out->refs[1], "q", true);
+    cfx__c_walk_open(c, &m.w);
+    /* the other triangle is not looked at */
+    cfx__c_open_elements(c, n, n);
+    cfx__c_line(c, "if (col %s row)", upper ? ">=" : "<=");
+    cfx__c_line(c, "    a[row * %lld + col] = a[col * %lld + row] = (double)%s;", (long long)n,
+                (long long)n, cfx__c_load(c, "x", at(&m, of_x, x, false, false), x->dtype));
+    cfx__c_close_elements(c);
+    cfx__c_line(c, "if (%s(a, %lld, %d, %d, %s, d, work) != 0)\n        *c->bad = 1;",
+                cfx__c_kernel(c, "eigen"), (long long)n, upper, vectors,
+                x->dtype == CFX_F64 ? "1.1102230246251565e-16" : "5.9604644775390625e-08");
+    store(&m, "values", values, of_values, "d[row]", n, 1, true, false);
+    if (vectors)
+        store(&m, "q", &out->refs[1], of_q, element_of("a", n), n, n, false, false);
     cfx__c_walk_close(c, &m.w);
 }

@@ -68,8 +68,8 @@ void cfx__c_call_pool(cfx__c_unit *u, const cfx__plan_kernel *k) {
     const int lead = x->ndim - p.nd;
     const bool wide = x->dtype == CFX_F64, index = p.indices && cfx__c_reads_more(u);
     const bool whole = !cfx__dtype_is_float(x->dtype);
-    if (whole && !p.max) {
-        cfx__c_refuse(u, "%s of integers has no form in C", cfx_op_name(k->op));
+    if (whole && !p.max && p.divisor < 0) {
+        cfx__c_refuse(u, "%s of integers by less than 0 has no form in C", cfx_op_name(k->op));
         return;
     }
     if (index)
@@ -78,7 +78,7 @@ void cfx__c_call_pool(cfx__c_unit *u, const cfx__plan_kernel *k) {
     const char *base = open_images(c, x, out, p.nd, &w);
     const char *type = whole ? "int64_t" : wide ? "double" : "float";
     cfx__c_line(c, "%s %s = %s;", type, p.max ? "best" : "sum",
-                whole   ? "INT64_MIN"
+                whole   ? p.max ? "INT64_MIN" : "0"
                 : p.max ? wide ? "-(double)INFINITY" : "-INFINITY"
                 : wide  ? "0.0"
                         : "0.0f");
@@ -120,7 +120,8 @@ void cfx__c_call_pool(cfx__c_unit *u, const cfx__plan_kernel *k) {
         }
         cfx__c_line(c, "best = %s ? v : best;", better);
     } else {
-        cfx__c_line(c, "sum += %s;", value);
+        cfx__c_line(c, whole ? "sum = (int64_t)((uint64_t)sum + (uint64_t)%s);" : "sum += %s;",
+                    value);
         if (counts)
             cfx__c_line(c, "count++;");
     }
@@ -146,9 +147,9 @@ void cfx__c_call_pool(cfx__c_unit *u, const cfx__plan_kernel *k) {
                      : all.len ? cfx__text_take(&all)
                                : "1";
     cfx__text_release(&all);
-    const char *result = whole   ? cfx__text_format("(%s)best", cfx__c_type(out->dtype))
-                         : p.max ? "best"
-                                 : cfx__text_format("sum / (%s)(%s)", type, by);
+    const char *result = p.max ? "best" : cfx__text_format("sum / (%s)(%s)", type, by);
+    if (whole)
+        result = cfx__text_format("(%s)(%s)", cfx__c_type(out->dtype), result);
     cfx__c_line(c, "out[%s] = %s;", cfx__c_at(&w, 0), cfx__c_store(c, result, out->dtype));
     if (index) {
         cfx__c_walk also = cfx__c_walk_over(out->ndim, out->shape);
@@ -291,8 +292,7 @@ void cfx__c_call_bilinear(cfx__c_unit *u, const cfx__plan_kernel *k) {
     const char *base = open_images(c, x, out, 2, &w);
     for (int i = 0; i < 2; i++) {
         const int64_t has = x->shape[2 + i], outs = out->shape[2 + i];
-        const char *scale =
-            corners ? step_of_corners(c, has, outs) : step_of(c, k, i, has, outs);
+        const char *scale = corners ? step_of_corners(c, has, outs) : step_of(c, k, i, has, outs);
         const char *v = cfx__c_var(2 + i);
         if (corners)
             cfx__c_line(c, "const float at%d = (float)%s * %s;", i, v, scale);

@@ -42,8 +42,11 @@ cfx__c_form cfx__c_call_arange, cfx__c_call_repeat, cfx__c_call_grouped, cfx__c_
 /* "model_row((int64_t)index[i], 16, c->bad)": an index that is checked; scope (call_index.c). */
 const char *cfx__c_checked(cfx__c *c, const char *pointer, const char *at, cfx_dtype d,
                            int64_t size);
+/* The same of an index that is computed; scope. */
+const char *cfx__c_checked_number(cfx__c *c, const char *number, int64_t size);
 /* call_linalg.c */
-cfx__c_form cfx__c_call_lu, cfx__c_call_cholesky, cfx__c_call_triangular, cfx__c_call_qr;
+cfx__c_form cfx__c_call_lu, cfx__c_call_lu_unpack, cfx__c_call_lu_solve, cfx__c_call_cholesky,
+    cfx__c_call_triangular, cfx__c_call_qr, cfx__c_call_eigh;
 /* attention.c */
 cfx__c_form cfx__c_call_attention, cfx__c_call_recurrent;
 cfx__c_condition cfx__c_takes_attention, cfx__c_takes_recurrent;

@@ -31,6 +31,7 @@
 #include "kernels/pick.c"
 #include "kernels/grid.c"
 #include "kernels/linalg.c"
+#include "kernels/eigen.c"
 #include "kernels/fft.c"
 #include "kernels/winograd.c"
 #include "kernels/transposed.c"

@@ -62,17 +62,19 @@ static void cdist(cfx_op_call *c) {
 }
 
 /* A batch by its own mean and variance, which are results too; those that are kept, brought nearer
- * to them: (input, weight, bias, [running_mean, running_var,] training, momentum, eps). */
+ * to them: (input, weight, bias, [running_mean, running_var,] training, momentum, eps); or by those
+ * that are kept alone, where `training` is not an argument. */
 static void batch_norm(cfx_op_call *c) {
     const bool kept = c->op == &cfx_op__native_batch_norm_legit_functional;
-    const int at = kept ? 5 : 3;
+    const bool given = c->op == &cfx_op__native_batch_norm_legit_no_training;
+    const int at = kept ? 5 : given ? 4 : 3; /* the argument before momentum */
     cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1), *b = arg_tensor(c, 2);
     const double momentum = arg_float(c, at + 1);
     const int64_t channels = x->ndim > 1 ? x->shape[1] : 1, n = channels ? x->numel / channels : 0;
     cfx_value row = cfx_list_value(0, NULL);
     for (int i = 1; i < x->ndim; i++)
         cfx_list_append(cfx_as_list(row), i == 1 ? cfx_int(-1) : cfx_int(1));
-    const bool trains = !kept || arg_bool(c, at);
+    const bool trains = !given && (!kept || arg_bool(c, at));
     cfx_tensor *mean = trains ? cfx_mean(x, dims_but(x, 1)) : arg_tensor(c, 3);
     cfx_tensor *var = trains ? cfx_var(x, dims_but(x, 1), CFX_KW(correction, 0)) : arg_tensor(c, 4);
     cfx_tensor *by = cfx_rsqrt(cfx_add(var, c->args[at + 2]));
@@ -519,6 +521,7 @@ static const cfx__c_parts table[] = {
     {&cfx_op__cdist_forward, cdist},
     {&cfx_op__native_batch_norm_legit_no_stats, batch_norm},
     {&cfx_op__native_batch_norm_legit_functional, batch_norm},
+    {&cfx_op__native_batch_norm_legit_no_training, batch_norm},
     {&cfx_op_native_layer_norm, layer_norm},
     {&cfx_op_native_group_norm, group_norm},
     {&cfx_op_addmv, addmv},
@@ -568,6 +571,9 @@ static const cfx__c_parts table[] = {
     {&cfx_op_linspace_Scalar_Tensor, linspace},
     {&cfx_op__pdist_forward, pdist},
     {&cfx_op__trilinear, trilinear},
+    {&cfx_op_linalg_lu, cfx__c_lu},
+    {&cfx_op_triangular_solve, cfx__c_triangular_solve},
+    {&cfx_op_cholesky_inverse, cfx__c_cholesky_inverse},
 };
 
 cfx_op_fn *cfx__c_parts_of(const cfx_op *op) {

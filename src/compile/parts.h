@@ -8,5 +8,7 @@
 /* parts_complex.c */
 cfx_op_fn cfx__c_complex_product, cfx__c_complex_addmm, cfx__c_complex_linear, cfx__c_of_parts,
     cfx__c_by_parts, cfx__c_angle, cfx__c_fft_r2c, cfx__c_fft_c2r;
+/* parts_linalg.c */
+cfx_op_fn cfx__c_lu, cfx__c_triangular_solve, cfx__c_cholesky_inverse;
 
 #endif

@@ -14,8 +14,10 @@ static double apart(cfx_value a, cfx_value b) {
     if (cfx__dtype_is_complex(x->dtype))
         return apart(CFX_V(cfx_view_as_real(a)), CFX_V(cfx_view_as_real(b)));
     const cfx_value f64 = cfx_dtype_value(CFX_F64);
+    if (!x->numel)
+        return 0;
     cfx_tensor *most = cfx_amax(cfx_abs(cfx_sub(cfx_to(a, f64), cfx_to(b, f64))));
-    return x->numel ? cfx__tensor_number(most, 0) : 0;
+    return cfx__tensor_number(most, 0);
 }
 
 /* A call by its kernel, and by what its operator is made of. */
@@ -147,4 +149,26 @@ TEST(calls_without_a_form_are_made_of_others) {
     check_made(CFX_HERE, &cfx_op__trilinear, 1e-4,
                cfx_list(cfx_randn(3, 4), cfx_randn(6, 4, 5), cfx_randn(3, 5), cfx_list(1, 3),
                         cfx_list(0), cfx_list(1, 2), cfx_list(2, 3)));
+}
+
+TEST(factorisations_are_made_of_others) {
+    cfx_tensor *square = cfx_matmul(cfx_randn(2, 4, 4), cfx_randn(2, 4, 4));
+    const cfx_value l = CFX_V(cfx_add(cfx_tril(square, -1), cfx_mul(cfx_eye(4), 3)));
+    check_made(CFX_HERE, &cfx_op_linalg_lu, 1e-5, cfx_list(cfx_randn(2, 5, 3), true));
+    check_made(CFX_HERE, &cfx_op_linalg_lu, 1e-5, cfx_list(cfx_randn(3, 5), true));
+    for (int how = 0; how < 8; how++) {
+        const cfx_value a = how & 1 ? CFX_V(cfx_mT(l)) : l;
+        check_made(CFX_HERE, &cfx_op_triangular_solve, 1e-5,
+                   cfx_list(cfx_randn(4, 3), a, (bool)(how & 1), (bool)(how & 2), (bool)(how & 4)));
+    }
+    for (int upper = 0; upper < 2; upper++)
+        check_made(CFX_HERE, &cfx_op_cholesky_inverse, 1e-5,
+                   cfx_list(upper ? CFX_V(cfx_mT(l)) : l, (bool)upper));
+}
+
+/* Statistics that are asked for, of norms that have theirs: there are none. */
+TEST(norms_by_given_statistics_have_parts) {
+    const cfx_value x = CFX_V(cfx_randn(3, 4, 5)), w = CFX_V(cfx_randn(4));
+    check_made(CFX_HERE, &cfx_op__native_batch_norm_legit_no_training, 1e-5,
+               cfx_list(x, w, w, cfx_randn(4), cfx_rand(4), 0.1, 1e-5));
 }

@@ -62,6 +62,17 @@ static void NAME_lu_solve(const double *lu, const int32_t *pivots, ptrdiff_t n, 
             NAME_rows_swap(b + i * m, b + (pivots[i] - 1) * m, m);
 }
 
+/* to[i] becomes the row that lies at i once `count` pivots have exchanged n rows in turn. */
+static void NAME_lu_order(const int32_t *pivots, ptrdiff_t count, int32_t *to, ptrdiff_t n) {
+    for (ptrdiff_t i = 0; i < n; i++)
+        to[i] = (int32_t)i;
+    for (ptrdiff_t i = 0; i < count; i++) {
+        const int32_t held = to[i];
+        to[i] = to[pivots[i] - 1];
+        to[pivots[i] - 1] = held;
+    }
+}
+
 /* The lower part of a becomes L of L L' = a, zeros above; the number of the first row at which a is
  * not positive, 0: none. */
 static int32_t NAME_cholesky(double *a, ptrdiff_t n) {
