@@ -105,6 +105,10 @@ double apart_excess(subject *s, int64_t i, cfx_value got, cfx_value want, bool e
 typedef cfx_value apart_again(void *of, uint64_t noise);
 double apart_excess_in(cfx_value got, cfx_value want, apart_again *again, void *of);
 
+/* Whether the eager run is refused with other last digits, or other numbers where PyTorch leaves
+ * them open: what is an index then may be out of range. */
+bool apart_may_refuse(const subject *s);
+
 /* `got` with the numbers of `want` where those are infinite or NaN. */
 cfx_value agree_where_finite(cfx_value got, cfx_value want);
 /* Runs a program by the interpreter and by plans. */

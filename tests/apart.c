@@ -12,22 +12,32 @@ enum { FIRST_TURNS = 8, ALL_TURNS = 64, TIMES = 4, SUMS = 10 };
 
 double agree_allowed(cfx_dtype dtype) {
     switch (dtype) {
-    case CFX_F64: return 1e-12;
-    case CFX_F32: return 2e-6;
-    case CFX_F16: return 1e-3;
-    case CFX_BF16: return 8e-3;
-    default: return 0;
+    case CFX_F64:
+        return 1e-12;
+    case CFX_F32:
+        return 2e-6;
+    case CFX_F16:
+        return 1e-3;
+    case CFX_BF16:
+        return 8e-3;
+    default:
+        return 0;
     }
 }
 
 /* A few of the least numbers that a dtype has. */
 static double least(cfx_dtype dtype) {
     switch (dtype) {
-    case CFX_F64: return 2e-323;
-    case CFX_F32: return 1e-44;
-    case CFX_F16: return 3e-7;
-    case CFX_BF16: return 4e-40;
-    default: return 0;
+    case CFX_F64:
+        return 2e-323;
+    case CFX_F32:
+        return 1e-44;
+    case CFX_F16:
+        return 3e-7;
+    case CFX_BF16:
+        return 4e-40;
+    default:
+        return 0;
     }
 }
 
@@ -117,6 +127,13 @@ static cfx_value spread_of(subject *s, int64_t i, bool each, int turns) {
             widen(p->most->items[k], o.leaves->items[k], s->first.leaves->items[k]);
     }
     return p->most->items[i];
+}
+
+bool apart_may_refuse(const subject *s) {
+    for (int turn = 0; turn < FIRST_TURNS; turn++)
+        if (!eager_run(s->drawn, noise_of(turn), false).ran)
+            return true;
+    return false;
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
