@@ -125,20 +125,19 @@ bool agree_may_run(const outcome *eager) {
 /* Whether a decomposed program may run where eager refuses, in PyTorch as here: its decompositions
  * of these do not look at the numbers, and let negative indices count from the end. */
 bool agree_may_run_decomposed(const outcome *eager) {
-    static const char *const texts[] = {"one_hot",   "index_add",         "index_copy",
-                                        "inverse",   "linalg_inv",        "index_select_backward",
-                                        "quantile",  "multilabel_margin", "nll_loss",
-                                        "max_unpool"};
-    return !eager->ran &&
-           says_one_of(eager->refused->target.name, sizeof texts / sizeof *texts, texts);
+    static const char *const texts[] = {"one_hot", "index_add", "index_copy", "inverse",
+                                        "linalg_inv", "index_select_backward", "quantile",
+                                        "multilabel_margin", "nll_loss", "max_unpool"};
+    return !eager->ran && says_one_of(eager->refused->target.name, sizeof texts / sizeof *texts,
+                                      texts);
 }
 
-/* Whether a decomposed program may be refused that eager runs, in PyTorch as here: what was
- * written through a view that overlaps itself cannot be put back, and index_put, which index_fill
- * decomposes to, asks for some elements along the dimension even where slices have none; views of
- * other dtypes ask for strides that dimensions of one element lose on the way; x.copy_(x), which
- * eager leaves alone, is written back to x, which must not be expanded then; an input that lies
- * inside a storage is not followed where that storage is read by strides; the decomposition of
+/* Whether a decomposed or functional program may be refused that eager runs, in PyTorch as here:
+ * what was written through a view that overlaps itself cannot be put back, and index_put, which
+ * index_fill decomposes to, asks for some elements along the dimension even where slices have none;
+ * views of other dtypes ask for strides that dimensions of one element lose on the way; x.copy_(x),
+ * which eager leaves alone, is written back to x, which must not be expanded then; an input that
+ * lies inside a storage is not followed where that storage is read by strides; the decomposition of
  * nll_loss gathers by its target, which must not be uint8. */
 static bool may_refuse(const char *way, const char *why) {
     static const char *const texts[] = {"being mutated that has internal overlap",
@@ -147,7 +146,7 @@ static bool may_refuse(const char *way, const char *why) {
                                         "more than one element of the written-to tensor refers",
                                         "that lies in a part of a storage is written to",
                                         "gather(): Expected dtype int32/int64 for index"};
-    static const char *const ways[] = {"decomposed", "as C", "ONNX"};
+    static const char *const ways[] = {"decomposed", "functionalised", "as C", "ONNX"};
     return says_one_of(way, sizeof ways / sizeof *ways, ways) &&
            says_one_of(why, sizeof texts / sizeof *texts, texts);
 }
@@ -157,9 +156,9 @@ static bool may_refuse(const char *way, const char *why) {
 static bool is_left_out(const outcome *eager, const cfx_program *p, const char *way) {
     if (!p || !strstr(way, "optimised"))
         return false;
-    cfx_each_node(p->module->graph,
-                  n) if (n->target.name &&
-                         !strcmp(n->target.name, eager->refused->target.name)) return false;
+    cfx_each_node(p->module->graph, n)
+        if (n->target.name && !strcmp(n->target.name, eager->refused->target.name))
+            return false;
     return true;
 }
 
@@ -223,13 +222,14 @@ static cfx_value take(cfx_watcher *w, cfx_node *n, cfx_value v) {
 
 /* spare: the bytes that the run may take beside those that are held; 0: any. */
 outcome agree_run(cfx_program *p, const random_program *drawn, const cfx_dict *held,
-                  const cfx_executor *x, agree_taps *shown, size_t spare) {
+                           const cfx_executor *x, agree_taps *shown, size_t spare) {
     cfx_value inputs = eager_copies(drawn->inputs);
     agree_restore(p, held);
     cfx_watcher w = {.see = take, .user = shown};
     cfx_manual_seed(7);
     const size_t before = cfx_set_memory_limit(spare ? cfx_memory_held() + spare : 0);
-    cfx_value v = cfx_program_run_with(CFX_HERE, p, x, shown ? &w : NULL, eager_args(inputs));
+    cfx_value v =
+        cfx_program_run_with(CFX_HERE, p, x, shown ? &w : NULL, eager_args(inputs));
     cfx_set_memory_limit(before);
     outcome o = eager_outcome(v, inputs, cfx_ok() ? agree_state(p, drawn, held) : cfx_dict_new());
     o.taps = shown ? shown->seen : NULL;
@@ -259,8 +259,9 @@ cfx_value agree_where_finite(cfx_value got, cfx_value want) {
 }
 
 static bool has_norm(const random_program *p) {
-    cfx_each_node(p->graph,
-                  n) if (n->op == CFX_CALL_FUNCTION && strstr(n->target.name, "_norm")) return true;
+    cfx_each_node(p->graph, n)
+        if (n->op == CFX_CALL_FUNCTION && strstr(n->target.name, "_norm"))
+            return true;
     return false;
 }
 
@@ -319,7 +320,7 @@ static cfx_value run_again(void *of, uint64_t noise) {
 
 /* The taps of two runs of one program, where the leaves agree. */
 static void compare_taps(subject *s, cfx_program *p, const cfx_dict *held, const outcome *a,
-                         const outcome *b, const char *way) {
+                       const outcome *b, const char *way) {
     if (!a->ran || !b->ran || s->found.any)
         return;
     for (int64_t i = 0; i < a->taps->len; i++) {

@@ -12,32 +12,22 @@ enum { FIRST_TURNS = 8, ALL_TURNS = 64, TIMES = 4, SUMS = 10 };
 
 double agree_allowed(cfx_dtype dtype) {
     switch (dtype) {
-    case CFX_F64:
-        return 1e-12;
-    case CFX_F32:
-        return 2e-6;
-    case CFX_F16:
-        return 1e-3;
-    case CFX_BF16:
-        return 8e-3;
-    default:
-        return 0;
+    case CFX_F64: return 1e-12;
+    case CFX_F32: return 2e-6;
+    case CFX_F16: return 1e-3;
+    case CFX_BF16: return 8e-3;
+    default: return 0;
     }
 }
 
 /* A few of the least numbers that a dtype has. */
 static double least(cfx_dtype dtype) {
     switch (dtype) {
-    case CFX_F64:
-        return 2e-323;
-    case CFX_F32:
-        return 1e-44;
-    case CFX_F16:
-        return 3e-7;
-    case CFX_BF16:
-        return 4e-40;
-    default:
-        return 0;
+    case CFX_F64: return 2e-323;
+    case CFX_F32: return 1e-44;
+    case CFX_F16: return 3e-7;
+    case CFX_BF16: return 4e-40;
+    default: return 0;
     }
 }
 

@@ -50,9 +50,10 @@ cfx_value eager_copies(cfx_value list) {
             continue;
         }
         cfx_tensor *line = first == i ? cfx_clone(line_of(t)) : line_of(cfx_tensor_at(out, first));
-        cfx_list_append(cfx_as_list(out), cfx_tensor_value(cfx_as_strided(
-                                              line, cfx_ints_value(t->ndim, t->shape),
-                                              cfx_ints_value(t->ndim, t->stride), t->offset)));
+        cfx_list_append(cfx_as_list(out),
+                        cfx_tensor_value(cfx_as_strided(line, cfx_ints_value(t->ndim, t->shape),
+                                                        cfx_ints_value(t->ndim, t->stride),
+                                                        t->offset)));
     }
     return out;
 }
@@ -100,8 +101,8 @@ typedef struct {
     cfx_module *root; /* of the graph that is run */
     cfx_dict *state;
     uint64_t noise;
-    int regions; /* of autocast that are open */
-    bool each;   /* calls that compute every element by itself round it alone */
+    int regions;      /* of autocast that are open */
+    bool each;        /* calls that compute every element by itself round it alone */
     cfx_node *refused, *sharing;
 } eager;
 
@@ -144,8 +145,8 @@ static void disturb_each(cfx_value v, const cfx_tensor *made, uint64_t *lot) {
         const double by = drawn_from(lot), x = cfx_tensor_get(t, i);
         const double of = made ? cfx_tensor_get(made, i) : 0;
         if (isfinite(x))
-            cfx__tensor_set(
-                t, i, cfx_float(x + by * last_digits(t) * (isfinite(of) && of > fabs(x) ? of : x)));
+            cfx__tensor_set(t, i, cfx_float(x + by * last_digits(t) *
+                                                    (isfinite(of) && of > fabs(x) ? of : x)));
     }
 }
 
@@ -164,9 +165,9 @@ static cfx_value products(cfx_value args, cfx_value v) {
 /* Sums lose the last digits of their terms, which may be larger than what is left of them: those of
  * products and sums of the arguments without their signs. */
 static void disturb_sums(const cfx_node *n, cfx_value args, cfx_value v, uint64_t *lot) {
-    static const char *const names[] = {
-        ".linear.", "mm.",    ".mv.",     ".addmv.",   "dot.",      ".matmul.",   ".conv",
-        ".sum.",    ".mean.", ".cumsum.", ".addcmul.", ".addcdiv.", ".logaddexp", "cross."};
+    static const char *const names[] = {".linear.", "mm.", ".mv.", ".addmv.", "dot.", ".matmul.",
+                                        ".conv", ".sum.", ".mean.", ".cumsum.",
+                                        ".addcmul.", ".addcdiv.", ".logaddexp", "cross."};
     cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
     bool sums = false;
     for (size_t i = 0; t && i < sizeof names / sizeof *names; i++)
@@ -277,9 +278,9 @@ static void disturb_open(const cfx_node *n, cfx_value args, cfx_value v, uint64_
         return;
     const cfx_dtype d = (cfx_dtype)t->dtype;
     const bool whole = cfx__dtype_is_int(d), floats = cfx__dtype_is_float(d);
-    const bool open =
-        seeks_among_any(n, args) ||
-        (!whole ? is_open(n, args) : d != CFX_BOOL && converts(n, args) && leaves_range(args, d));
+    const bool open = seeks_among_any(n, args) ||
+                      (!whole ? is_open(n, args)
+                              : d != CFX_BOOL && converts(n, args) && leaves_range(args, d));
     const uint64_t most = open && d != CFX_BOOL ? most_open(n, args) : 1;
     for (int64_t i = 0; open && cfx_ok() && i < t->numel; i++) {
         *lot = *lot * 6364136223846793005u + 1442695040888963407u;
@@ -474,8 +475,8 @@ static cfx_value run_graph(eager *e, cfx_graph *g, cfx_value inputs) {
     cfx_each_node(g, n) {
         if (n->op == CFX_OUTPUT)
             return filled(values, cfx_as_list(n->args)->items[0]);
-        cfx_value v =
-            n->op == CFX_PLACEHOLDER ? cfx_as_list(inputs)->items[next++] : run_node(e, n, values);
+        cfx_value v = n->op == CFX_PLACEHOLDER ? cfx_as_list(inputs)->items[next++]
+                                               : run_node(e, n, values);
         if (!cfx_ok()) {
             e->refused = n; /* of several graphs the outermost, which is left last */
             return cfx_bad();

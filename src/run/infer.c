@@ -124,7 +124,7 @@ static void collect_told(inference *f, const cfx_result *r) {
 }
 
 /* How many there are where only data could tell: what is noted says so, by a symbol or, where it
- * was found to be one, a number. -1: nothing does. */
+ * was found to be one, a number: supposed to be each of the sizes in turn. -1: nothing does. */
 static int64_t told_size(void) {
     inference *f = cfx__run_state_now()->inference;
     cfx_result r = cfx_node_result(f->node);
@@ -133,8 +133,20 @@ static int64_t told_size(void) {
     if (f->asked < f->ntold)
         return f->told[f->asked++];
     cfx_result first = cfx_result_item(&r, 0);
-    bool number = !f->ntold && first.kind == CFX_RESULT_TENSOR && first.ndim && first.shape;
-    return number ? first.shape[0] : -1;
+    bool number =
+        !f->ntold && first.kind == CFX_RESULT_TENSOR && f->told_dim < first.ndim && first.shape;
+    f->supposed |= number;
+    return number ? first.shape[f->told_dim] : -1;
+}
+
+/* Whether v, or the first of several, has the sizes that are noted. */
+static bool has_noted_sizes(const cfx_node *n, cfx_value v) {
+    cfx_result r = cfx_node_result(n), first = cfx_result_item(&r, 0);
+    if ((v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST) && cfx_len(v))
+        v = cfx_at(v, 0);
+    const cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
+    return t && t->ndim == first.ndim &&
+           !memcmp(t->shape, first.shape, (size_t)t->ndim * sizeof *t->shape);
 }
 
 /* How long a slice is that is cut by data. */
@@ -231,6 +243,30 @@ static cfx_value in_world(const inference *f, cfx_value v) {
     return out;
 }
 
+static cfx_value call_supposing(inference *f, const cfx_node *n, cfx_args a, int dim) {
+    f->ntold = f->asked = 0;
+    f->told_dim = dim;
+    f->supposed = false;
+    return f->region ? call_in_region(f, n, a) : call(f, n, a);
+}
+
+/* The call with the sizes that are noted where only data could tell. */
+static cfx_value call_as_told(inference *f, const cfx_node *n, cfx_args a) {
+    cfx_value v = call_supposing(f, n, a, 0);
+    for (int dim = 1; f->supposed && dim < CFX_MAX_DIMS && !has_noted_sizes(n, v); dim++) {
+        if (!cfx__error_forgive())
+            return cfx_bad();
+        cfx_value other = call_supposing(f, n, a, dim);
+        if (f->supposed && has_noted_sizes(n, other))
+            return other;
+        if (!f->supposed) { /* it is none of them */
+            cfx__error_forgive();
+            return call_supposing(f, n, a, 0);
+        }
+    }
+    return v;
+}
+
 cfx_value cfx__infer_computed(inference *f, cfx_node *n) {
     cfx__infer_begin(f);
     f->node = n;
@@ -252,11 +288,10 @@ cfx_value cfx__infer_computed(inference *f, cfx_node *n) {
     inference *outer = cfx__run_state_now()->inference;
     int64_t (*size)(void) = cfx__dispatcher()->data_size;
     int64_t (*part)(int64_t) = cfx__dispatcher()->part_size;
-    f->ntold = f->asked = 0;
     cfx__run_state_now()->inference = f;
     cfx__dispatcher()->data_size = told_size;
     cfx__dispatcher()->part_size = told_part;
-    cfx_value v = f->region ? call_in_region(f, n, a) : call(f, n, a);
+    cfx_value v = call_as_told(f, n, a);
     cfx__run_state_now()->inference = outer;
     cfx__dispatcher()->data_size = size;
     cfx__dispatcher()->part_size = part;

@@ -23,6 +23,8 @@ typedef struct cfx__inference {
     const cfx_node *node; /* whose shape rule runs */
     int64_t told[8];      /* sizes that only data could tell, as noted of it */
     int ntold, asked;     /* how many there are, and were asked for */
+    int told_dim;         /* where there are none: which size of the first result it is, */
+    bool supposed;        /* that was asked for */
     struct {
         const cfx_node *node;
         cfx_value v;

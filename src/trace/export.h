@@ -118,6 +118,11 @@ int64_t cfx__unknown_part(cfx__recorder *r, int64_t n);
 void cfx__unknown_sized(cfx__recorder *r, cfx_node *n);
 cfx_value cfx__unknown_number(cfx__recorder *r, cfx_value like, cfx_node *n);
 cfx_value cfx__unknown_either(cfx__recorder *r, int64_t a, int64_t b);
+/* What the call that was refused in the recording asks of sizes that are data: kept with the worlds
+ * as implied. False where nothing tells; the error is as it was. */
+bool cfx__implied_find(cfx__request *r, const cfx__export *e);
+/* Assumes what is implied of a new symbol and those that are there. */
+void cfx__implied_assume(cfx__worlds *w, const char *symbol);
 /* Whether some size that C looked at is another with other data, which is an error then, unless a
  * draft lets it be what it is in the example. */
 bool cfx__marks_differ(cfx__export *e, const cfx__export *other);

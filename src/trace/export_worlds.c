@@ -174,6 +174,15 @@ static bool look_around(cfx__request *r, bool *again) {
     return *again;
 }
 
+/* Whether the call that was refused in a recording asks something of sizes that are data: it is
+ * assumed from now on. */
+static bool is_implied(cfx__request *r, const cfx__export *e) {
+    if (cfx_ok() || !cfx__implied_find(r, e))
+        return false;
+    cfx__worlds_forget_unknown(&r->dims.worlds);
+    return cfx__error_forgive();
+}
+
 /* ---- all worlds ------------------------------------------------------------------------------ */
 
 /* Records all worlds but the first; false with *again where sizes gave way. */
@@ -188,15 +197,18 @@ static bool record_worlds(cfx__request *r, bool *again) {
             continue;
         }
         const char *why = difference(r, k, fine);
+        const bool other = r->joints.late || renamed; /* symbols: there are more, and others */
+        *again =
+            other || cfx__worlds_larger(&r->dims.worlds) ||
+            (!fine && (cfx__worlds_nearer(&r->dims.worlds) || is_implied(r, &r->other[k - 1])));
         bool forgiven = cfx__error_forgive();
         for (int i = 1; i <= k; i++)
             forget(r, i);
         if (!forgiven)
             return false;
-        if (r->joints.late || renamed) /* there are more of them, and others */
+        if (other)
             cfx__worlds_forget_unknown(&r->dims.worlds);
-        *again = r->joints.late || renamed || cfx__worlds_larger(&r->dims.worlds) ||
-                 (!fine && cfx__worlds_nearer(&r->dims.worlds)) || choose_nearer(r, why);
+        *again = *again || choose_nearer(r, why);
         r->joints.late = false;
         return false;
     }
@@ -297,14 +309,43 @@ static bool make_program(cfx__request *r, bool *again) {
     return false;
 }
 
+/* Sizes that data tells are told apart from each other in all worlds, so that few are the smallest
+ * that can be. False with *again where a call asks for more. */
+static bool may_be_small(cfx__request *r, bool *again) {
+    cfx__worlds *w = &r->dims.worlds;
+    bool data = false;
+    for (size_t i = 0; i < w->symbols.len; i++) {
+        cfx__symbol *s = &w->symbols.data[i];
+        const bool size = *s->name == 'u' && !s->any && !s->apart && !s->joined;
+        s->size.at[CFX__TRIAL] = size ? cfx__symbol_smallest(s) : s->size.at[0];
+        data |= size;
+    }
+    if (!data)
+        return true;
+    cfx__worlds_mend(w, CFX__TRIAL);
+    cfx__export *e = &r->other[CFX__TRIAL - 1];
+    const size_t mark = cfx_scope_open();
+    const bool fine = cfx__export_record(e, r, CFX__TRIAL);
+    *again = !fine && !e->unlucky && is_implied(r, e);
+    const bool told = cfx__error_forgive();
+    forget(r, CFX__TRIAL);
+    cfx_scope_close(mark);
+    return told && !*again;
+}
+
 static bool export_worlds(cfx__request *r) {
     for (bool again = true; again;) {
         again = false;
         r->merged = false;
         r->dims.worlds.n = 1;
         bool fixed = !r->dims.worlds.symbols.len;
-        if (!record_first(r))
-            return false;
+        if (!record_first(r)) {
+            again = is_implied(r, r->first);
+            if (!again)
+                return false;
+            cfx__export_end(r->first);
+            continue;
+        }
         if (!r->dims.worlds.symbols.len)
             return true;
         if (fixed) { /* until data made a size vary: now numbers are noted as well */
@@ -315,7 +356,7 @@ static bool export_worlds(cfx__request *r) {
         if (!is_blind(r, &again))
             return false;
         if (!again && record_worlds(r, &again)) {
-            if (make_program(r, &again))
+            if (may_be_small(r, &again) && make_program(r, &again))
                 return true;
             again = again && cfx__error_forgive();
             for (int i = 1; i < r->dims.worlds.n; i++)

@@ -125,9 +125,8 @@ cfx_node *cfx__record_node(cfx__recorder *r, cfx_site at, cfx_target target, cfx
 
 /* What metadata says of a result. */
 static void describe(cfx_node *n, cfx_value v) {
-    if (v.tag != CFX_TAG_TENSOR)
-        return;
-    cfx_node_set_meta(n, "val", cfx_tensor_value(cfx__tensor_faked(cfx_as_tensor(v))));
+    if (v.tag == CFX_TAG_TENSOR)
+        cfx_node_set_meta(n, "val", cfx_tensor_value(cfx__tensor_faked(cfx_as_tensor(v))));
 }
 
 /* A tensor of its own that stands for n, though the operator may have given back an argument. */
@@ -512,6 +511,7 @@ static bool record_call(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *res
     cfx_value own[CFX_MAX_ARGS];
     memcpy(own, args, (size_t)info->schema->nargs * sizeof *own);
     *result = cfx_scope_return_value(mark, record_converted(r, at, op, own));
+    cfx__implied_note(r, *result, (cfx_args){info->schema->nargs, args, NULL});
     return true;
 }
 

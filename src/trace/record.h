@@ -20,6 +20,8 @@
 #include "record_log.h"
 #include "trace.h"
 
+enum { CFX__REFUSED_NUMBERS = 24 };
+
 typedef struct cfx__recorder {
     cfx_graph *graph;     /* where nodes are made */
     cfx__record_log *log; /* NULL: nobody asks */
@@ -59,12 +61,17 @@ typedef struct cfx__recorder {
     void *user;
     cfx_op *asked_of;   /* the question that is being answered; NULL: none is */
     bool inside;        /* below functionalisation */
+    /* Sizes and integers among the arguments of the first call that was refused. */
+    int64_t refused[CFX__REFUSED_NUMBERS];
+    int n_refused;
     bool fake_before;
     cfx__modes modes_before;
     cfx__mode_fn *mode_before;
     struct cfx__recorder *outer;
 } cfx__recorder;
 
+/* Notes the numbers among the arguments of the first call whose result is bad (implied.c). */
+void cfx__implied_note(cfx__recorder *r, cfx_value result, cfx_args a);
 /* Makes r the calling thread's recorder until it ends; everything made meanwhile is fake. */
 void cfx__record_begin(cfx__recorder *r);
 void cfx__record_end(cfx__recorder *r);

@@ -3,7 +3,16 @@
 #include "export.h"
 #include "relations.h"
 
-/* The symbol called so, as `like` says where it is new. */
+/* The numbers in world k of all symbols but the last, mixed. */
+static uint64_t others(const cfx__worlds *w, int k) {
+    uint64_t all = 0;
+    for (size_t i = 0; i + 1 < w->symbols.len; i++)
+        all = all * 6364136223846793005u + (uint64_t)w->symbols.data[i].size.at[k];
+    return all;
+}
+
+/* The symbol called so, as `like` says where it is new: to fit what is implied, those that were
+ * recorded with may become others. */
 static const cfx__symbol *symbol(cfx__export *e, const char *name, cfx__symbol like) {
     cfx__worlds *w = &e->dims->worlds;
     cfx__symbol *s = cfx__worlds_find(w, name);
@@ -13,7 +22,10 @@ static const cfx__symbol *symbol(cfx__export *e, const char *name, cfx__symbol l
         s->any = like.any;
         s->joined = like.joined;
         s->apart = like.apart;
+        cfx__implied_assume(w, s->name);
+        const uint64_t before = others(w, e->k);
         cfx__worlds_choose(w, e->k, 0);
+        e->unlucky |= w->implied.len && others(w, e->k) != before;
     }
     return s;
 }

@@ -34,6 +34,7 @@ void cfx__worlds_free(cfx__worlds *w) {
     cfx__relations_free(&w->checks);
     cfx__relations_free(&w->asserted);
     cfx__relations_free(&w->asked);
+    cfx__relations_free(&w->implied);
     cfx__relations_free(&w->conditions);
     cfx__worlds_forget_extra(w, true);
     VEC_FREE(w->extra);

@@ -85,6 +85,7 @@ typedef struct cfx__worlds {
     }) totals;
     cfx__relations checks; /* that are no range of one symbol; expressions are counted */
     cfx__relations asserted; /* of data and sizes, by the program; counted */
+    cfx__relations implied;  /* of data, by calls that are refused otherwise (implied.c); counted */
     cfx__relations asked;  /* all checks of forward's, as all worlds have them; counted */
     int renames;               /* sides of those that turned out to be others than in world 0 */
 } cfx__worlds;

@@ -44,8 +44,17 @@ static bool is_sum_of_data(const struct cfx_sym *e) {
                                  : e->op == CFX__SYM_NAME && *e->name == 'u';
 }
 
-/* What a comparison is between. */
-static bool is_comparison(const cfx_node *n, const char *function, cfx_value side[2]) {
+static bool has_data(cfx_value v) {
+    const struct cfx_sym *e = v.tag == CFX_TAG_SYM ? cfx_as_sym(v) : NULL;
+    if (!e || e->op == CFX__SYM_INT)
+        return false;
+    return e->op == CFX__SYM_NAME
+               ? *e->name == 'u'
+               : has_data(cfx__value_of_sym(e->a)) || has_data(cfx__value_of_sym(e->b));
+}
+
+/* What a comparison of expressions is between; the first has data. */
+static bool compares(const cfx_node *n, const char *function, cfx_value side[2]) {
     if (n->op != CFX_CALL_FUNCTION || strcmp(n->target.name, function) ||
         cfx_as_list(n->args)->len != 2)
         return false;
@@ -53,8 +62,12 @@ static bool is_comparison(const cfx_node *n, const char *function, cfx_value sid
         cfx_value v = cfx_as_list(n->args)->items[i];
         side[i] = v.tag == CFX_TAG_NODE ? cfx_node_get_meta(cfx_as_node(v), "val") : v;
     }
-    return side[0].tag == CFX_TAG_SYM && is_sum_of_data(cfx_as_sym(side[0])) &&
-           (side[1].tag == CFX_TAG_INT || side[1].tag == CFX_TAG_SYM);
+    return has_data(side[0]) && (side[1].tag == CFX_TAG_INT || side[1].tag == CFX_TAG_SYM);
+}
+
+/* Whether it is between what parts add up to and something else. */
+static bool compares_sum(const cfx_node *n, const char *function, cfx_value side[2]) {
+    return compares(n, function, side) && is_sum_of_data(cfx_as_sym(side[0]));
 }
 
 static bool is_asserted(const cfx_node *n) {
@@ -66,8 +79,8 @@ static bool is_asserted(const cfx_node *n) {
  * on data may be no more than another size. */
 static void collect_total(cfx__worlds *w, const cfx_node *n) {
     cfx_value side[2];
-    const bool asserted = is_asserted(n), total = asserted && is_comparison(n, "operator.eq", side);
-    bool most = asserted && !total && is_comparison(n, "operator.le", side);
+    const bool asserted = is_asserted(n), total = asserted && compares_sum(n, "operator.eq", side);
+    bool most = asserted && !total && compares_sum(n, "operator.le", side);
     struct cfx__total t = {.at_most = most};
     if (!total && !most)
         return;
@@ -105,11 +118,13 @@ static void refine(cfx__worlds *w, const cfx_node *n) {
     cfx_value side[2];
     cfx__relation r;
     if (!is_asserted(n) || !cfx__relation_named(n->target.name, &r.op) ||
-        !is_comparison(n, n->target.name, side))
+        !compares(n, n->target.name, side))
         return;
     r.a = side[0], r.b = side[1];
     cfx__relation_narrow(w, &r);
-    if (r.b.tag == CFX_TAG_SYM && r.op != CFX__EQ && r.op != CFX__LE) /* those are totals */
+    const bool sum = is_sum_of_data(cfx_as_sym(r.a));
+    const bool total = sum && (r.op == CFX__EQ || r.op == CFX__LE); /* collected */
+    if (!total && (!sum || r.b.tag == CFX_TAG_SYM))
         note_relation(w, r);
 }
 
