@@ -79,7 +79,10 @@ static void put_sizes(cfx__text *t, const cfx__c *c) {
         "/* Sizes that vary, in the order of parameters, and their bounds. The source was\n"
         " * generated at %lld of them and compared: %s. */\n",
         (long long)c->compared,
-        all ? "at all but sizes of 1" : "between them its expressions are assumed");
+        all ? "at all but sizes of 1"
+            : "at both ends of each range, where sizes meet\n"
+              " * numbers of the program or each other, and at others all over. Between them its\n"
+              " * expressions are assumed (--every-size compares it at all)");
     for (int i = 0; i < c->nvary; i++) {
         const cfx__c_size *s = &c->sizes[i];
         const char *name = cfx__c_upper(s->name);

@@ -318,13 +318,22 @@ TEST(c_sweeps_begin_where_sizes_meet_numbers) {
                           {.symbol = "s1", .name = "s1", .low = 31, .high = 9000}}};
     int64_t at[CFX__C_SIZES] = {0};
     int met = 0, same = 0, n = 0;
+    bool ends[2][40] = {{false}}; /* 32 sizes from the least one on, and the 8 last ones */
     cfx__c_sweep s = cfx__c_sweep_of(&c, 500, 10);
     for (; cfx__c_sweep_next(&s, at); n++) {
         CHECK(at[0] >= 2 && at[0] <= 4000 && at[1] >= 31 && at[1] <= 9000);
+        for (int i = 0; i < 2; i++) {
+            const int64_t low = at[i] - c.sizes[i].low, high = c.sizes[i].high - at[i];
+            if (low < 32 || high < 8)
+                ends[i][low < 32 ? low : 32 + high] = true;
+        }
         met |= at[1] >= 776 && at[1] <= 778 ? 1 << (at[1] - 776) : 0;
         same += at[0] == at[1];
     }
-    CHECK_INT(n, 250);
+    CHECK_INT(n, 250 + 2 * 40);
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 40; k++)
+            CHECK(ends[i][k]);
     CHECK_INT(met, 7);
     CHECK(same > 0);
     c.sizes[0].high = 6;

@@ -1,6 +1,10 @@
-/* Points of ranges at which a text that was made at some of them is looked at. First come those
- * where sizes meet numbers of the program or each other: what is cut off at 30 changes at 30. Then
- * all points, or, where there are too many, as many as may be. Start at cfx__c_sweep_next. */
+/* Points of ranges at which a text that was made at some of them is looked at: all of them, or,
+ * where there are too many, those at which a number of the text may change. That is where sizes
+ * meet numbers of the program or each other (what is cut off at 30 changes at 30), or at any bound
+ * of the generator's own, which has sizes from both ends of a range on its two sides, or with what
+ * a size leaves when it is divided by a width of vectors or panels, which a row of consecutive
+ * sizes shows. Then come as many points as may be, all over the ranges. Start at cfx__c_sweep_next.
+ */
 #include "../value/walk.h"
 #include "compile.h"
 
@@ -127,6 +131,22 @@ static void meet(meeting *m, cfx_value expression, int i, int64_t number) {
     }
 }
 
+enum { ROW = 32, END = 8 }; /* consecutive sizes from the least one on, and up to the largest */
+
+/* Sizes from both ends of each range, others drawn. */
+static void add_ends(meeting *m) {
+    int64_t at[CFX__C_SIZES];
+    for (int i = 0; i < m->c->nvary; i++)
+        for (int64_t k = 0; k < ROW + END; k++) {
+            const cfx__c_size *s = &m->c->sizes[i];
+            const int64_t is = k < ROW ? cfx__c_least(s) + k : s->high - (k - ROW);
+            draw(m->c, m->points.len, at);
+            at[i] = is;
+            if (is >= cfx__c_least(s) && is <= s->high)
+                add_point(m, at);
+        }
+}
+
 static void find_points(meeting *m, int64_t most) {
     int64_t at[CFX__C_SIZES];
     for (int i = 0; i < m->c->nvary; i++) /* sizes that are the same */
@@ -154,13 +174,16 @@ cfx__c_sweep cfx__c_sweep_of(cfx__c *c, int64_t work, int64_t fewest) {
     cfx_each_node(c->program->module->graph, n) nodes += n->op == CFX_CALL_FUNCTION;
     s.most = work / nodes > fewest ? work / nodes : fewest;
     for (int i = 0; i < c->nvary && s.all <= s.most; i++)
-        s.all = s.all > INT64_MAX / count_of(&c->sizes[i]) ? INT64_MAX
-                                                           : s.all * count_of(&c->sizes[i]);
+        s.all =
+            s.all > INT64_MAX / count_of(&c->sizes[i]) ? INT64_MAX : s.all * count_of(&c->sizes[i]);
     if (s.all <= s.most)
         return s;
     meeting m = {.c = c};
+    add_ends(&m);
+    const int64_t ends = (int64_t)m.points.len / CFX__C_SIZES;
     find_numbers(&m);
-    find_points(&m, s.most / 2);
+    find_points(&m, ends + s.most / 2);
+    s.most += ends;
     int64_t *near = cfx__arena_alloc(&c->memory, (m.points.len + 1) * sizeof *near);
     if (m.points.len)
         memcpy(near, m.points.data, m.points.len * sizeof *near);
