@@ -234,6 +234,14 @@ const char *cfx__c_store(cfx__c *c, const char *text, cfx_dtype d);
 
 /* Finds the places of everything: fills u->refs. */
 void cfx__c_place(cfx__c_unit *u);
+/* Before that: a slot is made at `to`, unless it lies otherwise, is a look into another's memory or
+ * is made elsewhere already. */
+void cfx__c_place_at(cfx__c_unit *u, int slot, cfx__c_ref to);
+void cfx__c_put_ref(cfx__c_unit *u, int slot, cfx__c_ref r); /* wherever that is */
+/* The slot that makes the memory of slot s as it is; whether a slot makes memory of its own, for
+ * one tensor that the plan gave no place. */
+int cfx__c_maker(const cfx__plan *p, int s);
+bool cfx__c_is_made_here(const cfx__plan *p, int s);
 /* The values of a list or tuple; NULL: it is none. */
 const cfx_list *cfx__c_several(cfx_value v);
 /* What a slot gives; a constant is noted as a weight now. */

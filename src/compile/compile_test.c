@@ -454,3 +454,13 @@ TEST(c_norms_are_folded_into_layers_before_writes) {
     const char *text = cfx_compile_text(p, &(cfx_compile_options){.name = "m"});
     CHECK(text && strstr(text, ": conv2d, ") && !strstr(text, "running_mean"));
 }
+
+/* Branches compute what is wanted where it is wanted, the caller's array. */
+TEST(c_branches_are_not_copied) {
+    const char *text = cfx_compile_text(cfx_open(CFX_TEST_DATA "/zoo/cond/model.pt2"),
+                                        &(cfx_compile_options){.name = "m"});
+    CHECK(text && strstr(text, "out0[i] = sinf(") && !strstr(text, "memcpy(to, from"));
+    text = cfx_compile_text(cfx_open(CFX_TEST_DATA "/zoo/while_loop/model.pt2"),
+                            &(cfx_compile_options){.name = "m"});
+    CHECK(text && !strstr(text, "m_results(")); /* carried there */
+}

@@ -75,10 +75,11 @@ static cfx_value planned_on(const operands *o, int i) {
         cfx_tensor_fake(o->of[i]->dtype, o->of[i]->ndim, o->of[i]->shape, o->of[i]->stride));
 }
 
-/* Writes the kernels of a sub-graph on such operands; where its results are, up to `most`. The
- * number of them; -1 where it cannot be written. */
-static int put_graph(const call *h, cfx_module *m, const operands *o, const cfx__c_ref **results,
-                     int most) {
+/* Writes the kernels of a sub-graph on such operands; where its results are, up to `most`: where
+ * `wanted` says, NULL: anywhere, if they can be made there. The number of them; -1 where it cannot
+ * be written. */
+static int put_graph(const call *h, cfx_module *m, const operands *o,
+                     const cfx__c_ref *const *wanted, const cfx__c_ref **results, int most) {
     cfx_value in[CFX_MAX_ARGS];
     bool constant[CFX_MAX_ARGS];
     for (int i = 0; i < o->n; i++) {
@@ -103,13 +104,18 @@ static int put_graph(const call *h, cfx_module *m, const operands *o, const cfx_
     for (int k = 0; k < plan->n; k++)
         if (plan->kernels[k].kind == CFX__PLAN_INPUT && o->of[plan->kernels[k].input])
             sub.refs[k] = (cfx__c_refs){1, (cfx__c_ref *)o->of[plan->kernels[k].input]};
+    const cfx_value out = cfx_as_list(plan->kernels[plan->n - 1].step->args)->items[0];
+    const bool several = out.tag == CFX_TAG_LIST || out.tag == CFX_TAG_TUPLE;
+    const int n = several ? (int)cfx_as_list(out)->len : 1;
+    for (int i = 0; i < n && i < most; i++) {
+        const cfx_value v = several ? cfx_as_list(out)->items[i] : out;
+        if (wanted[i] && v.tag == CFX_TAG_NODE)
+            cfx__c_place_at(&sub, (int)v.spare, *wanted[i]);
+    }
     cfx__c_unit_begin(&sub);
     cfx__c_place(&sub);
     cfx__c_unit_put(&sub);
     cfx__c_unit_end(&sub);
-    const cfx_value out = cfx_as_list(plan->kernels[plan->n - 1].step->args)->items[0];
-    const bool several = out.tag == CFX_TAG_LIST || out.tag == CFX_TAG_TUPLE;
-    const int n = several ? (int)cfx_as_list(out)->len : 1;
     for (int i = 0; i < n && i < most; i++) {
         results[i] = cfx__c_arg(&sub, several ? cfx_as_list(out)->items[i] : out);
         if (!results[i]) {
@@ -136,8 +142,11 @@ static void put_results(const call *h, const cfx__c_ref *const *from, int n) {
 }
 
 static void put_branch(const call *h, int graph, const operands *o) {
-    const cfx__c_ref *results[CFX_MAX_ARGS];
-    put_results(h, results, put_graph(h, graph_at(h, graph), o, results, CFX_MAX_ARGS));
+    const cfx__c_refs *to = cfx__c_slot(h->u, h->u->slot);
+    const cfx__c_ref *results[CFX_MAX_ARGS], *wanted[CFX_MAX_ARGS] = {NULL};
+    for (int i = 0; i < to->n && i < CFX_MAX_ARGS; i++)
+        wanted[i] = &to->refs[i];
+    put_results(h, results, put_graph(h, graph_at(h, graph), o, wanted, results, CFX_MAX_ARGS));
 }
 
 /* cond(pred, true, false, operands) */
@@ -168,8 +177,8 @@ static void put_cond(const call *h) {
 static void put_carried(const call *h, const cfx__c_refs *to, const cfx__c_ref **from, int n) {
     for (int i = 0; i < n; i++)
         for (int k = 0; k < n; k++)
-            if (i != k && from[i]->where == to->refs[k].where && from[i]->where == CFX__C_ARENA &&
-                from[i]->base == to->refs[k].base) {
+            if (i != k && from[i]->where == to->refs[k].where &&
+                from[i]->number == to->refs[k].number && from[i]->base == to->refs[k].base) {
                 from[i] = cfx__c_own(h->u, from[i], CFX_CONTIGUOUS, true);
                 break;
             }
@@ -181,7 +190,7 @@ static void put_carried(const call *h, const cfx__c_refs *to, const cfx__c_ref *
 /* while_loop(cond, body, carried, rest) */
 static void put_while(const call *h) {
     const cfx__c_refs *to = cfx__c_slot(h->u, h->u->slot);
-    const cfx__c_ref *results[CFX_MAX_ARGS];
+    const cfx__c_ref *results[CFX_MAX_ARGS], *const anywhere[CFX_MAX_ARGS] = {NULL};
     operands o = {0};
     if (!add_list(h, &o, 2) || o.n != to->n || !vary(h, &o, o.n)) {
         refuse(h, "carries a value that is not a tensor");
@@ -196,13 +205,13 @@ static void put_while(const call *h) {
         return;
     }
     cfx__c_open(h->c, "for (;;)");
-    if (put_graph(h, graph_at(h, 0), &o, results, 1) == 1) {
+    if (put_graph(h, graph_at(h, 0), &o, anywhere, results, 1) == 1) {
         cfx__c_block(h->c);
         cfx__c_pointer(h->c, results[0], "goes_on", false);
         cfx__c_line(h->c, "if (goes_on[0] == 0)");
         cfx__c_line(h->c, "    break;");
         cfx__c_close(h->c);
-        if (put_graph(h, graph_at(h, 1), &o, results, CFX_MAX_ARGS) == to->n)
+        if (put_graph(h, graph_at(h, 1), &o, anywhere, results, CFX_MAX_ARGS) == to->n)
             put_carried(h, to, results, to->n);
         else
             refuse(h, "returns another number of values than it carries");
@@ -221,7 +230,7 @@ static cfx__c_ref *row_of(const call *h, const cfx__c_ref *x, const char *round)
  * nothing. */
 static void put_scan(const call *h, bool maps) {
     const cfx__c_refs *to = cfx__c_slot(h->u, h->u->slot);
-    const cfx__c_ref *results[CFX_MAX_ARGS];
+    const cfx__c_ref *results[CFX_MAX_ARGS], *wanted[CFX_MAX_ARGS] = {NULL};
     const char *round = cfx__text_format("round%d", h->u->slot);
     operands o = {0};
     int ncarried = 0;
@@ -242,10 +251,13 @@ static void put_scan(const call *h, bool maps) {
                 round);
     for (int i = 0; i < nrows; i++)
         o.of[i] = i < ncarried ? &to->refs[i] : row_of(h, o.of[i], round);
-    const int n = put_graph(h, graph_at(h, 0), &o, results, CFX_MAX_ARGS);
+    for (int i = ncarried; i < to->n && i < CFX_MAX_ARGS; i++)
+        wanted[i] = row_of(h, &to->refs[i], round);
+    const int n = put_graph(h, graph_at(h, 0), &o, wanted, results, CFX_MAX_ARGS);
     if (n == to->n) {
         for (int i = ncarried; i < n; i++)
-            put_copy(h, row_of(h, &to->refs[i], round), results[i], "the result of this round");
+            if (!cfx__c_is_there(results[i], wanted[i]))
+                put_copy(h, wanted[i], results[i], "the result of this round");
         put_carried(h, to, results, ncarried);
     } else if (n >= 0) {
         refuse(h, "returns the wrong number of values");

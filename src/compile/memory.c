@@ -360,6 +360,60 @@ void cfx__c_place(cfx__c_unit *u) {
     place_all(u);
 }
 
+/* ---- places of results ----------------------------------------------------------------------- */
+
+int cfx__c_maker(const cfx__plan *p, int s) {
+    while (p->kernels[s].kind == CFX__PLAN_PASS)
+        s = p->kernels[s].x;
+    return s;
+}
+
+bool cfx__c_is_made_here(const cfx__plan *p, int s) {
+    return makes(&p->kernels[s]) && p->given[s].tag == CFX_TAG_TENSOR && p->offset[s] < 0;
+}
+
+void cfx__c_put_ref(cfx__c_unit *u, int slot, cfx__c_ref r) {
+    cfx__c_ref *one = cfx__arena_alloc(&u->c->memory, sizeof *one);
+    *one = r;
+    u->refs[slot] = (cfx__c_refs){1, one};
+}
+
+/* One of the results of a call or of control flow that gives several, if slot s is that. */
+static bool place_part(cfx__c_unit *u, int s, cfx__c_ref to) {
+    const cfx__plan *p = u->plan;
+    const cfx__plan_kernel *item = &p->kernels[s];
+    const int from = item->kind == CFX__PLAN_ITEM ? cfx__c_maker(p, item->x) : -1;
+    if (from < 0 || !cfx_is_bad(p->constants[from]) ||
+        (p->kernels[from].kind != CFX__PLAN_CALL && p->kernels[from].kind != CFX__PLAN_HIGHER))
+        return false;
+    const cfx_list *given = cfx__c_several(p->given[from]);
+    if (!given || item->index >= given->len || given->items[item->index].tag != CFX_TAG_TENSOR)
+        return false;
+    const cfx_tensor *t = cfx_as_tensor(given->items[item->index]);
+    cfx__c_refs *refs = &u->refs[from];
+    if (!refs->n)
+        *refs = (cfx__c_refs){(int)given->len,
+                              cfx__arena_alloc(&u->c->memory, (size_t)given->len * sizeof to)};
+    if (refs->refs[item->index].where != CFX__C_NOWHERE || !cfx__tensor_is_contiguous(t) ||
+        (cfx_dtype)t->dtype != to.dtype)
+        return false;
+    refs->refs[item->index] = to;
+    return true;
+}
+
+void cfx__c_place_at(cfx__c_unit *u, int slot, cfx__c_ref to) {
+    const cfx__plan *p = u->plan;
+    const int s = cfx__c_maker(p, slot);
+    if (!cfx_is_bad(p->constants[slot]) || p->wanted[slot].tag != CFX_TAG_TENSOR ||
+        !cfx__c_is_contiguous(&to) || place_part(u, s, to) || !cfx__c_is_made_here(p, s) ||
+        u->refs[s].n)
+        return;
+    const cfx_tensor *made = cfx__plan_made(p, s);
+    if (cfx__plan_lies_like(made, cfx_as_tensor(p->wanted[slot])) &&
+        cfx__tensor_is_contiguous(made) && (cfx_dtype)made->dtype == to.dtype)
+        cfx__c_put_ref(u, s, to);
+}
+
 /* ---- pointers -------------------------------------------------------------------------------- */
 
 void cfx__c_pointer(cfx__c *c, const cfx__c_ref *r, const char *name, bool written) {

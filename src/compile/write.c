@@ -91,20 +91,6 @@ static cfx_execution execution_of(cfx__c_job *w, bool *constant, cfx_args args) 
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* The slot that makes the memory of slot s as it is; -1 where that is a look into another's. */
-static int maker(const cfx__plan *p, int s) {
-    while (p->kernels[s].kind == CFX__PLAN_PASS)
-        s = p->kernels[s].x;
-    return s;
-}
-
-static bool is_made_here(const cfx__plan *p, int s) {
-    const cfx__plan_kernel *k = &p->kernels[s];
-    return (k->kind == CFX__PLAN_CALL || k->kind == CFX__PLAN_LAYER || k->kind == CFX__PLAN_LOOP ||
-            k->kind == CFX__PLAN_JOIN || (k->kind == CFX__PLAN_NONE && k->stored)) &&
-           p->given[s].tag == CFX_TAG_TENSOR && p->offset[s] < 0;
-}
-
 static cfx__c_ref port_ref(cfx__c_where where, int number, const cfx__c_port *p, cfx__c *c) {
     int64_t *stride = cfx__arena_alloc(&c->memory, (size_t)p->ndim * sizeof *stride + 1);
     cfx__strides_contiguous(p->ndim, p->shape, stride);
@@ -115,12 +101,6 @@ static cfx__c_ref port_ref(cfx__c_where where, int number, const cfx__c_port *p,
                         .shape = p->shape,
                         .stride = stride,
                         .name = p->name};
-}
-
-static void put_refs(cfx__c_unit *u, int slot, cfx__c_ref r) {
-    cfx__c_ref *one = cfx__arena_alloc(&u->c->memory, sizeof *one);
-    *one = r;
-    u->refs[slot] = (cfx__c_refs){1, one};
 }
 
 /* A result as a tensor: numbers, as sizes are, have no dims. */
@@ -142,29 +122,6 @@ static bool is_result(const cfx__c_job *w, const cfx_list *items, int64_t i) {
     const cfx_program *p = w->c.program;
     return result_at(w->plan, items, i).tag == CFX_TAG_TENSOR &&
            cfx__program_written(p, &p->outputs[i]) < 0;
-}
-
-/* One of the results of a call that gives several, if slot s is that: it is made at `to`, unless
- * it lies otherwise or is made elsewhere already. */
-static bool place_part(cfx__c_job *w, int s, cfx__c_ref to) {
-    const cfx__plan *p = w->plan;
-    const cfx__plan_kernel *item = &p->kernels[s];
-    const int from = item->kind == CFX__PLAN_ITEM ? maker(p, item->x) : -1;
-    if (from < 0 || p->kernels[from].kind != CFX__PLAN_CALL || !cfx_is_bad(p->constants[from]))
-        return false;
-    const cfx_list *given = cfx__c_several(p->given[from]);
-    if (!given || item->index >= given->len || given->items[item->index].tag != CFX_TAG_TENSOR)
-        return false;
-    const cfx_tensor *t = cfx_as_tensor(given->items[item->index]);
-    cfx__c_refs *refs = &w->unit.refs[from];
-    if (!refs->n)
-        *refs = (cfx__c_refs){(int)given->len,
-                              cfx__arena_alloc(&w->c.memory, (size_t)given->len * sizeof to)};
-    if (refs->refs[item->index].where != CFX__C_NOWHERE || !cfx__tensor_is_contiguous(t) ||
-        (cfx_dtype)t->dtype != to.dtype)
-        return false;
-    refs->refs[item->index] = to;
-    return true;
 }
 
 /* What the caller gets: the values of the output node that are results, and those that are kept. */
@@ -191,15 +148,7 @@ static void find_results(cfx__c_job *w) {
         const int number = add_port(c, &c->outputs, port);
         if (v.tag != CFX_TAG_NODE || !cfx_is_bad(p->constants[v.spare]))
             continue;
-        const int s = maker(p, (int)v.spare);
-        if (place_part(w, s, port_ref(CFX__C_OUTPUT, number, &port, c)))
-            continue;
-        if (is_made_here(p, s) && !w->unit.refs[s].n) {
-            cfx__c_ref r = port_ref(CFX__C_OUTPUT, number, &port, c);
-            if (cfx__plan_lies_like(cfx__plan_made(p, s), cfx_as_tensor(is)) &&
-                cfx__tensor_is_contiguous(cfx__plan_made(p, s)))
-                put_refs(&w->unit, s, r);
-        }
+        cfx__c_place_at(&w->unit, (int)v.spare, port_ref(CFX__C_OUTPUT, number, &port, c));
     }
 }
 
@@ -242,7 +191,7 @@ static bool may_become(const cfx__c_unit *u, int s, int old) {
     for (int i = 0; i < k->nreads && fine; i++)
         fine = u->lives->root[k->reads[i]] >= 0 &&
                (u->lives->root[k->reads[i]] != old ||
-                (maker(p, k->reads[i]) == old &&
+                (cfx__c_maker(p, k->reads[i]) == old &&
                  p->target->in_place(k->loop, i, k->nreads + lane)));
     return fine;
 }
@@ -259,14 +208,14 @@ static void place_states(cfx__c_job *w) {
         if (to < 0 || w->state[to] < 0 || c->program->inputs[to].kind == CFX_IN_USER ||
             v.tag != CFX_TAG_NODE || !cfx_is_bad(p->constants[v.spare]))
             continue;
-        const int s = maker(p, (int)v.spare), old = slot_of_input(p, to);
+        const int s = cfx__c_maker(p, (int)v.spare), old = slot_of_input(p, to);
         const cfx__c_ref r = port_ref(CFX__C_STATE, w->state[to], &c->states.of[w->state[to]], c);
         const cfx_tensor *made =
-            is_made_here(p, s) && !w->unit.refs[s].n ? cfx__plan_made(p, s) : NULL;
+            cfx__c_is_made_here(p, s) && !w->unit.refs[s].n ? cfx__plan_made(p, s) : NULL;
         if (made && old < p->n && (cfx_dtype)made->dtype == r.dtype && made->ndim == r.ndim &&
             !memcmp(made->shape, r.shape, (size_t)r.ndim * sizeof *r.shape) &&
             cfx__tensor_is_contiguous(made) && may_become(&w->unit, s, old))
-            put_refs(&w->unit, s, r);
+            cfx__c_put_ref(&w->unit, s, r);
     }
 }
 
@@ -382,7 +331,7 @@ static void write_plan(cfx__c_job *w) {
         const int i = kernel->input;
         const bool user = c->program->inputs[i].kind == CFX_IN_USER;
         if (in->items[i].tag == CFX_TAG_TENSOR && w->state[i] >= 0)
-            put_refs(&w->unit, k,
+            cfx__c_put_ref(&w->unit, k,
                      port_ref(user ? CFX__C_INPUT : CFX__C_STATE, w->state[i],
                               user ? &c->inputs.of[w->state[i]] : &c->states.of[w->state[i]], c));
     }
