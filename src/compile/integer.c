@@ -194,13 +194,13 @@ void cfx__c_integers(cfx__c_work *k, const cfx__layer *l) {
         return;
     }
     cfx__c_put_conv_shape(c, &b.s);
+    cfx__c_line(c, "const int zero = %d; /* the byte that stands for 0 */", (int)b.q->x.zero);
     if (b.each) {
-        cfx__c_line(c, "%s(&shape, x, %d, weight, out, &f);", cfx__c_kernel(c, "int8_depthwise"),
-                    (int)b.q->x.zero);
+        cfx__c_line(c, "%s(&shape, x, zero, weight, out, &f);", cfx__c_kernel(c, "int8_depthwise"));
         return;
     }
-    cfx__c_line(c, "%s(&shape, x, %d, weight, out, &f, %s);", cfx__c_kernel(c, "int8_conv"),
-                (int)b.q->x.zero, cfx__c_scratch_at(c, 0));
+    cfx__c_line(c, "%s(&shape, x, zero, weight, out, &f, %s);", cfx__c_kernel(c, "int8_conv"),
+                cfx__c_scratch_at(c, 0));
     cfx__c_scratch(c, cfx__pack_int8_scratch(&b.s, c->nvary > 0));
 }
 

@@ -111,6 +111,43 @@ static void tidy_terms(char *text) {
     }
 }
 
+/* The end of parentheses that begin here; NULL: they end in another line. */
+static char *end_of_parentheses(char *at) {
+    int depth = 0;
+    for (; *at; at++) {
+        depth += (*at == '(') - (*at == ')');
+        if (!depth)
+            return at;
+    }
+    return NULL;
+}
+
+/* Whether what ends before `at` casts to a float. */
+static bool is_behind_cast(const char *text, const char *at) {
+    return (at - text >= 7 && !strncmp(at - 7, "(float)", 7)) ||
+           (at - text >= 8 && !strncmp(at - 8, "(double)", 8));
+}
+
+/* "= (s0 - 1);" is "= s0 - 1;", "(float)(s0)" is "(float)s0", and "/ ((float)s0)" "/ (float)s0". */
+static void tidy_wrapped(char *text) {
+    for (char *at = strstr(text, "/*") ? NULL : strchr(text, '('); at;) {
+        char *end = end_of_parentheses(at), *inside = at + 1;
+        if (at > text && at[-1] == ' ' && *inside == '(')
+            inside += strcspn(inside, ")") + 1;
+        const char *from = inside;
+        while (is_part_of_word(*inside))
+            inside++;
+        const bool word = inside == end && inside > from &&
+                          (is_behind_cast(text, at) || is_behind_cast(text, from));
+        const bool all = end && at - text > 3 && !strncmp(at - 3, " = ", 3) && !strcmp(end, ");");
+        if (word || all) {
+            memmove(end, end + 1, strlen(end));
+            memmove(at, at + 1, strlen(at));
+        }
+        at = strchr(word || all ? text : at + 1, '('); /* those around it may say nothing now */
+    }
+}
+
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* The name that a line declares: "const float v0 = x[i];"; "": none. */
@@ -404,8 +441,10 @@ void cfx__c_tidy(cfx__text *text) {
     for (int i = 0; i < t.n; i++) {
         if (t.of[i].gone)
             continue;
-        if (!is_comment(&t.of[i]))
+        if (!is_comment(&t.of[i])) {
             tidy_terms(t.of[i].text);
+            tidy_wrapped(t.of[i].text);
+        }
         for (int k = 0; k < t.of[i].indent; k++)
             cfx__text_putc(text, ' ');
         cfx__text_puts(text, t.of[i].text);

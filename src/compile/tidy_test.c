@@ -14,7 +14,7 @@ static const char *tidied(const char *text) {
 TEST(c_terms_that_say_nothing_are_left_out) {
     CHECK_TIDY("p = k * 1 + t * 1 - 0;\n", "p = k + t;\n");
     CHECK_TIDY("x[i * 64 + j + 0 * 8] = a[0 * 4];\n", "x[i * 64 + j] = a[0];\n");
-    CHECK_TIDY("x[0 * 4 + 0 * s1 + j] = (0 + k) / 1;\n", "x[j] = (k);\n");
+    CHECK_TIDY("x[0 * 4 + 0 * s1 + j] = (0 + k) / 1;\n", "x[j] = k;\n");
     CHECK_TIDY("float *x = (float *)(c->arena + 0);\n", "float *x = (float *)c->arena;\n");
     CHECK_TIDY("f(&e, (c->arena + 0));\n", "f(&e, c->arena);\n");
     CHECK_TIDY("float *x = (float *)(c->arena + 0) + 8;\n", "float *x = (float *)c->arena + 8;\n");
@@ -27,7 +27,22 @@ TEST(c_terms_that_say_nothing_are_left_out) {
                                        "y = x / 10;\n",
                                        "/* a * 1 + 0 */\n",
                                        "y = x; /* i * 1 + 0 */\n",
-                                       "y = (c->arena + 10);\n"};
+                                       "y = x / (c->arena + 10);\n"};
+    for (int i = 0; i < COUNT(stay); i++)
+        CHECK_TIDY(stay[i], stay[i]);
+}
+
+TEST(c_parentheses_around_all_or_around_a_name_are_left_out) {
+    CHECK_TIDY("out[i] = (i);\n", "out[i] = i;\n");
+    CHECK_TIDY("y = (-INFINITY);\n", "y = -INFINITY;\n");
+    CHECK_TIDY("y = x[i] / ((float)(s27));\n", "y = x[i] / (float)s27;\n");
+    static const char *const stay[] = {"y = (a) * (b);\n",
+                                       "y = (double)(s0 - 1);\n",
+                                       "y = f(x);\n",
+                                       "y = (float)(x[i]);\n",
+                                       "/* y = (x); */\n",
+                                       "y = (x); /* (x) */\n",
+                                       "for (i = (a); i < (b); i++)\n"};
     for (int i = 0; i < COUNT(stay); i++)
         CHECK_TIDY(stay[i], stay[i]);
 }
