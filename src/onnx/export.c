@@ -12,7 +12,8 @@ static const cfx__onnx_rules *const tables[] = {
     &cfx__onnx_rules_math,   &cfx__onnx_rules_logic,  &cfx__onnx_rules_shape,
     &cfx__onnx_rules_index,  &cfx__onnx_rules_reduce, &cfx__onnx_rules_create,
     &cfx__onnx_rules_nn,     &cfx__onnx_rules_window, &cfx__onnx_rules_boxes,
-    &cfx__onnx_rules_quant,  &cfx__onnx_rules_sizes,  &cfx__onnx_rules_complex};
+    &cfx__onnx_rules_quant,  &cfx__onnx_rules_sizes,  &cfx__onnx_rules_complex,
+    &cfx__onnx_rules_data};
 
 static const cfx__onnx_rule *find_rule(const cfx__onnx_rules *table, const char *name) {
     for (int i = 0; name && i < table->n; i++)
@@ -115,6 +116,14 @@ int cfx__export_ints(cfx__onnx_export *x, int i, int64_t *out) {
 bool cfx__export_is_size(const cfx_result *r, int dim, int64_t n) {
     cfx_value size = cfx_result_size(r, dim);
     return size.tag == CFX_TAG_INT && cfx_integer(size) == n;
+}
+
+bool cfx__export_is_read(const cfx__onnx_export *x, int64_t i) {
+    cfx_each_user(x->node, u)
+        if (cfx_node_is(u->user, "operator.getitem") && u->user->num_users &&
+            cfx_integer(cfx_at(u->user->args, 1)) == i)
+            return true;
+    return false;
 }
 
 cfx_value cfx__export_lacks(const char *fmt, ...) {
@@ -274,6 +283,27 @@ static const char *why_no_rule(const cfx_node *n, const cfx_op *op) {
                : "ONNX has no operator for it, and it is not made of others";
 }
 
+/* Whether the operator has no tensors for arguments, and gives one that is always the same, such as
+ * a window; not a large one, nor of complex numbers. */
+static bool is_fixed(const cfx__onnx_export *x, const cfx_node *n, cfx_op *op) {
+    enum { MOST = 1 << 20 };
+    const cfx_result r = cfx__export_result(x);
+    int64_t numel = 1;
+    bool fixed = op && r.kind == CFX_RESULT_TENSOR && r.shape && !cfx__dtype_is_complex(r.dtype);
+    cfx_each_input(n, u)
+        fixed &= !u->node;
+    for (int i = 0; fixed && i < r.ndim; i++)
+        fixed = (numel *= r.shape[i]) <= MOST;
+    return fixed && cfx__op_is_pure(op, x->args);
+}
+
+static cfx_value computed_now(cfx__onnx_export *x, cfx_op *op) {
+    cfx_value args[CFX_MAX_ARGS];
+    memcpy(args, x->args, sizeof args);
+    const cfx_value v = cfx__op_call_bound((cfx_site){0}, op, args);
+    return v.tag == CFX_TAG_TENSOR ? cfx__export_tensor(x, cfx_contiguous(v)) : cfx_bad();
+}
+
 /* What one node gives in the new graph; bad, without an error, where an input is lacking. */
 static cfx_value export_call(cfx__onnx_export *x, cfx_node *n) {
     bool cut = is_cut_off(x, n);
@@ -289,12 +319,14 @@ static cfx_value export_call(cfx__onnx_export *x, cfx_node *n) {
         return cut ? cfx_bad() : cfx__export_control(x, higher);
     cfx_op *op = operator_of(n, &name);
     const cfx__onnx_rule *rule = rule_for(n, name);
+    if (op)
+        bind(x, op);
+    if (!rule && is_fixed(x, n, op))
+        return computed_now(x, op);
     if (!rule)
         return cfx__export_lacks("%s", why_no_rule(n, op));
     if (cut)
         return cfx_bad();
-    if (op)
-        bind(x, op);
     for (int64_t i = 0; !op && i < cfx_as_list(n->args)->len && i < CFX_MAX_ARGS; i++)
         x->args[i] = cfx_as_list(n->args)->items[i];
     return rule->fn(x, rule->op);

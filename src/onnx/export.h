@@ -50,7 +50,7 @@ typedef struct cfx__onnx_rules {
 extern const cfx__onnx_rules cfx__onnx_rules_math, cfx__onnx_rules_logic, cfx__onnx_rules_shape,
     cfx__onnx_rules_index, cfx__onnx_rules_reduce, cfx__onnx_rules_create, cfx__onnx_rules_nn,
     cfx__onnx_rules_window, cfx__onnx_rules_boxes, cfx__onnx_rules_quant, cfx__onnx_rules_sizes,
-    cfx__onnx_rules_complex;
+    cfx__onnx_rules_complex, cfx__onnx_rules_data;
 /* Whether the rule for the operator holds for complex numbers, too (rules_complex.c). */
 bool cfx__export_holds_for_pairs(const char *name);
 #define CFX__ONNX_RULES(rows) {rows, COUNT(rows)}
@@ -78,6 +78,8 @@ int cfx__export_dim(int64_t dim, int ndim);
 int cfx__export_ints(cfx__onnx_export *x, int i, int64_t *out);
 /* Whether size i of a result is the number n. */
 bool cfx__export_is_size(const cfx_result *r, int dim, int64_t n);
+/* Whether anything reads result i of the node. */
+bool cfx__export_is_read(const cfx__onnx_export *x, int64_t i);
 /* Records why the node has no form in ONNX; bad. */
 cfx_value cfx__export_lacks(const char *fmt, ...) CFX_PRINTF(1, 2);
 

@@ -1,6 +1,8 @@
 /* Rules for arithmetic and functions of single numbers. */
 #include "export.h"
 
+#include <math.h>
+
 #define NUMBER(v, d) cfx__export_number(x, cfx_float(v), d)
 
 static cfx_dtype dtype(const cfx__onnx_export *x) { return cfx__export_result(x).dtype; }
@@ -271,6 +273,30 @@ RULE(shift_right) {
     return cfx__export_cast(x, y, CFX_I64, dtype(x));
 }
 
+/* Floats are shifted by __lshift__ alone, and rarely. */
+RULE(shifted) {
+    const cfx_dtype d = dtype(x);
+    if (is_float(d))
+        return cfx__export_lacks("it shifts floats");
+    return op == &cfx_op_onnx_Mul ? shift_left(x, op) : shift_right(x, op);
+}
+
+/* By the larger of the two, so that squares neither overflow nor vanish. An infinity is the result
+ * even beside a NaN. */
+RULE(hypot_) {
+    const cfx_dtype d = dtype(x), in = in_floats(d);
+    const cfx_value a = PUT(Abs, cfx__export_as(x, 0, in)), b = PUT(Abs, cfx__export_as(x, 1, in));
+    if (cfx_is_bad(a) || cfx_is_bad(b))
+        return cfx_bad();
+    const cfx_value most = PUT(Max, cfx_list(a, b)), least = PUT(Min, cfx_list(a, b));
+    const cfx_value none = PUT(Equal, most, NUMBER(0, in));
+    const cfx_value share = PUT(Div, least, PUT(Where, none, NUMBER(1, in), most));
+    cfx_value y = PUT(Mul, most, PUT(Sqrt, PUT(Add, PUT(Mul, share, share), NUMBER(1, in))));
+    const cfx_value endless = PUT(Or, PUT(IsInf, a), PUT(IsInf, b));
+    (void)op;
+    return cfx__export_cast(x, PUT(Where, endless, NUMBER(INFINITY, in), y), in, d);
+}
+
 /* -0 has its sign in its reciprocal. */
 RULE(signbit_) {
     cfx_dtype d = cfx__export_given(x, 0).dtype;
@@ -470,6 +496,11 @@ static const cfx__onnx_rule rows[] = {
     {"aten.hardtanh.default", clamp, NULL},
     {"aten.atan2.default", atan2_, NULL},
     {"aten.signbit.default", signbit_, NULL},
+    {"aten.hypot.default", hypot_, NULL},
+    {"aten.__lshift__.Scalar", shifted, &cfx_op_onnx_Mul},
+    {"aten.__lshift__.Tensor", shifted, &cfx_op_onnx_Mul},
+    {"aten.__rshift__.Scalar", shifted, &cfx_op_onnx_Div},
+    {"aten.__rshift__.Tensor", shifted, &cfx_op_onnx_Div},
     {"aten.bitwise_left_shift.Tensor", shift_left, NULL},
     {"aten.bitwise_left_shift.Tensor_Scalar", shift_left, NULL},
     {"aten.bitwise_right_shift.Tensor", shift_right, NULL},

@@ -156,6 +156,70 @@ RULE(cumsum) {
     return PUT(CumSum, v, cfx__export_number(x, cfx_int(dim), CFX_I64));
 }
 
+/* Each element times the one before it, then times what is 2 before it, 4, 8: products of all. */
+RULE(cumprod) {
+    const cfx_result r = cfx__export_result(x);
+    cfx_value v = cfx__export_as(x, 0, r.dtype);
+    const int dim = cfx__export_dim(cfx_integer(cfx__export_arg(x, 1)), r.ndim);
+    (void)op;
+    if (!r.ndim)
+        return PUT(Identity, v);
+    if (!r.shape)
+        return cfx__export_lacks("it multiplies along a size that varies");
+    const cfx_value axis = cfx__export_one(x, dim), zero = cfx__export_one(x, 0);
+    for (int64_t by = 1; by < r.shape[dim] && cfx_ok(); by *= 2) {
+        const cfx_value at = cfx__export_one(x, by), end = cfx__export_one(x, r.shape[dim]);
+        const cfx_value before = PUT(Slice, v, zero, cfx__export_one(x, r.shape[dim] - by), axis);
+        const cfx_value product = PUT(Mul, PUT(Slice, v, at, end, axis), before);
+        const cfx_value first = PUT(Slice, v, zero, at, axis);
+        v = cfx_is_bad(product) || cfx_is_bad(first)
+                ? cfx_bad()
+                : PUT(Concat, cfx_list(first, product), CFX_KW(axis, dim));
+    }
+    return r.shape[dim] > 1 ? v : PUT(Identity, v);
+}
+
+/* The middle one of n that are sorted, the lower of two; NaN where one is. */
+static cfx_value middle(cfx__onnx_export *x, cfx_value v, int64_t n, int dim, bool keep) {
+    const cfx_dtype d = cfx__export_result(x).dtype;
+    const cfx_value k = cfx__export_one(x, (n - 1) / 2 + 1), axis = cfx__export_one(x, dim);
+    const cfx_value found =
+        PUT(TopK, v, k, CFX_KW(axis, dim), CFX_KW(largest, 0), CFX_KW(sorted, 1));
+    const cfx_value lower = cfx__export_item(x, found, 0);
+    cfx__export_item(x, found, 1); /* it has two results */
+    const cfx_value best = PUT(ReduceMax, lower, axis, CFX_KW(keepdims, keep));
+    if (!cfx__dtype_is_floating(d))
+        return best;
+    const cfx_value nan = cfx__export_cast(x, PUT(IsNaN, v), CFX_BOOL, CFX_I32);
+    const cfx_value any = PUT(ReduceMax, nan, axis, CFX_KW(keepdims, keep));
+    return PUT(Where, PUT(Greater, any, cfx__export_number(x, cfx_int(0), CFX_I32)),
+               cfx__export_number(x, cfx_float(NAN), d), best);
+}
+
+RULE(median) {
+    const cfx_result r = cfx__export_given(x, 0);
+    int64_t n = 1;
+    (void)op;
+    for (int i = 0; r.shape && i < r.ndim; i++)
+        n *= r.shape[i];
+    if (!r.shape || !n)
+        return cfx__export_lacks("it is of %s", n ? "a size that varies" : "no elements");
+    return middle(x, PUT(Reshape, cfx__export_in(x, 0), cfx__export_one(x, -1)), n, 0, false);
+}
+
+/* aten.median.dim: of equal elements ATen does not say whose index it gives. */
+RULE(median_dim) {
+    const cfx_result r = cfx__export_given(x, 0);
+    const int dim = cfx__export_dim(cfx_integer(cfx__export_arg(x, 1)), r.ndim);
+    (void)op;
+    if (cfx__export_is_read(x, 1) || !r.ndim)
+        return cfx__export_lacks("where the median is cannot be told");
+    if (!r.shape || !r.shape[dim])
+        return cfx__export_lacks("it is of %s", r.shape ? "no elements" : "a size that varies");
+    const cfx_value v = middle(x, cfx__export_in(x, 0), r.shape[dim], dim, keeps(x));
+    return cfx_is_bad(v) ? v : cfx_tuple(v, cfx_none());
+}
+
 /* How many lie in each of the bins between two numbers, the upper end in the last. */
 RULE(histc) {
     cfx_dtype d = cfx__export_result(x).dtype;
@@ -208,6 +272,9 @@ static const cfx__onnx_rule rows[] = {
     {"aten.var_mean.correction", var_mean, NULL},
     {"aten._cdist_forward.default", cdist, NULL},
     {"aten.cumsum.default", cumsum, NULL},
+    {"aten.cumprod.default", cumprod, NULL},
+    {"aten.median.default", median, NULL},
+    {"aten.median.dim", median_dim, NULL},
     {"aten.histc.default", histc, NULL},
 };
 

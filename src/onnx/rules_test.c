@@ -134,6 +134,12 @@ static const rule_case math_cases[] = {
                             "y = @bitwise_right_shift.Tensor(x, a)"},
     {"shift_by_less", "x: \"i32[2, 3]\"", "y = @bitwise_right_shift.Tensor_Scalar(x, -1)"},
     {"shift_by_more", "x: \"i64[2, 3]\"", "y = @bitwise_left_shift.Tensor_Scalar(x, 63)"},
+    {"shift_python", "x: \"i32[2, 3]\"",
+     "a = @__lshift__.Scalar(x, 3)\n        y = @__rshift__.Scalar(a, 1)"},
+    {"hypot", XY, "y = @hypot.default(x, z)"},
+    {"hypot_of_zeros_and_infinities", XY,
+     "a = @div.Scalar(x, 0.0)\n        b = @mul.Scalar(z, 0.0)\n        "
+     "c = @hypot.default(a, b)\n        d = @hypot.default(b, b)\n        y = @add.Tensor(c, d)"},
     {"shift_right", "x: \"i64[2, 3]\"", "y = @bitwise_right_shift.Tensor_Scalar(x, 1)"},
     {"fill", X, "y = @fill.Scalar(x, 3)"},
     {"lerp", XY, "y = @lerp.Scalar(x, z, 0.25)"},
@@ -301,6 +307,14 @@ static const rule_case index_cases[] = {
      "y = @searchsorted.Tensor(b, x, side = 'right')"},
     {"masked_select", "x: \"f32[2, 3, 4]\", z: \"f32[3, 1]\"",
      "a = @gt.Scalar(z, 0)\n        y: \"f32[u0]\" = @masked_select.default(x, a)"},
+    {"unique", "x: \"i64[3, 4]\"", "a = @_unique2.default(x)\n        y: \"i64[u0]\" = a[0]"},
+    {"unique_inverse", "x: \"i32[3, 4]\"",
+     "a = @_unique2.default(x, True, True)\n        y: \"i64[3, 4]\" = a[1]"},
+    {"unique_counts", "x: \"b8[3, 4]\"",
+     "a = @_unique2.default(x, True, False, True)\n        y: \"i64[u0]\" = a[2]"},
+    {"unique_dim", "x: \"f32[5, 1]\"", "a = @unique_dim.default(x, 0)\n        y: \"f32[u0, 1]\" = a[0]"},
+    {"repeat_interleave", "x: \"i64[5]\"",
+     "a = @abs.default(x)\n        y: \"i64[u0]\" = @repeat_interleave.Tensor(a)"},
     {"nonzero", X, "a = @gt.Scalar(x, 0)\n        "
                    "y: \"i64[u0, 3]\" = @nonzero.default(a)"},
 };
@@ -333,6 +347,12 @@ static const rule_case reduce_cases[] = {
                     "c = a[1]\n        y = @add.Tensor(b, c)"},
     {"cdist", "x: \"f32[2, 3, 4]\", z: \"f32[2, 5, 4]\"", "y = @cdist.default(x, z, 2.0)"},
     {"cumsum", X, "y = @cumsum.default(x, -1)"},
+    {"cumprod", "x: \"f32[2, 7, 3]\"", "y = @cumprod.default(x, 1)"},
+    {"cumprod_ints", "x: \"i32[5]\"", "y = @cumprod.default(x, -1)"},
+    {"cumprod_one", "x: \"f32[3, 1]\"", "y = @cumprod.default(x, 1)"},
+    {"median", X, "y = @median.default(x)"},
+    {"median_nan", X, "a = @log.default(x)\n        b = @median.dim(a, 1)\n        y = b[0]"},
+    {"median_dim", IJ, "a = @median.dim(x, 2, True)\n        y = a[0]"},
     {"histc", X, "y = @histc.default(x, 5, -1, 1)"},
     {"logsumexp", X, "y = @logsumexp.default(x, [1])"},
     {"count_nonzero", X, "y = @count_nonzero.default(x)"},
@@ -346,6 +366,7 @@ static const rule_case create_cases[] = {
     {"arange_floats", X, "a = @arange.start_step(0.5, 2.5, 0.5)\n        y = @add.Tensor(x, a)"},
     {"eye", X, "a = @eye.default(4)\n        y = @matmul.default(x, a)"},
     {"linspace", X, "a = @linspace.default(0, 1, 4)\n        y = @mul.Tensor(x, a)"},
+    {"hann_window", X, "a = @hann_window.default(4)\n        y = @mul.Tensor(x, a)"},
     {"scalar_tensor", X, "a = @scalar_tensor.default(2.5)\n        y = @mul.Tensor(x, a)"},
 };
 

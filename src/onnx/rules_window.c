@@ -107,14 +107,6 @@ RULE(max_pool3d) {
     (void)op;
     return max_pooled(x, 3, 4, 5);
 }
-/* Whether anything reads result i of the node. */
-static bool is_read(const cfx_node *n, int64_t i) {
-    cfx_each_user(n, u)
-        if (cfx_node_is(u->user, "operator.getitem") && u->user->num_users &&
-            cfx_integer(cfx_at(u->user->args, 1)) == i)
-            return true;
-    return false;
-}
 
 /* Whether a window may step over all of an image that has this size in dimension i, and padding
  * around it. ATen gives it a place outside the image. */
@@ -125,7 +117,7 @@ static bool steps_over(const window *w, int i, cfx_value size) {
 /* Indices count within an image, those of ONNX within all of them. */
 static cfx_value with_indices(cfx__onnx_export *x, int n) {
     window w;
-    if (!is_read(x->node, 1)) {
+    if (!cfx__export_is_read(x, 1)) {
         cfx_value v = max_pooled(x, n, 4, 5);
         return cfx_is_bad(v) ? v : cfx_tuple(v, cfx_none());
     }
@@ -194,26 +186,28 @@ static bool even_windows(const cfx_result *r, int n, const int64_t *to, int64_t 
     return true;
 }
 
-/* The means of `to` windows of a dimension of `from` elements, side by side. */
-static cfx_value means(cfx__onnx_export *x, cfx_value v, int64_t dim, int64_t from, int64_t to) {
+/* `fold` of each of `to` windows of a dimension of `from` elements, side by side. */
+static cfx_value folds(cfx__onnx_export *x, cfx_op *fold, cfx_value v, int64_t dim, int64_t from,
+                       int64_t to) {
     cfx_value parts = cfx_list_value(0, NULL), axis = cfx__export_one(x, dim);
     for (int64_t i = 0; i < to && cfx_ok(); i++) {
         const int64_t first = i * from / to, end = ((i + 1) * from + to - 1) / to;
         cfx_value part = PUT(Slice, v, cfx__export_one(x, first), cfx__export_one(x, end), axis);
-        cfx_list_append(cfx_as_list(parts), PUT(ReduceMean, part, axis, CFX_KW(keepdims, 1)));
+        part = cfx__export_put(x, fold, CFX_ARGS(part, axis, CFX_KW(keepdims, 1)));
+        cfx_list_append(cfx_as_list(parts), part);
     }
     return !cfx_ok() ? cfx_bad() : PUT(Concat, parts, CFX_KW(axis, dim));
 }
 
 /* Windows of several sizes, one dimension after the other. */
-static cfx_value uneven_means(cfx__onnx_export *x, int n, const int64_t *to) {
+static cfx_value uneven(cfx__onnx_export *x, cfx_op *fold, int n, const int64_t *to) {
     cfx_result r = cfx__export_given(x, 0);
     cfx_value v = cfx__export_as(x, 0, computed(x));
     for (int k = 0; k < n; k++) {
         cfx_value size = cfx_result_size(&r, k - n);
         if (size.tag != CFX_TAG_INT || to[k] < 1)
             return cfx__export_lacks("its windows are of several sizes");
-        v = means(x, v, r.ndim + k - n, cfx_integer(size), to[k]);
+        v = folds(x, fold, v, r.ndim + k - n, cfx_integer(size), to[k]);
     }
     return cfx__export_cast(x, v, computed(x), r.dtype);
 }
@@ -223,7 +217,6 @@ RULE(adaptive_avg_pool) {
     int64_t to[CFX_MAX_DIMS], kernel[CFX_MAX_DIMS];
     int n = cfx__export_ints(x, 1, to);
     bool batch = r.ndim == n + 2, ones = true;
-    (void)op;
     for (int k = 0; k < n; k++)
         ones &= to[k] == 1;
     if (n < 1)
@@ -231,7 +224,7 @@ RULE(adaptive_avg_pool) {
     if (ones)
         return unbatched(x, PUT(GlobalAveragePool, batched(x, batch)), batch);
     if (!even_windows(&r, n, to, kernel))
-        return uneven_means(x, n, to);
+        return uneven(x, op, n, to);
     cfx_value v = PUT(AveragePool, batched(x, batch),
                       CFX_KW(kernel_shape, cfx_ints_value(n, kernel)),
                       CFX_KW(strides, cfx_ints_value(n, kernel)));
@@ -243,14 +236,15 @@ RULE(adaptive_max_pool) {
     int64_t to[CFX_MAX_DIMS], kernel[CFX_MAX_DIMS];
     int n = cfx__export_ints(x, 1, to);
     bool batch = r.ndim == n + 2;
-    (void)op;
     if (n < 1)
         return cfx_bad();
-    if (!even_windows(&r, n, to, kernel))
-        return cfx__export_lacks("its windows are of several sizes");
-    cfx_value v = PUT(MaxPool, batched(x, batch), CFX_KW(kernel_shape, cfx_ints_value(n, kernel)),
-                      CFX_KW(strides, cfx_ints_value(n, kernel)));
-    v = unbatched(x, v, batch);
+    if (cfx__export_is_read(x, 1))
+        return cfx__export_lacks("ONNX does not tell where the largest of such windows are");
+    cfx_value v = !even_windows(&r, n, to, kernel)
+                      ? uneven(x, op, n, to)
+                      : unbatched(x, PUT(MaxPool, batched(x, batch),
+                                         CFX_KW(kernel_shape, cfx_ints_value(n, kernel)),
+                                         CFX_KW(strides, cfx_ints_value(n, kernel))), batch);
     return cfx_is_bad(v) ? v : cfx_tuple(v, cfx_none());
 }
 
@@ -330,6 +324,42 @@ RULE(cubic_to) {
     return to_sizes(x, "cubic");
 }
 
+/* What the operator makes of `from` pixels in one direction, as a matrix: of the pictures that have
+ * one pixel each. */
+static cfx_tensor *weights_of(const cfx__onnx_export *x, cfx_op *op, int64_t from, int64_t to,
+                              cfx_value scale, cfx_dtype d) {
+    cfx_tensor *all = cfx_eye(from, CFX_KW(dtype, cfx_dtype_value(d)));
+    cfx_value args[] = {cfx_tensor_value(cfx_reshape(all, cfx_list(1, 1, from, from))),
+                        cfx_list(to, from), cfx__export_arg(x, 2), scale, cfx_none()};
+    return cfx_squeeze(cfx_as_tensor(cfx__op_call_bound((cfx_site){0}, op, args)),
+                       cfx_list(0, 1));
+}
+
+/* Over all pixels that one is made of, where an image becomes smaller: a product with a matrix for
+ * each direction, as ONNX's Resize weighs the pixels of the border otherwise. */
+RULE(smoothed) {
+    const cfx_result own = cfx__export_result(x), r = cfx__export_given(x, 0);
+    const cfx_dtype d = computed(x);
+    cfx_value v = cfx__export_as(x, 0, d);
+    const bool listed = x->schema->nargs == 4; /* the scales */
+    if (!own.shape || !r.shape)
+        return cfx__export_lacks("its sizes vary");
+    if (!cfx__dtype_is_floating(r.dtype))
+        return cfx__export_lacks("it rounds integers in its own way");
+    for (int k = 2; k < own.ndim && cfx_ok(); k++) {
+        const cfx_value all = cfx__export_arg(x, 3);
+        const cfx_value scale = !listed            ? cfx__export_arg(x, 1 + k)
+                                : cfx_is_none(all) ? all
+                                                   : cfx_at(all, k - 2);
+        cfx_tensor *by = weights_of(x, op, r.shape[k], own.shape[k], scale,
+                                    d == CFX_F64 ? d : CFX_F32);
+        cfx_value m = cfx__export_tensor(x, cfx_contiguous(k == 2 ? by : cfx_t(by)));
+        m = cfx__export_cast(x, m, d == CFX_F64 ? d : CFX_F32, d);
+        v = k == 2 ? PUT(MatMul, m, v) : PUT(MatMul, v, m);
+    }
+    return cfx__export_cast(x, v, d, r.dtype);
+}
+
 RULE(grid_sample) {
     static const char *const modes[] = {"linear", "nearest", "cubic"};
     static const char *const pads[] = {"zeros", "border", "reflection"};
@@ -352,11 +382,11 @@ static const cfx__onnx_rule rows[] = {
     {"aten.avg_pool1d.default", avg_pool1d, NULL},
     {"aten.avg_pool2d.default", avg_pool2d, NULL},
     {"aten.avg_pool3d.default", avg_pool3d, NULL},
-    {"aten.adaptive_avg_pool1d.default", adaptive_avg_pool, NULL},
-    {"aten._adaptive_avg_pool2d.default", adaptive_avg_pool, NULL},
-    {"aten._adaptive_avg_pool3d.default", adaptive_avg_pool, NULL},
-    {"aten.adaptive_max_pool2d.default", adaptive_max_pool, NULL},
-    {"aten.adaptive_max_pool3d.default", adaptive_max_pool, NULL},
+    {"aten.adaptive_avg_pool1d.default", adaptive_avg_pool, &cfx_op_onnx_ReduceMean},
+    {"aten._adaptive_avg_pool2d.default", adaptive_avg_pool, &cfx_op_onnx_ReduceMean},
+    {"aten._adaptive_avg_pool3d.default", adaptive_avg_pool, &cfx_op_onnx_ReduceMean},
+    {"aten.adaptive_max_pool2d.default", adaptive_max_pool, &cfx_op_onnx_ReduceMax},
+    {"aten.adaptive_max_pool3d.default", adaptive_max_pool, &cfx_op_onnx_ReduceMax},
     {"aten.grid_sampler_2d.default", grid_sample, NULL},
     {"aten.grid_sampler_3d.default", grid_sample, NULL},
     {"aten.upsample_nearest1d.vec", nearest, NULL},
@@ -370,6 +400,10 @@ static const cfx__onnx_rule rows[] = {
     {"aten.upsample_bilinear2d.default", linearly_to, NULL},
     {"aten.upsample_trilinear3d.default", linearly_to, NULL},
     {"aten.upsample_bicubic2d.default", cubic_to, NULL},
+    {"aten._upsample_bilinear2d_aa.vec", smoothed, &cfx_op__upsample_bilinear2d_aa},
+    {"aten._upsample_bilinear2d_aa.default", smoothed, &cfx_op__upsample_bilinear2d_aa},
+    {"aten._upsample_bicubic2d_aa.vec", smoothed, &cfx_op__upsample_bicubic2d_aa},
+    {"aten._upsample_bicubic2d_aa.default", smoothed, &cfx_op__upsample_bicubic2d_aa},
 };
 
 const cfx__onnx_rules cfx__onnx_rules_window = CFX__ONNX_RULES(rows);
