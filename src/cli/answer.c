@@ -41,8 +41,9 @@ void cli_answer_leave(void) { answer.left = true; }
 
 cfx_value cli_fact(double x) { return isfinite(x) ? cfx_float(x) : cfx_none(); }
 
+/* What was made while an error was waiting is no value: the error is the answer then. */
 void cli_answer(const char *key, cfx_value v) {
-    if (!cli_answers())
+    if (!cli_answers() || cfx_is_bad(v))
         return;
     if (!answer.facts)
         answer.facts = cfx_keep(cfx_dict_new());
@@ -51,7 +52,7 @@ void cli_answer(const char *key, cfx_value v) {
 
 void cli_answer_row(const char *table, cfx_value row) {
     cfx_value rows = answer.facts ? cfx_dict_get(answer.facts, table) : cfx_none();
-    if (!cli_answers())
+    if (!cli_answers() || cfx_is_bad(row))
         return;
     if (rows.tag != CFX_TAG_LIST)
         cli_answer(table, rows = cfx_list_value(0, NULL));

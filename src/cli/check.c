@@ -381,6 +381,8 @@ static const char *replay_grad(session *s, cfx_op *op, cfx_value call) {
 
 void cli_check_failed(session *s, int number, const char *name, const char *how, const char *bad) {
     s->failed++;
+    bad = cfx__text_format("%s", bad); /* it may be that of the last error */
+    cfx__error_forgive();
     cli_answer_row("failures",
                    cfx_dict_of("line", number, "operator", name, "how", how, "why", bad));
     cli_print("line %d: %s%s: %s\n", number, name, how, bad);

@@ -64,21 +64,22 @@ const char *cli_check_path(const cli_check_session *s, int number, const char *s
     return cfx__text_format("%s/call%d%s", s->folder, number, suffix);
 }
 
-/* The words of the last error: of several nodes the first with its reason. */
-static const char *reason(void) {
+/* The words of the last error, which is forgotten: of several nodes the first with its reason. */
+static const char *take_reason(void) {
     const char *text = cfx_error_last()->message, *line = strchr(text, '\n');
-    return line ? cfx__text_format("%.*s", (int)strcspn(line + 1, "\n"),
-                                   line + 1 + strspn(line + 1, " "))
-                : text;
+    const char *why = line ? cfx__text_format("%.*s", (int)strcspn(line + 1, "\n"),
+                                              line + 1 + strspn(line + 1, " "))
+                           : cfx__text_format("%s", text);
+    cfx__error_forgive();
+    return why;
 }
 
 void cli_check_refused(cli_check_session *s, cfx_op *op, int number) {
-    const char *why = reason();
+    const char *why = take_reason();
     s->refused++;
     cli_answer_row("failures", cfx_dict_of("line", number, "operator", cfx_op_name(op), "how",
                                            " (refused)", "why", why));
     cli_print("line %d: %s (refused): %s\n", number, cfx_op_name(op), why);
-    cfx__error_forgive();
 }
 
 /* ---- as ONNX --------------------------------------------------------------------------------- */
