@@ -312,7 +312,8 @@ static const rule_case index_cases[] = {
      "a = @_unique2.default(x, True, True)\n        y: \"i64[3, 4]\" = a[1]"},
     {"unique_counts", "x: \"b8[3, 4]\"",
      "a = @_unique2.default(x, True, False, True)\n        y: \"i64[u0]\" = a[2]"},
-    {"unique_dim", "x: \"f32[5, 1]\"", "a = @unique_dim.default(x, 0)\n        y: \"f32[u0, 1]\" = a[0]"},
+    {"unique_dim", "x: \"f32[5, 1]\"",
+     "a = @unique_dim.default(x, 0)\n        y: \"f32[u0, 1]\" = a[0]"},
     {"repeat_interleave", "x: \"i64[5]\"",
      "a = @abs.default(x)\n        y: \"i64[u0]\" = @repeat_interleave.Tensor(a)"},
     {"nonzero", X, "a = @gt.Scalar(x, 0)\n        "
