@@ -19,8 +19,7 @@ static void median(cfx_op_call *c) {
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* All dims, but one; -1: all. */
-static cfx_value dims_but(const cfx_tensor *x, int but) {
+cfx_value cfx__c_dims_but(const cfx_tensor *x, int but) {
     cfx_value dims = cfx_list_value(0, NULL);
     for (int i = 0; i < x->ndim; i++)
         if (i != but)
@@ -32,7 +31,7 @@ static cfx_value dims_but(const cfx_tensor *x, int but) {
 static void var_mean(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
     const bool root = c->op == &cfx_op_std_mean_correction;
-    const cfx_value dims = arg_count(c, 1) ? c->args[1] : dims_but(x, -1);
+    const cfx_value dims = arg_count(c, 1) ? c->args[1] : cfx__c_dims_but(x, -1);
     const cfx_value keep = cfx_bool(arg_bool(c, 3));
     c->out[0] = root ? cfx_std(x, dims, CFX_KW(correction, c->args[2]), CFX_KW(keepdim, keep))
                      : cfx_var(x, dims, CFX_KW(correction, c->args[2]), CFX_KW(keepdim, keep));
@@ -59,75 +58,6 @@ static void cdist(cfx_op_call *c) {
     cfx_tensor *apart =
         cfx_sub(cfx_unsqueeze(arg_tensor(c, 0), -2), cfx_unsqueeze(arg_tensor(c, 1), -3));
     c->out[0] = cfx_linalg_vector_norm(apart, c->args[2], cfx_list(-1));
-}
-
-/* A batch by its own mean and variance, which are results too; those that are kept, brought nearer
- * to them: (input, weight, bias, [running_mean, running_var,] training, momentum, eps); or by those
- * that are kept alone, where `training` is not an argument. */
-static void batch_norm(cfx_op_call *c) {
-    const bool kept = c->op == &cfx_op__native_batch_norm_legit_functional;
-    const bool given = c->op == &cfx_op__native_batch_norm_legit_no_training;
-    const int at = kept ? 5 : given ? 4 : 3; /* the argument before momentum */
-    cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1), *b = arg_tensor(c, 2);
-    const double momentum = arg_float(c, at + 1);
-    const int64_t channels = x->ndim > 1 ? x->shape[1] : 1, n = channels ? x->numel / channels : 0;
-    cfx_value row = cfx_list_value(0, NULL);
-    for (int i = 1; i < x->ndim; i++)
-        cfx_list_append(cfx_as_list(row), i == 1 ? cfx_int(-1) : cfx_int(1));
-    const bool trains = !given && (!kept || arg_bool(c, at));
-    cfx_tensor *mean = trains ? cfx_mean(x, dims_but(x, 1)) : arg_tensor(c, 3);
-    cfx_tensor *var = trains ? cfx_var(x, dims_but(x, 1), CFX_KW(correction, 0)) : arg_tensor(c, 4);
-    cfx_tensor *by = cfx_rsqrt(cfx_add(var, c->args[at + 2]));
-    cfx_tensor *out = cfx_mul(cfx_sub(x, cfx_reshape(mean, row)), cfx_reshape(by, row));
-    out = w ? cfx_mul(out, cfx_reshape(w, row)) : out;
-    c->out[0] = b ? cfx_add(out, cfx_reshape(b, row)) : out;
-    c->out[1] = trains ? mean : cfx_zeros(cfx_list(0));
-    c->out[2] = trains ? by : cfx_zeros(cfx_list(0));
-    if (!kept)
-        return;
-    const double spread = n > 1 ? (double)n / (double)(n - 1) : INFINITY;
-    for (int i = 0; i < 2; i++) {
-        cfx_tensor *now = i ? cfx_mul(var, spread) : mean, *old = arg_tensor(c, 3 + i);
-        c->out[3 + i] =
-            trains ? cfx_add(cfx_mul(now, momentum), cfx_mul(old, 1 - momentum)) : cfx_clone(old);
-    }
-}
-
-/* x by its own mean and variance over dims, which have ones there; those are results too. */
-static cfx_tensor *give_statistics(cfx_op_call *c, cfx_tensor *x, cfx_value dims, cfx_value eps) {
-    const cfx_value keep = cfx_bool(true);
-    c->out[1] = cfx_mean(x, dims, keep);
-    cfx_tensor *var = cfx_var(x, dims, CFX_KW(correction, 0), CFX_KW(keepdim, keep));
-    c->out[2] = cfx_rsqrt(cfx_add(var, eps));
-    return cfx_mul(cfx_sub(x, c->out[1]), c->out[2]);
-}
-
-/* native_layer_norm(input, normalized_shape, weight, bias, eps) */
-static void layer_norm(cfx_op_call *c) {
-    cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 2), *b = arg_tensor(c, 3);
-    cfx_value dims = cfx_list_value(0, NULL);
-    for (int i = x->ndim - (int)arg_count(c, 1); i < x->ndim; i++)
-        cfx_list_append(cfx_as_list(dims), cfx_int(i));
-    cfx_tensor *out = give_statistics(c, x, dims, c->args[4]);
-    out = w ? cfx_mul(out, w) : out;
-    c->out[0] = b ? cfx_add(out, b) : out;
-}
-
-/* native_group_norm(input, weight, bias, N, C, HxW, group, eps) */
-static void group_norm(cfx_op_call *c) {
-    cfx_tensor *x = arg_tensor(c, 0);
-    const cfx_value n = c->args[3], group = c->args[6];
-    cfx_value row = cfx_list_value(0, NULL);
-    for (int i = 1; i < x->ndim; i++)
-        cfx_list_append(cfx_as_list(row), cfx_int(i == 1 ? -1 : 1));
-    cfx_tensor *groups = cfx_reshape(x, cfx_list(n, group, -1));
-    cfx_tensor *out = cfx_reshape_as(give_statistics(c, groups, cfx_list(2), c->args[7]), x);
-    for (int i = 1; i < 3; i++) {
-        c->out[i] = cfx_squeeze(c->out[i], 2);
-        if (i == 1 && arg_tensor(c, 1))
-            out = cfx_mul(out, cfx_reshape(arg_tensor(c, 1), row));
-    }
-    c->out[0] = arg_tensor(c, 2) ? cfx_add(out, cfx_reshape(arg_tensor(c, 2), row)) : out;
 }
 
 /* addmv(self, mat, vec, *, beta, alpha) */
@@ -519,11 +449,11 @@ static const cfx__c_parts table[] = {
     {&cfx_op_std_mean_correction, var_mean},
     {&cfx_op_addbmm, addbmm},
     {&cfx_op__cdist_forward, cdist},
-    {&cfx_op__native_batch_norm_legit_no_stats, batch_norm},
-    {&cfx_op__native_batch_norm_legit_functional, batch_norm},
-    {&cfx_op__native_batch_norm_legit_no_training, batch_norm},
-    {&cfx_op_native_layer_norm, layer_norm},
-    {&cfx_op_native_group_norm, group_norm},
+    {&cfx_op__native_batch_norm_legit_no_stats, cfx__c_batch_norm},
+    {&cfx_op__native_batch_norm_legit_functional, cfx__c_batch_norm},
+    {&cfx_op__native_batch_norm_legit_no_training, cfx__c_batch_norm},
+    {&cfx_op_native_layer_norm, cfx__c_layer_norm},
+    {&cfx_op_native_group_norm, cfx__c_group_norm},
     {&cfx_op_addmv, addmv},
     {&cfx_op_upsample_bicubic2d, resample},
     {&cfx_op_upsample_trilinear3d, resample},

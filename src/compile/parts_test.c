@@ -166,9 +166,39 @@ TEST(factorisations_are_made_of_others) {
                    cfx_list(upper ? CFX_V(cfx_mT(l)) : l, (bool)upper));
 }
 
-/* Statistics that are asked for, of norms that have theirs: there are none. */
-TEST(norms_by_given_statistics_have_parts) {
-    const cfx_value x = CFX_V(cfx_randn(3, 4, 5)), w = CFX_V(cfx_randn(4));
-    check_made(CFX_HERE, &cfx_op__native_batch_norm_legit_no_training, 1e-5,
-               cfx_list(x, w, w, cfx_randn(4), cfx_rand(4), 0.1, 1e-5));
+/* Statistics are of the dtype of what they are kept in, and not rounded to that of halves before.
+ */
+TEST(norms_have_parts_in_any_dtype) {
+    const cfx_dtype dtypes[] = {CFX_F32, CFX_F64, CFX_F16, CFX_BF16};
+    for (int i = 0; i < COUNT(dtypes); i++)
+        for (int same = 0; same < 2; same++) {
+            const cfx_value d = cfx_dtype_value(dtypes[i]);
+            const cfx_value own = same || i == 1 ? d : cfx_dtype_value(CFX_F32);
+            const double most = i < 2 ? 1e-5 : 0.02, kept = same && i > 1 ? 0.02 : 1e-5;
+            const cfx_value x = CFX_V(cfx_to(cfx_randn(3, 4, 5), d));
+            const cfx_value w = CFX_V(cfx_to(cfx_randn(4), own)),
+                            rows = CFX_V(cfx_to(cfx_randn(5), own));
+            const cfx_value mean = CFX_V(cfx_to(cfx_randn(4), own));
+            const cfx_value var = CFX_V(cfx_to(cfx_rand(4), own));
+            check_made(CFX_HERE, &cfx_op__native_batch_norm_legit_no_training, most,
+                       cfx_list(x, w, w, mean, var, 0.1, 1e-5));
+            check_made(CFX_HERE, &cfx_op_native_layer_norm, most,
+                       cfx_list(x, cfx_list(5), rows, rows, 1e-5));
+            check_made(CFX_HERE, &cfx_op_native_group_norm, most,
+                       cfx_list(x, w, w, 3, 4, 5, 2, 1e-5));
+            for (int trains = 0; trains < 2; trains++)
+                check_made(CFX_HERE, &cfx_op__native_batch_norm_legit_functional, most,
+                           cfx_list(x, w, NULL, mean, var, (bool)trains, 0.1, 1e-5));
+            cfx_op_call c = {.op = &cfx_op__native_batch_norm_legit_functional,
+                             .args = (cfx_value[]){x, w, cfx_none(), mean, var, cfx_bool(true),
+                                                   cfx_float(0.1), cfx_float(1e-5)},
+                             .nargs = 8,
+                             .nout = 5};
+            cfx__c_made_of(c.op)(&c);
+            const cfx_value want = cfx_aten__native_batch_norm_legit_functional(
+                x, w, NULL, mean, var, true, 0.1, 1e-5);
+            for (int k = 1; k < 5; k++)
+                CHECK(apart(cfx_tensor_value(c.out[k]), cfx_at(want, k)) <= kept);
+            CHECK_OK();
+        }
 }
