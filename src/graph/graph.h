@@ -330,6 +330,8 @@ int64_t cfx__node_flops(const cfx_node *n, const cfx_dict *sizes);
 /* Whether n prints, or begins or ends a region that is timed: it runs when its turn comes, and not
  * before. */
 bool cfx__node_logs(const cfx_node *n);
+/* Sets all metadata of `from` at `to`, which keeps what it has besides. */
+void cfx__node_copy_meta(cfx_node *to, const cfx_node *from);
 /* What a node gives for argument i of a schema, by position, by keyword or by default. */
 cfx_value cfx__node_arg(const cfx_node *n, const cfx__schema *s, int i);
 /* Whether a node that calls op writes to argument i; see cfx__op_writes. */

@@ -203,6 +203,11 @@ void cfx_node_set_meta(cfx_node *n, const char *key, cfx_value v) {
     }
 }
 
+void cfx__node_copy_meta(cfx_node *to, const cfx_node *from) {
+    for (int64_t i = 0; from->meta && i < from->meta->len; i++)
+        cfx_node_set_meta(to, cfx_text(from->meta->entries[i].key), from->meta->entries[i].value);
+}
+
 bool cfx_node_remove_meta(cfx_node *n, const char *key) {
     if (!n || !n->graph || !n->meta || !key)
         return false;

@@ -23,11 +23,6 @@ static bool is_chosen(const extracting *e, const cfx_node *n) {
     return e->chosen[cfx__node_of(n)->id];
 }
 
-static void copy_meta(cfx_node *to, const cfx_node *from) {
-    for (int64_t i = 0; from->meta && i < from->meta->len; i++)
-        cfx_node_set_meta(to, cfx_text(from->meta->entries[i].key), from->meta->entries[i].value);
-}
-
 /* Whether a node outside is used inside. */
 static bool is_needed(const extracting *e, const cfx_node *n) {
     cfx_each_user(n, u) if (is_chosen(e, u->user)) return true;
@@ -40,7 +35,7 @@ static void add_placeholder(extracting *e, cfx_node *n) {
     cfx_node *made = cfx_graph_placeholder(e->graph, n->name, n->type, false, cfx_none());
     if (strcmp(made->name, n->name))
         cfx_node_set_name(made, n->name);
-    copy_meta(made, n);
+    cfx__node_copy_meta(made, n);
     cfx_dict_put(e->nodes, cfx_node_value(n), cfx_node_value(made));
 }
 
@@ -65,7 +60,7 @@ static bool copy_node(extracting *e, cfx_node *n) {
     cfx_node *made = cfx_graph_create(e->graph, n->op, n->target, args, kwargs, n->name, n->type);
     if (made == cfx__node_bad)
         return false;
-    copy_meta(made, n);
+    cfx__node_copy_meta(made, n);
     cfx_dict_put(e->nodes, cfx_node_value(n), cfx_node_value(made));
     return true;
 }

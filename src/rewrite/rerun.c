@@ -24,12 +24,6 @@ void cfx__rerun_set(cfx__rerun *run, const cfx_node *n, cfx_value v) {
 
 /* ---- placeholders and attributes ------------------------------------------------------------- */
 
-/* Metadata that has nothing to do with what a node computes. */
-static void copy_meta(cfx_node *to, const cfx_node *from) {
-    for (int64_t i = 0; from->meta && i < from->meta->len; i++)
-        cfx_node_set_meta(to, cfx_text(from->meta->entries[i].key), from->meta->entries[i].value);
-}
-
 static bool is_top(const cfx__rerun *run) {
     return run->from == (run->given ? run->given->module : run->program->module);
 }
@@ -90,7 +84,7 @@ static cfx_value run_placeholder(cfx__rerun *run, const cfx_node *n) {
         return cfx_bad();
     if (strcmp(made->name, n->name))
         cfx_node_set_name(made, n->name);
-    copy_meta(made, n);
+    cfx__node_copy_meta(made, n);
     cfx_value val = input_meta(run, n);
     if (cfx_is_bad(val))
         return val;

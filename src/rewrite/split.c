@@ -37,11 +37,6 @@ static cfx_value mapped(cfx_node *n, void *nodes) {
     return v ? *v : cfx_bad();
 }
 
-static void copy_meta(cfx_node *to, const cfx_node *from) {
-    for (int64_t i = 0; from->meta && i < from->meta->len; i++)
-        cfx_node_set_meta(to, cfx_text(from->meta->entries[i].key), from->meta->entries[i].value);
-}
-
 static int number_of(const splitting *s, const cfx_node *n) {
     return n->graph == s->gm->graph ? s->part_of[cfx__node_of(n)->id] : -1;
 }
@@ -170,7 +165,7 @@ static void make_inputs(splitting *s, part *p) {
             made = cfx_graph_placeholder(p->graph, name, n->type, false, cfx_none());
             add(kept, n);
         }
-        copy_meta(made, n);
+        cfx__node_copy_meta(made, n);
         cfx_dict_put(p->nodes, cfx_node_value(n), cfx_node_value(made));
     }
     p->inputs = kept;
@@ -198,7 +193,7 @@ static bool copy_node(splitting *s, part *p, cfx_node *n) {
                                       s->options.keep_original_node_name ? n->name : NULL, n->type);
     if (made == cfx__node_bad)
         return false;
-    copy_meta(made, n);
+    cfx__node_copy_meta(made, n);
     cfx_dict_put(p->nodes, cfx_node_value(n), cfx_node_value(made));
     return true;
 }
@@ -253,7 +248,7 @@ static void copy_outer(splitting *s, cfx_node *n) {
         cfx__module_adopt(s->holder, t.name, s->gm, n->target.name);
     }
     cfx_node *made = cfx_graph_create(s->graph, n->op, t, n->args, n->kwargs, NULL, n->type);
-    copy_meta(made, n);
+    cfx__node_copy_meta(made, n);
     cfx_dict_put(s->nodes, cfx_node_value(n), cfx_node_value(made));
 }
 

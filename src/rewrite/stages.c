@@ -58,11 +58,6 @@ static cfx_value mapped(cfx_node *n, void *nodes) {
     return v ? *v : cfx_bad();
 }
 
-static void copy_meta(cfx_node *to, const cfx_node *from) {
-    for (int64_t i = 0; from->meta && i < from->meta->len; i++)
-        cfx_node_set_meta(to, cfx_text(from->meta->entries[i].key), from->meta->entries[i].value);
-}
-
 static void add_placeholder(cutting *c, cfx_node *n) {
     if (cfx_dict_find(c->nodes, cfx_node_value(n)))
         return;
@@ -70,7 +65,7 @@ static void add_placeholder(cutting *c, cfx_node *n) {
     if (strcmp(made->name, n->name))
         cfx_node_set_name(made, n->name);
     if (n->op == CFX_PLACEHOLDER)
-        copy_meta(made, n);
+        cfx__node_copy_meta(made, n);
     else
         cfx_node_set_meta(made, "val", cfx_node_get_meta(n, "val"));
     cfx_dict_put(c->nodes, cfx_node_value(n), cfx_node_value(made));
@@ -134,7 +129,7 @@ static bool copy_node(cutting *c, cfx_node *n) {
         return false;
     if (strcmp(made->name, n->name))
         cfx_node_set_name(made, n->name);
-    copy_meta(made, n);
+    cfx__node_copy_meta(made, n);
     cfx_dict_put(c->nodes, cfx_node_value(n), cfx_node_value(made));
     return true;
 }

@@ -12,6 +12,8 @@ typedef struct swap {
     const cfx_module_call *signature; /* whose nodes are the program's: by name in gm's graph */
     const char *path;                 /* of the module, without the number of the call */
     cfx_dict *nodes;                  /* of the call, in order */
+    cfx_dict *gone;                   /* of all calls: erased when nobody uses them any more */
+    cfx_dict *arguments;              /* names of what the calls take */
     cfx_node *call;
 } swap;
 
@@ -118,6 +120,16 @@ static bool writes_own(const swap *s, const cfx_node *n) {
     return to && to->op == CFX_GET_ATTR && is_below(to->target.name, s->path);
 }
 
+static cfx_node *take_leaf(const swap *s, const cfx_node *n, cfx_node *flat, int64_t leaf) {
+    cfx_node *taken =
+        cfx_graph_call_function(s->gm->graph, "operator.getitem", cfx_tuple(flat, leaf), CFX_NONE);
+    cfx_value val = cfx_node_get_meta(n, "val");
+    if (!cfx_is_none(val))
+        cfx_node_set_meta(taken, "val", val);
+    cfx_dict_set(s->now, n->name, cfx_node_value(taken));
+    return taken;
+}
+
 /* Those who used a value of the call use the leaf of the result that it was. */
 static bool give_result(const swap *s, cfx_node *n, cfx_node *flat) {
     int64_t leaf = leaf_of(s, n);
@@ -125,7 +137,8 @@ static bool give_result(const swap *s, cfx_node *n, cfx_node *flat) {
     cfx_value users = cfx_node_users(n);
     for (int64_t i = 0; i < cfx_as_list(users)->len; i++) {
         cfx_node *user = cfx_as_node(cfx_as_list(users)->items[i]);
-        if (cfx_dict_find(s->nodes, cfx_node_value(user)) || user == flat)
+        const bool other = leaf < 0 && cfx_dict_find(s->gone, cfx_node_value(user));
+        if (cfx_dict_find(s->nodes, cfx_node_value(user)) || user == flat || other)
             continue;
         if (leaf < 0 && writes_own(s, user) && !user->num_users) {
             cfx_graph_erase(user);
@@ -138,16 +151,11 @@ static bool give_result(const swap *s, cfx_node *n, cfx_node *flat) {
                      s->signature->path, user->name, n->name);
             return false;
         }
-        if (!taken) {
-            taken = cfx_graph_call_function(s->gm->graph, "operator.getitem", cfx_tuple(flat, leaf),
-                                            CFX_NONE);
-            cfx_value val = cfx_node_get_meta(n, "val");
-            if (!cfx_is_none(val))
-                cfx_node_set_meta(taken, "val", val);
-            cfx_dict_set(s->now, n->name, cfx_node_value(taken));
-        }
+        taken = taken ? taken : take_leaf(s, n, flat, leaf);
         cfx_node_replace_input(user, n, taken);
     }
+    if (!taken && leaf >= 0 && cfx_dict_find(s->arguments, cfx_string_value(n->name)))
+        take_leaf(s, n, flat, leaf);
     return true;
 }
 
@@ -165,8 +173,6 @@ static bool replace_call(swap *s) {
         for (int64_t i = 0; fine && i < s->nodes->len; i++)
             fine = give_result(s, cfx_as_node(s->nodes->entries[i].key), flat);
     }
-    for (int64_t i = s->nodes->len; fine && i-- > 0;)
-        fine = cfx_graph_erase(cfx_as_node(s->nodes->entries[i].key));
     return fine;
 }
 
@@ -229,13 +235,61 @@ static void gather_specs(cfx_module *gm) {
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+/* Whether a call is of the module at a path. */
+static bool is_call_of(const char *call, const char *path) {
+    size_t n = strlen(path);
+    return !strncmp(call, path, n) && (!call[n] || call[n] == '@');
+}
+
+/* Whether a call is of one of the modules that are replaced. */
+static bool is_replaced(const cfx_dict *modules, const char *call) {
+    for (int64_t i = 0; i < modules->len; i++) {
+        const char *path = cfx_text(modules->entries[i].key);
+        if (path && is_call_of(call, path))
+            return true;
+    }
+    return false;
+}
+
+static cfx_dict *nodes_of_call(const cfx_graph *g, const char *call, const char *path) {
+    cfx_dict *nodes = cfx_dict_new();
+    const char *at = strchr(call, '@');
+    cfx_each_node(g, n) if (is_of_call(n, path, at ? at + 1 : ""))
+        cfx_dict_put(nodes, cfx_node_value(n), cfx_none());
+    return nodes;
+}
+
+static const char *path_of(const char *call) {
+    return cfx__string_new(call, strcspn(call, "@"))->text;
+}
+
+static void collect(swap *s, const cfx_dict *modules) {
+    const cfx_program *p = s->program;
+    for (int i = 1; i < p->ncalls; i++) {
+        if (!is_replaced(modules, p->calls[i].path))
+            continue;
+        const char *call = p->calls[i].path;
+        const cfx_dict *nodes = nodes_of_call(s->gm->graph, call, path_of(call));
+        for (int64_t k = 0; k < nodes->len; k++)
+            cfx_dict_put(s->gone, nodes->entries[k].key, cfx_none());
+    }
+}
+
+static bool erase(const swap *s) {
+    bool fine = true;
+    cfx_node *before;
+    for (cfx_node *n = cfx_graph_last(s->gm->graph); n && fine; n = before) {
+        before = cfx_node_before(n);
+        if (cfx_dict_find(s->gone, cfx_node_value(n)))
+            fine = cfx_graph_erase(n);
+    }
+    return fine;
+}
+
 static bool swap_call(swap s, const cfx_module_call *c, const char *path) {
     s.signature = c;
     s.path = path;
-    s.nodes = cfx_dict_new();
-    const char *at = strchr(c->path, '@');
-    cfx_each_node(s.gm->graph, n) if (is_of_call(n, path, at ? at + 1 : ""))
-        cfx_dict_put(s.nodes, cfx_node_value(n), cfx_none());
+    s.nodes = nodes_of_call(s.gm->graph, c->path, path);
     if (!s.nodes->len)
         return true;
     if (!cfx__module_call_known(c) || !cfx__tree_is_call(c->in_spec)) {
@@ -246,12 +300,6 @@ static bool swap_call(swap s, const cfx_module_call *c, const char *path) {
         return false;
     }
     return replace_call(&s);
-}
-
-/* Whether a call is of the module at a path. */
-static bool is_call_of(const char *call, const char *path) {
-    size_t n = strlen(path);
-    return !strncmp(call, path, n) && (!call[n] || call[n] == '@');
 }
 
 /* What the module held is read no longer; false, with an error, where others read it. */
@@ -270,7 +318,7 @@ static bool forget_tensors(const cfx_graph *g, const char *path) {
     return true;
 }
 
-static bool swap_module(const swap *s, const char *path, cfx_module *with) {
+static bool swap_module(const swap *s, const char *path) {
     const cfx_program *p = s->program;
     bool found = false, fine = true;
     for (int i = 1; fine && i < p->ncalls; i++) {
@@ -282,10 +330,37 @@ static bool swap_module(const swap *s, const char *path, cfx_module *with) {
     if (!found)
         cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "the program was exported from no module '%s'",
                  path);
-    fine = fine && forget_tensors(s->gm->graph, path);
-    if (found && fine)
-        cfx_module_set_attr(s->gm, path, cfx_module_value(with));
     return found && fine;
+}
+
+/* Nodes that nobody uses are no matter, but for arguments that the modules of the caller's may use.
+ */
+static bool is_argument(const cfx_node *n, void *user) {
+    return cfx_node_is_impure(n) || cfx_dict_find(user, cfx_string_value(n->name));
+}
+
+static void forget_unused(const swap *s, const cfx_dict *modules) {
+    for (int i = 1; i < s->program->ncalls; i++) {
+        const cfx_module_call *c = &s->program->calls[i];
+        if (!is_replaced(modules, c->path) || !cfx__module_call_known(c))
+            continue;
+        for (int64_t k = 0; k < cfx_as_list(c->inputs)->len; k++)
+            if (cfx_as_list(c->inputs)->items[k].tag == CFX_TAG_NODE)
+                cfx_dict_set(s->arguments, cfx_as_node(cfx_as_list(c->inputs)->items[k])->name,
+                             cfx_none());
+    }
+    cfx_graph_eliminate_dead_code_by(s->gm->graph, is_argument, s->arguments);
+}
+
+static bool put_modules(const swap *s, const cfx_dict *modules) {
+    bool fine = erase(s);
+    for (int64_t i = 0; fine && i < modules->len; i++) {
+        const char *path = cfx_text(modules->entries[i].key);
+        fine = forget_tensors(s->gm->graph, path);
+        if (fine)
+            cfx_module_set_attr(s->gm, path, modules->entries[i].value);
+    }
+    return fine;
 }
 
 cfx_module *cfx_program_swap_modules(cfx_program *p, const cfx_dict *modules) {
@@ -295,13 +370,18 @@ cfx_module *cfx_program_swap_modules(cfx_program *p, const cfx_dict *modules) {
     }
     size_t mark = cfx_scope_open();
     cfx_module *gm = cfx_program_module(p);
-    swap s = {.program = p, .gm = gm, .now = cfx_dict_new()};
+    swap s = {.program = p,
+              .gm = gm,
+              .now = cfx_dict_new(),
+              .gone = cfx_dict_new(),
+              .arguments = cfx_dict_new()};
     bool fine = gm->graph != NULL;
     if (fine) {
         cfx_module_set_attr(gm, "validate_inputs", cfx_bool(false));
-        cfx_graph_eliminate_dead_code(gm->graph);
+        forget_unused(&s, modules);
         if (gm->graph->tree)
             write_out_trees(gm);
+        collect(&s, modules);
     }
     for (int64_t i = 0; fine && i < modules->len; i++) {
         const char *path = cfx_text(modules->entries[i].key);
@@ -311,9 +391,9 @@ cfx_module *cfx_program_swap_modules(cfx_program *p, const cfx_dict *modules) {
                      cfx_value_repr(modules->entries[i].key), cfx_value_type_name(with));
             fine = false;
         }
-        fine = fine && swap_module(&s, path, cfx_as_module(with));
+        fine = fine && swap_module(&s, path);
     }
-    fine = fine && cfx_ok() && cfx_graph_sort(gm->graph);
+    fine = fine && cfx_ok() && put_modules(&s, modules) && cfx_graph_sort(gm->graph);
     if (fine) {
         cfx_each_node(gm->graph, n) if (n->op == CFX_CALL_MODULE) connect(gm, n);
         cfx_graph_eliminate_dead_code(gm->graph);

@@ -153,18 +153,13 @@ static cfx_value leaves_here(const frame *f, const cfx_list *leaves, cfx_value o
     return out;
 }
 
-static void copy_meta(cfx_node *to, const cfx_node *from) {
-    for (int64_t i = 0; from->meta && i < from->meta->len; i++)
-        cfx_node_set_meta(to, cfx_text(from->meta->entries[i].key), from->meta->entries[i].value);
-}
-
 /* A placeholder before all others for a node of the flat graph, and the argument for it. */
 static cfx_node *add_placeholder(const frame *f, cfx_node *n) {
     cfx_graph *g = f->module->graph;
     cfx_node *made = cfx__node_bad;
     CFX_INSERT_BEFORE(g, NULL)
         made = cfx_graph_placeholder(g, n->name, n->type, false, cfx_none());
-    copy_meta(made, n);
+    cfx__node_copy_meta(made, n);
     cfx_dict_put(f->taken, cfx_node_value(n), cfx_node_value(made));
     cfx_dict_put(f->u->origin, cfx_node_value(made), cfx_node_value(n));
     CFX_INSERT_BEFORE(f->parent->module->graph, f->call) {
@@ -178,9 +173,11 @@ static cfx_node *add_placeholder(const frame *f, cfx_node *n) {
 /* Arithmetic of sizes and what else export computes once for several modules: a module whose
  * signature is preserved cannot take it from outside, and computes it itself. */
 static bool is_repeated(const cfx_node *n) {
-    static const char *const calls[] = {"aten.sym_size.int",   "aten.item.default",
-                                        "aten.unbind.int",     "aten.sum.dim_IntList",
-                                        "aten.view.default",   "aten.diff.default"};
+    static const char *const calls[] = {"aten.sym_size.int", "aten.item.default",
+                                        "aten.unbind.int",   "aten.sum.dim_IntList",
+                                        "aten.view.default", "aten.diff.default"};
+    if (cfx_node_is_getitem(n) && cfx_node_input(n, 0))
+        return is_repeated(cfx_node_input(n, 0));
     bool repeated = n->op == CFX_CALL_FUNCTION && !strncmp(n->target.name, "operator.", 9);
     for (int i = 0; i < COUNT(calls) && n->op == CFX_CALL_FUNCTION; i++)
         repeated |= cfx_node_is(n, calls[i]);
@@ -200,11 +197,12 @@ static bool writes(const cfx_node *n) {
 /* What was written to a tensor that a preserved module reads: the tensor itself, where the module
  * that computed the value writes it back. */
 static cfx_node *read_written(const frame *f, cfx_node *n) {
-    cfx_node *of = cfx_node_input(n, 0);
-    if (!of || n->op != CFX_CALL_FUNCTION) {
+    cfx_node *of = writes(n) ? cfx_node_input(n, 0) : cfx__unflat_written(f->u, n);
+    if (!of) {
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                  "Could not run remap_input() on op type: %s for node %s: module %s, whose "
-                 "signature is preserved, is not given it",
+                 "signature is preserved, is not given it, and it is no value of a tensor that the "
+                 "program writes to",
                  cfx_opcode_name(n->op), n->name, f->path);
         return cfx__node_bad;
     }
@@ -214,10 +212,10 @@ static cfx_node *read_written(const frame *f, cfx_node *n) {
         const char *path = l.data[l.len - 1].path;
         cfx_value names = cfx_dict_get(f->u->written, path);
         if (cfx_is_none(names)) {
-            names = cfx_list_value(0, NULL);
+            names = cfx_dict_value(cfx_dict_new());
             cfx_dict_set(f->u->written, path, names);
         }
-        cfx_list_append(cfx_as_list(names), cfx_string_value(n->name));
+        cfx_dict_set(cfx_as_dict(names), n->name, cfx_node_value(of));
         VEC_FREE(l);
     }
     return here(f, of);
@@ -311,7 +309,7 @@ static void begin_preserved(frame *f) {
                                           cfx_graph_target(g, "operator.getitem"),
                                           cfx_tuple(flat, i), cfx_none(), name, NULL);
         if (of) {
-            copy_meta(leaf, of);
+            cfx__node_copy_meta(leaf, of);
             cfx_dict_put(f->taken, cfx_node_value(of), cfx_node_value(leaf));
         }
     }
@@ -470,60 +468,6 @@ static bool outline(cfx__unflat *u) {
     return fine;
 }
 
-/* ---- writes ---------------------------------------------------------------------------------- */
-
-/* Where a copy of n to an input may stand: behind n, and behind all inputs. */
-static cfx_node *place_behind(cfx_node *n) {
-    while (n->op == CFX_PLACEHOLDER && n->next && n->next->op == CFX_PLACEHOLDER)
-        n = n->next;
-    return n;
-}
-
-/* Results that stand for writes become writes: copy_ behind what computes the value, which all
- * others read from then on. */
-static void write_in_place(cfx__unflat *u) {
-    const cfx_program *p = u->program;
-    cfx_node *output = cfx_graph_output_node(u->flat);
-    cfx_value results = cfx_tuple_value(0, NULL);
-    for (int i = 0; i < p->noutputs; i++) {
-        cfx_value v = cfx_at(cfx_at(output->args, 0), i);
-        int at = cfx__program_written(p, &p->outputs[i]);
-        if (at < 0 || v.tag != CFX_TAG_NODE)
-            continue;
-        cfx_node *n = cfx_as_node(v), *to = cfx_graph_find(u->flat, p->inputs[at].name);
-        CFX_INSERT_AFTER(u->flat, place_behind(n)) {
-            cfx_node *copy = cfx_graph_call_function(u->flat, "torch.ops.aten.copy_.default",
-                                                     cfx_tuple(to, n), CFX_NONE);
-            if (n->op != CFX_PLACEHOLDER)
-                copy_meta(copy, n);
-            cfx_node_replace(n, copy);
-            cfx_node_set_args(copy, cfx_tuple(to, n));
-        }
-    }
-    for (int i = 0; i < p->noutputs; i++)
-        if (cfx__program_written(p, &p->outputs[i]) < 0)
-            cfx_list_append(cfx_as_list(results), cfx_at(cfx_at(output->args, 0), i));
-    cfx_node_set_args(output, cfx_tuple_value(1, &results));
-}
-
-/* The modules that computed what preserved ones read from a tensor write it there. */
-static void write_back(const cfx__unflat *u) {
-    for (size_t i = 0; i < u->calls.len; i++) {
-        cfx_value names = cfx_dict_get(u->written, u->calls.data[i].path);
-        cfx_graph *g = u->calls.data[i].module->graph;
-        for (int64_t k = 0; names.tag == CFX_TAG_LIST && k < cfx_as_list(names)->len; k++) {
-            cfx_node *n = cfx_graph_find(g, cfx_text(cfx_as_list(names)->items[k]));
-            cfx_node *to = n ? cfx_node_input(n, 0) : NULL;
-            if (!to)
-                continue;
-            CFX_INSERT_AFTER(g, n)
-                copy_meta(cfx_graph_call_function(g, "torch.ops.aten.copy_.default",
-                                                  cfx_tuple(to, n), CFX_NONE),
-                          n);
-        }
-    }
-}
-
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 static const char *root_type(const cfx_graph *g) {
@@ -550,17 +494,15 @@ cfx_module *cfx_program_unflatten(const cfx_program *p) {
                      .origin = cfx_dict_new(),
                      .made = cfx_dict_new(),
                      .names = cfx_dict_new(),
-                     .written = cfx_dict_new()};
+                     .written = cfx_dict_new(),
+                     .finals = cfx_dict_new()};
     const char *type = root_type(u.flat);
     if (type)
         cfx_module_set_attr(u.root, "_ty", cfx_string_value(type));
     cfx__graph_own(cfx_graph_new(), u.root);
-    write_in_place(&u);
+    cfx__unflat_write(&u);
     bool fine = outline(&u);
-    if (fine) {
-        write_back(&u);
-        fine = cfx__unflat_state(&u);
-    }
+    fine = fine && cfx__unflat_write_back(&u) && cfx__unflat_state(&u);
     if (fine) {
         cfx__unflat_join(&u);
         cfx__program_dress(u.root, p);

@@ -1,7 +1,8 @@
 /* unflatten: the modules of a program put together again.
  *
- * unflatten.c gives each module the nodes that it ran, unflatten_state.c its tensors, and makes one
- * module of calls that do the same. swap.c puts modules of the caller's in the place of some.
+ * unflatten.c gives each module the nodes that it ran, unflatten_writes.c what it writes,
+ * unflatten_state.c its tensors, and makes one module of calls that do the same. swap.c puts
+ * modules of the caller's in the place of some.
  *
  * Invariant: every node of the flat graph is in exactly one module; what it takes from outside is a
  * placeholder there, given by the call. */
@@ -26,15 +27,26 @@ typedef struct cfx__unflat {
     const cfx_program *program;
     cfx_graph *flat;    /* a copy of its graph */
     cfx_module *root;
-    cfx_dict *seen;     /* nodes of the flat graph that are in a module */
-    cfx_dict *origin;   /* placeholder of a module to the node of the flat graph that it is */
-    cfx_dict *made;     /* path to a module that holds others and may still be called itself */
-    cfx_dict *names;    /* path with number ("encoder@1") that a module has already */
-    cfx_dict *written;  /* path to names of nodes whose results are to be written back there */
+    cfx_dict *seen;    /* nodes of the flat graph that are in a module */
+    cfx_dict *origin;  /* placeholder of a module to the node of the flat graph that it is */
+    cfx_dict *made;    /* path to a module that holds others and may still be called itself */
+    cfx_dict *names;   /* path with number ("encoder@1") that a module has already */
+    cfx_dict *written; /* path to the names of nodes whose results are to be written back there, and
+                          the tensor of each, a placeholder of the flat graph */
+    cfx_dict *finals;  /* placeholder of a tensor that is written to, to its last value */
     VEC(cfx__outlined) calls;
     int depth;
 } cfx__unflat;
 
+/* Results that stand for writes become writes: copy_ behind what computes the value, which all
+ * others read from then on. */
+void cfx__unflat_write(cfx__unflat *u);
+/* The placeholder of the tensor of which n, a node that does not write, is a value that the program
+ * gives it; NULL where there is none, several may be meant, or others still read what it was. */
+cfx_node *cfx__unflat_written(const cfx__unflat *u, cfx_node *n);
+/* The modules that computed what preserved ones read from a tensor write it there. False with an
+ * error. */
+bool cfx__unflat_write_back(const cfx__unflat *u);
 /* Gives the modules their tensors; their graphs read them then. False with an error. */
 bool cfx__unflat_state(cfx__unflat *u);
 /* Calls of one module whose graphs are equal are calls of one module; those whose signature is

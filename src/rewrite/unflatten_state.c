@@ -84,7 +84,7 @@ static cfx_tensor *own_copy(cfx_dict *copies, cfx_tensor *t) {
 
 static void assign_all(const cfx__unflat *u) {
     const cfx_program *p = u->program;
-    cfx_dict *copies = cfx_dict_new(), *done = cfx_dict_new();
+    cfx_dict *copies = cfx_dict_new(), *done = cfx_dict_new(), *kinds = cfx_dict_new();
     for (int i = 0; i < p->ninputs; i++) {
         const cfx_input_spec *s = &p->inputs[i];
         cfx_tensor *t = cfx_program_tensor(p, s);
@@ -96,12 +96,18 @@ static void assign_all(const cfx__unflat *u) {
                  : s->persistent              ? BUFFER
                                               : TRANSIENT;
         assign(u->root, s->target, own_copy(copies, t), k);
+        cfx_dict_set(kinds, identity(t), cfx_int(k));
         cfx_dict_set(done, s->target, cfx_none());
     }
-    for (int64_t i = 0; i < p->state->len; i++) /* what no node reads is there all the same */
+    for (int64_t i = 0; i < p->state->len; i++) { /* what no node reads is there all the same */
+        cfx_tensor *t = cfx_as_tensor(p->state->entries[i].value);
+        cfx_value same = cfx_dict_get(kinds, identity(t)); /* read under another name */
         if (!cfx_dict_find(done, p->state->entries[i].key))
-            assign(u->root, cfx_text(p->state->entries[i].key),
-                   own_copy(copies, cfx_as_tensor(p->state->entries[i].value)), BUFFER);
+            assign(u->root, cfx_text(p->state->entries[i].key), own_copy(copies, t),
+                   same.tag == CFX_TAG_INT       ? (kind)cfx_integer(same)
+                   : cfx_tensor_requires_grad(t) ? PARAMETER
+                                                 : BUFFER);
+    }
 }
 
 /* ---- inputs become attributes ---------------------------------------------------------------- */
@@ -220,14 +226,14 @@ static cfx_value place_of(cfx_node *n, void *user) {
         cfx__text_format("%%%u", p->place[cfx__node_of(n)->id])));
 }
 
-/* All that a graph computes, names of nodes and of modules that it calls aside; scope. */
+/* All that a graph computes, names of nodes aside; scope. */
 static const char *dump(const cfx_graph *g) {
     cfx__text out = {0};
     numbering p = {g, cfx__alloc(g->made.len * sizeof *p.place + 1)};
     uint32_t i = 0;
     for (const cfx_node *n = cfx_graph_first(g); n; n = cfx_node_after(n)) {
         p.place[cfx__node_of(n)->id] = i++;
-        bool named = n->op == CFX_CALL_FUNCTION || n->op == CFX_GET_ATTR;
+        bool named = n->op != CFX_PLACEHOLDER && n->op != CFX_OUTPUT;
         cfx_value args = cfx__value_scope_own(cfx__node_map(n->args, place_of, &p));
         cfx_value kwargs = cfx__value_scope_own(cfx__node_map(n->kwargs, place_of, &p));
         cfx__text_printf(&out, "%s[%s]%s%s\n", cfx_opcode_name(n->op), named ? n->target.name : "",
@@ -238,24 +244,41 @@ static const char *dump(const cfx_graph *g) {
 }
 
 /* A later call whose graph is that of an earlier one calls that one's module. */
-static void join_equal(const cfx__unflat *u) {
-    for (size_t i = 0; i < u->calls.len; i++) {
-        const cfx__outlined *c = &u->calls.data[i];
-        if (!strchr(c->name, '@'))
+static void join_call(const cfx__unflat *u, cfx__outlined *c) {
+    const char *own = dump(c->module->graph);
+    for (const cfx__outlined *seen = u->calls.data; seen < c; seen++) {
+        if (strcmp(seen->path, c->path) || strcmp(seen->parent_path, c->parent_path) ||
+            strcmp(dump(seen->module->graph), own))
             continue;
-        const char *own = dump(c->module->graph);
-        for (size_t k = 0; k < i; k++) {
-            const cfx__outlined *seen = &u->calls.data[k];
-            if (strcmp(seen->path, c->path) || strcmp(seen->parent_path, c->parent_path) ||
-                strcmp(dump(seen->module->graph), own))
-                continue;
-            cfx_module_remove(c->parent, c->name);
-            cfx_node_set_target(c->call, (cfx_target){.name = seen->name});
-            u->calls.data[i].module = seen->module;
-            u->calls.data[i].name = seen->name;
-            break;
-        }
+        cfx_module_remove(c->parent, c->name);
+        cfx_node_set_target(c->call, (cfx_target){.name = seen->name});
+        c->module = seen->module;
+        c->name = seen->name;
+        break;
     }
+}
+
+static int depth_of(const char *path) {
+    int depth = 1;
+    for (; (path = strchr(path, '.')); path++)
+        depth++;
+    return depth;
+}
+
+/* The deepest calls come first: those above them are equal if they call the same modules. */
+static void join_equal(const cfx__unflat *u) {
+    int deepest = 0;
+    for (size_t i = 0; i < u->calls.len; i++) {
+        const int depth = depth_of(u->calls.data[i].path);
+        deepest = depth > deepest ? depth : deepest;
+    }
+    for (int depth = deepest; depth > 0; depth--)
+        for (size_t i = 0; i < u->calls.len; i++) {
+            cfx__outlined *c = &u->calls.data[i];
+            if (strchr(c->name, '@') && depth_of(c->path) == depth)
+                CFX_SCOPE
+                    join_call(u, c);
+        }
 }
 
 /* ---- calls that are counted ------------------------------------------------------------------ */

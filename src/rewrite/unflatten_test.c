@@ -182,6 +182,88 @@ TEST(a_call_that_does_something_else_is_a_module_beside_the_first) {
     check_same(new_differs(), NULL);
 }
 
+/* The same graph, but for the layer that it calls. */
+static cfx_tensor *one_of_two(cfx_module *self, cfx_tensor *x, cfx_tensor *k) {
+    return cfx_call(self, k ? "a" : "b", x);
+}
+
+static cfx_tensor *in_turn(cfx_module *self, cfx_tensor *x) {
+    return cfx_sub(cfx_call(self, "inner", x, cfx_ones(1)), cfx_call(self, "inner", x, NULL));
+}
+
+static cfx_module *new_in_turn(void) {
+    cfx_module *m = cfx_module_new("InTurn", in_turn, "x");
+    cfx_module *inner = cfx_module_new("OneOfTwo", one_of_two, "x, k=None");
+    cfx_nn_add(inner, "a", cfx_nn_linear(4, 4));
+    cfx_nn_add(inner, "b", cfx_nn_linear(4, 4));
+    cfx_nn_add(m, "inner", inner);
+    return m;
+}
+
+TEST(a_call_that_runs_another_layer_does_something_else) {
+    cfx_module *m = new_in_turn();
+    cfx_value want = cfx_forward_value(m, input());
+    CHECK(same(cfx_forward_value(cfx_program_unflatten(exported(m)), input()), want));
+    cfx_program *p = cfx_export(m, cfx_tuple(input()), CFX_NONE, CFX_NONE,
+                                .preserve_module_call_signature = cfx_list("inner"));
+    CHECK(same(cfx_forward_value(cfx_program_unflatten(p), input()), want));
+}
+
+/* ---- state ----------------------------------------------------------------------------------- */
+
+static cfx_tensor *counting(cfx_module *self, cfx_tensor *x) {
+    cfx_tensor *n = cfx_attr(self, "n"), *kept = cfx_attr(self, "kept");
+    cfx_add_(n, 1);
+    cfx_masked_fill_(kept, cfx_gt(x, 0), 2);
+    return cfx_mul(cfx_call(self, "norm", x), cfx_add(kept, n));
+}
+
+static cfx_tensor *counting_twice(cfx_module *self, cfx_tensor *x) {
+    return cfx_call(self, "inner", cfx_neg(cfx_call(self, "inner", x)));
+}
+
+static cfx_module *new_counting(void) {
+    cfx_manual_seed(5);
+    cfx_module *m = cfx_module_new("Twice", counting_twice, "x");
+    cfx_module *c = cfx_module_new("Counting", counting, "x");
+    cfx_nn_buffer(c, "n", cfx_zeros(1), true);
+    cfx_nn_buffer(c, "kept", cfx_zeros(3, 4), true);
+    cfx_nn_add(c, "norm", cfx_nn_batch_norm1d(4));
+    cfx_nn_add(m, "inner", c);
+    return m;
+}
+
+/* Statistics are results of a call that has several, and a mask is the first argument of what
+ * masked_fill_ is decomposed to. */
+TEST(what_a_preserved_module_writes_is_there_at_its_next_call) {
+    for (int core = 0; core < 2; core++) {
+        cfx_module *m = new_counting();
+        cfx_program *p =
+            cfx_export(new_counting(), cfx_tuple(input()), CFX_NONE, CFX_NONE,
+                       .preserve_module_call_signature = cfx_list("inner", "inner.norm"));
+        cfx_module *u = cfx_program_unflatten(core ? cfx_decompose(p, CFX_NONE) : p);
+        for (int i = 0; i < 3 && CHECK_OK(); i++)
+            CHECK(same(cfx_forward_value(u, input()), cfx_forward_value(m, input())));
+        static const char *const names[] = {"inner.n", "inner.kept", "inner.norm.running_mean",
+                                            "inner.norm.running_var"};
+        for (int i = 0; i < COUNT(names) && CHECK_OK(); i++)
+            CHECK(same(cfx_module_attr(u, names[i]), cfx_module_attr(m, names[i])));
+    }
+}
+
+static cfx_tensor *shared(cfx_module *self, cfx_tensor *x) {
+    return cfx_add(cfx_call(self, "a", x), cfx_call(self, "b", x));
+}
+
+TEST(a_shared_layer_has_parameters_under_each_of_its_names) {
+    cfx_module *m = cfx_module_new("Shared", shared, "x");
+    cfx_nn_add(m, "a", cfx_nn_linear(4, 4));
+    cfx_nn_add(m, "b", cfx_module_find(m, "a"));
+    cfx_module *u = cfx_program_unflatten(exported(m));
+    CHECK(same(cfx_forward_value(u, input()), cfx_forward_value(m, input())));
+    CHECK_INT(cfx_module_named(u, CFX_NAMED_BUFFERS, "", true)->len, 0);
+}
+
 /* Nodes that stand apart, as passes may leave them. */
 TEST(nodes_of_a_call_need_not_stand_together) {
     cfx_module *m = cfx_module_new("Tied", twice, "x");
@@ -335,6 +417,17 @@ TEST(a_preserved_module_is_called_as_it_was) {
     CHECK(same(cfx_forward_value(u, input()), want));
 }
 
+TEST(calls_of_a_module_that_is_replaced_may_read_what_the_one_before_wrote) {
+    cfx_module *m = new_counting();
+    cfx_program *p = preserved(m);
+    cfx_dict *modules = cfx_dict_new();
+    cfx_dict_set(modules, "inner", cfx_module_value(cfx_module_find(new_counting(), "inner")));
+    cfx_module *gm = cfx_program_swap_modules(p, modules);
+    CHECK_OK();
+    CHECK(same(cfx_forward_value(gm, input()), cfx_forward_value(m, input())));
+    CHECK_INT(cfx_len(cfx_graph_find_nodes(gm->graph, CFX_CALL_MODULE, "inner")), 2);
+}
+
 TEST(signatures_stay_with_the_program) {
     cfx_module *m = new_outer();
     cfx_program *p = preserved(m), *core = cfx_decompose(p, CFX_NONE);
@@ -448,4 +541,32 @@ TEST(a_result_goes_from_one_module_to_the_next) {
     cfx_program_swap_modules(p, modules);
     CHECK_ERROR("foo cannot be replaced: how it was called is not known. Name it in "
                 "preserve_module_call_signature when the program is exported");
+}
+
+/* A result that the exported module makes of nothing anybody uses is an argument all the same. */
+static cfx_value pair(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tuple(cfx_add(a.v[0], 1), cfx_mul(a.v[1], 2));
+}
+
+static cfx_tensor *pairs(cfx_module *self, cfx_tensor *x) {
+    cfx_value first = cfx_call_value(self, "inner", x, cfx_sin(x));
+    cfx_value second = cfx_call_value(self, "inner", cfx_at(first, 0), cfx_at(first, 1));
+    return cfx_as_tensor(cfx_at(second, 0));
+}
+
+static cfx_value both(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tuple(cfx_add(a.v[0], a.v[1]), cfx_mul(a.v[1], 2));
+}
+
+TEST(modules_of_the_callers_are_given_arguments_that_the_exported_ones_did_not_use) {
+    cfx_module *m = cfx_module_new("Pairs", pairs, "x");
+    cfx_nn_add(m, "inner", cfx_module_new_n("Pair", pair, "x, y"));
+    cfx_dict *modules = cfx_dict_new();
+    cfx_dict_set(modules, "inner", cfx_module_value(cfx_module_new_n("Both", both, "x, y")));
+    cfx_module *gm = cfx_program_swap_modules(preserved(m), modules);
+    CHECK_OK();
+    cfx_nn_add(m, "inner", cfx_as_module(cfx_dict_get(modules, "inner")));
+    CHECK(same(cfx_forward_value(gm, input()), cfx_forward_value(m, input())));
 }
