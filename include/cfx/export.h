@@ -46,9 +46,10 @@ typedef struct cfx_export_options {
  * sizes; each time it sees plain integers and may compute with them.
  *
  * Branches on sizes are found. A comparison by an operator, cfx_py("operator.lt", n, 4096), is
- * recorded exactly. An `if` in C is searched for: forward is tried at hundreds of sizes (bounds,
- * neighbours of the example, powers of two, multiples of up to 64, primes, random ones, each size
- * alone and all together) within .probe_ms; where it behaves differently, the bound is determined.
+ * recorded exactly. An `if` in C is searched for: forward is tried at hundreds of sizes (all up to
+ * 256, bounds, neighbours of the example, powers of two, multiples of up to 64, primes, random
+ * ones, each size alone and all together) within .probe_ms; where it behaves differently, the bound
+ * is determined.
  * extra["probed"] lists the sizes tried, {"s77": "2-71, 127-129"}.
  *
  * Bad, with an error, when forward branches on data, or on a size that was declared dynamic; the

@@ -128,6 +128,22 @@ static int64_t nearest(const line *l, int side) {
     return best;
 }
 
+/* Makes *size the nearest one strictly between two others that may be: what is asked already may
+ * leave few. False where none near it may be. */
+static bool possible_between(line *l, int64_t a, int64_t b, int64_t *size) {
+    const int64_t least = a < b ? a : b, most = a < b ? b : a;
+    bool goes;
+    for (int64_t d = 0; d <= 2 * WINDOW; d++)
+        for (int side = -1; side <= 1; side += 2) {
+            const int64_t at = *size + side * d;
+            if (at > least && at < most && try_size(l, at, &goes)) {
+                *size = at;
+                return true;
+            }
+        }
+    return false;
+}
+
 /* The last size that goes on the way from the example to one that does not. */
 static int64_t edge(line *l, int64_t bad) {
     int64_t good = l->hint;
@@ -139,6 +155,10 @@ static int64_t edge(line *l, int64_t bad) {
     }
     while (bad - good > 1 || good - bad > 1) {
         int64_t middle = good + (bad - good) / 2;
+        if (!possible_between(l, good, bad, &middle)) {
+            const bool all = bad - good <= 2 * WINDOW && good - bad <= 2 * WINDOW;
+            return !all ? good : bad > good ? bad - 1 : bad + 1;
+        }
         if (differs_at(l, middle))
             bad = middle;
         else
@@ -163,12 +183,37 @@ static bool all_but_remainder(line *l, int64_t bad, cfx__finding *out) {
     return false;
 }
 
+/* Behind a border it differs at every size of one remainder: the last size before the first of
+ * them, as a bound. False where they are not so many. */
+static bool remainder_behind(line *l, int64_t bad, int64_t *border) {
+    const int64_t away = bad > l->hint ? 1 : -1;
+    int64_t by = 2;
+    while (by <= WINDOW && !differs_at(l, bad + away * by))
+        by++;
+    if (by > WINDOW || !differs_at(l, bad + 2 * away * by) || !differs_at(l, bad + 3 * away * by))
+        return false;
+    int64_t good = (bad - l->hint) / (away * by) + 1, first = 0; /* steps back from bad */
+    while (good - first > 1) {
+        const int64_t middle = first + (good - first) / 2;
+        if (differs_at(l, bad - away * middle * by))
+            first = middle;
+        else
+            good = middle;
+    }
+    *border = bad - away * (first * by + 1);
+    return true;
+}
+
 static cfx__finding all_but_one(const line *l, int64_t bad) {
     return (cfx__finding){.kind = CFX__FOUND_CONDITION,
                           .i = l->i,
                           .rel = CFX__NE,
                           .a = name_of(l->s, l->i),
                           .b = cfx_int(bad)};
+}
+
+static cfx__finding bounds_of(const line *l, int64_t least, int64_t most) {
+    return (cfx__finding){.kind = CFX__FOUND_BOUNDS, .i = l->i, .least = least, .most = most};
 }
 
 /* It goes next to the example, on one side at least. */
@@ -178,18 +223,21 @@ static cfx__finding stretch(line *l) {
     int64_t bad =
         below == l->hint || (above != l->hint && above - l->hint < l->hint - below) ? above : below;
     cfx__finding found = {.kind = CFX__FOUND_POWER, .i = l->i, .rel = CFX__NE};
+    int64_t border;
     if (goes_at(l, bad - 1) && goes_at(l, bad + 1)) {
         if (all_but_remainder(l, bad, &found))
             return found;
         if (is_power(bad) && (differs_at(l, 2 * bad) || differs_at(l, bad / 2)) &&
             fits_powers(l, false))
             return found;
-        return all_but_one(l, bad);
+        if (!remainder_behind(l, bad, &border))
+            return all_but_one(l, bad);
+        found = bounds_of(l, s->least, s->most);
+        *(bad > l->hint ? &found.most : &found.least) = border;
+        return found;
     }
-    return (cfx__finding){.kind = CFX__FOUND_BOUNDS,
-                          .i = l->i,
-                          .least = below == l->hint ? s->least : edge(l, below),
-                          .most = above == l->hint ? s->most : edge(l, above)};
+    return bounds_of(l, below == l->hint ? s->least : edge(l, below),
+                     above == l->hint ? s->most : edge(l, above));
 }
 
 /* Whether nothing goes next to the example, of the sizes that may be: a remainder may be asked

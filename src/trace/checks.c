@@ -109,7 +109,11 @@ static cfx_value agreed(cfx__export *e, cfx_site at, cfx_value *all, cfx_value n
     if (cfx__worlds_eval(w, e->k, *all, &expected) && expected == is)
         return *all;
     cfx_value expr = cfx__relation_through(w, 0, was, e->k, is, beside);
-    if (cfx_is_none(expr) || w->renames++ >= RENAMES) {
+    if (cfx_is_none(expr) || w->renames >= RENAMES)
+        expr =
+            all->tag == CFX_TAG_SYM ? cfx_int(was) : cfx_none(); /* in all worlds alike, or none */
+    w->renames++;
+    if (cfx_is_none(expr)) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "a check uses a dynamic size for which no expression was found: compute the size "
                  "by cfx_py(\"operator.mul\", "

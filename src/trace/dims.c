@@ -26,6 +26,16 @@ void cfx__dims_free(cfx__dims *d) {
     cfx__worlds_free(&d->worlds);
 }
 
+void cfx__dims_forget_range(cfx__dims *d, const char *name) {
+    for (size_t i = d->broken.len; i-- > 0;) {
+        struct cfx__violation *one = &d->broken.data[i];
+        if (one->sentence || strcmp(one->name, name))
+            continue;
+        cfx__free(one->name);
+        memmove(one, one + 1, (--d->broken.len - i) * sizeof *one);
+    }
+}
+
 static name_t *find_name(const cfx__dims *d, const char *name) {
     for (size_t i = 0; i < d->names.len; i++)
         if (!strcmp(d->names.data[i].name, name))

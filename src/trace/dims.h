@@ -58,5 +58,7 @@ cfx_value cfx__dims_guards(const cfx__dims *d);
 
 /* "You marked n as dynamic but your code specialized it to be a constant (1). ...". Scope. */
 const char *cfx__dims_constant(const char *name, int64_t value);
+/* A name turned out to be a constant: that its range is another one is not told. */
+void cfx__dims_forget_range(cfx__dims *d, const char *name);
 
 #endif

@@ -161,6 +161,7 @@ static bool constant(const asking *a, size_t i) {
         replace_symbol(a->dims, i, cfx_int(hint));
         return true;
     }
+    cfx__dims_forget_range(a->dims, n->name);
     cfx__text names = {0}, lines = {0};
     cfx__text_puts(&names, n->name);
     cfx__text_puts(&lines, cfx__dims_constant(n->name, n->hint));
@@ -515,18 +516,30 @@ static bool relation_or_constant(asking *a, size_t i, const char *why) {
     return f.kind == CFX__FOUND_CONSTANT ? constant(a, i) : condition(a, &f, why);
 }
 
-/* Bounds of a size of Dim.AUTO beside one that is as large: where both go beyond them together they
- * are one size, as in y.reshape(x.shape[0], -1), which divides y at a few sizes of x alone. */
-static bool bounds_or_equal(asking *a, const cfx__finding *f) {
+/* Another size of Dim.AUTO that is as large, where both may be `past` larger together though the
+ * one alone may not: they are one, as in y.reshape(x.shape[0], -1), which divides y at a few sizes
+ * of x alone. SIZE_MAX: there is none. */
+static size_t equal_to(asking *a, size_t i, int64_t past) {
     const cfx__symbol *s = a->dims->worlds.symbols.data;
-    const int64_t hint = s[f->i].hint, past = f->most - hint + 1;
-    const bool may = name_of(a, f->i)->automatic && f->most < INT64_MAX;
-    for (size_t j = 0; j < cfx__probe_count(a) && may; j++)
-        if (j != f->i && s[j].hint == hint && name_of(a, j) && name_of(a, j)->automatic &&
-            goes(a, f->i, hint + past, j, hint + past) &&
-            goes(a, f->i, hint + past + 3, j, hint + past + 3))
-            return related(a, f->i, j, 1, 0);
-    return bounds(a, f->i, f->least, f->most);
+    const int64_t hint = s[i].hint;
+    for (size_t j = 0; j < cfx__probe_count(a) && name_of(a, i)->automatic; j++)
+        if (j != i && s[j].hint == hint && name_of(a, j) && name_of(a, j)->automatic &&
+            goes(a, i, hint + past, j, hint + past) &&
+            goes(a, i, hint + past + 3, j, hint + past + 3))
+            return j;
+    return SIZE_MAX;
+}
+
+/* Bounds or a remainder of one size may only be what another one leaves it. */
+static bool bounds_or_equal(asking *a, const cfx__finding *f, const char *why) {
+    const bool one = f->i < SIZE_MAX, rest = f->by && f->rel == CFX__EQ,
+               to = f->kind == CFX__FOUND_BOUNDS;
+    const int64_t hint = one ? a->dims->worlds.symbols.data[f->i].hint : 0;
+    const int64_t past = to && f->most < INT64_MAX ? f->most - hint + 1 : rest ? f->by + 1 : 0;
+    const size_t j = one && past ? equal_to(a, f->i, past) : SIZE_MAX;
+    return j < SIZE_MAX ? related(a, f->i, j, 1, 0)
+           : to         ? bounds(a, f->i, f->least, f->most)
+                        : condition(a, f, why);
 }
 
 /* No expression says that a size is a power of two: Dim.AUTO is a constant then. */
@@ -570,9 +583,9 @@ bool cfx__guards_settle(cfx__probe *p, bool *again, int64_t *step) {
 bool cfx__guards_grant(cfx__probe *p, const cfx__finding *f, const char *why) {
     switch (f->kind) {
     case CFX__FOUND_CONSTANT: return relation_or_constant(p, f->i, why);
-    case CFX__FOUND_BOUNDS: return bounds_or_equal(p, f);
+    case CFX__FOUND_BOUNDS:
+    case CFX__FOUND_CONDITION: return bounds_or_equal(p, f, why);
     case CFX__FOUND_POWER: return power_of_two(p, f);
-    case CFX__FOUND_CONDITION: return condition(p, f, why);
     case CFX__FOUND_NOTHING: break;
     }
     return nothing(why);

@@ -32,7 +32,8 @@ enum { LARGEST = 1 << 20 };
 /* Several sizes that are not those of the example multiply to no more than this power of two, or to
  * little more than those do: else there may be no such tensors. */
 enum { ELEMENTS = 30, MORE = 16 };
-enum { AROUND = 64, RANDOM = 32, JOINT = 96, MARGIN = 50, AT_LEAST = 16 };
+enum { AROUND = 64, RANDOM = 32, DENSE = 256, ALL = 1024, JOINT = 96 };
+enum { FIRST = 8, CORNERS = 4, MARGIN = 50, AT_LEAST = 16 };
 
 /* ---- one trial ------------------------------------------------------------------------------- */
 
@@ -143,6 +144,9 @@ static void add_around(cfx__probe *p, size_t i, cfx__sizes *out, int64_t size, i
 void cfx__probe_sizes(cfx__probe *p, size_t i, cfx__sizes *out) {
     static const int primes[] = {97,   127,  251,   509,   1009,  1021,   2039,  4093,
                                  8191, 9973, 16381, 32749, 65521, 131071, 524287};
+    /* which have many divisors: a remainder may be asked of sizes beyond a border only */
+    static const int composites[] = {120,  180,  240,  360,   720,   840,   1260,
+                                     1680, 2520, 5040, 27720, 55440, 720720};
     const cfx__symbol *s = symbol(p, i);
     int64_t hint = s->size.at[0];
     add(p, i, out, cfx__symbol_smallest(s));
@@ -153,15 +157,21 @@ void cfx__probe_sizes(cfx__probe *p, size_t i, cfx__sizes *out) {
     for (int64_t power = 4; power <= LARGEST; power *= 2)
         add_around(p, i, out, power, 1);
     for (int64_t power = 10; power <= LARGEST; power *= 10)
-        for (int64_t k = 1; k <= 5; k += 1 + (k > 1) * 2)
+        for (int64_t k = 1; k <= 5; k += 1 + (k > 2))
             add_around(p, i, out, k * power, 1);
+    for (int64_t size = 3 * 64; size <= LARGEST; size *= 2)
+        add_around(p, i, out, size, 1);
     add_around(p, i, out, hint, AROUND); /* which has multiples of all numbers up to it */
     for (int k = 0; k < COUNT(primes); k++)
         add(p, i, out, primes[k]);
+    for (int k = 0; k < COUNT(composites); k++)
+        add_around(p, i, out, composites[k], 1);
     for (int k = 3; k <= 12; k++)
         add(p, i, out, k * hint);
     for (int k = 0; k < RANDOM; k++)
         add(p, i, out, cfx__probe_any(p, i));
+    for (int64_t size = 2; size <= (s->most <= ALL ? s->most : DENSE); size++)
+        add(p, i, out, size);
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
@@ -175,18 +185,65 @@ static bool differs(cfx__probe *p, const int64_t *sizes) {
     return cfx__probe_may(p, sizes) && !cfx__probe_at(p, sizes);
 }
 
-/* All sizes at once: by turns equal to another one, next to it, or any. near: all not much larger
- * than in the example, since tensors of many large ones would be too large. */
-static void join(cfx__probe *p, int64_t *sizes, bool near) {
+/* How sizes are drawn together: not much larger than in the example, since tensors of many large
+ * ones would be too large; of one order of magnitude, as where their sum has a bound; or any. */
+typedef enum { NEAR, ALIKE, ANY, JOINTS } joint;
+
+/* A random size for symbol i that is no larger than `most`. */
+static int64_t below(cfx__probe *p, size_t i, int64_t most) {
+    const cfx__symbol *s = symbol(p, i);
+    int64_t least = cfx__symbol_smallest(s), end = largest(p, s);
+    end = end < most ? end : most;
+    return end > least ? least + (int64_t)(next_random(p) % (uint64_t)(end - least + 1)) : least;
+}
+
+/* All sizes at once: by turns equal to another one, next to it, a multiple or a part of it, that of
+ * the example, or a random one. */
+static void join(cfx__probe *p, int64_t *sizes, joint way) {
     size_t n = cfx__probe_count(p);
+    const int64_t most = (int64_t)4 << next_random(p) % 19;
     for (size_t i = 0; i < n; i++) {
-        uint64_t how = i ? next_random(p) % 8 : 7;
+        uint64_t how = i ? next_random(p) % 10 : 9;
         size_t other = i ? (size_t)(next_random(p) % i) : 0;
-        sizes[i] = how == 0   ? sizes[other]
-                   : how == 1 ? sizes[other] + 1
-                   : how == 2 ? sizes[other] - 1
-                   : how == 3 ? symbol(p, i)->size.at[0]
-                              : cfx__probe_near(p, i, near || next_random(p) & 1);
+        const int64_t times = 2 + (int64_t)(next_random(p) % 31);
+        sizes[i] = how == 0       ? sizes[other]
+                   : how == 1     ? sizes[other] + 1
+                   : how == 2     ? sizes[other] - 1
+                   : how == 3     ? symbol(p, i)->size.at[0]
+                   : how == 4     ? sizes[other] * times
+                   : how == 5     ? sizes[other] / times
+                   : way == ALIKE ? below(p, i, most)
+                                  : cfx__probe_near(p, i, way == NEAR || next_random(p) & 1);
+    }
+}
+
+/* Symbol i alone of all is not far larger than in the example: min(n, m) is then n. */
+static void enlarge_others(const cfx__probe *p, int64_t *sizes, size_t i) {
+    enum { FACTOR = 16, LEAST = 4099 };
+    for (size_t k = 0; k < cfx__probe_count(p); k++) {
+        const cfx__symbol *s = symbol(p, k);
+        const int64_t large = FACTOR * s->size.at[0] + LEAST;
+        if (k != i)
+            sizes[k] = large < largest(p, s) ? large : largest(p, s);
+    }
+}
+
+/* The smallest and the largest sizes of the ranges, by the bits of `ends`. */
+static void corner(const cfx__probe *p, int64_t *sizes, size_t ends) {
+    for (size_t i = 0; i < cfx__probe_count(p); i++) {
+        const cfx__symbol *s = symbol(p, i);
+        const bool high = ends >> i % 2 & 1;
+        sizes[i] = !high ? cfx__symbol_smallest(s) : s->most < INT64_MAX ? s->most : sizes[i];
+    }
+}
+
+/* Where conditions that are known allow few sizes together, the first draws may all be beyond. */
+static void join_possible(cfx__probe *p, int64_t *sizes, joint way) {
+    enum { DRAWS = 16 };
+    for (int k = 0; k < DRAWS; k++) {
+        join(p, sizes, way);
+        if (cfx__probe_may(p, sizes))
+            return;
     }
 }
 
@@ -219,12 +276,13 @@ static void note(cfx__probe *p, cfx__sizes *tried) {
     cfx_scope_close(mark);
 }
 
-/* By turns the next size of each symbol alone, and some of all together. */
+/* By turns the next size of each symbol alone, and some of all together: after the first ones,
+ * since what one size alone shows is explained best. */
 static bool look(cfx__probe *p, cfx__sizes *lists, cfx__sizes *tried, int64_t *sizes) {
     size_t n = cfx__probe_count(p), most = 0;
     for (size_t i = 0; i < n; i++)
         most = lists[i].len > most ? lists[i].len : most;
-    for (size_t t = 0; (t < most || (n > 1 && t < JOINT)) && cfx_ok(); t++) {
+    for (size_t t = 0; (t < most || (n > 1 && t < FIRST + JOINT)) && cfx_ok(); t++) {
         for (size_t i = 0; i < n; i++) {
             cfx__probe_hints(p, sizes);
             if (t >= lists[i].len)
@@ -235,11 +293,20 @@ static bool look(cfx__probe *p, cfx__sizes *lists, cfx__sizes *tried, int64_t *s
                 return true;
             if (p->tried > before)
                 VEC_PUSH(tried[i], sizes[i]);
+            enlarge_others(p, sizes, i);
+            if (n > 1 && t >= FIRST && differs(p, sizes))
+                return true;
             if (is_enough(p))
                 return false;
         }
-        for (int joint = 0; n > 1 && joint < 3 && t < JOINT; joint++) {
-            join(p, sizes, joint == 2);
+        if (n < 2 || t < FIRST || t >= FIRST + JOINT)
+            continue;
+        cfx__probe_hints(p, sizes);
+        corner(p, sizes, t);
+        if (t < FIRST + CORNERS && differs(p, sizes))
+            return true;
+        for (joint way = NEAR; way < JOINTS; way++) {
+            join_possible(p, sizes, way);
             if (differs(p, sizes))
                 return true;
         }
