@@ -146,7 +146,7 @@ static bool may_refuse(const char *way, const char *why) {
                                         "more than one element of the written-to tensor refers",
                                         "that lies in a part of a storage is written to",
                                         "gather(): Expected dtype int32/int64 for index"};
-    static const char *const ways[] = {"decomposed", "functionalised", "as C", "ONNX"};
+    static const char *const ways[] = {"decomposed", "functional", "as C", "ONNX"};
     return says_one_of(way, sizeof ways / sizeof *ways, ways) &&
            says_one_of(why, sizeof texts / sizeof *texts, texts);
 }

@@ -64,7 +64,8 @@ static void assign(cfx_module *root, const char *path, cfx_tensor *t, kind k) {
 
 /* What two tensors of a program share when they are one; scope. */
 static const char *identity(const cfx_tensor *t) {
-    return cfx__text_format("%p+%lld%s%s", (void *)t->storage, (long long)t->offset,
+    return cfx__text_format("%p+%lld%s%s%s", (void *)t->storage, (long long)t->offset,
+                            cfx_dtype_name((cfx_dtype)t->dtype),
                             cfx__shape_text(t->ndim, t->shape),
                             cfx__shape_text(t->ndim, t->stride));
 }

@@ -133,6 +133,23 @@ TEST(what_is_tied_stays_tied_when_unflattened) {
     check_same(both, NULL);
 }
 
+/* The same bytes as another dtype are another tensor. */
+static cfx_value adds_bits(cfx_module *self, cfx_args a) {
+    cfx_value bits = cfx_module_attr(self, "bits"), held = cfx_module_attr(self, "held");
+    return cfx_tuple(cfx_add(a.v[0], held), bits);
+}
+
+TEST(views_of_other_dtypes_stay_what_they_are_when_unflattened) {
+    cfx_module *m = cfx_module_new("Bits", adds_bits, "x");
+    cfx_tensor *held = cfx_ones(cfx_list(4));
+    cfx_nn_buffer(m, "held", held, true);
+    cfx_nn_buffer(m, "bits", cfx_view(held, cfx_i32), true);
+    cfx_module *u = cfx_program_unflatten(exported(m));
+    CHECK_OK();
+    CHECK_STR(cfx_str(cfx_module_attr(u, "held")), "tensor([1., 1., 1., 1.])");
+    CHECK_INT(cfx_tensor_dtype(cfx_as_tensor(cfx_module_attr(u, "bits"))), CFX_I32);
+}
+
 /* ---- calls that differ ----------------------------------------------------------------------- */
 
 static cfx_value scaled(cfx_module *self, cfx_args a) {

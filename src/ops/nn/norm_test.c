@@ -100,6 +100,17 @@ TEST(batch_norm_trains_and_evaluates) {
     CHECK_OK();
 }
 
+/* As in PyTorch, which computes moments in double precision. */
+TEST(batch_norm_of_floats_whose_squares_are_none) {
+    cfx_tensor *x = cfx_view(FLOATS(0.0, 0.0, 0.0, 1e30), cfx_list(1, 1, 2, 2));
+    cfx_tensor *y = cfx_tensor_at(cfx_native_batch_norm(x, CFX_NONE, CFX_NONE, CFX_NONE, CFX_NONE,
+                                                        cfx_bool(1), 0.1, 1e-5),
+                                  0);
+    CHECK_NEAR(cfx_tensor_get(y, 0), -0.57735, 1e-5);
+    CHECK_NEAR(cfx_tensor_get(y, 3), 1.73205, 1e-5);
+    CHECK_OK();
+}
+
 TEST(batch_norm_of_channels_last_equals_that_of_planes) {
     cfx_tensor *x = SINES(2, 3, 4, 5), *w = FLOATS(1.0, 2.0, 3.0);
     cfx_tensor *cl = cfx_contiguous(x, CFX_KW(memory_format, cfx_channels_last));
