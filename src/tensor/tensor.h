@@ -35,7 +35,8 @@ enum {
     CFX__NO_GRAD_VIEW = 64, /* a view made while nothing was recorded */
     CFX__MULTI_VIEW = 128,  /* one of several views that one call made */
     CFX__QUANTIZED = 256,   /* of a quantized dtype: integers with a quantizer */
-    CFX__ON_CARD = 512      /* its device is a card: see cfx__tensor_place */
+    CFX__ON_CARD = 512,     /* its device is a card: see cfx__tensor_place */
+    CFX__LITERAL = 1024     /* of numbers in an index or an assignment */
 };
 
 typedef struct cfx__storage {

@@ -100,7 +100,8 @@ static cfx_tensor *add_constant(cfx__export *e, cfx_site at, cfx_tensor *t) {
         return fake;
     cfx_value copy =
         cfx_op_do_from(at, cfx_op_find("aten.lift_fresh_copy"), CFX_ARGS(cfx_tensor_value(fake)));
-    copy = cfx_op_do_from(at, cfx_op_find("aten.detach_"), CFX_ARGS(copy));
+    if (!(t->head.flags & CFX__LITERAL)) /* torch.tensor does that */
+        copy = cfx_op_do_from(at, cfx_op_find("aten.detach_"), CFX_ARGS(copy));
     return copy.tag == CFX_TAG_TENSOR ? cfx_as_tensor(copy) : &cfx__tensor_bad;
 }
 

@@ -14,7 +14,7 @@ typedef struct {
     cfx__request *r;
     int64_t *base; /* what symbols are where a call is refused, */
     size_t n_base;
-    int64_t reached;                       /* behind so many nodes; 0: that is to be found */
+    int64_t reached;                       /* behind so many nodes */
     int64_t numbers[CFX__REFUSED_NUMBERS]; /* among its arguments */
     int n_numbers;
     int trials;
@@ -64,32 +64,38 @@ typedef struct {
 
 static const where nowhere = {SIZE_MAX, 0};
 
-/* Whether forward gets further with these sizes, all others being as they were. */
-static bool goes_at(search *s, where one, where other) {
+/* How many nodes forward gets to with these sizes, all others being as they were; INT64_MAX: it
+ * ends. -1: no trial is left, or an error says no such thing. */
+static int64_t reach(search *s, where one, where other) {
     cfx__worlds *w = worlds(s);
     cfx__export *e = &s->r->other[CFX__TRIAL - 1];
     if (s->trials++ >= MOST_TRIALS || !cfx_ok())
-        return false;
+        return -1;
     for (size_t n = 0; n < s->n_base && n < w->symbols.len; n++)
         w->symbols.data[n].size.at[CFX__TRIAL] = n == one.i     ? one.size
                                                  : n == other.i ? other.size
                                                                 : s->base[n];
     const size_t mark = cfx_scope_open();
     const bool fine = cfx__export_record(e, s->r, CFX__TRIAL);
-    const bool further = fine || (s->reached && e->recorder.graph->len > s->reached);
-    s->reached = s->reached ? s->reached : e->recorder.graph->len;
+    const int64_t reached = fine ? INT64_MAX : e->recorder.graph->len;
     const bool answered = cfx__error_forgive();
     cfx__export_end(e);
     *e = (cfx__export){0};
     cfx_scope_close(mark);
-    return further && answered;
+    return answered ? reached : -1;
 }
+
+/* Whether it gets further. */
+static bool goes_at(search *s, where one, where other) { return reach(s, one, other) > s->reached; }
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
 static void add_size(samples *all, const cfx__symbol *s, int64_t size) {
     int i = 0;
-    if (all->n == MOST_SAMPLES || size < (s->least < 0 ? 0 : s->least) ||
+    if (all->n == MOST_SAMPLES ||
+        size < (s->any         ? s->least
+                : s->least < 0 ? 0
+                               : s->least) ||
         size > cfx__symbol_largest(s))
         return;
     while (i < all->n && all->at[i].size < size)
@@ -110,15 +116,18 @@ static int64_t sized(int64_t n, int64_t times, int64_t more) {
  * other symbols have, and large ones. */
 static void choose_sizes(const search *s, const cfx__symbol *symbol, samples *all) {
     static const int64_t large[] = {97, 509, 1021};
-    for (int64_t n = 0; n < DENSE; n++)
+    for (int64_t n = symbol->any ? -DENSE : 0; n < DENSE; n++)
         add_size(all, symbol, n);
     for (size_t i = 0; i < COUNT(large); i++)
         add_size(all, symbol, large[i]);
     for (size_t i = 0; i < s->n_base; i++)
         add_size(all, symbol, s->base[i]);
     for (int i = 0; i < s->n_numbers; i++)
-        for (int64_t more = -1; more <= 1; more++)
+        for (int64_t more = -1; more <= 1; more++) {
             add_size(all, symbol, sized(s->numbers[i], 1, more));
+            if (symbol->any)
+                add_size(all, symbol, sized(s->numbers[i], -1, more));
+        }
     for (int i = 0; i < s->n_numbers; i++)
         add_size(all, symbol, sized(s->numbers[i], 2, 0));
 }
@@ -157,40 +166,46 @@ typedef struct {
     int past;   /* what is so far from it does not; 0: neither does what is below nor above it */
 } border;
 
+/* Whether symbol i may be that, and no 1, which broadcasts. */
+static bool may_be(const search *s, size_t i, int64_t size) {
+    return size != 1 && (size >= 0 || worlds(s)->symbols.data[i].any);
+}
+
 /* Whether it is `by` further where symbol j is `other`. */
 static bool is_border(search *s, const border *b, int64_t by, size_t j, int64_t other) {
     const int64_t at = b->at + by;
-    if (at < 0 || !goes_at(s, (where){b->i, at}, (where){j, other}))
+    if ((at < 0 && !may_be(s, b->i, at)) || !goes_at(s, (where){b->i, at}, (where){j, other}))
         return false;
     for (int past = -1; past <= 1; past += 2)
-        if ((b->past == past || (!b->past && at + past >= 0)) &&
+        if ((b->past == past || (!b->past && may_be(s, b->i, at + past))) &&
             goes_at(s, (where){b->i, at + past}, (where){j, other}))
             return false;
     return true;
 }
 
-/* Another size next to its own that symbol j may have; its own: there is none. */
-static int64_t another(const search *s, size_t j) {
+/* Another size next to its own that symbol j may have, at which no call before is refused; its own:
+ * there is none. */
+static int64_t another(search *s, size_t j) {
     static const int64_t steps[] = {1, 2, -1, -2};
     const cfx__symbol *symbol = &worlds(s)->symbols.data[j];
     const int64_t now = s->base[j];
-    for (size_t i = 0; i < COUNT(steps); i++)
-        if (now + steps[i] > 1 && now + steps[i] >= symbol->least &&
-            now + steps[i] <= cfx__symbol_largest(symbol))
-            return now + steps[i];
+    for (size_t i = 0; i < COUNT(steps) && !symbol->apart; i++) {
+        const int64_t next = now + steps[i];
+        if (next > 1 && next >= symbol->least && next <= cfx__symbol_largest(symbol) &&
+            reach(s, (where){j, next}, nowhere) >= s->reached)
+            return next;
+    }
     return now;
 }
 
 /* What lies at the border, and no further: a number, or one that goes with another symbol. False
  * where it goes with others in no such way. */
 static bool imply_border(search *s, border b, cfx__rel op) {
-    const cfx__worlds *w = worlds(s);
     cfx_value left = name_of(s, b.i), right = cfx_int(b.at);
     bool number = true;
     for (size_t j = 0; j < s->n_base; j++) {
-        const cfx__symbol *other = &w->symbols.data[j];
-        const int64_t now = s->base[j], next = another(s, j);
-        if (j == b.i || other->apart || next == now || is_border(s, &b, 0, j, next))
+        const int64_t now = s->base[j], next = j == b.i ? now : another(s, j);
+        if (next == now || is_border(s, &b, 0, j, next))
             continue;
         const bool along = is_border(s, &b, next - now, j, next);
         if (!number || (!along && !is_border(s, &b, now - next, j, next)))
@@ -235,14 +250,12 @@ static bool is_remainder(search *s, size_t i, int64_t by, int64_t rest, size_t j
 
 /* They, or their sum with other symbols, are multiples of a number, or of the size of one. */
 static bool imply_multiples(search *s, size_t i, const samples *all, int first, int64_t by) {
-    const cfx__worlds *w = worlds(s);
     const int64_t rest = all->at[first].size % by;
     cfx_value left = name_of(s, i), of = cfx_int(by);
     int64_t sum = rest;
     for (size_t j = 0; j < s->n_base; j++) {
-        const int64_t now = s->base[j], next = another(s, j);
-        if (j == i || w->symbols.data[j].apart || next == now ||
-            is_remainder(s, i, by, rest, j, next))
+        const int64_t now = s->base[j], next = j == i ? now : another(s, j);
+        if (next == now || is_remainder(s, i, by, rest, j, next))
             continue;
         if (is_remainder(s, i, by, rest + now - next, j, next)) {
             left = plus(left, name_of(s, j));
@@ -282,13 +295,21 @@ static bool imply_common(search *s, size_t i, const samples *all) {
     return have_remainder(all, first, by) && imply_multiples(s, i, all, first, by);
 }
 
-/* All but 1, which broadcasts: as in PyTorch, a size that data tells is taken for another, unless
- * it can be nothing else. */
-static samples without_one(const samples *all) {
+/* All but the sizes at which something has the size 1, which broadcasts: as in PyTorch, what data
+ * tells is taken for another size, unless it can be nothing else. That is 1 itself, or the smaller
+ * of two sizes alone. */
+static samples without_ones(const samples *all) {
     samples out = {.n = 0};
+    int count = 0, first = 0;
     for (int k = 0; k < all->n; k++)
         if (all->at[k].size != 1)
             out.at[out.n++] = all->at[k];
+    for (int k = out.n; k-- > 0;) {
+        count += out.at[k].goes;
+        first = out.at[k].goes ? k : first;
+    }
+    if (count == 2)
+        out.at[first].goes = false;
     return out;
 }
 
@@ -297,15 +318,15 @@ static bool explain(search *s, size_t i) {
     choose_sizes(s, &worlds(s)->symbols.data[i], &all);
     for (int k = 0; k < all.n; k++)
         all.at[k].goes = goes_at(s, (where){i, all.at[k].size}, nowhere);
-    const samples most = without_one(&all);
+    const samples most = without_ones(&all);
     return cfx_ok() && (imply_common(s, i, &most) || imply_common(s, i, &all)) && cfx_ok();
 }
 
 static bool is_searched(const cfx__symbol *s) { return *s->name == 'u' && !s->apart && !s->joined; }
 
 static bool find(search *s) {
-    s->reached = 0;
-    if (goes_at(s, nowhere, nowhere))
+    s->reached = reach(s, nowhere, nowhere);
+    if (s->reached < 0 || s->reached == INT64_MAX)
         return false;
     for (size_t i = s->n_base; i-- > 0 && cfx_ok();)
         if (is_searched(&worlds(s)->symbols.data[i])) {

@@ -402,8 +402,11 @@ static cfx_value record_write(cfx_site at, cfx_op *op, cfx_value *args) {
     return args[0];
 }
 
-/* Python asks for a contiguous tensor without a call where it has one. */
-static bool is_no_call(const cfx__recorder *r, const cfx_op *op, const cfx_value *args) {
+/* Python asks for a contiguous tensor without a call where it has one; a literal is lifted when it
+ * becomes an input. */
+static bool is_no_call(cfx__recorder *r, cfx_site at, const cfx_op *op, const cfx_value *args) {
+    if (op == &cfx_op_lift_fresh && cfx_as_tensor(args[0])->head.flags & CFX__LITERAL)
+        return !cfx_is_bad(cfx__record_arg(r, at, args[0]));
     if (r->functional || strcmp(cfx__op_info_of((cfx_op *)op)->schema->name, "contiguous"))
         return false;
     const cfx_tensor *t = cfx_as_tensor(args[0]);
@@ -445,28 +448,6 @@ static cfx_value record_converted(cfx__recorder *r, cfx_site at, cfx_op *op, cfx
     return v;
 }
 
-/* A number that is data: as one that nobody knows, which the node gives. False where it is known,
- * or something else. */
-static bool record_item(cfx__recorder *r, cfx_site at, cfx_op *op, const cfx_value *args,
-                        cfx_value *result) {
-    enum { LIKE = 2 }; /* a size, perhaps */
-    const cfx_tensor *t = op == &cfx_op_item || op == &cfx_op__local_scalar_dense
-                              ? cfx_as_tensor(args[0])
-                              : NULL;
-    bool known = t && t->data && !(r->holds && r->holds(r, t));
-    if (!t || known || t->numel != 1 || cfx__dtype_is_complex(t->dtype) || !r->unknown)
-        return false;
-    cfx_value like = t->dtype == CFX_BOOL            ? cfx_bool(true)
-                     : cfx__dtype_is_float(t->dtype) ? cfx_float(LIKE)
-                                                     : cfx_int(LIKE);
-    cfx_node *n = cfx__record_node(r, at, (cfx_target){.op = op, .name = cfx_op_name(op)},
-                                   cfx_tuple(cfx__record_arg(r, at, args[0])), cfx_none(), "item");
-    *result = n->graph ? r->unknown(r, like, n) : cfx_bad();
-    if (n->graph)
-        cfx_node_set_meta(n, "val", cfx__value_plain(*result));
-    return true;
-}
-
 /* What the caller learns of a tensor, and what functions of Python's give, is marked where it is a
  * number. */
 static bool record_question(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args,
@@ -501,9 +482,9 @@ static bool record_call(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *res
         return true;
     if (!r || info->python || is_question(info))
         return r && record_question(r, at, op, args, result);
-    if (record_item(r, at, op, args, result))
+    if (cfx__unknown_item(r, at, op, args, result))
         return true;
-    if (is_no_call(r, op, args)) {
+    if (is_no_call(r, at, op, args)) {
         *result = args[0];
         return true;
     }

@@ -70,6 +70,10 @@ typedef struct cfx__recorder {
     struct cfx__recorder *outer;
 } cfx__recorder;
 
+/* A number that is data: as one that nobody knows, which a node gives (unknown.c). False where op
+ * does not read one, or it is known. */
+bool cfx__unknown_item(cfx__recorder *r, cfx_site at, cfx_op *op, const cfx_value *args,
+                       cfx_value *result);
 /* Notes the numbers among the arguments of the first call whose result is bad (implied.c). */
 void cfx__implied_note(cfx__recorder *r, cfx_value result, cfx_args a);
 /* Makes r the calling thread's recorder until it ends; everything made meanwhile is fake. */

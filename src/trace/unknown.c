@@ -1,5 +1,7 @@
 /* Data-dependent sizes and numbers during an export: each is a symbol, u0, u1, ..., and a plain
  * number in each world; floats are zuf0, zuf1, ... */
+#include <cfx/ops.h>
+
 #include "export.h"
 #include "relations.h"
 
@@ -124,6 +126,26 @@ cfx_value cfx__unknown_number(cfx__recorder *r, cfx_value like, cfx_node *n) {
     any.hint = cfx_integer(cfx__value_plain(like));
     const cfx__symbol *s = next_symbol(e, any);
     return marked(r, s, cfx_int(s->size.at[e->k]), n);
+}
+
+bool cfx__unknown_item(cfx__recorder *r, cfx_site at, cfx_op *op, const cfx_value *args,
+                       cfx_value *result) {
+    enum { LIKE = 2 }; /* a size, perhaps */
+    const cfx_tensor *t = op == &cfx_op_item || op == &cfx_op__local_scalar_dense
+                              ? cfx_as_tensor(args[0])
+                              : NULL;
+    bool known = t && t->data && !(r->holds && r->holds(r, t));
+    if (!t || known || t->numel != 1 || cfx__dtype_is_complex(t->dtype) || !r->unknown)
+        return false;
+    cfx_value like = t->dtype == CFX_BOOL            ? cfx_bool(true)
+                     : cfx__dtype_is_float(t->dtype) ? cfx_float(LIKE)
+                                                     : cfx_int(LIKE);
+    cfx_node *n = cfx__record_node(r, at, (cfx_target){.op = op, .name = cfx_op_name(op)},
+                                   cfx_tuple(cfx__record_arg(r, at, args[0])), cfx_none(), "item");
+    *result = n->graph ? r->unknown(r, like, n) : cfx_bad();
+    if (n->graph)
+        cfx_node_set_meta(n, "val", cfx__value_plain(*result));
+    return true;
 }
 
 /* What is the same in both branches, in all worlds, is no symbol. */

@@ -16,6 +16,7 @@ static int64_t bound(cfx_value range, int i, int64_t open, int64_t other) {
 typedef struct {
     cfx__worlds *worlds;
     const cfx_dict *ranges;
+    bool sizes; /* these are of tensors */
 } collecting;
 
 static void collect_expr(collecting *c, const struct cfx_sym *e) {
@@ -24,8 +25,12 @@ static void collect_expr(collecting *c, const struct cfx_sym *e) {
     if (e->op == CFX__SYM_NAME) {
         cfx_value range = c->ranges ? cfx_dict_get(c->ranges, e->name) : cfx_none();
         int64_t smallest = *e->name == 'u' ? 0 : 2; /* what depends on data may be none at all */
+        const size_t before = c->worlds->symbols.len;
         cfx__worlds_add(c->worlds, e->name, bound(range, 0, INT64_MIN + 1, smallest),
                         bound(range, 1, INT64_MAX, INT64_MAX), e->has_hint ? e->hint : 0);
+        cfx__symbol *s = cfx__worlds_find(c->worlds, e->name);
+        s->any |= before < c->worlds->symbols.len && *e->name == 'u' && s->least < 0;
+        s->any &= !c->sizes; /* none broadcasts */
     }
     collect_expr(c, e->a);
     collect_expr(c, e->b);
@@ -94,7 +99,11 @@ static void collect_module(const char *path, cfx_module *m, void *user) {
     (void)path;
     if (m->graph)
         cfx_each_node(m->graph, n) {
-            collect(user, cfx_node_get_meta(n, "val"));
+            collecting *c = user;
+            cfx_value val = cfx_node_get_meta(n, "val");
+            c->sizes = val.tag != CFX_TAG_SYM;
+            collect(c, val);
+            c->sizes = false;
             collect(user, n->args);
             collect(user, n->kwargs);
         }
@@ -135,7 +144,7 @@ static void refine_module(const char *path, cfx_module *m, void *user) {
 }
 
 void cfx__worlds_of(cfx__worlds *w, const cfx_program *p) {
-    collecting c = {w, p->ranges};
+    collecting c = {w, p->ranges, false};
     cfx_value guards = cfx_dict_get(p->extra, "guards");
     if (guards.tag == CFX_TAG_LIST) {
         w->guards = cfx_as_list(guards);

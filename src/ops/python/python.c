@@ -19,6 +19,15 @@ typedef struct {
 
 static bool is_mask(const cfx_tensor *t) { return t->dtype == CFX_BOOL || t->dtype == CFX_U8; }
 
+/* A tensor that Python's indexing makes of numbers; where calls are recorded it is now, before what
+ * is done with it. */
+static cfx_tensor *literal(cfx_tensor *t) {
+    if (cfx__obj_is_bad(t) || !cfx__dispatcher()->recorder)
+        return t;
+    t->head.flags |= CFX__LITERAL;
+    return cfx_lift_fresh(t);
+}
+
 /* How many dimensions an index takes: a mask takes as many as it has, None and ... take none. */
 static int takes(cfx_value v) {
     switch (v.tag) {
@@ -46,10 +55,12 @@ static void take_slice(indexing *x, const cfx_slice *s) {
     x->dim++;
 }
 
-/* PyTorch's words for a number that is too large; those of select are others. */
+/* PyTorch's words for a number that is too large; those of select are others. A number that only
+ * running tells is not looked at. */
 static void take_int(indexing *x, cfx_value v) {
-    int64_t i = cfx_integer(v), size = x->dim < x->t->ndim ? x->t->shape[x->dim] : 0;
-    if (cfx_ok() && x->dim < x->t->ndim && size >= 0 && (i >= size || i < -size))
+    const bool has = x->dim < x->t->ndim && !cfx__value_mark(v);
+    const int64_t i = has ? cfx_integer(v) : 0, size = has ? x->t->shape[x->dim] : -1;
+    if (cfx_ok() && size >= 0 && (i >= size || i < -size))
         op_fail_as(INDEX, x->call, "index %lld is out of bounds for dimension %d with size %lld",
                    (long long)i, x->dim, (long long)size);
     else
@@ -64,10 +75,10 @@ static void take(indexing *x, cfx_value v, int left) {
     case CFX_TAG_ELLIPSIS: x->dim += left; break;
     case CFX_TAG_BOOL:
         x->t = cfx_unsqueeze(x->t, x->dim);
-        take_tensor(x, cfx_tensor_from_value(cfx_list_value(1, &v)));
+        take_tensor(x, literal(cfx_tensor_from_value(cfx_list_value(1, &v))));
         break;
     case CFX_TAG_LIST:
-    case CFX_TAG_TUPLE: take_tensor(x, cfx_tensor_from_value(v)); break;
+    case CFX_TAG_TUPLE: take_tensor(x, literal(cfx_tensor_from_value(v))); break;
     case CFX_TAG_TENSOR:
         if (cfx_as_tensor(v)->ndim == 0 && cfx_as_tensor(v)->data &&
             cfx__dtype_is_int(cfx_as_tensor(v)->dtype))
@@ -170,6 +181,33 @@ static void getitem(cfx_op_call *c) {
     }
 }
 
+static bool has_sizes_of(const cfx_tensor *a, const cfx_tensor *b) {
+    return a->ndim == b->ndim &&
+           !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape);
+}
+
+/* t without its first dimensions, as far as they are 1. */
+static cfx_tensor *without_ones(cfx_tensor *t) {
+    int first = 0;
+    while (first < t->ndim && t->shape[first] == 1)
+        first++;
+    return cfx_view(t, cfx_ints_value(t->ndim - first, t->shape + first));
+}
+
+/* The calls by which PyTorch assigns to a view. */
+static void assign(cfx_tensor *to, cfx_tensor *value) {
+    if (has_sizes_of(to, value)) {
+        cfx_copy_(to, value);
+    } else if (value->ndim == 0) {
+        cfx_fill_(to, value);
+    } else {
+        value = without_ones(value);
+        cfx_copy_(to, has_sizes_of(to, value)
+                          ? value
+                          : cfx_expand(value, cfx_ints_value(to->ndim, to->shape)));
+    }
+}
+
 static void setitem(cfx_op_call *c) {
     cfx_value v = c->args[0], value = c->args[2];
     c->result = cfx_none();
@@ -183,12 +221,16 @@ static void setitem(cfx_op_call *c) {
         return;
     }
     if (value.tag != CFX_TAG_TENSOR)
-        value = cfx_tensor_value(cfx__tensor_scalar(value, cfx_as_tensor(v)->dtype));
+        value =
+            cfx_tensor_value(literal(cfx__tensor_scalar(value, cfx_as_tensor(v)->dtype)));
     indexing x = walk(c, cfx_as_tensor(v), c->args[1]);
-    if (x.any)
-        cfx_index_put_(x.t, x.indices, value);
+    if (op_failed())
+        return;
+    cfx_tensor *t = cfx_as_tensor(value);
+    if (!x.any)
+        assign(x.t, t);
     else
-        cfx_copy_(x.t, value);
+        cfx_index_put_(x.t, x.indices, t->ndim && t->shape[0] == 1 ? without_ones(t) : t);
 }
 
 /* ---- attributes ------------------------------------------------------------------------------ */

@@ -136,6 +136,56 @@ class Numbers(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "Runtime assertion failed for .* u0 <= 10"):
             ep.module()(torch.tensor(11), torch.ones(4))
 
+    def test_an_index_that_is_data_is_asserted_to_be_in_range(self):
+        class Net(torch.nn.Module):
+            def forward(self, x, i):
+                u = i.item()
+                y = x.clone()
+                y[u] = 0
+                return x[u], y
+
+        x = torch.arange(12.).reshape(3, 4)
+        p = torch.export.export(Net(), (x, torch.tensor(1)))
+        self.assertEqual(str(p.range_constraints), "{u0: VR[-3, 2]}")
+        for program in (p, p.run_decompositions()):
+            for i in (-3, 2):
+                row, rest = program.module()(x, torch.tensor(i))
+                self.assertTrue(torch.equal(row, x[i]))
+                self.assertEqual(rest[i].tolist(), [0.] * 4)
+            with self.assertRaisesRegex(RuntimeError, "u0 <= 2"):
+                program.module()(x, torch.tensor(3))
+
+    def test_sizes_that_are_data_are_what_calls_require(self):
+        class Net(torch.nn.Module):
+            def forward(self, x, y):
+                return x[x > 0] + y, torch.nonzero(x).view(2, -1)
+
+        p = torch.export.export(Net(), (torch.tensor([1., 0., 2.]), torch.zeros(2)))
+        self.assertIn("Eq(u0, 2)", p.graph_module.code)
+        self.assertEqual(p.module()(torch.tensor([0., 3., 2.]), torch.ones(2))[0].tolist(),
+                         [4., 3.])
+        with self.assertRaisesRegex(RuntimeError, "Runtime assertion failed"):
+            p.module()(torch.ones(3), torch.ones(2))
+
+    def test_assignments_are_the_calls_that_pytorch_makes(self):
+        class Net(torch.nn.Module):
+            def forward(self, x):
+                y = x.clone()
+                y[:, 1:3] = 0
+                y[0] = x[1, 1]
+                y[:2] = x[None, 0]
+                y[x > 2] = 7
+                return y
+
+        code = torch.export.export(Net(), (torch.zeros(3, 4),)).graph_module.code
+        calls = [line.split("aten.")[1].split("(")[0] for line in code.split("\n")
+                 if "aten." in line]
+        self.assertEqual(" ".join(calls),
+                         "clone.default lift_fresh_copy.default slice.Tensor fill_.Tensor "
+                         "select.int select.int select.int fill_.Tensor "
+                         "unsqueeze.default select.int slice.Tensor view.default expand.default "
+                         "copy_.default gt.Scalar lift_fresh_copy.default index_put_.default")
+
     def test_deciding_by_it_is_refused_with_the_line(self):
         with self.assertRaisesRegex(RuntimeError, r"Could not guard on data-dependent expression "
                                     r"u0 > 3(?s:.*)test_export.py(?s:.*)torch._check\(u0 <= 3\)"):
