@@ -64,10 +64,50 @@ void cfx__kernels_use_in(cfx__kernels *k, const char *prefix, const char *text) 
     }
 }
 
+/* Parentheses that are open, and where they stand: in the piece, and with another prefix. Lines
+ * that go on inside of them begin behind them. */
+typedef struct {
+    int n;
+    size_t was[16], is[16];
+    bool comment;
+} alignment;
+
+/* A backslash at the end of a line of a macro stays in its column. */
+static void put_backslash(size_t begin, cfx__text *to) {
+    enum { COLUMN = 99 };
+    while (to->len > begin && to->data[to->len - 1] == ' ')
+        to->len--;
+    do
+        cfx__text_putc(to, ' ');
+    while (to->len - begin < COLUMN);
+    cfx__text_puts(to, "\\\n");
+}
+
 /* One line of a piece. */
-static void put_line(const char *line, size_t len, const char *prefix, cfx__text *to) {
-    for (size_t i = 0; i < len;) {
+static void put_line(const char *line, size_t len, const char *prefix, alignment *a,
+                     cfx__text *to) {
+    const size_t begin = to->len, blanks = strspn(line, " ");
+    size_t i = 0, indent = blanks;
+    if (a->n && !a->comment && blanks == a->was[a->n - 1] + 1)
+        indent = a->is[a->n - 1] + 1;
+    for (; i < blanks && i < len; i++)
+        continue;
+    for (size_t k = 0; k < indent && i < len; k++)
+        cfx__text_putc(to, ' ');
+    while (i < len) {
         const bool starts = i == 0 || !is_name(line[i - 1]);
+        if (!strncmp(line + i, "/*", 2) || !strncmp(line + i, "*/", 2))
+            a->comment = line[i] == '/';
+        if (line[i] == '(' && !a->comment && a->n < COUNT(a->was)) {
+            a->was[a->n] = i;
+            a->is[a->n++] = to->len - begin;
+        } else if (line[i] == ')' && !a->comment && a->n) {
+            a->n--;
+        }
+        if (line[i] == '\\' && i + 1 == len) {
+            put_backslash(begin, to);
+            return;
+        }
         if (starts && len - i > TOKEN && !memcmp(line + i, token, TOKEN)) {
             cfx__text_puts(to, prefix);
             i += TOKEN;
@@ -87,12 +127,13 @@ static void put_piece(const cfx__kernels *k, int i, const char *prefix, bool thr
     done->used[i / 64] |= (uint64_t)1 << i % 64;
     for (const short *need = pieces[i].needs; *need; need++)
         put_piece(k, *need, prefix, threads, done, to);
+    alignment a = {.n = 0};
     for (const char *line = pieces[i].text; *line;) {
         const size_t len = strcspn(line, "\n"), blanks = strspn(line, " ");
         if (len - blanks == sizeof mark - 1 && !memcmp(line + blanks, mark, sizeof mark - 1))
             cfx__text_puts(to, threads ? "#pragma omp parallel for schedule(dynamic)\n" : "");
         else
-            put_line(line, len, prefix, to);
+            put_line(line, len, prefix, &a, to);
         line += len + 1;
     }
     cfx__text_putc(to, '\n');

@@ -36,3 +36,23 @@ TEST(kernels_mark_loops_for_threads) {
     cfx__kernels_write(&k, "", true, &t);
     CHECK(strstr(cfx__text_take(&t), "#pragma omp parallel for schedule(dynamic)\n        for ("));
 }
+
+/* Lines that go on inside of parentheses begin behind them, whatever the prefix. */
+TEST(kernels_are_aligned_with_any_prefix) {
+    static const char *const prefixes[] = {"m_", "a_prefix_that_is_long_"};
+    for (int i = 0; i < COUNT(prefixes); i++) {
+        cfx__kernels k = {{0}};
+        cfx__text t = {0};
+        CHECK(cfx__kernels_use(&k, "product"));
+        cfx__kernels_write(&k, prefixes[i], false, &t);
+        const char *text = cfx__text_take(&t);
+        const char *head =
+            strstr(text, cfx__text_format("static void %stile_finish(", prefixes[i]));
+        const char *next = head ? strchr(head, '\n') : NULL;
+        CHECK(next && strspn(next + 1, " ") == (size_t)(strchr(head, '(') - head) + 1);
+        for (const char *line = text; *line; line += strcspn(line, "\n") + 1) {
+            const size_t n = strcspn(line, "\n");
+            CHECK(!n || line[n - 1] != '\\' || n == 100); /* lines of macros */
+        }
+    }
+}
