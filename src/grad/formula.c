@@ -14,7 +14,7 @@ static const char *origin(const cfx__grad_node *n, const cfx__grad_kept *k) {
     const cfx__grad_node *from = i >= 0 ? n : k->to;
     if (!from || from->kind == CFX__NODE_LEAF)
         return "";
-    cfx_op *writer = k->tensor->storage->writer;
+    cfx_op *writer = i < 0 ? k->tensor->storage->writer : NULL;
     return cfx__text_format(", which is output %d of %s,",
                             i >= 0   ? i
                             : writer ? 0

@@ -123,6 +123,16 @@ TEST(grad_after_a_change) {
                 "is at version 1; expected version 0 instead.");
 }
 
+TEST(gradients_have_the_numbers_of_pytorch) {
+    cfx_tensor *x = leaf(2, 3);
+    CHECK_STR(cfx_tensor_grad_fn(cfx_pow(x, 2)), "PowBackward0");
+    CHECK_STR(cfx_tensor_grad_fn(cfx_pow(x, x)), "PowBackward1");
+    CHECK_STR(cfx_tensor_grad_fn(cfx_max(x)), "MaxBackward1");
+    CHECK_STR(cfx_tensor_grad_fn(cfx_clamp(x, 0)), "ClampBackward1");
+    CHECK_STR(cfx_tensor_grad_fn(cfx_std(x)), "StdBackward0");
+    CHECK_STR(cfx_tensor_grad_fn(cfx_std(x, cfx_list(0))), "StdBackward0");
+}
+
 TEST(grad_leaf_is_not_written_to) {
     cfx_tensor *x = leaf(2, 3);
     cfx_add_(x, 1);

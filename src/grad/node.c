@@ -1,6 +1,8 @@
 /* Nodes of the tape and what hangs on tensors: making, naming, freeing. */
 #include "grad.h"
 
+#include "../ops/numbered.h"
+
 #include <ctype.h>
 
 static void *state_make(void) { return cfx__alloc0(sizeof(cfx__grad_state)); }
@@ -396,10 +398,13 @@ cfx__grad_node *cfx__grad_edge_of(cfx_site at, cfx_tensor *t, int *output) {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* The place of an overload among those of its name that have a gradient. */
+/* The number that a row says, or the place of the overload among those of its name that have a
+ * gradient. */
 static int number_of(cfx_op *op) {
     const cfx_fn *fn = cfx__fn_of(op);
-    int number = 0;
+    int number = 0, said = CFX__NUMBER_OF(op);
+    if (said >= 0)
+        return said;
     for (int i = 0; fn && i < fn->n; i++) {
         if (fn->ops[i] == op)
             return number;

@@ -1,5 +1,6 @@
 /* Elements by their place in the order: kthvalue, median, nanmedian, mode. */
 #include "../back.h"
+#include "../numbered.h"
 #include "../reduce.h"
 #include "sort.h"
 
@@ -171,10 +172,12 @@ CFX_OP(mode) = {"aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Ten
                 GRAD(pick, RESULT(1)), .out = "values"};
 CFX_OP(median_dim) = {
     "aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-    PICK(PICK_MEDIAN, 1, 2, "median", false), GRAD(pick, RESULT(1)), .out = "dim_values"};
+    PICK(PICK_MEDIAN, 1, 2, "median", false), GRAD(pick, RESULT(1)), NUMBERED(1),
+    .out = "dim_values"};
 CFX_OP(nanmedian_dim) = {"aten::nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor "
                          "values, Tensor indices)",
                          PICK(PICK_NANMEDIAN, 1, 2, "nanmedian", false), GRAD(pick, RESULT(1)),
+                         NUMBERED(1),
                          .out = "dim_values"};
 
 static void shape_median(cfx_op_call *c) {
@@ -205,7 +208,9 @@ static void grad_median(cfx_back *b) {
 }
 
 CFX_OP(median) = {"aten::median(Tensor self) -> Tensor", "torch.median Tensor.median",
-                  MEDIAN(PICK_MEDIAN, "median"), GRAD(median, READ(0) | RESULT(0)), .out = "out"};
+                  MEDIAN(PICK_MEDIAN, "median"), GRAD(median, READ(0) | RESULT(0)), NUMBERED(0),
+                  .out = "out"};
 CFX_OP(nanmedian) = {"aten::nanmedian(Tensor self) -> Tensor", "torch.nanmedian Tensor.nanmedian",
                      MEDIAN(PICK_NANMEDIAN, "nanmedian"), GRAD(median, READ(0) | RESULT(0)),
+                     NUMBERED(0),
                      .out = "out"};

@@ -1,5 +1,6 @@
 /* Arithmetic: sums, products, quotients, remainders, and what is made of them. */
 #include "../loops.h"
+#include "../numbered.h"
 
 CFX_FAMILY(MATH);
 
@@ -271,19 +272,22 @@ CFX_OP(floor_divide_Scalar) = {
     NO_GRAD, .core = core_floor_divide, .inplace = "Scalar", .out = "Scalar_out"};
 CFX_OP(remainder_Tensor) = {"aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor",
                             "torch.remainder Tensor.remainder operator.mod", DIVIDES(remainder),
-                            GRAD(remainder, READ(0) | READ(1)), .inplace = "Tensor",
+                            GRAD(remainder, READ(0) | READ(1)), NUMBERED(1), .inplace = "Tensor",
                             .out = "Tensor_out"};
 CFX_OP(remainder_Scalar) = {"aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                            DIVIDES(remainder), GRAD(remainder, 0), .inplace = "Scalar",
+                            DIVIDES(remainder), GRAD(remainder, 0), NUMBERED(0),
+                            .inplace = "Scalar",
                             .out = "Scalar_out"};
 CFX_OP(remainder_Scalar_Tensor) = {
     "aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", NULL, DIVIDES(remainder),
     GRAD(remainder, READ(1)), .out = "Scalar_Tensor_out"};
 CFX_OP(fmod_Tensor) = {"aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor",
                        "torch.fmod Tensor.fmod", DIVIDES(fmod), GRAD(fmod, READ(0) | READ(1)),
+                       NUMBERED(1),
                        .inplace = "Tensor", .out = "Tensor_out"};
 CFX_OP(fmod_Scalar) = {"aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                       DIVIDES(fmod), GRAD(fmod, 0), .inplace = "Scalar", .out = "Scalar_out"};
+                       DIVIDES(fmod), GRAD(fmod, 0), NUMBERED(0), .inplace = "Scalar",
+                       .out = "Scalar_out"};
 CFX_OP(addcdiv) = {"aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar "
                    "value=1) -> Tensor", "torch.addcdiv Tensor.addcdiv",
                    POINTWISE_AS(addcdiv, shape_addcdiv), GRAD(addcdiv, READ(1) | READ(2)),

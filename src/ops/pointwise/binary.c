@@ -2,6 +2,7 @@
 #include <cfx/ops.h>
 
 #include "../loops.h"
+#include "../numbered.h"
 #include "../special.h"
 
 CFX_FAMILY(MATH);
@@ -112,12 +113,13 @@ static void decompose_square(cfx_op_call *c) { c->out[0] = cfx_pow(arg_tensor(c,
 
 CFX_OP(pow_Tensor_Tensor) = {"aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
                              "torch.pow Tensor.pow operator.pow", POINTWISE(pow),
-                             GRAD(pow, READ(0) | READ(1) | RESULT(0)), .inplace = "Tensor",
+                             GRAD(pow, READ(0) | READ(1) | RESULT(0)), NUMBERED(1),
+                             .inplace = "Tensor",
                              .autocast = CFX_CAST_F32_ON_GPU, .out = "Tensor_Tensor_out"};
 CFX_OP(pow_Tensor_Scalar) = {"aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
                              NULL, .shape = shape_pow_Scalar, .kernel = kernel_pow_Scalar,
                              .row = &row_pow, .effects = CFX_POINTWISE | CFX_LOOPS,
-                             GRAD(pow, READ(0)),
+                             GRAD(pow, READ(0)), NUMBERED(0),
                              .inplace = "Scalar", .autocast = CFX_CAST_F32_ON_GPU,
                              .out = "Tensor_Scalar_out"};
 CFX_OP(pow_Scalar) = {"aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor", NULL,

@@ -1,5 +1,6 @@
 /* Comparisons, logic, the larger and the smaller, choices. */
 #include "../loops.h"
+#include "../numbered.h"
 #include "../views.h"
 
 CFX_FAMILY(COMPARE);
@@ -261,10 +262,10 @@ static void kernel_clamp_Tensor(cfx_op_call *c) {
 
 CFX_OP(clamp) = {"aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
                  "torch.clamp Tensor.clamp", CLAMPS_POST(both_bounds, BOUNDS),
-                 GRAD(clamp, READ(0)), .inplace = "default", .out = "out"};
+                 GRAD(clamp, READ(0)), NUMBERED(1), .inplace = "default", .out = "out"};
 CFX_OP(clamp_Tensor) = {"aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> "
                         "Tensor", NULL, CLAMPS_BY_TENSORS(both_bounds),
-                        GRAD(clamp, READ(0) | READ(1) | READ(2)), .inplace = "Tensor",
+                        GRAD(clamp, READ(0) | READ(1) | READ(2)), NUMBERED(0), .inplace = "Tensor",
                         .out = "Tensor_out"};
 CFX_OP(clamp_min) = {"aten::clamp_min(Tensor self, Scalar min) -> Tensor",
                      "torch.clamp_min Tensor.clamp_min", CLAMPS(low_bound),
@@ -372,9 +373,10 @@ CFX_FAMILY(INDEX);
 CFX_OP(where_self) = {"aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
                       "torch.where Tensor.where", CHOOSES, GRAD(where, READ(0)), .out = "self_out"};
 CFX_OP(where_ScalarSelf) = {"aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) "
-                            "-> Tensor", NULL, CHOOSES, GRAD(where, READ(0)), .core = core_where};
+                            "-> Tensor", NULL, CHOOSES, GRAD(where, READ(0)), NUMBERED(0),
+                            .core = core_where};
 CFX_OP(where_ScalarOther) = {"aten::where.ScalarOther(Tensor condition, Tensor self, Scalar "
-                             "other) -> Tensor", NULL, CHOOSES, GRAD(where, READ(0)),
+                             "other) -> Tensor", NULL, CHOOSES, GRAD(where, READ(0)), NUMBERED(0),
                              .core = core_where};
 CFX_OP(where_Scalar) = {"aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> "
                         "Tensor", NULL, CHOOSES, .core = core_where};

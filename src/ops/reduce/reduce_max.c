@@ -1,4 +1,5 @@
 /* Largest and smallest elements, and where they stand. */
+#include "../numbered.h"
 #include "../reduce.h"
 
 #include <math.h>
@@ -120,9 +121,9 @@ CFX_OP(amin) = {"aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> T
                 "torch.amin Tensor.amin", AMAX(mins, "amin"), GRAD(amax, READ(0) | RESULT(0)),
                 .out = "out"};
 CFX_OP(max) = {"aten::max(Tensor self) -> Tensor", "torch.max Tensor.max", AMAX(maxes, "max"),
-               GRAD(max, READ(0) | RESULT(0)), .out = "unary_out"};
+               GRAD(max, READ(0) | RESULT(0)), NUMBERED(1), .out = "unary_out"};
 CFX_OP(min) = {"aten::min(Tensor self) -> Tensor", "torch.min Tensor.min", AMAX(mins, "min"),
-               GRAD(max, READ(0) | RESULT(0)), .out = "unary_out"};
+               GRAD(max, READ(0) | RESULT(0)), NUMBERED(1), .out = "unary_out"};
 
 /* ---- aminmax --------------------------------------------------------------------------------- */
 
@@ -202,10 +203,12 @@ static void kernel_max_dim(cfx_op_call *c) {
 
 CFX_OP(max_dim) = {
     "aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-    MAX_DIM(max_dims, "max"), GRAD(max_dim, RESULT(1)), .out = "dim_max max max_values"};
+    MAX_DIM(max_dims, "max"), GRAD(max_dim, RESULT(1)), NUMBERED(0),
+    .out = "dim_max max max_values"};
 CFX_OP(min_dim) = {
     "aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-    MAX_DIM(min_dims, "min"), GRAD(max_dim, RESULT(1)), .out = "dim_min min min_indices"};
+    MAX_DIM(min_dims, "min"), GRAD(max_dim, RESULT(1)), NUMBERED(0),
+    .out = "dim_min min min_indices"};
 
 /* ---- argmax, argmin -------------------------------------------------------------------------- */
 

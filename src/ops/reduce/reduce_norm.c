@@ -2,6 +2,7 @@
 #include <cfx/ops.h>
 
 #include "../loops.h"
+#include "../numbered.h"
 #include "../reduce.h"
 
 CFX_FAMILY(REDUCE);
@@ -202,10 +203,10 @@ CFX_OP(linalg_vector_norm) = {
     .out = "out"};
 CFX_OP(norm_ScalarOpt_dim) = {
     "aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
-    NULL, NORM(1, 2, 3, -1, false), GRAD(norm_dim, READ(0) | RESULT(0)),
+    NULL, NORM(1, 2, 3, -1, false), GRAD(norm_dim, READ(0) | RESULT(0)), NUMBERED(1),
     .out = "out", .core = core_norm_ScalarOpt_dim, .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(norm_Scalar) = {"aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor",
-                       NORM(1, -1, -1, -1, false), GRAD(norm, READ(0) | RESULT(0)),
+                       NORM(1, -1, -1, -1, false), GRAD(norm, READ(0) | RESULT(0)), NUMBERED(0),
                        .core = core_norm_Scalar, .autocast = CFX_CAST_F32_ON_GPU,
                        .out = "Scalar_out"};
 CFX_OP(norm_ScalarOpt_dtype) = {

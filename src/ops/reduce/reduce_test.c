@@ -134,6 +134,12 @@ TEST(reductions_have_pytorchs_dtypes) {
                 "or complex dtype. Got: Long");
     cfx_var(ints);
     CHECK_ERROR("std and var only support floating point and complex dtypes");
+    cfx_error_clear();
+    cfx_tensor *rows = cfx_view(cfx_arange(6, CFX_KW(dtype, cfx_f32)), cfx_list(2, 3));
+    CHECK_STR(cfx_str(cfx_std(rows, 1)), "tensor([1., 1.])");
+    CHECK_STR(cfx_str(cfx_var(rows, 0)), "tensor([4.5000, 4.5000, 4.5000])");
+    CHECK_STR(cfx_str(cfx_std(rows, CFX_KW(unbiased, (bool)false))), "tensor(1.7078)");
+    CHECK_STR(cfx_str(cfx_std(rows)), "tensor(1.8708)");
 }
 
 TEST(reductions_of_nothing) {

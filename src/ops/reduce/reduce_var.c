@@ -1,4 +1,5 @@
 /* Variance and standard deviation, with and without the mean. */
+#include "../numbered.h"
 #include "../reduce.h"
 
 #include <math.h>
@@ -144,45 +145,54 @@ static void kernel_var(cfx_op_call *c) {
 
 #define VAR(...) .shape = shape_var, .kernel = kernel_var, .row = &(const var_row) { __VA_ARGS__ }
 
-CFX_OP(var) = {"aten::var(Tensor self, bool unbiased=True) -> Tensor", "torch.var Tensor.var",
-               VAR(false, false, -1, -1, -1, 1), GRAD(var, READ(0)), .core = core_var};
+/* PyTorch's order: a number behind the tensor is a dimension, a bool says whether the estimate is
+ * unbiased, and without either the rule is that of a correction. */
 CFX_OP(var_dim) = {"aten::var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool "
-                   "keepdim=False) -> Tensor",
-                   VAR(false, false, 1, 3, -1, 2), GRAD(var, READ(0)), .out = "out",
+                   "keepdim=False) -> Tensor", "torch.var Tensor.var",
+                   VAR(false, false, 1, 3, -1, 2), GRAD(var, READ(0)), NUMBERED(0), .out = "out",
                    .core = core_var_dim};
 CFX_OP(var_correction) = {"aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? "
-                          "correction=None, bool keepdim=False) -> Tensor",
-                          VAR(false, false, 1, 3, 2, -1), GRAD(var, READ(0)),
+                          "correction=None, bool keepdim=False) -> Tensor", NULL,
+                          VAR(false, false, 1, 3, 2, -1), GRAD(var, READ(0)), NUMBERED(0),
                           .out = "correction_out"};
-CFX_OP(std) = {"aten::std(Tensor self, bool unbiased=True) -> Tensor", "torch.std Tensor.std",
-               VAR(true, false, -1, -1, -1, 1), GRAD(std, READ(0) | RESULT(0)), .core = core_std};
+CFX_OP(var) = {"aten::var(Tensor self, bool unbiased=True) -> Tensor", NULL,
+               VAR(false, false, -1, -1, -1, 1), GRAD(var, READ(0)), NUMBERED(0), .core = core_var};
 CFX_OP(std_dim) = {"aten::std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool "
-                   "keepdim=False) -> Tensor",
-                   VAR(true, false, 1, 3, -1, 2), GRAD(std, READ(0) | RESULT(0)), .out = "out",
+                   "keepdim=False) -> Tensor", "torch.std Tensor.std",
+                   VAR(true, false, 1, 3, -1, 2), GRAD(std, READ(0) | RESULT(0)), NUMBERED(0),
+                   .out = "out",
                    .core = core_std_dim};
 CFX_OP(std_correction) = {"aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? "
-                          "correction=None, bool keepdim=False) -> Tensor",
+                          "correction=None, bool keepdim=False) -> Tensor", NULL,
                           VAR(true, false, 1, 3, 2, -1), GRAD(std, READ(0) | RESULT(0)),
+                          NUMBERED(0),
                           .core = core_std_correction, .out = "correction_out"};
-CFX_OP(var_mean) = {"aten::var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
-                    "torch.var_mean", VAR(false, true, -1, -1, -1, 1), GRAD(var_mean, READ(0)),
-                    .core = core_var_mean};
+CFX_OP(std) = {"aten::std(Tensor self, bool unbiased=True) -> Tensor", NULL,
+               VAR(true, false, -1, -1, -1, 1), GRAD(std, READ(0) | RESULT(0)), NUMBERED(0),
+               .core = core_std};
 CFX_OP(var_mean_dim) = {"aten::var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool "
-                        "keepdim=False) -> (Tensor, Tensor)",
-                        VAR(false, true, 1, 3, -1, 2), GRAD(var_mean, READ(0)),
+                        "keepdim=False) -> (Tensor, Tensor)", "torch.var_mean",
+                        VAR(false, true, 1, 3, -1, 2), GRAD(var_mean, READ(0)), NUMBERED(0),
                         .core = core_var_mean_dim};
 CFX_OP(var_mean_correction) = {"aten::var_mean.correction(Tensor self, int[1]? dim=None, *, "
                                "Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
-                               VAR(false, true, 1, 3, 2, -1), GRAD(var_mean, READ(0)),
+                               NULL,
+                               VAR(false, true, 1, 3, 2, -1), GRAD(var_mean, READ(0)), NUMBERED(0),
                                .out = "correction_out"};
-CFX_OP(std_mean) = {"aten::std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
-                    "torch.std_mean", VAR(true, true, -1, -1, -1, 1),
-                    GRAD(std_mean, READ(0) | RESULT(0)), .core = core_std_mean};
+CFX_OP(var_mean) = {"aten::var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
+                    NULL, VAR(false, true, -1, -1, -1, 1), GRAD(var_mean, READ(0)), NUMBERED(0),
+                    .core = core_var_mean};
 CFX_OP(std_mean_dim) = {"aten::std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool "
-                        "keepdim=False) -> (Tensor, Tensor)",
+                        "keepdim=False) -> (Tensor, Tensor)", "torch.std_mean",
                         VAR(true, true, 1, 3, -1, 2), GRAD(std_mean, READ(0) | RESULT(0)),
+                        NUMBERED(0),
                         .core = core_std_mean_dim};
 CFX_OP(std_mean_correction) = {"aten::std_mean.correction(Tensor self, int[1]? dim=None, *, "
                                "Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+                               NULL,
                                VAR(true, true, 1, 3, 2, -1), GRAD(std_mean, READ(0) | RESULT(0)),
+                               NUMBERED(0),
                                .core = core_std_mean_correction, .out = "correction_out"};
+CFX_OP(std_mean) = {"aten::std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
+                    NULL, VAR(true, true, -1, -1, -1, 1),
+                    GRAD(std_mean, READ(0) | RESULT(0)), NUMBERED(0), .core = core_std_mean};
