@@ -9,7 +9,9 @@ static PyObject *function_at(int slot, int side, const char *path) {
     const char *dot = strrchr(path, '.');
     if (*place)
         return *place;
-    if (!strncmp(path, "Tensor.", 7))
+    if (!strncmp(path, "Tensor.__", 9)) /* 2: a method, which is looked up by its path alone */
+        *place = PyObject_CallMethod(cfx__py.module_object, "function", "ssi", path, dot + 1, 2);
+    else if (!strncmp(path, "Tensor.", 7))
         *place = PyObject_CallMethod(cfx__py.module_object, "method", "s", dot + 1);
     else
         *place = PyObject_CallMethod(cfx__py.module_object, "function", "ssi", path, dot + 1, 1);
@@ -26,7 +28,11 @@ static PyObject *or_not_implemented(PyObject *result) {
 
 static PyObject *call1(int slot, const char *path, PyObject *a) {
     PyObject *f = function_at(slot, 0, path);
-    return f ? PyObject_CallFunctionObjArgs(f, a, NULL) : NULL;
+    PyObject *o = f ? PyObject_CallFunctionObjArgs(f, a, NULL) : NULL;
+    if (!o && slot == CFX__PY_nb_invert && PyErr_ExceptionMatches(PyExc_NotImplementedError))
+        PyErr_SetString(PyExc_TypeError, "~ (operator.invert) is only implemented on integer and "
+                                         "Boolean-type tensors");
+    return o;
 }
 
 static PyObject *call2(int slot, int side, const char *path, PyObject *a, PyObject *b) {

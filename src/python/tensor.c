@@ -184,13 +184,14 @@ static PyObject *nothing(void) {
 
 static int set_requires_grad(PyObject *self, PyObject *value, void *unused) {
     (void)unused;
-    PyObject *o = is_given(value, "requires_grad") ? nothing() : NULL;
-    int on = o ? PyObject_IsTrue(value) : -1;
-    if (on < 0) {
-        Py_XDECREF(o);
+    if (!is_given(value, "requires_grad"))
+        return -1;
+    if (!PyBool_Check(value)) {
+        PyErr_SetString(PyExc_RuntimeError, "requires_grad must be a bool");
         return -1;
     }
-    CFX__PY_CALL(o) cfx_requires_grad(cfx__py_tensor_of(self), on);
+    PyObject *o = nothing();
+    CFX__PY_CALL(o) cfx_requires_grad(cfx__py_tensor_of(self), value == Py_True);
     return done(o);
 }
 
@@ -198,9 +199,12 @@ static int set_grad(PyObject *self, PyObject *value, void *unused) {
     (void)unused;
     bool none = !value || value == Py_None;
     if (!none && !cfx__py_is_tensor(value)) {
-        PyErr_Format(PyExc_TypeError,
-                     "assigned grad expected to be a Tensor or None but got grad of type %R",
-                     Py_TYPE(value));
+        PyObject *type = PyType_GetName(Py_TYPE(value));
+        if (type)
+            PyErr_Format(PyExc_TypeError,
+                         "assigned grad expected to be a Tensor or None but got grad of type %U",
+                         type);
+        Py_XDECREF(type);
         return -1;
     }
     PyObject *o = nothing();
@@ -214,8 +218,10 @@ static int set_data(PyObject *self, PyObject *value, void *unused) {
     if (!is_given(value, "data"))
         return -1;
     if (!cfx__py_is_tensor(value)) {
-        PyErr_Format(PyExc_TypeError, "Variable data has to be a tensor, but got %s",
-                     value == Py_None ? "NoneType" : "another object");
+        PyObject *type = PyType_GetName(Py_TYPE(value));
+        if (type)
+            PyErr_Format(PyExc_TypeError, "Variable data has to be a tensor, but got %U", type);
+        Py_XDECREF(type);
         return -1;
     }
     PyObject *o = nothing();
@@ -485,7 +491,7 @@ static PyType_Slot slots[] = {
     CFX__PY_OPERATORS(UNARY, BINARY, BINARY)
     {0, NULL}};
 
-static PyType_Spec spec = {"_cfx.TensorBase", sizeof(cfx__py_tensor), 0,
+static PyType_Spec spec = {"torch._C.TensorBase", sizeof(cfx__py_tensor), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
 
 bool cfx__py_add_tensor(PyObject *m) { return cfx__py_add_type(m, &cfx__py.tensor, &spec); }

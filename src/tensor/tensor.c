@@ -541,11 +541,11 @@ cfx_tensor *cfx__tensor_wrapped(cfx_value number) {
 /* Walks nested lists: fills shape on the way down, numbers at the leaves. */
 static bool fill_nested(cfx_tensor *t, cfx_value v, int depth, int ndim, const int64_t *shape,
                         int64_t *next) {
-    const bool list = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
-    if (!list && !cfx_is_number(v)) {
-        const char *type = cfx_value_type_name(v);
-        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "new(): invalid data type '%s'", type);
-    }
+    const bool list = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE, text = v.tag == CFX_TAG_STR;
+    if (!list && !cfx_is_number(v))
+        cfx_fail(text ? CFX_TYPE_ERROR : CFX_RUNTIME_ERROR, (cfx_site){0}, "%s%s",
+                 text ? "new(): invalid data type 'str'" : "Could not infer dtype of ",
+                 text ? "" : cfx_value_type_name(v));
     if (!cfx_ok() || list != (depth < ndim))
         return false;
     if (!list) {

@@ -188,8 +188,7 @@ TEST(bind_fail_of_one_signature) {
               "relu() got multiple values for argument 'input'");
     const char *const cat[] = {"cat(Tensor[] tensors, int dim=0) -> Tensor"};
     CHECK_STR(explain("cat", 1, cat, CFX_ARGS(cfx_tuple(tensor(), 1))),
-              "cat(): argument 'tensors' (position 1) must be tuple of Tensors, but found "
-              "element of type int at pos 1");
+              "expected Tensor as element 1 in argument 0, but got int");
 }
 
 TEST(bind_fail_picks_the_one_that_may_be_meant) {

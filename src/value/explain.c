@@ -288,7 +288,10 @@ static void fail_value(cfx_site at, const char *fn, const param *p, cfx_value v,
     if (position > 0)
         snprintf(place, sizeof place, " (position %d)", position);
     int64_t item = p->arg ? bad_item(p->arg, v) : -1;
-    if (item >= 0)
+    if (item >= 0 && p->arg->type == CFX__T_TENSOR && position > 0)
+        cfx_fail(CFX_TYPE_ERROR, at, "expected Tensor as element %lld in argument %d, but got %s",
+                 (long long)item, position - 1, cfx__value_python_type(v.list_->items[item]));
+    else if (item >= 0)
         cfx_fail(CFX_TYPE_ERROR, at,
                  "%s(): argument '%s'%s must be %s, but found element of type %s at pos %lld", fn,
                  p->name, place, p->type, cfx__value_python_type(v.list_->items[item]),

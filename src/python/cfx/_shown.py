@@ -9,6 +9,7 @@ def _method_words(said):
     """What is said of a method's arguments, without the tensor that it is called of."""
     text = str(said)
     text = re.sub(r"\(position (\d+)\)", lambda m: f"(position {int(m[1]) - 1})", text)
+    text = re.sub(r"(element \d+ in argument) (\d+)", lambda m: f"{m[1]} {int(m[2]) - 1}", text)
     text = re.sub(r"\((!?Tensor!?( input)?)(, |(?=\)))", "(", text)
     return re.sub(r"takes (\d+) (positional arguments?) but (\d+) (were|was) given",
                   lambda m: f"takes {int(m[1]) - 1} positional argument{'s' * (m[1] != '2')} but "
