@@ -31,6 +31,12 @@ static cfx_value forward_softmax2d(cfx_module *self, cfx_args a) {
     return cfx__layer_torch("torch.nn.functional.softmax", a.v[0], -3);
 }
 
+/* A Hardtanh with these bounds, in PyTorch too. */
+static cfx_value forward_relu6(cfx_module *self, cfx_args a) {
+    return cfx__layer_torch("torch.nn.functional.hardtanh", a.v[0], 0.0, 6.0,
+                            cfx__layer_attr(self, "inplace"));
+}
+
 /* ---- activations and shapes ------------------------------------------------------------------ */
 
 #define F "torch.nn.functional."
@@ -52,7 +58,7 @@ static cfx_value forward_softmax2d(cfx_module *self, cfx_args a) {
 
 const cfx__layer cfx__layers_plain[] = {
     INPLACE("ReLU", "relu", "[inplace]"),
-    INPLACE("ReLU6", "relu6", "[inplace]"),
+    {"activation.ReLU6", "inplace=False", "[inplace]", .forward = forward_relu6},
     INPLACE("SiLU", "silu", "[inplace]"),
     INPLACE("Mish", "mish", "[inplace]"),
     INPLACE("SELU", "selu", "[inplace]"),

@@ -52,9 +52,9 @@ static inline Py_ssize_t cfx__py_nargs(size_t nargsf) {
     BINARY(nb_floor_divide, "floor_divide", "floordiv")                                            \
     BINARY(nb_remainder, "remainder", "mod")                                                       \
     BINARY(nb_matrix_multiply, "matmul", "matmul")                                                 \
-    BINARY(nb_and, "bitwise_and", "and_")                                                          \
-    BINARY(nb_or, "bitwise_or", "or_")                                                             \
-    BINARY(nb_xor, "bitwise_xor", "xor")                                                           \
+    BINARY(nb_and, "__and__", "and_")                                                              \
+    BINARY(nb_or, "__or__", "or_")                                                                 \
+    BINARY(nb_xor, "__xor__", "xor")                                                               \
     BINARY(nb_lshift, "bitwise_left_shift", "lshift")                                              \
     BINARY(nb_rshift, "bitwise_right_shift", "rshift")                                             \
     BINARY(nb_inplace_add, "add_", "iadd")                                                         \

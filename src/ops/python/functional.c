@@ -10,9 +10,9 @@ CFX_FAMILY(ACTIVATION);
 /* ---- activations: (input, ..., inplace=False) ------------------------------------------------ */
 
 static void functional_relu6(cfx_op_call *c) {
-    cfx_args a = CFX_ARGS(c->args[0], 0, 6);
-    c->out[0] = arg_bool(c, 1) ? cfx_fn_call_inplace_from(c->at, &cfx_fn_hardtanh, a)
-                               : cfx_fn_call_tensor_from(c->at, &cfx_fn_hardtanh, a);
+    cfx_args a = CFX_ARGS(c->args[0]);
+    c->out[0] = arg_bool(c, 1) ? cfx_fn_call_inplace_from(c->at, &cfx_fn_relu6, a)
+                               : cfx_fn_call_tensor_from(c->at, &cfx_fn_relu6, a);
 }
 
 static void functional_tanhshrink(cfx_op_call *c) {
@@ -237,7 +237,7 @@ CFX_OP(python_hardswish) = {"python::hardswish(Tensor input, bool inplace=False)
 CFX_OP(python_hardsigmoid) = {"python::hardsigmoid(Tensor input, bool inplace=False) -> Tensor",
     "torch.nn.functional.hardsigmoid", DERIVED(hardsigmoid)};
 CFX_OP(python_threshold) = {
-    "python::threshold(Tensor input, float threshold, float value, bool inplace=False) ->"
+    "python::threshold(Tensor input, Scalar threshold, Scalar value, bool inplace=False) ->"
     " Tensor",
     "torch.nn.functional.threshold", DERIVED(threshold)};
 CFX_OP(python_tanhshrink) = {"python::tanhshrink(Tensor input) -> Tensor",
@@ -293,7 +293,7 @@ CFX_OP(python_rrelu) = {
     "training=False, bool inplace=False) -> Tensor",
     "torch.nn.functional.rrelu", DERIVED(rrelu)};
 CFX_OP(python_gumbel_softmax) = {
-    "python::gumbel_softmax(Tensor logits, float tau=1., bool hard=False, float eps=1e-10, int "
+    "python::gumbel_softmax(Tensor logits, Scalar tau=1, bool hard=False, float eps=1e-10, int "
     "dim=-1) -> Tensor",
     "torch.nn.functional.gumbel_softmax", DRAWING(gumbel_softmax)};
 CFX_FAMILY(NORM);

@@ -16,6 +16,11 @@ static cfx_tensor *weighted(cfx_tensor *each, cfx_tensor *weight, int64_t r, boo
     return by_weight ? cfx_div(cfx_sum(each), cfx_sum(weight)) : cfx_mean(each);
 }
 
+/* Input and target, the first two arguments, in their common shape. */
+static cfx_value of_one_shape(cfx_op_call *c) {
+    return cfx_broadcast_tensors(cfx_list(c->args[0], c->args[1]));
+}
+
 /* mse_loss and l1_loss: input, target, size_average, reduce, reduction, weight. */
 static void distance_loss(cfx_op_call *c, bool squared) {
     int64_t r = functional_reduction(c, 2, 3, 4);
@@ -23,8 +28,9 @@ static void distance_loss(cfx_op_call *c, bool squared) {
     if (r < 0)
         return;
     int64_t how = weight ? REDUCE_NONE : r;
-    c->out[0] = squared ? cfx_mse_loss(c->args[0], c->args[1], how)
-                        : cfx_l1_loss(c->args[0], c->args[1], how);
+    cfx_value x = of_one_shape(c);
+    c->out[0] = squared ? cfx_mse_loss(cfx_at(x, 0), cfx_at(x, 1), how)
+                        : cfx_l1_loss(cfx_at(x, 0), cfx_at(x, 1), how);
     if (weight)
         c->out[0] = weighted(c->out[0], weight, r, true);
 }
@@ -34,9 +40,11 @@ static void functional_l1_loss(cfx_op_call *c) { distance_loss(c, false); }
 static void functional_huber_loss(cfx_op_call *c) {
     int64_t r = functional_reduction(c, 0, 0, 2);
     cfx_tensor *weight = arg_tensor(c, 4);
-    if (r >= 0)
-        c->out[0] = cfx_huber_loss(c->args[0], c->args[1], weight ? REDUCE_NONE : r, c->args[3]);
-    if (r >= 0 && weight)
+    if (r < 0)
+        return;
+    cfx_value x = of_one_shape(c);
+    c->out[0] = cfx_huber_loss(cfx_at(x, 0), cfx_at(x, 1), weight ? REDUCE_NONE : r, c->args[3]);
+    if (weight)
         c->out[0] = weighted(c->out[0], weight, r, false);
 }
 
@@ -44,9 +52,10 @@ static void functional_smooth_l1_loss(cfx_op_call *c) {
     int64_t r = functional_reduction(c, 2, 3, 4);
     if (r < 0)
         return;
+    cfx_value x = of_one_shape(c);
     c->out[0] = arg_float(c, 5) == 0
-                    ? cfx_l1_loss(c->args[0], c->args[1], r)
-                    : cfx_smooth_l1_loss(c->args[0], c->args[1], r, c->args[5]);
+                    ? cfx_l1_loss(cfx_at(x, 0), cfx_at(x, 1), r)
+                    : cfx_smooth_l1_loss(cfx_at(x, 0), cfx_at(x, 1), r, c->args[5]);
 }
 
 /* "batchmean" is a mean over the first dimension alone. */

@@ -47,11 +47,16 @@ static void take_tensor(indexing *x, cfx_tensor *index) {
     x->dim++;
 }
 
+/* An end of a slice; PyTorch says those that are left out too. */
+static cfx_value given_or(cfx_value end, int64_t otherwise) {
+    return cfx_is_none(end) ? cfx_int(otherwise) : end;
+}
+
 static void take_slice(indexing *x, const cfx_slice *s) {
     bool whole = cfx_is_none(s->start) && cfx_is_none(s->stop) && cfx_is_none(s->step);
     if (!whole)
-        x->t =
-            cfx_slice(x->t, x->dim, s->start, s->stop, cfx_is_none(s->step) ? cfx_int(1) : s->step);
+        x->t = cfx_slice(x->t, x->dim, given_or(s->start, 0), given_or(s->stop, INT64_MAX),
+                         given_or(s->step, 1));
     x->dim++;
 }
 
@@ -90,6 +95,7 @@ static void take(indexing *x, cfx_value v, int left) {
             take_tensor(x, cfx_as_tensor(v));
         }
         break;
+    case CFX_TAG_STR: op_fail_as(TYPE, x->call, "new(): invalid data type 'str'"); break;
     default:
         op_fail_as(INDEX, x->call,
                    "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables "

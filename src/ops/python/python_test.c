@@ -34,6 +34,16 @@ TEST(getitem_takes_what_python_takes) {
     CHECK_OK();
 }
 
+TEST(getitem_says_both_ends_of_a_slice) {
+    cfx_tensor *x = cfx_arange(6);
+    cfx_value none = cfx_none(), back = cfx_slice_value(none, cfx_int(-1), none);
+    CHECK_STR(cfx_str(cfx_py("operator.getitem", x, back)), "tensor([0, 1, 2, 3, 4])");
+    cfx_value steps = cfx_slice_value(none, none, cfx_int(2));
+    CHECK_STR(cfx_str(cfx_py("operator.getitem", x, steps)), "tensor([0, 2, 4])");
+    cfx_py("operator.getitem", x, "a");
+    CHECK_ERROR("new(): invalid data type 'str'");
+}
+
 TEST(getitem_gives_views_where_it_can) {
     cfx_tensor *x = grid();
     cfx_value row = cfx_py("operator.getitem", x, 2);
