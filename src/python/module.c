@@ -235,6 +235,7 @@ static PyObject *set_rng_state(PyObject *unused, PyObject *state) {
     return o;
 }
 
+/* set_default_dtype(dtype): what it was. */
 static PyObject *set_default_dtype(PyObject *unused, PyObject *dtype) {
     PyObject *o = NULL;
     (void)unused;
@@ -242,8 +243,7 @@ static PyObject *set_default_dtype(PyObject *unused, PyObject *dtype) {
         cfx_value v;
         if (!cfx__py_to_value(dtype, &v))
             continue;
-        cfx_set_default_dtype(cfx_as_dtype(v));
-        o = Py_BuildValue("");
+        o = cfx__py_from_value(cfx_dtype_value(cfx_set_default_dtype(cfx_as_dtype(v))));
     }
     return o;
 }

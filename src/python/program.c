@@ -267,6 +267,11 @@ static PyObject *export_program(PyObject *unused, PyObject *args) {
     return o;
 }
 
+static PyObject *is_exporting(PyObject *unused, PyObject *none) {
+    (void)unused, (void)none;
+    return PyBool_FromLong(cfx__py_this_thread.exporting > 0);
+}
+
 /* ---- the type -------------------------------------------------------------------------------- */
 
 static PyMethodDef methods[] = {
@@ -325,6 +330,7 @@ static PyMethodDef functions[] = {
     {"open_program", open_program, METH_O, NULL},
     {"parse_program", parse_program, METH_VARARGS, "parse_program(text, what)"},
     {"export_program", export_program, METH_VARARGS, NULL},
+    {"is_exporting", is_exporting, METH_NOARGS, "Whether this thread exports a model just now."},
     {0}};
 
 bool cfx__py_add_program(PyObject *m) {

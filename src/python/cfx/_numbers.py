@@ -1,4 +1,5 @@
 """Numbers and arrays of numpy's, as tensors are made of them and stand beside them."""
+import array
 import functools
 
 from . import _cfx
@@ -24,6 +25,46 @@ def plain(data, scalars):
         check_kind(data.dtype)
         return data.item()
     return list(data) if isinstance(data, range) else data
+
+
+def recorded():
+    """Whether calls are written down: by a mode, or while a model is exported."""
+    return bool(_cfx.modes(True)) or _cfx.is_exporting()
+
+
+_formats = {"torch.float32": "f", "torch.float64": "d", "torch.int64": "q", "torch.int32": "i",
+            "torch.int16": "h", "torch.int8": "b", "torch.uint8": "B", "torch.bool": "?"}
+
+
+def typed(data, dtype):
+    """Nested sequences of numbers as a tensor that is made of this dtype, for those who would see
+    that it was converted; None where there is no such way."""
+    code, shape, flat = _formats.get(repr(dtype)), [], [data]
+    while flat and isinstance(flat[0], list):
+        shape.append(len(flat[0]))
+        if any(not isinstance(row, list) or len(row) != shape[-1] for row in flat):
+            return None
+        flat = [item for row in flat for item in row]
+    kind = float if code in ("f", "d") else bool if code == "?" else int
+    if not code or not flat or any(type(item) not in (int, float, bool) for item in flat):
+        return None
+    try:
+        numbers = array.array("B" if code == "?" else code, map(kind, flat))
+    except (OverflowError, ValueError):
+        return None
+    return _cfx.from_buffer(memoryview(numbers).cast("B").cast(code, shape))[0]
+
+
+def wide(data, dtype):
+    """Numbers as a tensor; where a dtype is asked for, with all their digits until they are of
+    it."""
+    if dtype is None:
+        return _cfx.tensor(data)
+    default = _cfx.set_default_dtype(_cfx.float64)
+    try:
+        return _cfx.tensor(data)
+    finally:
+        _cfx.set_default_dtype(default)
 
 
 def promoted(a, b):

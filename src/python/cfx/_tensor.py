@@ -1,5 +1,6 @@
 """Tensors: the class, and those of its methods that are no operators."""
 import copy
+import functools
 import sys
 import warnings
 
@@ -12,6 +13,12 @@ from ._types import Size
 
 _print_options = {"precision": 4, "linewidth": 80, "threshold": 1000, "edgeitems": 3,
                   "sci_mode": None}
+
+
+@functools.cache
+def _overload(name):
+    """torch.ops.aten.NAME, its default where none is said."""
+    return _cfx.overload(f"aten.{name}" if "." in name else f"aten.{name}.default")
 
 
 class _TensorMeta(type):
@@ -209,6 +216,9 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
 
     @_shown
     def requires_grad_(self, requires_grad=True):
+        if not isinstance(requires_grad, bool):
+            raise TypeError("requires_grad_(): argument 'requires_grad' (position 1) must be bool, "
+                            f"not {type(requires_grad).__name__}")
         self.requires_grad = requires_grad
         return self
 
@@ -239,19 +249,19 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
 
     @_attribute
     def T(self):
-        return self.permute(tuple(range(self.dim() - 1, -1, -1)))
+        return _overload("numpy_T")(self)
 
     @_attribute
     def mT(self):
-        return self.transpose(-2, -1)
+        return _overload("mT")(self)
 
     @_attribute
     def H(self):
-        return self.adjoint() if self.dim() == 2 else self
+        return _overload("matrix_H")(self)
 
     @_attribute
     def mH(self):
-        return self.adjoint()
+        return _overload("mH")(self)
 
     @_attribute
     def real(self):
@@ -297,8 +307,20 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
         return _cfx.is_contiguous(self, memory_format)
 
     @_shown
+    def to(self, *args, **kwargs):
+        """The tensor of another dtype, or elsewhere. Where only a device is said, PyTorch says the
+        rest too."""
+        device, *rest = args or (kwargs.get("device"),)
+        if isinstance(device, (str, int)) and not isinstance(device, bool):
+            device = _cfx.device(device)
+        if type(device) is not _cfx.device or len(args) + len(kwargs) != 1:
+            return _cfx.method("to")(self, *args, **kwargs)
+        return _overload("to.dtype_layout")(self, dtype=self.dtype, layout=self.layout,
+                                            device=device)
+
+    @_shown
     def cpu(self, memory_format=None):
-        return self.to("cpu") if self.is_cuda else self
+        return self.to("cpu")
 
     @_shown
     def cuda(self, device=None, non_blocking=False, memory_format=None):
@@ -306,6 +328,11 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
         if device.type != "cuda":
             raise RuntimeError(f"Invalid device, must be cuda device but got {device.type}")
         return self.to(device)
+
+    @_shown
+    def dim_order(self, *, ambiguity_check=False):
+        """The dimensions from the slowest in memory to the fastest."""
+        return tuple(sorted(range(self.dim()), key=lambda d: (-self.stride(d), d)))
 
     @_shown
     def is_pinned(self, device=None):
@@ -326,7 +353,10 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
             where = "torch.cuda" if self.is_cuda else "torch"
             return f"{where}.{_OLD_NAMES.get(self.dtype, 'Tensor')}"
         if isinstance(dtype, str):
-            dtype = {f"torch.{n}": d for d, n in _OLD_NAMES.items()}[dtype]
+            known = {f"torch.{n}": d for d, n in _OLD_NAMES.items()}
+            if dtype not in known:
+                raise ValueError(f"invalid type: '{dtype}'")
+            dtype = known[dtype]
         return self.to(getattr(dtype, "dtype", dtype))  # torch.FloatTensor has one
 
     @_shown
@@ -335,12 +365,7 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
         dimension."""
         if not as_tuple:
             return _cfx.method("nonzero")(self)
-        t = self if self.dim() else self.unsqueeze(0)
-        return _cfx.method("nonzero")(t).unbind(1)
-
-    @_shown
-    def type_as(self, other):
-        return self.to(other.dtype)
+        return tuple(_overload("nonzero_numpy")(self))
 
     @_alone
     def untyped_storage(self):
@@ -454,13 +479,17 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
             hasattr(data[0], "__array_interface__"):
         data = sys.modules["numpy"].array(data)
     scalars = []
-    t = data.detach().clone() if isinstance(data, Tensor) else \
-        _cfx.tensor(_numbers.plain(data, scalars))
+    if isinstance(data, Tensor):
+        t = data.detach().clone()
+    else:
+        plain = _numbers.plain(data, scalars)
+        t = _numbers.typed(plain, dtype) if dtype is not None and _numbers.recorded() else None
+        t = _numbers.wide(plain, dtype) if t is None else t
     if dtype is None and scalars:
         dtype = _numbers.dtype_beside(scalars, data)
     if dtype is None and type(data) in (float, list, tuple) and t.dtype is _cfx.float32:
         dtype = _default_dtype[0] if _default_dtype[0] is not _cfx.float32 else None
-    if dtype is not None or device is not None:
+    if (dtype or t.dtype) is not t.dtype or device is not None and _cfx.device(device) != t.device:
         t = t.to(dtype=dtype or t.dtype, device=device)
     if _cfx.modes(True):  # who sees what is called sees that these numbers are new
         t = _cfx.overload("aten.lift_fresh.default")(t)

@@ -1,5 +1,8 @@
 """torch.Size, torch.finfo, torch.iinfo, torch.return_types: the small classes that Python is
 shorter for."""
+import re
+import types
+
 from . import _cfx
 
 
@@ -138,3 +141,18 @@ def _rebuild(name, fields, items):
 
 _cfx.adopt("size", Size)
 _cfx.adopt("return_type", return_type)
+
+
+class _ReturnTypes(types.ModuleType):
+    """torch.return_types: the classes by the names of their operators."""
+
+    def __getattr__(self, name):
+        for op in () if name.startswith("__") else _cfx.overloads(f"aten.{name}"):
+            fields = re.findall(r"\w+ (\w+)", op._schema_text.rpartition(" -> ")[2])
+            if len(fields) > 1:
+                setattr(self, name, return_type(name, tuple(fields)))
+                return self.__dict__[name]
+        raise AttributeError(f"module 'torch.return_types' has no attribute {name!r}")
+
+
+return_types = _ReturnTypes("torch.return_types")

@@ -14,7 +14,7 @@ from cfx._functions import function as _function
 from cfx._tensor import (  # noqa: F401
     Tensor, as_tensor, enable_grad, from_dlpack, from_numpy, frombuffer, inference_mode,
     is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled, tensor)
-from cfx._types import Size, finfo, iinfo  # noqa: F401
+from cfx._types import Size, finfo, iinfo, return_types  # noqa: F401
 
 from ._basics import *  # noqa: F401,F403
 from ._basics import _assert, _check, _check_is_size, _check_value  # noqa: F401

@@ -206,6 +206,10 @@ def get_device(input):
 @_of_torch
 def equal(input, other):
     """Whether two tensors have the same sizes and numbers."""
+    for i, (name, t) in enumerate((("input", input), ("other", other))):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"equal(): argument '{name}' (position {i + 1}) must be Tensor, not "
+                            f"{type(t).__name__}")
     return input.shape == other.shape and input.dtype == other.dtype and \
         builtins.bool((input == other).all())
 
@@ -252,7 +256,10 @@ def can_cast(from_, to):
 
 
 def set_default_dtype(d, /):
-    if not isinstance(d, _cfx.dtype) or not d.is_floating_point:
+    if not isinstance(d, _cfx.dtype):
+        raise TypeError("invalid dtype object: only floating-point types are supported as the "
+                        "default type")
+    if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
     _default_dtype[0] = d
     _cfx.set_default_dtype(d)
@@ -473,6 +480,8 @@ def compile(model=None, *, backend="inductor", **kwargs):
     if callable(backend):
         raise NotImplementedError("cfx has no Dynamo, whose graphs torch.compile gives to a "
                                   "backend: use torch.fx.symbolic_trace, make_fx or torch.export")
+    if model is not None and not callable(model):
+        raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
     return (lambda m: m) if model is None else model
 
 

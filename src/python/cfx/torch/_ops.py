@@ -313,7 +313,7 @@ def _attribute(op, name):
     ns, packet, overload = text.split(".")
     if name == "_schema":
         value = FunctionSchema(op._schema_text)
-    elif name == "overloadpacket":
+    elif name in ("overloadpacket", "_overloadpacket"):
         value = getattr(getattr(ops, ns), packet)
     elif name == "_overloadname":
         value = overload
@@ -328,13 +328,16 @@ def _attribute(op, name):
         value = op
     elif name == "_op":
         value = op
-    elif name == "tags":
+    elif name in ("tags", "_tags"):
         value = _tags(op)
     elif name == "is_view":
         value = any(a.alias_info and not a.is_write for a in op._schema.arguments)
     elif name == "decompose":
         value = functools.partial(_decompose, op)
-    elif name in ("_defined_in_python", "has_kernel_for_dispatch_key"):
+    elif name == "_opname":
+        value = packet
+    elif name in ("_defined_in_python", "has_kernel_for_dispatch_key",
+                  "has_kernel_for_any_dispatch_key"):
         value = (lambda *a: False) if name.startswith("has") else False
     elif name == "_can_decompose":
         value = lambda: bool(op._effects & 2)  # noqa: E731

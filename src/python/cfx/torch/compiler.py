@@ -1,22 +1,9 @@
 """torch.compiler: there is none; models that are exported can ask whether they are."""
-import contextlib
-
-_exports = 0  # under way
-
-
-@contextlib.contextmanager
-def exporting():
-    """While a model is exported."""
-    global _exports
-    _exports += 1
-    try:
-        yield
-    finally:
-        _exports -= 1
+from cfx import _cfx
 
 
 def is_compiling():
-    return _exports > 0
+    return _cfx.is_exporting()
 
 
 def is_dynamo_compiling():
@@ -24,7 +11,7 @@ def is_dynamo_compiling():
 
 
 def is_exporting():
-    return _exports > 0
+    return _cfx.is_exporting()
 
 
 def disable(fn=None, recursive=True, *, reason=None):

@@ -147,9 +147,12 @@ class Definition:
 
     def _missing(self, kind):
         if kind == "fake":
+            where, what = "torch.library", self._overload
+            if self.replaceable:  # made by custom_op
+                where, what = self.name.partition("::")[2], f"<CustomOpDef({self.name})>"
             return RuntimeError(
-                f"There was no fake impl registered for {self._overload}. This is necessary for "
-                "torch.compile/export/fx tracing to work. Please use `torch.library.register_fake` "
+                f"There was no fake impl registered for {what}. This is necessary for "
+                f"torch.compile/export/fx tracing to work. Please use `{where}.register_fake` "
                 "to add an fake impl.")
         return NotImplementedError(
             f"Could not run '{self.name}' with arguments from the 'CPU' backend: nobody has said "

@@ -32,7 +32,7 @@ class CustomOpDef:
         self._namespace, self._name = namespace, name
         self._init_fn = fn
         self._qualname = f"{namespace}::{name}"
-        self.__name__ = None
+        self.__name__ = name
         self._definition = _ops.define(f"{self._qualname}{schema}", tags)
         self._definition.replaceable = True  # as when a cell of a notebook runs again
         for device in (device_types,) if isinstance(device_types, (str, type(None))) \

@@ -2,8 +2,10 @@
 import functools
 
 from cfx import _cfx
+from cfx._tensor import Tensor
 
 from .. import _basics
+from ..utils._pytree import tree_map
 
 
 class autocast:
@@ -45,3 +47,40 @@ def _exit_autocast(mode):
 
 def is_autocast_available(device_type):
     return device_type == "cpu"
+
+
+def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
+    """A decorator of forward of an autograd.Function: its tensors come in a dtype, and it runs
+    outside the region; without one it runs in the region in which it is called."""
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def forward(ctx, *args, **kwargs):
+        ctx._fwd_used_autocast = on = _basics.is_autocast_enabled(device_type)
+        if cast_inputs is None or not on:
+            return fwd(ctx, *args, **kwargs)
+        ctx._fwd_used_autocast = False
+        args, kwargs = tree_map(lambda x: _cast(x, device_type, cast_inputs), (args, kwargs))
+        with autocast(device_type, enabled=False):
+            return fwd(ctx, *args, **kwargs)
+
+    return forward
+
+
+def _cast(x, device_type, dtype):
+    right = isinstance(x, Tensor) and x.is_floating_point() and x.device.type == device_type
+    return x.to(dtype) if right and x.dtype is not _cfx.float64 else x
+
+
+def custom_bwd(bwd=None, *, device_type):
+    """A decorator of its backward, which runs in a region where forward did."""
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def backward(ctx, *grads):
+        with autocast(device_type, enabled=ctx._fwd_used_autocast):
+            return bwd(ctx, *grads)
+
+    return backward

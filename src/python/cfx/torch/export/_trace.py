@@ -1,5 +1,6 @@
 """Exporting: a model of Python runs on tensors without numbers, and what it calls is recorded."""
 import contextlib
+import inspect
 import os
 import re
 import sys
@@ -10,7 +11,6 @@ from cfx import _cfx
 from .._errors import ConstraintViolationError, UserError, UserErrorType
 from .._functorch import config
 from .._sym import GuardOnDataDependentSymNode
-from ..compiler import exporting
 from ..nn.modules import _mirror
 from ..nn.modules.module import Module, watched
 from ..utils import _pytree as pytree
@@ -101,17 +101,43 @@ def _check_kinds(args, kwargs):
                 "torch.utils._pytree.register_constant")
 
 
+def _twins(mod, args, kwargs):
+    """Place of an argument to the last place of the same tensor, where that is another."""
+    signature = inspect.signature(mod.forward)
+    try:
+        given = signature.bind(*args, **kwargs).arguments
+    except TypeError:  # which C says better
+        return {}
+    leaves = pytree.tree_leaves([given.get(name) for name in signature.parameters])
+    last = {id(leaf): i for i, leaf in enumerate(leaves) if isinstance(leaf, cfx.Tensor)}
+    return {i: last[id(leaf)] for i, leaf in enumerate(leaves) if last.get(id(leaf), i) != i}
+
+
+def _one_object(values, twins):
+    """The arguments of forward, in which what was one tensor is one again: models ask whether the
+    query is the key."""
+    if not twins:
+        return values
+    leaves, spec = pytree.tree_flatten(values)
+    return pytree.tree_unflatten([leaves[twins.get(i, i)] for i in range(len(leaves))], spec)
+
+
 def capture(mod, args, kwargs, dynamic, preserve=(), draft=False):
     """The program that C records while the model runs."""
     root, mirrors = _cfx.mirror_tree(mod, _mirror.signature(mod))
+
+    twins = _twins(mod, args, kwargs)
+
+    def received(values):
+        return [unpack(v) for v in _one_object(values, twins)]
 
     def call(module, forward, a, kw):
         mirror = mirrors.get(id(module))
         return forward(*a, **kw) if mirror is None else mirror.forward(a, kw)
 
     try:
-        with exporting(), watched(call, lambda name, value: value), \
-                _mirror.unpacking(mod, unpack, pack, kept):
+        with watched(call, lambda name, value: value), \
+                _mirror.unpacking(mod, received, pack, kept):
             return _cfx.export_program(root, args, kwargs, dynamic, list(preserve) or None, draft)
     except ValueError as e:
         raise _as_user_error(e) from None

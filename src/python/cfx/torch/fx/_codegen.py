@@ -35,6 +35,10 @@ class _PyTreeInfo(typing.NamedTuple):
     out_spec: typing.Any
 
 
+# The module at the start of what a line computes.
+_SELF = re.compile(r"^( +\w+(?: : [^=]+)? = (?:getattr\()*)self\b(?=[.,])", re.M)
+
+
 def _takes(f, name):
     try:
         parameters = inspect.signature(f).parameters
@@ -106,9 +110,9 @@ class CodeGen:
         if verbose:
             from ._readable import verbose_code
 
-            src = verbose_code(graph, options)
+            src = f"\n\n\n{verbose_code(graph, options)}    "
         if root_module != "self":
-            src = src.replace("self.", f"{root_module}.").replace("(self", f"({root_module}")
+            src = _SELF.sub(rf"\1{root_module}", src)
         return PythonCode(src, globals_of(graph, names, self), lines, start)
 
 

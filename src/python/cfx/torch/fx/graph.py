@@ -17,6 +17,8 @@ from ._compatibility import compatibility
 from .node import Node, Target, _type_repr, map_arg
 
 __all__ = ["PythonCode", "CodeGen", "Graph"]
+for _class in (PythonCode, CodeGen, _BoxedCodeGen, _ExportCodeGen, _PyTreeCodeGen, _PyTreeInfo):
+    _class.__module__ = __name__  # where PyTorch has them
 
 
 def _snake_case(s):
@@ -166,6 +168,9 @@ class Graph(_cfx.GraphBase):
             raise AssertionError("args must be a tuple")
         if not isinstance(kwargs, dict):
             raise AssertionError("kwargs must be a dict")
+        if op == "call_function" and not callable(target):
+            raise ValueError(f"Node [graph = {self}, name = '{name or target}'] target {target} "
+                             f"has type {type(target).__name__} but a Callable is expected")
         node = self._create(op, target, args, kwargs, name, None)
         if type_expr is not None:
             node.type = type_expr

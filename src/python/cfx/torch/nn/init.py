@@ -1,5 +1,6 @@
 """torch.nn.init: first values of parameters."""
 import math
+import warnings
 
 import cfx
 
@@ -98,6 +99,21 @@ def eye_(tensor):
 
 
 @_written
+def dirac_(tensor, groups=1):
+    """A convolution that gives its input, as far as there are channels."""
+    if tensor.dim() not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    if tensor.size(0) % groups:
+        raise ValueError("dim 0 must be divisible by groups")
+    tensor.zero_()
+    each = tensor.size(0) // groups
+    middle = tuple(n // 2 for n in tensor.shape[2:])
+    for group in range(groups):
+        for i in range(min(each, tensor.size(1))):
+            tensor[(group * each + i, i, *middle)] = 1
+
+
+@_written
 def xavier_uniform_(tensor, gain=1.0, generator=None):
     bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / sum(_fans(tensor)))
     tensor.uniform_(-bound, bound, generator=generator)
@@ -140,3 +156,21 @@ def sparse_(tensor, sparsity, std=0.01, generator=None):
     tensor.normal_(0, std, generator=generator)
     for c in range(cols):
         tensor[cfx.randperm(rows)[:math.ceil(sparsity * rows)], c] = 0
+
+
+def _old(name):
+    """A name that PyTorch once had without the underscore, and still has."""
+    new = globals()[name]
+
+    def old(*args, **kwargs):
+        warnings.warn(f"`nn.init.{name[:-1]}` is now deprecated in favor of `nn.init.{name}`.",
+                      FutureWarning, stacklevel=2)
+        return new(*args, **kwargs)
+
+    old.__name__ = name[:-1]
+    return old
+
+
+for _name in ("uniform_", "normal_", "constant_", "eye_", "dirac_", "xavier_uniform_",
+              "xavier_normal_", "kaiming_uniform_", "kaiming_normal_", "orthogonal_", "sparse_"):
+    globals()[_name[:-1]] = _old(_name)

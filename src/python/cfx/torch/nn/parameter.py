@@ -27,6 +27,10 @@ class Parameter(cfx.Tensor, metaclass=_ParameterMeta):
     def __new__(cls, data=None, requires_grad=True):
         if data is None:
             data = cfx.tensor([])
+        if requires_grad and isinstance(data, cfx.Tensor) and \
+                not (data.is_floating_point() or data.is_complex()):
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require "
+                               "gradients")
         if type(data) not in (cfx.Tensor, Parameter) and not isinstance(data, cls):
             t = data.detach().requires_grad_(requires_grad)
             if type(t) is not type(data):

@@ -19,7 +19,9 @@ class LRScheduler:
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._step_count = 0
+        self._is_initial, self._get_lr_called_within_step = True, False
         self.step()
+        self._is_initial = False
 
     def get_lr(self):
         """The rates of this epoch, from those of the one before."""

@@ -22,9 +22,11 @@ def _group_of(params):
     return [p[1] if isinstance(p, tuple) else p for p in params]
 
 
-def _handle(hooks, hook):
+def _handle(hooks, hook, first=False):
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
+    if first:
+        hooks.move_to_end(handle.id, last=False)
     return handle
 
 
@@ -168,8 +170,34 @@ class Optimizer:
         """hook(optimizer, args, kwargs) after each step."""
         return _handle(self._hooks("step_post"), hook)
 
+    def register_state_dict_pre_hook(self, hook, prepend=False):
+        """hook(optimizer) before each state_dict()."""
+        return _handle(self._hooks("state_dict_pre"), hook, prepend)
+
+    def register_state_dict_post_hook(self, hook, prepend=False):
+        """hook(optimizer, state_dict) after each; what it gives takes the place of the dict."""
+        return _handle(self._hooks("state_dict_post"), hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook, prepend=False):
+        """hook(optimizer, state_dict) before each load_state_dict(), which is given a copy of the
+        dict; what the hook gives is loaded in its place."""
+        return _handle(self._hooks("load_state_dict_pre"), hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook, prepend=False):
+        """hook(optimizer) after each load_state_dict()."""
+        return _handle(self._hooks("load_state_dict_post"), hook, prepend)
+
     def state_dict(self):
         """What is to be saved: the state of each parameter by its number, and the groups."""
+        for hook in list(self._hooks("state_dict_pre").values()):
+            hook(self)
+        state = self._state_dict()
+        for hook in list(self._hooks("state_dict_post").values()):
+            changed = hook(self, state)
+            state = state if changed is None else changed
+        return state
+
+    def _state_dict(self):
         numbers = {}
         for group in self.param_groups:
             for p in group["params"]:
@@ -184,6 +212,15 @@ class Optimizer:
 
     def load_state_dict(self, state_dict):
         """Takes over what state_dict() gave."""
+        state_dict = dict(state_dict)
+        for hook in list(self._hooks("load_state_dict_pre").values()):
+            changed = hook(self, state_dict)
+            state_dict = state_dict if changed is None else changed
+        self._load_state_dict(state_dict)
+        for hook in list(self._hooks("load_state_dict_post").values()):
+            hook(self)
+
+    def _load_state_dict(self, state_dict):
         groups = state_dict["param_groups"]
         if len(groups) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")

@@ -75,11 +75,8 @@ def split_by_tags(gm, tags, return_fqn_mapping=False, return_tuple=False,
                                  f"upstream components ({behind})")
         remapped[node] = c.graph.node_copy(
             node, lambda x, c=c: _taken(x, c, of_node, remapped, gm))
-    for node in gm.graph.nodes:
-        for user in node.users:
-            if node in of_node and of_node.get(user) is not of_node[node] and \
-                    node not in of_node[node].orig_outputs:
-                of_node[node].orig_outputs.append(node)
+    for node in _crossing(gm.graph, of_node, output_node):
+        of_node[node].orig_outputs.append(node)
     root = HolderModule({})
     names = {}
     for c in components:
@@ -108,6 +105,15 @@ def split_by_tags(gm, tags, return_fqn_mapping=False, return_tuple=False,
     main._codegen = copy.deepcopy(gm.graph._codegen)
     whole = GraphModuleCls(root, main)
     return (whole, names) if return_fqn_mapping else whole
+
+
+def _crossing(graph, of_node, output_node):
+    """Nodes that another part or the output reads, in the order in which they are first read."""
+    found = {}
+    for user in [n for n in graph.nodes if n in of_node] + [output_node]:
+        map_arg((user.args, user.kwargs), lambda n, user=user: found.setdefault(n)
+                if n in of_node and of_node[n] is not of_node.get(user) else None)
+    return found
 
 
 def _taken(x, c, of_node, remapped, gm):

@@ -1,7 +1,7 @@
 """torch.nn.modules: the base class, containers, and the layers of the C library's table."""
 import sys
 
-from . import _layers, container, module
+from . import _layers, _written, container, module
 from .container import (Container, ModuleDict, ModuleList, ParameterDict, ParameterList,
                         Sequential)
 from .module import Module
@@ -9,7 +9,7 @@ from .module import Module
 _layers.install(sys.modules[__name__])
 _OWN = {"Container": Container, "Module": Module, "ModuleDict": ModuleDict,
         "ModuleList": ModuleList, "ParameterDict": ParameterDict, "ParameterList": ParameterList,
-        "Sequential": Sequential}
+        "Sequential": Sequential, **_written.LAYERS}
 
 
 def __getattr__(name):
@@ -20,6 +20,8 @@ def __getattr__(name):
 
         lazy = importlib.import_module(f"{__name__}.lazy")
         return lazy if name == "lazy" else getattr(lazy, name)
+    if name in _written.LAYERS:
+        return _written.LAYERS[name]
     try:
         return _layers.layer(name)
     except KeyError:

@@ -210,9 +210,25 @@ def _recurrent(self, input, hx=None):
     return (PackedSequence(*output), *rest)
 
 
+def _relu6(self, input):
+    return F.hardtanh(input, 0.0, 6.0, self.inplace)
+
+
+def _all_weights(self):
+    """The parameters of each layer and direction."""
+    names = list(self._parameters)
+    each = len(names) // (self.num_layers * (2 if self.bidirectional else 1))
+    return [[self._parameters[n] for n in names[i:i + each]] for i in range(0, len(names), each)]
+
+
+_RNN_EXTRAS = {"all_weights": property(_all_weights),
+               "flatten_parameters": lambda self: None}  # they lie as they should
+
+
 def _forward_of(name):
-    for start, forward in (("Identity", _identity), ("ConvTranspose", _transposed),
-                           ("Conv", _conv), ("BatchNorm", _batch_norm),
+    for start, forward in (("Identity", _identity), ("ReLU6", _relu6),
+                           ("ConvTranspose", _transposed), ("Conv", _conv),
+                           ("BatchNorm", _batch_norm),
                            ("InstanceNorm", _instance_norm), ("Softmax2d", _softmax2d),
                            ("Adaptive", _adaptive)):
         if name.startswith(start):
@@ -228,6 +244,11 @@ def _causal_mask(sz, device=None, dtype=None):
 
 
 _EXTRAS = {
+    "ReLU6": {"min_val": 0.0, "max_val": 6.0},
+    "RNN": {**_RNN_EXTRAS, "mode": property(lambda self: f"RNN_{self.nonlinearity.upper()}")},
+    "LSTM": {**_RNN_EXTRAS, "mode": "LSTM"},
+    "GRU": {**_RNN_EXTRAS, "mode": "GRU"},
+    "MultiheadAttention": {"head_dim": property(lambda self: self.embed_dim // self.num_heads)},
     "Transformer": {"generate_square_subsequent_mask": staticmethod(_causal_mask)},
     "Conv": {"_conv_forward": _conv_forward,
              "_reversed_padding_repeated_twice": property(_padding_twice),
@@ -311,7 +332,7 @@ def layer(name):
     members = {"_layer": name, "__module__": module, "__init__": scope["__init__"],
                "forward": forward, "__constants__": _names(row["options"])}
     for start, extra in _EXTRAS.items():
-        if name.startswith(start):
+        if name.startswith(start) and not name.endswith("Cell"):
             members.update(extra)
     if name in _STACKS:
         members["_make"] = _make_stack

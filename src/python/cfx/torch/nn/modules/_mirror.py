@@ -33,8 +33,8 @@ _unpacked = threading.local()  # the module that is exported, and what its argum
 
 @contextlib.contextmanager
 def unpacking(module, before, after, around):
-    """While C calls a module, its arguments go through one function, its result through another,
-    and its forward runs in around(module)."""
+    """While C calls a module, its arguments go through one function as a list, its result through
+    another, and its forward runs in around(module)."""
     was = getattr(_unpacked, "by", None)
     _unpacked.by = module, before, after, around
     try:
@@ -48,7 +48,7 @@ def call_bound(module, values):
     root, before, after, around = getattr(_unpacked, "by", None) or (None,) * 4
     if root is module:
         with around(module):
-            result = _call_bound(module, [before(v) for v in values])
+            result = _call_bound(module, before(values))
         return after(result)
     return _call_bound(module, values)
 

@@ -42,7 +42,7 @@ def _watcher():
 
 def _addindent(s, spaces):
     first, *rest = s.split("\n")
-    return "\n".join([first] + [" " * spaces + line for line in rest]) if rest else s
+    return "\n".join([first] + [" " * spaces + line if line.strip() else "" for line in rest])
 
 
 def _fakes():

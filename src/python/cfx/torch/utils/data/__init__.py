@@ -184,11 +184,13 @@ class RandomSampler(Sampler):
         generator = self.generator or _basics.Generator().manual_seed(_base_seed())
         if self.replacement:
             with _basics.drawing_from(generator):
-                return iter(randint(0, n, (count,)).tolist())
-        order = []
-        while len(order) < count:
-            order += _permutation(n, generator)
-        return iter(order[:count])
+                numbers = randint(0, n, (count,)).tolist()
+            yield from numbers
+            return
+        for _ in range(count // n):
+            yield from _permutation(n, generator)
+        # PyTorch draws for what is left, if that is nothing too: the next epoch depends on it.
+        yield from _permutation(n, generator)[:count % n]
 
     def __len__(self):
         return self.num_samples
@@ -302,6 +304,10 @@ class DataLoader:
             raise ValueError("sampler option is mutually exclusive with shuffle")
         self.dataset, self.batch_size, self.drop_last = dataset, batch_size, drop_last
         self.generator, self.num_workers = generator, num_workers
+        self.pin_memory, self.timeout, self.worker_init_fn = pin_memory, timeout, worker_init_fn
+        self.multiprocessing_context = multiprocessing_context
+        self.prefetch_factor = kwargs.get("prefetch_factor", 2 if num_workers else None)
+        self.persistent_workers = kwargs.get("persistent_workers", False)
         self._streams = isinstance(dataset, IterableDataset)
         if sampler is None and not self._streams:
             sampler = RandomSampler(dataset, generator=generator) if shuffle \

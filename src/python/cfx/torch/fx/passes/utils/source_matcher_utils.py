@@ -37,13 +37,30 @@ def _source_of(node):
     return name, text
 
 
+def _module_of(node, wanted_sources):
+    """(path, class) of the module whose forward called it, where its class is wanted; None."""
+    stack = node.meta.get("nn_module_stack")
+    if node.op != "call_function" or not stack:
+        return None
+    path, cls = list(stack.values())[-1]
+    for source in wanted_sources:
+        if not isinstance(source, type):
+            continue
+        name = f"{source.__module__}.{source.__qualname__}"
+        if cls == name if isinstance(cls, str) else issubclass(cls, source):
+            return path, source
+    return None
+
+
 @compatibility(is_backward_compatible=False)
 def get_source_partitions(graph, wanted_sources, filter_fn=None):
     """Source to the partitions of nodes that come from it."""
     found = {}
     for node in graph.nodes:
         source = _source_of(node)
-        if source is not None and source[1] in wanted_sources:
+        if source is None or source[1] not in wanted_sources:
+            source = None if node.meta.get("source_fn_stack") else _module_of(node, wanted_sources)
+        if source is not None:
             found.setdefault(source[1], {}).setdefault(source[0], []).append(node)
     out = {}
     for source, groups in found.items():
