@@ -430,6 +430,11 @@ static int find(const cfx_op *op) {
 
 bool cfx__c_call_known(const cfx_op *op) { return find(op) >= 0; }
 
+bool cfx__c_call_updates(const cfx_op *op) {
+    const int i = find(op);
+    return op->effects & CFX_UPDATE || (i >= 0 && table[i].put == cfx__c_call_put_part);
+}
+
 bool cfx__c_takes(const cfx_program *p, const cfx_node *n) {
     const int i = find(n->target.op);
     return i < 0 || !table[i].takes || table[i].takes(p, n);

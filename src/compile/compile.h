@@ -356,6 +356,9 @@ bool cfx__c_post(const cfx__post *post, cfx__loop_note *note);
 /* Whether a call has a form in C, whatever its arguments; and it. call.c has the table. */
 bool cfx__c_call_known(const cfx_op *op);
 bool cfx__c_call_is_product(const cfx_op *op); /* or a convolution */
+/* Whether a call changes some elements of its first argument, and none where its result lies there
+ * but those. */
+bool cfx__c_call_updates(const cfx_op *op);
 /* Why calls of an operator can have no form: random numbers, data; NULL: they may. */
 const char *cfx__c_reason(cfx_op *op);
 void cfx__c_call(cfx__c_unit *u, const cfx__plan_kernel *k);

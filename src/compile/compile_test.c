@@ -274,8 +274,8 @@ TEST(c_source_does_not_depend_on_weights) {
         cfx_dict *other = cfx_dict_new();
         cfx_dict_set(other, "fc2.bias", cfx_tensor_value(cfx_ones(cfx_list(16))));
         CHECK(cfx_program_load_state_dict(p, i ? other : p->state, false));
-        text[i] = cfx_compile_text(
-            p, &(cfx_compile_options){.name = "m", .weights = CFX_WEIGHTS_FILE});
+        text[i] =
+            cfx_compile_text(p, &(cfx_compile_options){.name = "m", .weights = CFX_WEIGHTS_FILE});
     }
     CHECK_STR(text[0], text[1]);
     CHECK_HAS(text[0], "    m_fc1(c); /* fc1 */\n    m_fc2(c); /* fc2 */\n");
@@ -288,12 +288,12 @@ TEST(c_negative_indices_count_from_the_end_in_x_i_alone) {
                                 false);
     CHECK_HAS(text, "    at = at < 0 ? at + n : at;\n");
     static const char *const others[] = {"embedding.default(x, i)", "index_select.default(x, 0, i)",
-                                         "gather.default(x, 0, j)",
-                                         "scatter.value(x, 0, j, 2.0)"};
+                                         "gather.default(x, 0, j)", "scatter.value(x, 0, j, 2.0)"};
     for (int k = 0; k < COUNT(others); k++) {
         text = cfx__text_format(HEAD "x: \"f32[4, 3]\", i: \"i64[2]\", j: \"i64[2, 3]\"):\n"
                                      "        r = torch.ops.aten.%s\n"
-                                     "        return (r,)\n", others[k]);
+                                     "        return (r,)\n",
+                                others[k]);
         text = compiled(text, false);
         CHECK_HAS(text, "if (at >= 0 && at < n)");
         CHECK(text && !strstr(text, "at + n"));
@@ -463,4 +463,25 @@ TEST(c_branches_are_not_copied) {
     text = cfx_compile_text(cfx_open(CFX_TEST_DATA "/zoo/while_loop/model.pt2"),
                             &(cfx_compile_options){.name = "m"});
     CHECK(text && !strstr(text, "m_results(")); /* carried there */
+}
+
+/* What is given in rows 1 and 2 of what is kept. */
+static cfx_tensor *keeps(cfx_module *self, cfx_tensor *x) {
+    cfx_tensor *cache = cfx_attr(self, "cache");
+    cfx_copy_(cfx_narrow(cache, 0, 1, 2), x);
+    return cfx_sum(cache);
+}
+
+/* Part of a value that nobody else reads is written where that lies, of what the program keeps too.
+ */
+TEST(c_parts_are_written_in_place) {
+    const char *text = cfx_compile_text(cfx_open(CFX_TEST_DATA "/zoo/mutating_buffer/model.pt2"),
+                                        &(cfx_compile_options){.name = "m"});
+    CHECK(text && strstr(text, "aten.slice_scatter.default") && !strstr(text, "memcpy(to, from"));
+    cfx_module *m = cfx_module_new("Kept", keeps, "x");
+    cfx_nn_buffer(m, "cache", cfx_zeros(cfx_list(4, 6)), true);
+    cfx_program *p = cfx_export(m, cfx_tuple(cfx_randn(2, 6)), CFX_NONE, CFX_NONE);
+    text = cfx_compile_text(p, &(cfx_compile_options){.name = "m"});
+    CHECK(text && strstr(text, "c->state->cache + 6;") && !strstr(text, "24 * sizeof"));
+    CHECK_OK();
 }

@@ -200,7 +200,7 @@ static void count_root(void *user, int slot) {
 bool cfx__c_updates(const cfx__c_unit *u, int by, int a) {
     const cfx__plan_kernel *k = &u->plan->kernels[by];
     counted c = {u, u->lives->root[a], 0};
-    if (k->kind != CFX__PLAN_CALL || !(k->op->effects & CFX_UPDATE) ||
+    if (k->kind != CFX__PLAN_CALL || !cfx__c_call_updates(k->op) ||
         k->step->bound[0].tag != CFX_TAG_NODE || (int)k->step->bound[0].spare != a || c.root != a ||
         u->lives->last[a] != by)
         return false;
