@@ -135,9 +135,19 @@ static cfx_value call_region(cfx_site at, const char *op, cfx_args a, int i, cfx
     return cfx_ok() ? b->call(b, at, (cfx_args){n, a.v + (n ? i + 1 : 0), NULL}) : cfx_bad();
 }
 
+static bool bool_arg(cfx_site at, const char *op, cfx_args a, int i) {
+    if (arg(a, i).tag == CFX_TAG_BOOL)
+        return cfx_as_bool(arg(a, i));
+    cfx_fail(CFX_TYPE_ERROR, at, "%s%s: argument %d must be a bool, not %s", prefix, op, i,
+             cfx_value_type_name(arg(a, i)));
+    return false;
+}
+
 static cfx_value set_grad_enabled(cfx_site at, cfx_args a, cfx__body *b) {
     cfx_grad_mode before = cfx_get_grad_mode();
-    bool on = cfx_is_true_from(at, arg(a, 0));
+    bool on = bool_arg(at, "wrap_with_set_grad_enabled", a, 0);
+    if (!cfx_ok())
+        return cfx_bad();
     if (before != CFX_INFERENCE) /* which stays what it is, as in PyTorch */
         cfx_set_grad_mode(on ? CFX_GRAD_ON : CFX_NO_GRAD);
     cfx_value v = call_region(at, "wrap_with_set_grad_enabled", a, 1, b);
@@ -147,11 +157,18 @@ static cfx_value set_grad_enabled(cfx_site at, cfx_args a, cfx__body *b) {
 }
 
 cfx_autocast_options cfx__autocast_of(cfx_site at, cfx_args a) {
-    cfx_value dtype = arg(a, 1);
+    static const char op[] = "wrap_with_autocast";
+    cfx_value device = arg(a, 0), dtype = arg(a, 1);
+    if (device.tag != CFX_TAG_STR)
+        cfx_fail(CFX_TYPE_ERROR, at, "%s%s: argument 0 must be a str, not %s", prefix, op,
+                 cfx_value_type_name(device));
+    if (dtype.tag != CFX_TAG_DTYPE && !cfx_is_none(dtype))
+        cfx_fail(CFX_TYPE_ERROR, at, "%s%s: argument 1 must be a dtype or None, not %s", prefix, op,
+                 cfx_value_type_name(dtype));
     return (cfx_autocast_options){
-        .device = cfx_text(arg(a, 0)),
+        .device = cfx_text(device),
         .dtype = dtype.tag == CFX_TAG_DTYPE ? cfx_as_dtype(dtype) : (cfx_dtype)0,
-        .off = !cfx_is_true_from(at, arg(a, 2)),
+        .off = !bool_arg(at, op, a, 2),
     };
 }
 

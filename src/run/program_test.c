@@ -386,6 +386,31 @@ TEST(a_subgraph_may_be_given_to_a_call_that_takes_none) {
     CHECK_ERROR("'Module' object is not subscriptable");
 }
 
+TEST(modes_of_regions_are_what_they_are_said_to_be) {
+    static const char *const all[][2] = {
+        {"wrap_with_set_grad_enabled('no', g, xs, k)", "wrap_with_set_grad_enabled: argument 0 "
+                                                       "must be a bool, not str"},
+        {"wrap_with_set_grad_enabled(None, g, xs, k)", "wrap_with_set_grad_enabled: argument 0 "
+                                                       "must be a bool, not NoneType"},
+        {"wrap_with_autocast(1, None, True, None, g, xs, k)", "wrap_with_autocast: argument 0 must "
+                                                              "be a str, not int"},
+        {"wrap_with_autocast('cpu', 'bf16', True, None, g, xs, k)",
+         "wrap_with_autocast: argument 1 must be a dtype or None, not str"},
+        {"wrap_with_autocast('cpu', None, 'off', None, g, xs, k)",
+         "wrap_with_autocast: argument 2 must be a bool, not str"}};
+    cfx_tensor *xs = cfx_tensor_from_value(cfx_list(1.0, 2.0));
+    for (int i = 0; i < COUNT(all); i++) {
+        cfx_program *p = over(all[i][0]);
+        const cfx_problems *found = cfx_program_problems(p);
+        bool told = false;
+        for (int k = 0; k < found->n; k++)
+            told |= strstr(found->items[k].text, all[i][1]) != NULL;
+        CHECK(told);
+        CHECK(cfx_is_bad(cfx_program_run(p, xs, xs)));
+        CHECK_ERROR(all[i][1]);
+    }
+}
+
 TEST(autocast_sees_calls_whole_while_gradients_are_recorded) {
     cfx_program *p = parse(
         "class GraphModule(torch.nn.Module):\n"

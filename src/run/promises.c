@@ -213,19 +213,20 @@ static const struct shape {
     const char *carries;     /* the last graph gives this first; "": nothing */
     const char *gives;       /* the call */
     int most;                /* arguments; 0: any number */
+    const char *modes;       /* first arguments: "b" a bool, "s" a str, "d" a dtype or None */
 } shapes[] = {
-    {"cond", {1, 2}, "3", "", "=", 4},
-    {"while_loop", {0, 1}, "2 3", "2", "2", 4},
-    {"map_impl", {0, -1}, "1r 2", "", "+", 3},
-    {"scan", {0, -1}, "1 2r 3 5", "1", "1+", 6},
-    {"associative_scan", {0, -1}, "1r 1r 2", "1r", "1", 3},
-    {"wrap_with_set_grad_enabled", {1, -1}, "2*", "", "=", 0},
-    {"wrap_with_autocast", {4, -1}, "5*", "", "=", 0},
-    {"invoke_subgraph", {0, -1}, "2*", "", "=", 0},
-    {"tag_activation_checkpoint", {0, -1}, "1*", "", "=", 0},
-    {"wrap", {0, -1}, "1*", "", "=", 0},
-    {"strict_mode", {0, -1}, "1", "", "=", 2},
-    {"hints_wrapper", {0, -1}, "1", "", "=", 3},
+    {"cond", {1, 2}, "3", "", "=", 4, ""},
+    {"while_loop", {0, 1}, "2 3", "2", "2", 4, ""},
+    {"map_impl", {0, -1}, "1r 2", "", "+", 3, ""},
+    {"scan", {0, -1}, "1 2r 3 5", "1", "1+", 6, ""},
+    {"associative_scan", {0, -1}, "1r 1r 2", "1r", "1", 3, ""},
+    {"wrap_with_set_grad_enabled", {1, -1}, "2*", "", "=", 0, "b"},
+    {"wrap_with_autocast", {4, -1}, "5*", "", "=", 0, "sdb"},
+    {"invoke_subgraph", {0, -1}, "2*", "", "=", 0, ""},
+    {"tag_activation_checkpoint", {0, -1}, "1*", "", "=", 0, ""},
+    {"wrap", {0, -1}, "1*", "", "=", 0, ""},
+    {"strict_mode", {0, -1}, "1", "", "=", 2, ""},
+    {"hints_wrapper", {0, -1}, "1", "", "=", 3, ""},
 };
 
 static cfx_value argument(const cfx_node *n, int64_t i) {
@@ -379,11 +380,29 @@ static void check_subgraph(finding *f, const cfx_node *n, const struct shape *s,
         compare(f, n, name, "makes the call give", operands_of(&f->infer, n, s->gives), all);
 }
 
+static void check_modes(finding *f, const cfx_node *n, const char *modes) {
+    for (int i = 0; modes[i]; i++) {
+        const cfx_value v = argument(n, i);
+        const bool none = modes[i] == 'd' && cfx_is_none(v);
+        const cfx_tag tag = modes[i] == 'b'   ? CFX_TAG_BOOL
+                            : modes[i] == 's' ? CFX_TAG_STR
+                                              : CFX_TAG_DTYPE;
+        if (v.tag != tag && !none)
+            cfx__problem_add(f, n, CFX_TYPE_ERROR, "%s: argument %d must be a %s, not %s",
+                             n->target.name, i,
+                             modes[i] == 'b'   ? "bool"
+                             : modes[i] == 's' ? "str"
+                                               : "dtype or None",
+                             cfx_value_type_name(v));
+    }
+}
+
 static void check_higher(finding *f, const cfx_node *n, const struct shape *s) {
     int64_t given = cfx_as_list(n->args)->len;
     if (s->most && given > s->most)
         cfx__problem_add(f, n, CFX_TYPE_ERROR, "%s takes at most %d arguments, not %lld",
                          n->target.name, s->most, (long long)given);
+    check_modes(f, n, s->modes);
     cfx_value dim = argument(n, 3); /* of a scan in files before PyTorch 2.7 */
     bool across = !strcmp(s->name, "scan") && dim.tag == CFX_TAG_INT && cfx_integer(dim);
     for (int k = 0; k < 2 && s->graphs[k] >= 0 && !across; k++)

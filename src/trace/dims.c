@@ -379,22 +379,42 @@ cfx_dict *cfx__dims_ranges(const cfx__dims *d) {
 
 /* ---- guards ---------------------------------------------------------------------------------- */
 
-/* The first size that is a symbol, or the name itself. */
-static const char *source_of(const cfx__dims *d, const char *symbol) {
+/* The symbol by the first size that is a line of it, (L['x'].size()[0] + -1) // 2 where that is
+ * 2*s + 1; None where there is none. */
+static cfx_value by_line(const cfx__dims *d, const char *symbol) {
+    for (size_t i = 0; i < d->dims.len; i++) {
+        const cfx_value e = d->dims.data[i].expr;
+        const char *only = e.tag == CFX_TAG_SYM ? only_name(cfx_as_sym(e)) : NULL;
+        int64_t at[3];
+        bool line = only && !strcmp(only, symbol);
+        for (int k = 0; k < COUNT(at) && line; k++)
+            line = cfx__sym_eval(cfx_as_sym(e), size_of, &(guess){d, k, false}, &at[k]);
+        if (!line || at[1] <= at[0] || at[2] - at[1] != at[1] - at[0])
+            continue;
+        cfx_value past = cfx__sym_binary(
+            CFX__SYM_ADD, cfx__sym_name(d->dims.data[i].source, false, 0), cfx_int(-at[0]));
+        return cfx__sym_binary(CFX__SYM_FLOORDIV, past, cfx_int(at[1] - at[0]));
+    }
+    return cfx_none();
+}
+
+/* The first size that is a symbol, else one that is made of it, or the name itself. */
+static cfx_value source_of(const cfx__dims *d, const char *symbol) {
     for (size_t i = 0; i < d->dims.len; i++) {
         cfx_value e = d->dims.data[i].expr;
         if (e.tag == CFX_TAG_SYM && cfx_as_sym(e)->op == CFX__SYM_NAME &&
             !strcmp(cfx_as_sym(e)->name, symbol))
-            return d->dims.data[i].source;
+            return cfx__sym_name(d->dims.data[i].source, false, 0);
     }
-    return symbol;
+    cfx_value line = by_line(d, symbol);
+    return cfx_is_none(line) ? cfx__sym_name(symbol, false, 0) : line;
 }
 
 static cfx_value sourced(const cfx__dims *d, const struct cfx_sym *e) {
     if (e->op == CFX__SYM_INT)
         return cfx_int(e->hint);
     if (e->op == CFX__SYM_NAME)
-        return cfx__sym_name(source_of(d, e->name), false, 0);
+        return source_of(d, e->name);
     cfx_value a = sourced(d, e->a);
     return cfx__sym_binary(e->op, a, sourced(d, e->b));
 }

@@ -263,6 +263,18 @@ TEST(probe_guards_are_checked_when_the_program_runs) {
     CHECK_ERROR("Guard failed: x.size()[0] * y.size()[0] <= 1000");
 }
 
+/* A name that no size is alone is said by the size that is made of it. */
+TEST(probe_guards_of_derived_sizes_are_checked) {
+    decide = product_1000;
+    shows = CALL;
+    cfx_program *p = export_of(8, 5, "2*k", "C");
+    CHECK_OK();
+    CHECK_STR(cfx_repr(cfx_dict_get(p->extra, "guards")), "[\"" Y "*(" X " // 2) <= 500\"]");
+    CHECK(!cfx_is_bad(cfx_program_run(p, cfx_ones(100, 3), cfx_ones(10, 3))));
+    CHECK(cfx_is_bad(cfx_program_run(p, cfx_ones(102, 3), cfx_ones(10, 3))));
+    CHECK_ERROR("Guard failed: y.size()[0] * (x.size()[0] // 2) <= 500");
+}
+
 /* ---- comparisons that are noted -------------------------------------------------------------- */
 
 static const char *relation;

@@ -462,6 +462,26 @@ class State(unittest.TestCase):
         m = ep.module()
         self.assertEqual([m(torch.ones(2)).tolist()[0] for _ in range(3)], [2.0, 4.0, 6.0])
 
+    def test_what_a_buffer_was_is_a_result(self):
+        class Swaps(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("a", torch.tensor([1.0, 2.0]))
+                self.register_buffer("b", torch.tensor([3.0, 4.0]))
+
+            def forward(self, x):
+                old = self.a
+                self.a, self.b = self.b, self.a + x
+                return old, old[1:], {"b": self.b}
+
+        model, ep = Swaps(), export(Swaps(), (torch.ones(2),))
+        core, plain = export(Swaps(), (torch.ones(2),)).run_decompositions().module(), ep.module()
+        for _ in range(3):
+            want = [t.tolist() for t in torch.utils._pytree.tree_leaves(model(torch.ones(2)))]
+            for m in (plain, core):
+                got = torch.utils._pytree.tree_leaves(m(torch.ones(2)))
+                self.assertEqual([t.tolist() for t in got], want)
+
     def test_what_would_be_lost_is_refused(self):
         class Keeps(torch.nn.Module):
             def __init__(self):

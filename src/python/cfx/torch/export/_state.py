@@ -5,6 +5,8 @@ import warnings
 
 import cfx
 
+from ..utils._pytree import tree_map_only
+
 _NOTHING = object()
 
 
@@ -59,26 +61,52 @@ class _Attributes:
         return changed
 
 
+class _Buffers:
+    """The buffers of all modules, as they were."""
+
+    def __init__(self, modules):
+        self._before = [(m, dict(m._buffers)) for m in modules]
+
+    def assigned(self):
+        """(buffer, what was assigned to it) of all that forward assigned."""
+        return [(t, m._buffers[key]) for m, before in self._before for key, t in before.items()
+                if isinstance(t, cfx.Tensor) and isinstance(m._buffers.get(key), cfx.Tensor)
+                and m._buffers[key] is not t]
+
+    def apart(self, value):
+        """A result without the memory that is written to when forward has ended: it is what the
+        buffer was."""
+        written = [t for t, _ in self.assigned()]
+
+        def copy(leaf):
+            return leaf.clone() if any(leaf._shares(t) for t in written) else leaf
+        return tree_map_only(cfx.Tensor, copy, value) if written else value
+
+    def restore(self, done):
+        """Puts the buffers back, with the numbers of what was assigned to them."""
+        pairs = self.assigned() if done else []
+        for m, before in self._before:
+            m._buffers.update(before)
+        values = [new.clone() if any(new._shares(t) for t, _ in pairs) else new
+                  for _, new in pairs]  # two that change places, a view of itself
+        for (t, _), new in zip(pairs, values):
+            t.copy_(new)
+
+
 @contextlib.contextmanager
 def kept(root):
-    """Runs a model's forward; afterwards buffers are those that they were, with the numbers that
-    were assigned, and attributes are what they were."""
+    """Runs a model's forward, whose result goes through the function that this gives; afterwards
+    buffers are those that they were, with the numbers that were assigned, and attributes are what
+    they were."""
     modules = dict(root.named_modules())
-    buffers = [(m, dict(m._buffers)) for m in modules.values()]
+    buffers = _Buffers(modules.values())
     attributes = [_Attributes(path, m) for path, m in modules.items()]
     done = False
     try:
-        yield
+        yield buffers.apart
         done = True
     finally:
-        for m, before in buffers:
-            now = dict(m._buffers)
-            m._buffers.update(before)
-            for key, t in before.items():
-                new = now.get(key)
-                if done and new is not t and isinstance(new, cfx.Tensor) and \
-                        isinstance(t, cfx.Tensor):
-                    t.copy_(new)
+        buffers.restore(done)
         changed = [pair for a in attributes for pair in a.restore()]
     _tell(changed)
 

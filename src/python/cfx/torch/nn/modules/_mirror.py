@@ -34,7 +34,7 @@ _unpacked = threading.local()  # the module that is exported, and what its argum
 @contextlib.contextmanager
 def unpacking(module, before, after, around):
     """While C calls a module, its arguments go through one function as a list, its result through
-    another, and its forward runs in around(module)."""
+    another, and its forward runs in around(module), which gives a third one for the result."""
     was = getattr(_unpacked, "by", None)
     _unpacked.by = module, before, after, around
     try:
@@ -47,8 +47,8 @@ def call_bound(module, values):
     """Calls a module with a value for each parameter of its forward."""
     root, before, after, around = getattr(_unpacked, "by", None) or (None,) * 4
     if root is module:
-        with around(module):
-            result = _call_bound(module, before(values))
+        with around(module) as through:
+            result = through(_call_bound(module, before(values)))
         return after(result)
     return _call_bound(module, values)
 
