@@ -394,12 +394,15 @@ static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
 
 /* ---- what the nn room asks ------------------------------------------------------------------- */
 
-static cfx_value export_attr(cfx__nn_layer *self, cfx_site at, cfx_module *m, const char *path) {
-    cfx__export *e = (cfx__export *)((char *)self - offsetof(cfx__export, layer));
-    cfx_value v = cfx__module_read(at, m, path);
+cfx_value cfx__export_known(const cfx__export *e, cfx_value v) {
     const cfx_value *known =
         v.tag == CFX_TAG_TENSOR ? cfx_dict_find(e->known, address(cfx_as_tensor(v))) : NULL;
     return known ? *known : v;
+}
+
+static cfx_value export_attr(cfx__nn_layer *self, cfx_site at, cfx_module *m, const char *path) {
+    cfx__export *e = (cfx__export *)((char *)self - offsetof(cfx__export, layer));
+    return cfx__export_known(e, cfx__module_read(at, m, path));
 }
 
 /* ---- begin and end --------------------------------------------------------------------------- */
@@ -416,6 +419,9 @@ static void add_output(cfx__export *e, cfx_list *items, cfx_value v) {
 }
 
 static bool run_forward(cfx__export *e, cfx_value args, cfx_value kwargs) {
+    cfx__before before = {0};
+    cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
+    cfx__assigned_begin(&before, e->root);
     cfx__record_begin(&e->recorder);
     e->layer.attr = export_attr;
     cfx__nn_push(&e->layer);
@@ -423,15 +429,14 @@ static bool run_forward(cfx__export *e, cfx_value args, cfx_value kwargs) {
     cfx_args a = {(int)cfx_as_list(args)->len, cfx_as_list(args)->items,
                   cfx_as_dict(kwargs)->len ? cfx_as_dict(kwargs) : NULL};
     cfx_value result = cfx_forward_value_from((cfx_site){0}, e->root, a);
+    if (cfx_ok() && !cfx_is_bad(result))
+        e->out_spec = cfx_value_keep(cfx_tree_flatten(result, leaves));
+    cfx__assigned_end(e, &before, leaves);
     cfx_function_mode_pop();
     cfx__nn_pop(&e->layer);
     cfx_value items = cfx_tuple_value(0, NULL);
-    if (cfx_ok() && !cfx_is_bad(result)) {
-        cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
-        e->out_spec = cfx_value_keep(cfx_tree_flatten(result, leaves));
-        for (int64_t i = 0; i < leaves->len; i++)
-            add_output(e, cfx_as_list(items), leaves->items[i]);
-    }
+    for (int64_t i = 0; i < leaves->len && cfx_ok(); i++)
+        add_output(e, cfx_as_list(items), leaves->items[i]);
     cfx__record_end(&e->recorder);
     if (cfx_ok())
         cfx_graph_output(e->recorder.graph, items);

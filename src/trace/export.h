@@ -112,6 +112,21 @@ void cfx__export_note(cfx__recorder *r, cfx_site at, cfx_node *n);
 /* Whether preserved modules took and gave the same plain values in another world; else an error. */
 bool cfx__levels_agree(const cfx__export *e, const cfx__export *other);
 
+/* The fake tensor that stands for a tensor of the module's; v itself where none does. */
+cfx_value cfx__export_known(const cfx__export *e, cfx_value v);
+/* What the modules of a model held before its forward ran (assigned.c). */
+struct cfx__held {
+    cfx_module *module;
+    char *path;
+    cfx_dict *buffers;
+    cfx_dict *others[2]; /* parameters and plain attributes */
+};
+typedef VEC(struct cfx__held) cfx__before;
+void cfx__assigned_begin(cfx__before *b, cfx_module *root);
+/* Gives the modules back what they held, and records what was assigned to buffers as writes;
+ * results that are what one was become copies. With an error where a tensor that was assigned to
+ * another attribute would be lost. */
+void cfx__assigned_end(cfx__export *e, cfx__before *b, cfx_list *results);
 /* What the recorder asks of sizes and numbers that only running can tell (unknown.c). */
 int64_t cfx__unknown_size(cfx__recorder *r);
 int64_t cfx__unknown_part(cfx__recorder *r, int64_t n);

@@ -363,3 +363,51 @@ TEST(a_module_with_two_names_is_called_by_the_one_that_was_used) {
     CHECK_STR(meta(p, "linear_1", "nn_module_stack"),
               "{'L__self__': ('', 'Two'), 'L__self__b': ('b', 'torch.nn.modules.linear.Linear')}");
 }
+
+/* ---- what forward assigns -------------------------------------------------------------------- */
+
+static cfx_value swap_forward(cfx_module *self, cfx_args a) {
+    cfx_tensor *old = cfx_attr(self, "a"), *other = cfx_attr(self, "b");
+    cfx_tensor *last = cfx_slice(old, 0, 1, 2);
+    cfx_module_set_attr(self, "a", cfx_tensor_value(other));
+    cfx_module_set_attr(self, "b", cfx_tensor_value(cfx_add(old, a.v[0])));
+    return cfx_tuple(old, last, cfx_mul(cfx_attr(self, "b"), 2));
+}
+
+static cfx_module *new_swap(void) {
+    cfx_module *m = cfx_module_new("Swap", swap_forward, "x");
+    cfx_nn_buffer(m, "a", cfx_tensor_from_value(cfx_list(1.0, 2.0)), true);
+    cfx_nn_buffer(m, "b", cfx_tensor_from_value(cfx_list(3.0, 4.0)), true);
+    return m;
+}
+
+TEST(what_forward_assigns_to_buffers_is_written_to_them) {
+    for (int core = 0; core < 2; core++) {
+        cfx_module *m = new_swap(), *exported = new_swap();
+        cfx_program *p = cfx_export(exported, cfx_tuple(cfx_ones(2)), CFX_NONE, CFX_NONE);
+        CHECK_STR(cfx_str(cfx_module_attr(exported, "a")), "tensor([1., 2.])"); /* as it was */
+        p = core ? cfx_decompose(p, CFX_NONE) : p;
+        for (int i = 0; i < 3 && CHECK_OK(); i++) {
+            const char *want = cfx_str(cfx_forward_value(m, cfx_ones(2)));
+            CHECK_STR(cfx_str(cfx_program_run(p, cfx_ones(2))), want);
+        }
+    }
+}
+
+static cfx_tensor *keep_forward(cfx_module *self, cfx_tensor *x) {
+    cfx_module_set_attr(self, "inner.last", cfx_tensor_value(cfx_mul(x, 2)));
+    return cfx_relu(x);
+}
+
+TEST(tensors_that_forward_assigns_to_attributes_are_not_lost) {
+    cfx_module *m = cfx_module_new("Keep", keep_forward, "x");
+    cfx_nn_add(m, "inner", cfx_module_new("Inner", NULL, ""));
+    CHECK(cfx_failed(cfx_export(m, cfx_tuple(cfx_ones(2)), CFX_NONE, CFX_NONE)));
+    CHECK_ERROR("The tensor attribute self.inner.last was assigned during export. Such attributes "
+                "must be registered as buffers using the `register_buffer` API");
+    CHECK(!cfx_module_has(m, "inner.last"));
+    cfx_nn_parameter(cfx_module_find(m, "inner"), "last", cfx_ones(2));
+    CHECK(cfx_failed(cfx_export(m, cfx_tuple(cfx_ones(2)), CFX_NONE, CFX_NONE)));
+    CHECK_ERROR("The tensor attribute self.inner.last was assigned during export.");
+    CHECK_STR(cfx_str(cfx_module_attr(m, "inner.last")), "tensor([1., 1.], requires_grad=True)");
+}
