@@ -9,16 +9,19 @@
 
 #include "dispatch/dispatch.h"
 
-/* Lying as it does, also where there are gaps or elements share memory. */
+/* All elements of the storage of a tensor, in a line. */
+static cfx_tensor *line_of(const cfx_tensor *t) {
+    const int64_t n = (int64_t)t->storage->size / cfx_dtype_size((cfx_dtype)t->dtype);
+    return cfx_as_strided(t, cfx_list(n), cfx_list(1), 0);
+}
+
+/* Lying as it does in a storage as long: strides may reach all of it, from its start. */
 static cfx_tensor *copy_of(cfx_tensor *t) {
-    int64_t reach = 1;
-    if (!t->numel || cfx__tensor_is_dense(t))
+    const size_t own = (size_t)(t->numel * cfx_dtype_size((cfx_dtype)t->dtype));
+    if (!t->numel || (cfx__tensor_is_dense(t) && t->storage->size == own))
         return cfx_clone(t);
-    for (int i = 0; i < t->ndim; i++)
-        reach += (t->shape[i] - 1) * t->stride[i];
-    cfx_tensor *line = cfx_clone(cfx_as_strided(t, cfx_list(reach), cfx_list(1), t->offset));
-    return cfx_as_strided(line, cfx_ints_value(t->ndim, t->shape),
-                          cfx_ints_value(t->ndim, t->stride), 0);
+    return cfx_as_strided(cfx_clone(line_of(t)), cfx_ints_value(t->ndim, t->shape),
+                          cfx_ints_value(t->ndim, t->stride), t->offset);
 }
 
 cfx_value eager_copy(cfx_value v) {
@@ -32,12 +35,6 @@ static int64_t beside(cfx_value list, int64_t i) {
         if (k != i && cfx_tensor_at(list, k)->storage == t->storage)
             return k < i ? k : i;
     return -1;
-}
-
-/* All elements of the storage of a tensor, in a line. */
-static cfx_tensor *line_of(const cfx_tensor *t) {
-    const int64_t n = (int64_t)t->storage->size / cfx_dtype_size((cfx_dtype)t->dtype);
-    return cfx_as_strided(t, cfx_list(n), cfx_list(1), 0);
 }
 
 cfx_value eager_copies(cfx_value list) {

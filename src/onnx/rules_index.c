@@ -334,6 +334,8 @@ static cfx_value cut(cfx__onnx_export *x, cfx_value src, int i, int at) {
     bool same = true;
     if (is_empty(&k))
         return src;
+    if (!s.ndim || !k.ndim) /* one element */
+        return PUT(Reshape, src, cfx__export_i64(x, 1, (int64_t[]){1}));
     for (int d = 0; d < k.ndim; d++) {
         axes[d] = d;
         same &= cfx_equal_values(cfx_result_size(&s, d), cfx_result_size(&k, d));
@@ -353,6 +355,8 @@ static cfx_value scattered_to(cfx__onnx_export *x, cfx_value self, cfx_value src
         return cfx__export_lacks("it writes to a tensor without dimensions");
     int64_t dim = dim_of(x, 1, r.ndim);
     cfx_value at = index_in(x, 2);
+    if (!k.ndim) /* of a tensor of one dimension */
+        at = PUT(Reshape, at, cfx__export_i64(x, 1, (int64_t[]){1}));
     return reduction ? PUT(ScatterElements, self, at, src, CFX_KW(axis, dim),
                            CFX_KW(reduction, reduction))
                      : PUT(ScatterElements, self, at, src, CFX_KW(axis, dim));
