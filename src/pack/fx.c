@@ -167,13 +167,41 @@ static bool put_extra(cfx_dict *metadata, const cfx_program *p) {
     return put_json(metadata, "extra", kept);
 }
 
+static void find_reader(const char *path, cfx_module *m, void *user) {
+    const cfx_node **found = user;
+    (void)path;
+    for (const cfx_node *n = m->graph ? cfx_graph_first(m->graph) : NULL; n && !*found;
+         n = cfx_node_after(n))
+        if (n->target.op && n->target.op->effects & CFX_STORAGE)
+            *found = n;
+}
+
+/* Tensors are written with their strides, but without the memory around them: false, with an error,
+ * where a node may look at that. */
+static bool keeps_what_is_read(const cfx_program *p, const cfx_dict *tensors) {
+    const cfx_node *reader = NULL;
+    cfx_module_walk(p->module, find_reader, &reader);
+    for (int64_t i = 0; reader && i < tensors->len; i++) {
+        const cfx_tensor *t = cfx_as_tensor(tensors->entries[i].value);
+        const size_t own = (size_t)(t->numel * cfx_dtype_size((cfx_dtype)t->dtype));
+        if (!t->data || !t->storage || t->storage->size <= own)
+            continue;
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "%s lies in more memory than its own, which the format does not keep, and node %s "
+                 "(%s) may read it by strides: save the program as .pt2",
+                 cfx_text(tensors->entries[i].key), reader->name, reader->target.name);
+        return false;
+    }
+    return true;
+}
+
 bool cfx__fx_save(const cfx_program *p, const char *path) {
     size_t mark = cfx_scope_open();
     cfx_dict *ties = cfx_dict_new(), *metadata = cfx_dict_new();
     cfx_dict *tensors = collect(p, ties);
     put_metadata(metadata, p->module);
-    bool ok = put_extra(metadata, p) && put_json(metadata, "ties", ties) &&
-              put_json(metadata, "strides", strides_of(tensors)) &&
+    bool ok = keeps_what_is_read(p, tensors) && put_extra(metadata, p) &&
+              put_json(metadata, "ties", ties) && put_json(metadata, "strides", strides_of(tensors)) &&
               save_pair(path, cfx_program_fx(p), tensors, metadata);
     cfx_scope_close(mark);
     return ok;

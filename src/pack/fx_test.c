@@ -67,6 +67,30 @@ TEST(texts_keep_how_tensors_lie) {
     clean();
 }
 
+/* What lies around a tensor is in no .safetensors file. */
+TEST(texts_do_not_lose_memory_that_nodes_read) {
+    cfx_module *gm =
+        cfx_module_parse("def forward(self, b_w):\n"
+                         "    y = torch.ops.aten.as_strided_copy.default(b_w, [2], [1], 0)\n"
+                         "    return (y,)\n",
+                         "test");
+    cfx_program *p = cfx_program_new(gm);
+    cfx_program_add_input(
+        p,
+        (cfx_input_spec){.kind = CFX_IN_BUFFER, .name = "b_w", .persistent = true, .target = "w"});
+    cfx_tensor *all = cfx_tensor_from_value(cfx_list(1.0, 2.0, 3.0, 4.0));
+    cfx_dict_set(p->state, "w", cfx_tensor_value(cfx_slice(all, 0, 2)));
+    CHECK_STR(cfx_str(cfx_at(cfx_program_run(p), 0)), "tensor([1., 2.])");
+    CHECK(!cfx_save(p, test_path("m.fx")));
+    CHECK_ERROR("w lies in more memory than its own, which the format does not keep, and node y "
+                "(aten.as_strided_copy.default) may read it by strides: save the program "
+                "as .pt2");
+    CHECK(cfx_save(p, test_path("m.pt2")));
+    cfx_program *read = cfx_open(test_path("m.pt2"));
+    CHECK_STR(cfx_str(cfx_at(cfx_program_run(read), 0)), "tensor([1., 2.])");
+    clean();
+}
+
 TEST(texts_of_the_users_find_their_tensors) {
     put("def forward(self, b_scale, x):\n"
         "    w = self.fc.weight\n"
@@ -74,10 +98,10 @@ TEST(texts_of_the_users_find_their_tensors) {
         "    mul = torch.ops.aten.mul.Tensor(linear, b_scale)\n"
         "    return (mul, linear)\n");
     cfx_dict *d = cfx_dict_new();
-    cfx_dict_set(d, "fc.weight", cfx_tensor_value(cfx_tensor_new(CFX_F32, 2, (int64_t[]){1, 2},
-                                                                 (float[]){2, 3})));
-    cfx_dict_set(d, "scale", cfx_tensor_value(cfx_tensor_new(CFX_F32, 1, (int64_t[]){1},
-                                                             (float[]){10})));
+    cfx_dict_set(d, "fc.weight",
+                 cfx_tensor_value(cfx_tensor_new(CFX_F32, 2, (int64_t[]){1, 2}, (float[]){2, 3})));
+    cfx_dict_set(d, "scale",
+                 cfx_tensor_value(cfx_tensor_new(CFX_F32, 1, (int64_t[]){1}, (float[]){10})));
     CHECK(cfx_safetensors_write(test_path("m.safetensors"), d, NULL));
     cfx_program *p = cfx_open(test_path("m.fx"));
     if (CHECK_OK() && CHECK(!cfx_failed(p))) {
@@ -109,7 +133,8 @@ TEST(shapes_that_do_not_follow_from_those_of_inputs_are_not_written) {
     CHECK_STR(cfx_error_last()->notes,
               cfx__text_format("in node relu, line 2\n"
                                "line 4: node neg computes f32[1, 2], but i64[7] is noted\n"
-                               "cannot write '%s'", test_path("m.pt2")));
+                               "cannot write '%s'",
+                               test_path("m.pt2")));
     cfx_error_clear();
     CHECK(access(test_path("m.pt2"), F_OK) != 0);
     CHECK(cfx_program_settle(p) && cfx_program_check(p));
