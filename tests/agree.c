@@ -73,7 +73,8 @@ static bool reads_shape(const cfx_node *call, const cfx_node *n) {
     const cfx_value first = cfx_as_list(call->args)->len ? cfx_at(call->args, 0) : cfx_none();
     const bool is_first = first.tag == CFX_TAG_NODE && cfx_as_node(first) == n;
     const char *op = call->op == CFX_CALL_FUNCTION ? call->target.name : "";
-    return is_overwritten(call, n) || strstr(op, "_like.") || strstr(op, "sym_size") ||
+    return is_overwritten(call, n) || strstr(op, "_like.") || strstr(op, ".new_") ||
+           strstr(op, "sym_size") ||
            strstr(op, "_assert_tensor_metadata") ||
            ((strstr(op, "_as.") || strstr(op, ".to.other")) && !is_first) ||
            (first.tag == CFX_TAG_LIST && (strstr(op, "atleast_") || strstr(op, "broadcast_")));

@@ -201,7 +201,8 @@ bool cfx__fx_save(const cfx_program *p, const char *path) {
     cfx_dict *tensors = collect(p, ties);
     put_metadata(metadata, p->module);
     bool ok = keeps_what_is_read(p, tensors) && put_extra(metadata, p) &&
-              put_json(metadata, "ties", ties) && put_json(metadata, "strides", strides_of(tensors)) &&
+              put_json(metadata, "ties", ties) &&
+              put_json(metadata, "strides", strides_of(tensors)) &&
               save_pair(path, cfx_program_fx(p), tensors, metadata);
     cfx_scope_close(mark);
     return ok;
