@@ -61,8 +61,8 @@ def own_frames(text, name):
             keep = False
         elif not line.startswith(" "):
             keep = True
-        if keep:
-            lines.append(line)
+        if keep:  # of the script's own lines some versions of Python show the spaces at the end
+            lines.append(line.rstrip() if line.startswith("    ") else line)
     return "\n".join(lines)
 
 

@@ -140,9 +140,10 @@ def resolve_name(f):
 def _attribute_path(f, name):
     """torch.Tensor.shape.__get__ of an attribute's accessor."""
     owner = getattr(f, "__self__", None)
-    own = getattr(owner, "__name__", None)
-    if own is None:  # a property: by the name that Tensor has it under
+    if isinstance(owner, property):  # whose name, from Python 3.13 on, is that of its function
         own = next((n for n, v in vars(Tensor).items() if v is owner), None)
+    else:
+        own = getattr(owner, "__name__", None)
     return f"torch.Tensor.{own}.{name}" if own else None
 
 
