@@ -485,3 +485,26 @@ TEST(c_parts_are_written_in_place) {
     CHECK(text && strstr(text, "c->state->cache + 6;") && !strstr(text, "24 * sizeof"));
     CHECK_OK();
 }
+
+/* Where attention writes what it makes of queries: over them, unless somebody reads them later. */
+TEST(c_attention_takes_the_place_of_its_queries) {
+    for (int later = 0; later < 2; later++) {
+        const char *text = cfx_compile_text(
+            program_of(cfx__text_format(
+                HEAD "x: \"f32[1, 2, 8, 4]\", k: \"f32[1, 2, 8, 4]\"):\n"
+                     "        q = torch.ops.aten.cumsum.default(x, 2)\n"
+                     "        a = torch.ops.aten.scaled_dot_product_attention.default(q, k, k)\n"
+                     "        c = torch.ops.aten.cumsum.default(a, 2)\n"
+                     "        y = torch.ops.aten.add.Tensor(c, %s)\n"
+                     "        return (y,)\n",
+                later ? "q" : "k")),
+            &(cfx_compile_options){.name = "m"});
+        const char *query = text ? strstr(text, "*query = (const float *)") : NULL;
+        const char *out = query ? strstr(query, "*out = (float *)") : NULL;
+        if (!CHECK(out != NULL))
+            return;
+        query += strlen("*query = (const float *)"), out += strlen("*out = (float *)");
+        const size_t n = strcspn(query, ";");
+        CHECK((n == strcspn(out, ";") && !memcmp(query, out, n)) == !later);
+    }
+}

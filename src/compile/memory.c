@@ -2,6 +2,8 @@
  * weights. Results of the program are computed directly in the caller's array, unless their
  * strides differ or they are views; these get arena space and are copied at the end. Start at
  * cfx__c_place. */
+#include <cfx/ops.h>
+
 #include "compile.h"
 
 /* ---- refs ------------------------------------------------------------------------------------ */
@@ -209,8 +211,31 @@ bool cfx__c_updates(const cfx__c_unit *u, int by, int a) {
            cfx__plan_lies_like(cfx__plan_made(u->plan, by), cfx__plan_made(u->plan, a));
 }
 
+/* The slot whose memory attention `by` may write its result over: that of the queries, since it has
+ * read rows of them when it writes those of the result; -1: none's. */
+static int attended(const cfx__c_unit *u, int by) {
+    const cfx__plan *p = u->plan;
+    const cfx__plan_kernel *k = &p->kernels[by];
+    if (k->kind != CFX__PLAN_CALL || k->op != &cfx_op_scaled_dot_product_attention ||
+        k->step->bound[0].tag != CFX_TAG_NODE)
+        return -1;
+    const int query = (int)k->step->bound[0].spare, a = u->lives->root[query];
+    const cfx_value v = p->given[query];
+    if (a < 0 || u->lives->last[a] != by || u->room[a] < 0 || home_of(p, a) >= 0 ||
+        v.tag != CFX_TAG_TENSOR)
+        return -1;
+    counted c = {u, a, 0};
+    cfx__plan_each_kernel_read(k, count_root, &c);
+    const cfx_tensor *q = query == a ? cfx__plan_made(p, a) : cfx_as_tensor(v);
+    const cfx_tensor *out = cfx__plan_made(p, by);
+    const bool fits = !q->offset && q->dtype == CFX_F32 && out->dtype == CFX_F32 &&
+                      cfx__tensor_same_shape(q, out) && cfx__plan_lies_like(out, q) &&
+                      reach(out) == reach(cfx__plan_made(p, a));
+    return fits && c.times == 1 ? a : -1;
+}
+
 /* The slot whose memory kernel `by` overwrites with `slot`; -1: none's. The plan gave both one
- * place, or it is an update. */
+ * place, or it is an update, or attention. */
 static int overwritten(const cfx__c_unit *u, int slot, int by) {
     const cfx__plan *p = u->plan;
     const cfx__plan_kernel *k = &p->kernels[by];
@@ -227,7 +252,8 @@ static int overwritten(const cfx__c_unit *u, int slot, int by) {
         k->kind == CFX__PLAN_CALL && k->step->nbound > 0 && k->step->bound[0].tag == CFX_TAG_NODE
             ? (int)k->step->bound[0].spare
             : -1;
-    return a >= 0 && u->room[a] >= 0 && home_of(p, a) < 0 && cfx__c_updates(u, by, a) ? a : -1;
+    const bool updates = a >= 0 && u->room[a] >= 0 && home_of(p, a) < 0 && cfx__c_updates(u, by, a);
+    return updates ? a : attended(u, by);
 }
 
 /* Finds the room of a slot, one tensor, that kernel `by` writes. */
