@@ -225,15 +225,35 @@ static void settle_for(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *arg
     settle(r, at, from->base, &step);
 }
 
+/* Whether the call copies a tensor, which lies otherwise in memory than its value, by which calls
+ * are recorded: reshape and contiguous view what they can. */
+static bool copies_as_it_lies(cfx__recorder *r, cfx_site at, cfx_op *op, const cfx_value *args,
+                              int nargs) {
+    cfx_tensor *t = cfx_as_tensor(args[0]);
+    if (cfx__strides_are(cfx__functional_value(r, t), t))
+        return false;
+    cfx_value own[CFX_MAX_ARGS];
+    memcpy(own, args, (size_t)nargs * sizeof *own);
+    cfx_tensor *plain = cfx__tensor_faked(t);
+    own[0] = cfx_tensor_value(plain);
+    cfx__op_layer *recorder = cfx__dispatcher()->recorder;
+    cfx__dispatcher()->recorder = cfx__op_record_nothing;
+    cfx_value v = cfx__op_call_bound(at, op, own);
+    cfx__dispatcher()->recorder = recorder;
+    return v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->storage != plain->storage;
+}
+
 /* Results as views of the first argument. Where reshape stays whole it copies what it cannot view:
  * such a result is a tensor of its own. */
-static cfx_value viewed(cfx__recorder *r, cfx_op *op, cfx_value *args, int nargs, cfx_value v) {
+static cfx_value viewed(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args, int nargs,
+                        cfx_value v) {
     const cfx__record_shadow *from =
         args[0].tag == CFX_TAG_TENSOR ? cfx__record_shadow_of(cfx_as_tensor(args[0])) : NULL;
-    const bool copied =
-        from && op == &cfx_op_reshape &&
-        cfx_as_tensor(v)->storage != cfx__functional_value(r, cfx_as_tensor(args[0]))->storage;
-    if (!from || !from->base || copied)
+    if (!from || !from->base)
+        return cfx__functional_wrapped(v);
+    const cfx_tensor *value = cfx__functional_value(r, cfx_as_tensor(args[0]));
+    const bool copied = op == &cfx_op_reshape && cfx_as_tensor(v)->storage != value->storage;
+    if (copied || (v.tag == CFX_TAG_TENSOR && copies_as_it_lies(r, at, op, args, nargs)))
         return cfx__functional_wrapped(v);
     if (v.tag == CFX_TAG_TENSOR)
         return view_of(r, op, args, nargs, from, cfx_as_tensor(v), -1);
@@ -409,5 +429,5 @@ cfx_value cfx__functional_call(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_va
     cfx_value v = call_unwrapped(r, at, op, args);
     if (cfx_is_bad(v))
         return v;
-    return view ? viewed(r, op, args, s->nargs, v) : cfx__functional_wrapped(v);
+    return view ? viewed(r, at, op, args, s->nargs, v) : cfx__functional_wrapped(v);
 }

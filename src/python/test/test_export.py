@@ -40,6 +40,23 @@ class Buffers(unittest.TestCase):
             "    return (add,)")
 
 
+    def test_what_is_copied_is_so_whatever_the_value_lies_like(self):
+        class Net(torch.nn.Module):
+            def forward(self, x):
+                y = torch.ops.aten.squeeze_copy.out(x, out=x)  # contiguous, x is not
+                flat, same = y.reshape(6, 4), y.contiguous()
+                y[0].mul_(2)
+                return flat, same, y
+
+        def turned():
+            return torch.arange(24.).as_strided((2, 3, 4), (1, 2, 6))
+
+        want = Net()(turned())
+        program = torch.export.export(Net(), (turned(),))
+        for p in (program, program.run_decompositions({}), program.run_decompositions()):
+            self.assertEqual([t.tolist() for t in p.module()(turned())],
+                             [t.tolist() for t in want])
+
     def test_a_write_in_a_preserved_module_is_seen_outside(self):
         class Inner(torch.nn.Module):
             def __init__(self):
