@@ -67,6 +67,18 @@ static bool put_look(cfx__c_unit *u, const cfx__plan_kernel *k) {
     if (!x || cfx__c_slot(u, u->slot)->n != 1)
         return false;
     cfx_tensor *over = cfx_tensor_fake(x->dtype, x->ndim, x->shape, x->stride);
+    int64_t before = 0;                 /* elements of its memory */
+    if (k->op->effects & CFX_STORAGE) { /* which counts from where that begins */
+        const cfx_value v = k->step->bound[0], is = cfx__c_filled(u, v);
+        const cfx__plan_kernel *made =
+            v.tag == CFX_TAG_NODE ? &u->plan->kernels[cfx__c_maker(u->plan, (int)v.spare)] : NULL;
+        const bool copied = made && made->kind == CFX__PLAN_CALL && made->op->view;
+        if (x->where == CFX__C_WEIGHT || copied || is.tag != CFX_TAG_TENSOR ||
+            !cfx__plan_lies_like(over, cfx_as_tensor(is)))
+            return false;
+        over = cfx_as_tensor(is);
+        before = over->offset;
+    }
     args[0] = cfx_tensor_value(over);
     for (int i = 1; i < k->step->nbound; i++)
         args[i] = cfx__c_filled(u, k->step->bound[i]);
@@ -78,7 +90,10 @@ static bool put_look(cfx__c_unit *u, const cfx__plan_kernel *k) {
         return false;
     cfx__c_ref *from = cfx__c_ref_like(u->c, x, t->ndim, t->shape, t->stride);
     from->dtype = (cfx_dtype)t->dtype;
-    from->at = x->at * cfx_dtype_size(x->dtype) / cfx_dtype_size(from->dtype) + t->offset;
+    from->at =
+        (x->at - before) * cfx_dtype_size(x->dtype) / cfx_dtype_size(from->dtype) + t->offset;
+    if (from->at < 0)
+        return false;
     cfx__c_copy(u->c, out, from);
     return true;
 }
@@ -468,8 +483,12 @@ void cfx__c_call(cfx__c_unit *u, const cfx__plan_kernel *kernel) {
     else if (i >= 0)
         table[i].put(u, k);
     else if (k->op->view) {
-        if (!put_look(u, k))
-            put_copy(u, k);
+        if (!put_look(u, k)) {
+            if (k->op == &cfx_op_as_strided)
+                cfx__c_refuse(u, "%s looks at memory that has no place", cfx_op_name(k->op));
+            else
+                put_copy(u, k);
+        }
     } else if (k->op->effects & CFX_LOOPS)
         cfx__c_call_noted(u, k);
     else

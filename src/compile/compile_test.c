@@ -508,3 +508,15 @@ TEST(c_attention_takes_the_place_of_its_queries) {
         CHECK((n == strcspn(out, ";") && !memcmp(query, out, n)) == !later);
     }
 }
+
+/* An offset that is given counts from where memory begins, not from the look that it is given. */
+TEST(c_offsets_of_memory_count_from_where_it_begins) {
+    const char *text = cfx_compile_text(
+        program_of(HEAD "x: \"f32[4]\"):\n"
+                        "        s = torch.ops.aten.select.int(x, -1, 2)\n"
+                        "        a = torch.ops.aten.as_strided.default(s, [3, 1], [0, 4], 1)\n"
+                        "        b = torch.ops.aten.cumsum.default(a, 0)\n"
+                        "        return (b,)\n"),
+        &(cfx_compile_options){.name = "m"});
+    CHECK(text && strstr(text, "= c->x + 1;") && !strstr(text, "c->x + 3;"));
+}
