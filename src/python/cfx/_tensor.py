@@ -21,6 +21,11 @@ def _overload(name):
     return _cfx.overload(f"aten.{name}" if "." in name else f"aten.{name}.default")
 
 
+def _turned(name, t, parts):
+    """A view that is one call in an exported graph, and elsewhere the call that it consists of."""
+    return _overload(name)(t) if _cfx.is_exporting() else parts(t)
+
+
 class _TensorMeta(type):
     """Finds methods by name: Tensor.relu is what the registry has as Tensor.relu."""
 
@@ -249,11 +254,12 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
 
     @_attribute
     def T(self):
-        return _overload("numpy_T")(self)
+        return _turned("numpy_T", self, lambda t: t.permute(tuple(range(t.dim() - 1, -1, -1))))
 
     @_attribute
     def mT(self):
-        return _overload("mT")(self)
+        return _turned("mT", self, lambda t: t.transpose(-2, -1) if t.dim() > 1
+                       else _overload("mT")(t))
 
     @_attribute
     def H(self):

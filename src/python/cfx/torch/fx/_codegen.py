@@ -17,6 +17,7 @@ from . import _pytree as fx_pytree
 from ._compatibility import compatibility
 
 
+@compatibility(is_backward_compatible=True)
 @dataclasses.dataclass
 class PythonCode:
     """The text of forward, and what the names in it stand for."""
