@@ -3,40 +3,30 @@
  * all but one. Where that depends on another size: on those whose difference, product, sum or
  * quotient is bounded; of several: on those whose product has one remainder. Borders are found by
  * bisection. Start at cfx__probe_explain. */
-#include "probe.h"
+#include "border.h"
 #include "relations.h"
 
-typedef struct {
-    cfx__probe *p;
-    size_t n;
-    int64_t *hints;         /* the sizes of the example */
-    int64_t *bad;           /* those to be explained */
-    int64_t *sizes, *where; /* room for others */
-} search;
-
-typedef enum { CANNOT_BE, DIFFERS, GOES } verdict;
-
-static verdict verdict_of(const search *s, const int64_t *sizes) {
+cfx__verdict cfx__search_at(const cfx__search *s, const int64_t *sizes) {
     if (!cfx__probe_may(s->p, sizes))
-        return CANNOT_BE;
-    return cfx__probe_at(s->p, sizes) ? GOES : DIFFERS;
+        return CFX__CANNOT_BE;
+    return cfx__probe_at(s->p, sizes) ? CFX__GOES : CFX__DIFFERS;
 }
 
 /* The example but for the size of symbol i. */
-static verdict alone(const search *s, size_t i, int64_t size) {
+static cfx__verdict alone(const cfx__search *s, size_t i, int64_t size) {
     memcpy(s->sizes, s->hints, s->n * sizeof *s->sizes);
     s->sizes[i] = size;
-    return verdict_of(s, s->sizes);
+    return cfx__search_at(s, s->sizes);
 }
 
-static cfx_value name_of(const search *s, size_t i) {
+cfx_value cfx__search_name(const cfx__search *s, size_t i) {
     return cfx__sym_name(s->p->dims->worlds.symbols.data[i].name, true, s->hints[i]);
 }
 
 /* ---- one size -------------------------------------------------------------------------------- */
 
 typedef struct {
-    const search *s;
+    const cfx__search *s;
     size_t i;
     int64_t hint;
     VEC(struct sample {
@@ -52,13 +42,13 @@ static bool try_size(line *l, int64_t size, bool *goes) {
             *goes = l->seen.data[k].goes;
             return true;
         }
-    verdict v = alone(l->s, l->i, size);
-    *goes = v == GOES;
-    if (v != CANNOT_BE) {
+    cfx__verdict v = alone(l->s, l->i, size);
+    *goes = v == CFX__GOES;
+    if (v != CFX__CANNOT_BE) {
         struct sample one = {size, *goes};
         VEC_PUSH(l->seen, one);
     }
-    return v != CANNOT_BE;
+    return v != CFX__CANNOT_BE;
 }
 
 static bool goes_at(line *l, int64_t size) {
@@ -70,8 +60,6 @@ static bool differs_at(line *l, int64_t size) {
     bool goes = true;
     return try_size(l, size, &goes) && !goes;
 }
-
-enum { WINDOW = 64 };
 
 /* Whether all sizes seen, those within `window` of the example, go where their remainder is the
  * one, or is not it. */
@@ -99,15 +87,16 @@ static cfx__finding remainder_of(const line *l, int64_t by, int64_t rest, cfx__r
                           .i = l->i,
                           .by = by,
                           .rel = rel,
-                          .a = cfx__sym_binary(CFX__SYM_MOD, name_of(l->s, l->i), cfx_int(by)),
+                          .a = cfx__sym_binary(CFX__SYM_MOD, cfx__search_name(l->s, l->i),
+                                               cfx_int(by)),
                           .b = cfx_int(rest)};
 }
 
 /* Next to the example nothing goes. */
 static cfx__finding lonely(line *l) {
-    for (int64_t by = 2; by <= WINDOW; by++)
+    for (int64_t by = 2; by <= CFX__WINDOW; by++)
         if (goes_at(l, l->hint + by) && goes_at(l, l->hint + 2 * by) &&
-            !differs_at(l, l->hint - by) && fits_remainder(l, by, l->hint % by, true, WINDOW))
+            !differs_at(l, l->hint - by) && fits_remainder(l, by, l->hint % by, true, CFX__WINDOW))
             return remainder_of(l, by, l->hint % by, CFX__EQ);
     if (is_power(l->hint) && (goes_at(l, 2 * l->hint) || goes_at(l, l->hint / 2)) &&
         !goes_at(l, 3 * l->hint) && fits_powers(l, true))
@@ -133,7 +122,7 @@ static int64_t nearest(const line *l, int side) {
 static bool possible_between(line *l, int64_t a, int64_t b, int64_t *size) {
     const int64_t least = a < b ? a : b, most = a < b ? b : a;
     bool goes;
-    for (int64_t d = 0; d <= 2 * WINDOW; d++)
+    for (int64_t d = 0; d <= 2 * CFX__WINDOW; d++)
         for (int side = -1; side <= 1; side += 2) {
             const int64_t at = *size + side * d;
             if (at > least && at < most && try_size(l, at, &goes)) {
@@ -156,7 +145,7 @@ static int64_t edge(line *l, int64_t bad) {
     while (bad - good > 1 || good - bad > 1) {
         int64_t middle = good + (bad - good) / 2;
         if (!possible_between(l, good, bad, &middle)) {
-            const bool all = bad - good <= 2 * WINDOW && good - bad <= 2 * WINDOW;
+            const bool all = bad - good <= 2 * CFX__WINDOW && good - bad <= 2 * CFX__WINDOW;
             return !all ? good : bad > good ? bad - 1 : bad + 1;
         }
         if (differs_at(l, middle))
@@ -169,12 +158,12 @@ static int64_t edge(line *l, int64_t bad) {
 
 /* It differs at every size of one remainder, of multiples of a number beyond the window too. */
 static bool all_but_remainder(line *l, int64_t bad, cfx__finding *out) {
-    for (int64_t by = 2; by <= 2 * WINDOW; by++)
+    for (int64_t by = 2; by <= 2 * CFX__WINDOW; by++)
         if (differs_at(l, bad + by) && fits_remainder(l, by, bad % by, false, INT64_MAX / 4)) {
             *out = remainder_of(l, by, bad % by, CFX__NE);
             return true;
         }
-    for (int64_t by = 2 * WINDOW; by <= bad; by *= 2)
+    for (int64_t by = 2 * CFX__WINDOW; by <= bad; by *= 2)
         if (bad % by == 0 && differs_at(l, bad + by) && differs_at(l, bad + 2 * by) &&
             fits_remainder(l, by, 0, false, INT64_MAX / 4)) {
             *out = remainder_of(l, by, 0, CFX__NE);
@@ -188,9 +177,10 @@ static bool all_but_remainder(line *l, int64_t bad, cfx__finding *out) {
 static bool remainder_behind(line *l, int64_t bad, int64_t *border) {
     const int64_t away = bad > l->hint ? 1 : -1;
     int64_t by = 2;
-    while (by <= WINDOW && !differs_at(l, bad + away * by))
+    while (by <= CFX__WINDOW && !differs_at(l, bad + away * by))
         by++;
-    if (by > WINDOW || !differs_at(l, bad + 2 * away * by) || !differs_at(l, bad + 3 * away * by))
+    if (by > CFX__WINDOW || !differs_at(l, bad + 2 * away * by) ||
+        !differs_at(l, bad + 3 * away * by))
         return false;
     int64_t good = (bad - l->hint) / (away * by) + 1, first = 0; /* steps back from bad */
     while (good - first > 1) {
@@ -208,7 +198,7 @@ static cfx__finding all_but_one(const line *l, int64_t bad) {
     return (cfx__finding){.kind = CFX__FOUND_CONDITION,
                           .i = l->i,
                           .rel = CFX__NE,
-                          .a = name_of(l->s, l->i),
+                          .a = cfx__search_name(l->s, l->i),
                           .b = cfx_int(bad)};
 }
 
@@ -243,7 +233,7 @@ static cfx__finding stretch(line *l) {
 /* Whether nothing goes next to the example, of the sizes that may be: a remainder may be asked
  * already. */
 static bool is_lone(line *l) {
-    for (int64_t d = 1; d <= WINDOW; d++) {
+    for (int64_t d = 1; d <= CFX__WINDOW; d++) {
         bool before = false, after = false;
         const bool below = try_size(l, l->hint - d, &before);
         if (try_size(l, l->hint + d, &after) || below)
@@ -252,7 +242,7 @@ static bool is_lone(line *l) {
     return false;
 }
 
-static cfx__finding explain_one(const search *s, size_t i, int64_t bad) {
+static cfx__finding explain_one(const cfx__search *s, size_t i, int64_t bad) {
     line l = {.s = s, .i = i, .hint = s->hints[i]};
     struct sample example = {l.hint, true}, first = {bad, false};
     bool goes;
@@ -289,7 +279,7 @@ static int64_t value_of(feature f, int64_t x, int64_t y) {
 }
 
 typedef struct {
-    const search *s;
+    const cfx__search *s;
     size_t i, j;
     VEC(struct pair {
         int64_t x;
@@ -299,13 +289,13 @@ typedef struct {
     seen;
 } plane;
 
-static verdict try_pair(plane *p, int64_t x, int64_t y) {
+static cfx__verdict try_pair(plane *p, int64_t x, int64_t y) {
     memcpy(p->s->sizes, p->s->hints, p->s->n * sizeof *p->s->sizes);
     p->s->sizes[p->i] = x;
     p->s->sizes[p->j] = y;
-    verdict v = verdict_of(p->s, p->s->sizes);
-    struct pair one = {x, y, v == GOES};
-    if (v != CANNOT_BE)
+    cfx__verdict v = cfx__search_at(p->s, p->s->sizes);
+    struct pair one = {x, y, v == CFX__GOES};
+    if (v != CFX__CANNOT_BE)
         VEC_PUSH(p->seen, one);
     return v;
 }
@@ -342,17 +332,17 @@ static void find_edge(plane *p, int64_t y) {
         else if (p->seen.data[k].y == y)
             bad = p->seen.data[k].x;
     for (int64_t x = 2; x <= FARTHEST && (good < 0 || bad < 0); x *= 2) {
-        verdict v = try_pair(p, x, y);
-        good = v == GOES ? x : good;
-        bad = v == DIFFERS ? x : bad;
+        cfx__verdict v = try_pair(p, x, y);
+        good = v == CFX__GOES ? x : good;
+        bad = v == CFX__DIFFERS ? x : bad;
     }
     while (good >= 0 && bad >= 0 && (bad - good > 1 || good - bad > 1)) {
         int64_t middle = good + (bad - good) / 2;
-        verdict v = try_pair(p, middle, y);
-        if (v == CANNOT_BE)
+        cfx__verdict v = try_pair(p, middle, y);
+        if (v == CFX__CANNOT_BE)
             return;
-        good = v == GOES ? middle : good;
-        bad = v == DIFFERS ? middle : bad;
+        good = v == CFX__GOES ? middle : good;
+        bad = v == CFX__DIFFERS ? middle : bad;
     }
 }
 
@@ -368,7 +358,7 @@ static bool is_zero_alone(const plane *p, feature f, bool goes) {
 }
 
 static cfx_value expression(const plane *p, feature f) {
-    cfx_value x = name_of(p->s, p->i), y = name_of(p->s, p->j);
+    cfx_value x = cfx__search_name(p->s, p->i), y = cfx__search_name(p->s, p->j);
     static const cfx__sym_op ops[] = {CFX__SYM_ADD, CFX__SYM_MUL, CFX__SYM_ADD, CFX__SYM_MOD,
                                       CFX__SYM_MOD};
     return f == TURNED ? cfx__sym_binary(ops[f], y, x) : cfx__sym_binary(ops[f], x, y);
@@ -389,9 +379,54 @@ static cfx__finding bounded_by(const plane *p, feature f) {
         found.rel = above ? CFX__LT : CFX__GT;
         border = 0;
     }
-    found.a = name_of(p->s, p->i);
-    found.b = cfx__sym_binary(CFX__SYM_ADD, name_of(p->s, p->j), cfx_int(border));
+    found.a = cfx__search_name(p->s, p->i);
+    found.b = cfx__sym_binary(CFX__SYM_ADD, cfx__search_name(p->s, p->j), cfx_int(border));
     return found;
+}
+
+/* A line of sizes, y = k*x + past, or x of y where it is turned. */
+typedef struct {
+    int64_t k, past;
+    bool turned;
+} ray;
+
+static bool is_on(const ray *r, int64_t x, int64_t y) {
+    return r->turned ? x == r->k * y + r->past : y == r->k * x + r->past;
+}
+
+/* Whether it differs on a line through the sizes to be explained, and nowhere else. */
+static bool differs_on(plane *p, const ray *r) {
+    static const int along[] = {2, 3, 5, 9, 14, 23, 40, 77, 150};
+    int on = 0;
+    for (int k = 0; k < COUNT(along); k++) {
+        const int64_t other = r->k * along[k] + r->past;
+        on += (r->turned ? try_pair(p, other, along[k]) : try_pair(p, along[k], other)) ==
+              CFX__DIFFERS;
+    }
+    for (size_t k = 0; k < p->seen.len; k++)
+        if (p->seen.data[k].goes == is_on(r, p->seen.data[k].x, p->seen.data[k].y))
+            return false;
+    return on > 2;
+}
+
+static bool find_line(plane *p, cfx__finding *out) {
+    const int64_t x = p->s->bad[p->i], y = p->s->bad[p->j];
+    const ray all[] = {{1, y - x, false}, {y / x, y % x, false}, {x / y, x % y, true},
+                       {-1, x + y, false}};
+    for (int k = 0; k < COUNT(all); k++) {
+        if (!all[k].k || !differs_on(p, &all[k]))
+            continue;
+        const size_t of = all[k].turned ? p->j : p->i, is = all[k].turned ? p->i : p->j;
+        cfx_value times = cfx__sym_binary(CFX__SYM_MUL, cfx_int(all[k].k),
+                                          cfx__search_name(p->s, of));
+        *out = (cfx__finding){.kind = CFX__FOUND_CONDITION,
+                              .i = SIZE_MAX,
+                              .rel = CFX__NE,
+                              .a = cfx__search_name(p->s, is),
+                              .b = cfx__sym_binary(CFX__SYM_ADD, times, cfx_int(all[k].past))};
+        return true;
+    }
+    return false;
 }
 
 static bool find_feature(plane *p, cfx__finding *out) {
@@ -409,8 +444,8 @@ static bool find_feature(plane *p, cfx__finding *out) {
         *out = (cfx__finding){.kind = CFX__FOUND_CONDITION,
                               .i = SIZE_MAX,
                               .rel = CFX__NE,
-                              .a = name_of(p->s, p->i),
-                              .b = name_of(p->s, p->j)};
+                              .a = cfx__search_name(p->s, p->i),
+                              .b = cfx__search_name(p->s, p->j)};
         return true;
     }
     for (feature f = DIFFERENCE; f <= SUM; f++)
@@ -421,7 +456,7 @@ static bool find_feature(plane *p, cfx__finding *out) {
     return false;
 }
 
-static cfx__finding explain_two(const search *s, size_t i, size_t j) {
+static cfx__finding explain_two(const cfx__search *s, size_t i, size_t j) {
     enum { SAMPLES = 80 };
     static const int lines[] = {2, 3, 5, 7, 11, 13, 16, 31};
     plane p = {.s = s, .i = i, .j = j};
@@ -435,56 +470,15 @@ static cfx__finding explain_two(const search *s, size_t i, size_t j) {
     for (int k = 0; k < COUNT(lines); k++)
         find_edge(&p, lines[k]);
     find_edge(&p, s->hints[j]);
-    find_feature(&p, &found);
+    if (!find_feature(&p, &found))
+        find_line(&p, &found);
     VEC_FREE(p.seen);
-    return found;
-}
-
-/* The product of sizes that are not those of the example, modulo a number. */
-static int64_t product_of(const search *s, const bool *moves, const int64_t *sizes, int64_t by) {
-    int64_t product = 1;
-    for (size_t i = 0; i < s->n; i++)
-        product = moves[i] ? product % by * (sizes[i] % by) % by : product;
-    return product;
-}
-
-/* It goes where the product of the sizes that differ has the remainder of the example's, as a view
- * of so many columns does. The smallest number that tells all samples apart. */
-static cfx__finding explain_product(const search *s) {
-    enum { SAMPLES = 160 };
-    cfx__finding found = {.kind = CFX__FOUND_NOTHING};
-    bool *moves = cfx__alloc0((s->n + 1) * sizeof *moves);
-    bool fits[WINDOW + 1];
-    memset(fits, true, sizeof fits);
-    for (size_t i = 0; i < s->n; i++)
-        moves[i] = s->bad[i] != s->hints[i];
-    for (int k = 0; k < SAMPLES && cfx_ok(); k++) {
-        for (size_t i = 0; i < s->n; i++)
-            s->where[i] = k && moves[i] ? cfx__probe_near(s->p, i, true) : s->bad[i];
-        const verdict v = verdict_of(s, s->where);
-        for (int64_t by = 2; by <= WINDOW && v != CANNOT_BE; by++)
-            fits[by] &= (product_of(s, moves, s->where, by) ==
-                         product_of(s, moves, s->hints, by)) == (v == GOES);
-    }
-    for (int64_t by = 2; by <= WINDOW && found.kind == CFX__FOUND_NOTHING; by++) {
-        cfx_value all = cfx_int(1);
-        if (!fits[by])
-            continue;
-        for (size_t i = 0; i < s->n; i++)
-            all = moves[i] ? cfx__sym_binary(CFX__SYM_MUL, all, name_of(s, i)) : all;
-        found = (cfx__finding){.kind = CFX__FOUND_CONDITION,
-                               .i = SIZE_MAX,
-                               .rel = CFX__EQ,
-                               .a = cfx__sym_binary(CFX__SYM_MOD, all, cfx_int(by)),
-                               .b = cfx_int(product_of(s, moves, s->hints, by))};
-    }
-    cfx__free(moves);
     return found;
 }
 
 /* ---- which sizes ----------------------------------------------------------------------------- */
 
-static bool holds(const search *s, const cfx__finding *f) {
+static bool holds(const cfx__search *s, const cfx__finding *f) {
     cfx__worlds *w = &s->p->dims->worlds;
     int64_t size = w->symbols.data[f->i].size.at[CFX__TRIAL];
     switch (f->kind) {
@@ -501,7 +495,7 @@ static bool holds(const search *s, const cfx__finding *f) {
 
 /* A symbol that what was found of symbol f->i alone depends on: where that one has another size,
  * forward goes though it should not. SIZE_MAX: there is none. */
-static size_t other_of(const search *s, const cfx__finding *f) {
+static size_t other_of(const cfx__search *s, const cfx__finding *f) {
     enum { SAMPLES = 48 };
     const cfx__symbol *own = &s->p->dims->worlds.symbols.data[f->i];
     int64_t beyond = f->kind != CFX__FOUND_BOUNDS ? s->bad[f->i]
@@ -517,7 +511,7 @@ static size_t other_of(const search *s, const cfx__finding *f) {
             if (j == f->i || s->where[j] == s->hints[j])
                 continue;
             s->where[j] = s->hints[j]; /* it stays so where it is not that one */
-            if (verdict_of(s, s->where) == DIFFERS)
+            if (cfx__search_at(s, s->where) == CFX__DIFFERS)
                 return j;
         }
     }
@@ -526,7 +520,7 @@ static size_t other_of(const search *s, const cfx__finding *f) {
 
 /* The condition on symbol f->i and another one, where what was found of it alone depends on that.
  */
-static void explain_other(const search *s, cfx__finding *f) {
+static void explain_other(const cfx__search *s, cfx__finding *f) {
     size_t i = f->i, j = s->n > 1 ? other_of(s, f) : SIZE_MAX;
     if (j == SIZE_MAX)
         return;
@@ -535,7 +529,7 @@ static void explain_other(const search *s, cfx__finding *f) {
         *f = both;
 }
 
-static void begin(search *s, cfx__probe *p) {
+static void begin(cfx__search *s, cfx__probe *p) {
     s->p = p;
     s->n = cfx__probe_count(p);
     s->hints = cfx__alloc0((4 * s->n + 1) * sizeof *s->hints);
@@ -547,7 +541,7 @@ static void begin(search *s, cfx__probe *p) {
 }
 
 cfx__finding cfx__probe_pinned(cfx__probe *p, size_t i) {
-    search s;
+    cfx__search s;
     begin(&s, p);
     cfx__finding found = {.kind = CFX__FOUND_CONSTANT, .i = i};
     s.bad[i]++;
@@ -557,7 +551,7 @@ cfx__finding cfx__probe_pinned(cfx__probe *p, size_t i) {
 }
 
 cfx__finding cfx__probe_explain_one(cfx__probe *p, size_t i, int64_t size) {
-    search s;
+    cfx__search s;
     begin(&s, p);
     cfx__finding found = explain_one(&s, i, size);
     cfx__free(s.hints);
@@ -567,13 +561,13 @@ cfx__finding cfx__probe_explain_one(cfx__probe *p, size_t i, int64_t size) {
 cfx__finding cfx__probe_explain(cfx__probe *p, const int64_t *sizes) {
     size_t others = 0, first = SIZE_MAX, second = SIZE_MAX;
     cfx__finding found = {.kind = CFX__FOUND_NOTHING};
-    search s;
+    cfx__search s;
     begin(&s, p);
     memcpy(s.bad, sizes, s.n * sizeof *s.bad);
     for (size_t i = 0; i < s.n; i++) { /* sizes that are no matter are those of the example */
         int64_t size = s.bad[i];
         s.bad[i] = s.hints[i];
-        if (size != s.hints[i] && verdict_of(&s, s.bad) != DIFFERS)
+        if (size != s.hints[i] && cfx__search_at(&s, s.bad) != CFX__DIFFERS)
             s.bad[i] = size;
     }
     for (size_t i = 0; i < s.n; i++)
@@ -590,7 +584,7 @@ cfx__finding cfx__probe_explain(cfx__probe *p, const int64_t *sizes) {
         found = explain_two(&s, first, second);
     }
     if (others && found.kind == CFX__FOUND_NOTHING)
-        found = explain_product(&s);
+        found = cfx__search_product(&s);
     cfx__free(s.hints);
     return found;
 }

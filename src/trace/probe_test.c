@@ -53,6 +53,9 @@ static bool by_12_beyond(int64_t n, int64_t m) { return (void)m, (n > 292 ? n : 
 static bool is_200(int64_t n, int64_t m) { return (void)m, n == 200; }
 static bool above_149_by_7(int64_t n, int64_t m) { return (void)m, n % 7 != 3 || n > 149; }
 static bool smaller_is_30(int64_t n, int64_t m) { return (n < m ? n : m) == 30; }
+static bool one_more(int64_t n, int64_t m) { return m == n + 1; }
+static bool twice_and_1(int64_t n, int64_t m) { return n == 2 * m + 1; }
+static bool sum_is_32(int64_t n, int64_t m) { return n + m == 32; }
 static bool is_20_times(int64_t n, int64_t m) { return m == 20 * n; }
 static bool quarter_sum(int64_t n, int64_t m) { return m / 15 == 2 || n + m / 4 > 375; }
 static bool first_larger(int64_t n, int64_t m) { return n > m; }
@@ -160,6 +163,14 @@ static const struct {
      "[\"((" X "*" Y ") % 2) == 0\"]"},
     {"n == m, not", equal, 7, 5, "B", "C", "{'s77': (0, None), 's17': (0, None)}",
      "[\"" X " != " Y "\"]"},
+    {"m == n + 1, not", one_more, 7, 5, "B", "C", "{'s77': (0, None), 's17': (0, None)}",
+     "[\"" Y " != (1 + " X ")\"]"},
+    {"n == 2 * m + 1, not", twice_and_1, 16, 17, "B", "C",
+     "{'s77': (0, None), 's17': (0, None)}", "[\"" X " != (1 + 2*" Y ")\"]"},
+    {"m == 20 * n, not", is_20_times, 15, 12, "B", "C", "{'s77': (0, None), 's17': (0, None)}",
+     "[\"" Y " != (20*" X ")\"]"},
+    {"n + m == 32, not", sum_is_32, 7, 5, "Dim.AUTO", "Dim.AUTO",
+     "{'s77': (2, None), 's17': (2, None)}", "[\"" Y " != (32 + (-1)*" X ")\"]"},
     {"n % m == 0", divides, 15, 5, "B", "C", "{'s77': (0, None), 's17': (0, None)}",
      "[\"(" X " % " Y ") == 0\"]"},
     {"n % m == 0, not", divides, 7, 5, "B", "C", "{'s77': (0, None), 's17': (0, None)}",
