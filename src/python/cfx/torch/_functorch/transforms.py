@@ -84,27 +84,37 @@ def _called(func, args, kwargs, numbers, has_aux, name):
     return out, aux, [args[n] for n in numbers]
 
 
-def grad_and_value(func, argnums=0, has_aux=False):
-    """A function that gives the gradient of func by some of its arguments, and its value."""
+def _differentiated(func, argnums, has_aux, name, give):
+    """A function that calls func on a level of its own and gives give(level, what func gives, what
+    it gives beside that, the arguments that are differentiated by, whether these are several)."""
 
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
         numbers, many = _argnums(argnums, args)
         with _Level(args) as level:
-            out, aux, inputs = _called(func, args, kwargs, numbers, has_aux, "grad_and_value")
-            if not isinstance(out, Tensor):
-                raise RuntimeError("grad_and_value(f)(*args): Expected f(*args) to return a "
-                                   f"Tensor, got {type(out)}")
-            if out.dim() != 0:
-                raise RuntimeError("grad_and_value(f)(*args): Expected f(*args) to return a "
-                                   f"scalar Tensor, got tensor with {out.dim()} dims. Maybe you "
-                                   "wanted to use the vjp or jacrev APIs instead?")
-            found = _gradients([out], inputs)
-            result = tuple(found) if many else found[0]
-            values = (out, aux) if has_aux else out
-            return level.leave(result), level.leave(values)
+            out, aux, inputs = _called(func, args, kwargs, numbers, has_aux, name)
+            return give(level, out, aux, inputs, many)
 
     return wrapper
+
+
+def grad_and_value(func, argnums=0, has_aux=False):
+    """A function that gives the gradient of func by some of its arguments, and its value."""
+
+    def give(level, out, aux, inputs, many):
+        if not isinstance(out, Tensor):
+            raise RuntimeError("grad_and_value(f)(*args): Expected f(*args) to return a "
+                               f"Tensor, got {type(out)}")
+        if out.dim() != 0:
+            raise RuntimeError("grad_and_value(f)(*args): Expected f(*args) to return a "
+                               f"scalar Tensor, got tensor with {out.dim()} dims. Maybe you "
+                               "wanted to use the vjp or jacrev APIs instead?")
+        found = _gradients([out], inputs)
+        result = tuple(found) if many else found[0]
+        values = (out, aux) if has_aux else out
+        return level.leave(result), level.leave(values)
+
+    return _differentiated(func, argnums, has_aux, "grad_and_value", give)
 
 
 def grad(func, argnums=0, has_aux=False):
@@ -171,26 +181,21 @@ def linearize(func, *primals):
 def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
     """A function that gives the Jacobian of func by some of its arguments."""
 
-    @functools.wraps(func)
-    def wrapper(*args, **kwargs):
+    def give(level, out, aux, inputs, many):
         from .. import stack
 
-        numbers, many = _argnums(argnums, args)
-        with _Level(args) as level:
-            out, aux, inputs = _called(func, args, kwargs, numbers, has_aux, "jacrev")
+        def of(o):
+            rows = [_gradients([e], inputs) for e in o.reshape(-1).unbind(0)]
+            leaves, spec = zip(*(pytree.tree_flatten(r) for r in rows))
+            parts = [stack(list(p)).reshape(tuple(o.shape) + tuple(p[0].shape))
+                     for p in zip(*leaves)]
+            found = pytree.tree_unflatten(parts, spec[0])
+            return tuple(found) if many else found[0]
 
-            def of(o):
-                rows = [_gradients([e], inputs) for e in o.reshape(-1).unbind(0)]
-                leaves, spec = zip(*(pytree.tree_flatten(r) for r in rows))
-                parts = [stack(list(p)).reshape(tuple(o.shape) + tuple(p[0].shape))
-                         for p in zip(*leaves)]
-                found = pytree.tree_unflatten(parts, spec[0])
-                return tuple(found) if many else found[0]
+        result = level.leave(pytree.tree_map(of, out))
+        return (result, level.leave(aux)) if has_aux else result
 
-            result = level.leave(pytree.tree_map(of, out))
-            return (result, level.leave(aux)) if has_aux else result
-
-    return wrapper
+    return _differentiated(func, argnums, has_aux, "jacrev", give)
 
 
 def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
