@@ -230,7 +230,8 @@ static void settle_for(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *arg
 static bool copies_as_it_lies(cfx__recorder *r, cfx_site at, cfx_op *op, const cfx_value *args,
                               int nargs) {
     cfx_tensor *t = cfx_as_tensor(args[0]);
-    if (cfx__strides_are(cfx__functional_value(r, t), t))
+    if ((op != &cfx_op_reshape && op != &cfx_op_contiguous) ||
+        cfx__strides_are(cfx__functional_value(r, t), t))
         return false;
     cfx_value own[CFX_MAX_ARGS];
     memcpy(own, args, (size_t)nargs * sizeof *own);
@@ -253,7 +254,7 @@ static cfx_value viewed(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *ar
         return cfx__functional_wrapped(v);
     const cfx_tensor *value = cfx__functional_value(r, cfx_as_tensor(args[0]));
     const bool copied = op == &cfx_op_reshape && cfx_as_tensor(v)->storage != value->storage;
-    if (copied || (v.tag == CFX_TAG_TENSOR && copies_as_it_lies(r, at, op, args, nargs)))
+    if (copied || copies_as_it_lies(r, at, op, args, nargs))
         return cfx__functional_wrapped(v);
     if (v.tag == CFX_TAG_TENSOR)
         return view_of(r, op, args, nargs, from, cfx_as_tensor(v), -1);
