@@ -77,6 +77,50 @@ TEST(onnx_models_are_saved_as_onnx) {
     test_folder_done();
 }
 
+/* How many elements are not zero, are picked or are unlike each other only data tells: the sizes
+ * are symbols, from which all others follow, and the ATen program has them, too. */
+TEST(onnx_sizes_that_data_decides_are_symbols) {
+    made g = {0};
+    put_value(&g, 11, "x", CFX_F32, "n,3");
+    put_tensor(&g, "zero", cfx_zeros(1));
+    put_node(&g, "NonZero", "x", "nz", NULL);
+    put_node(&g, "Transpose", "nz", "at", "{'perm': [1, 0]}");
+    put_node(&g, "GatherND", "x,at", "v", NULL);
+    put_node(&g, "Greater", "v,zero", "m", NULL);
+    put_node(&g, "Compress", "v,m", "c", NULL);
+    put_node(&g, "Unique", "x", "u,first,inverse,counts", NULL);
+    put_node(&g, "Unique", "x", "r,_f,back,_c", "{'axis': 0}");
+    put_value(&g, 12, "v", CFX_F32, "a");
+    put_value(&g, 12, "c", CFX_F32, "b");
+    put_value(&g, 12, "u", CFX_F32, "k");
+    put_value(&g, 12, "counts", CFX_I64, "k");
+    put_value(&g, 12, "inverse", CFX_I64, "t");
+    put_value(&g, 12, "r", CFX_F32, "l,3");
+    put_value(&g, 12, "back", CFX_I64, "n");
+    cfx_program *p = opened(&g, 17), *aten = cfx_to_aten(p);
+    CHECK_OK();
+    static const struct {
+        const char *node, *result;
+    } noted[] = {{"nz", "i64[2, u0]"},     {"v", "f32[u0]"},       {"c", "f32[u3]"},
+                 {"u", "f32[u1]"},         {"counts", "i64[u1]"}, {"inverse", "i64[3*s0]"},
+                 {"r", "f32[u2, 3]"},      {"back", "i64[s0]"}};
+    for (int i = 0; i < COUNT(noted); i++) {
+        cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, noted[i].node));
+        CHECK_STR(cfx_result_text(&r), noted[i].result);
+    }
+    CHECK(!has_foreign(aten));
+    CHECK(cfx_save(aten, test_path("m.pt2")));
+    cfx_program *back = cfx_open(test_path("m.pt2"));
+    for (int rows = 1; rows < 5 && cfx_ok(); rows++) {
+        cfx_tensor *x = cfx_sub(cfx_remainder(cfx_arange(3.0 * rows), 4), 1);
+        x = cfx_reshape(x, cfx_list(rows, 3));
+        CHECK_STR(cfx_str(cfx_program_run(back, x)), cfx_str(cfx_program_run(p, x)));
+    }
+    CHECK_OK();
+    test_unlink("m.pt2");
+    test_folder_done();
+}
+
 /* A file names sizes that vary and does not say how far: a table bounds them from above, a window
  * from below. Places that are counted out are known where they are few, which decides nothing. */
 TEST(onnx_sizes_are_bounded_in_aten) {

@@ -149,10 +149,17 @@ cfx__onnx_kind cfx__onnx_kind_of(cfx__slice type);
 const cfx__onnx_type *cfx__onnx_elements(cfx__slice type);
 const cfx__onnx_type *cfx__onnx_tensor_elements(cfx__slice proto);
 
+/* A tensor as the metadata "val" of a node has it: fake where all sizes are numbers, else what
+ * stands for one. Scope. */
+cfx_value cfx__onnx_described(const cfx_list *shape, cfx_dtype d);
 /* What a TypeProto says, as the metadata "val" of a node has it: a fake tensor, a dict where sizes
  * are symbols; None where it says too little. Scope. False, with an error. */
 bool cfx__onnx_val(cfx__onnx_reader *r, cfx__slice type, const char *name, cfx__onnx_dims *dims,
                    cfx_value *val);
+
+/* Symbols for sizes that only data could tell, and what follows from them (data_sizes.c). False,
+ * with an error. */
+bool cfx__onnx_data_sizes(cfx_program *p);
 
 /* ---- graphs (read_graph.c, read_value.c) ----------------------------------------------------- */
 

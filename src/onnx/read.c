@@ -253,7 +253,7 @@ static cfx_program *read_program(cfx__onnx_reader *r) {
                          .names = &names};
     bool fine = !cfx_failed(p) && fill(&s);
     cfx__onnx_scope_close(&s);
-    return fine && cfx_program_infer(p) ? p : &cfx__program_bad;
+    return fine && cfx_program_infer(p) && cfx__onnx_data_sizes(p) ? p : &cfx__program_bad;
 }
 
 cfx_program *cfx__onnx_open(const char *path) {

@@ -60,8 +60,7 @@ static bool read_shape(cfx__onnx_reader *r, cfx__slice message, cfx__onnx_dims *
     return !w.broken || cfx__onnx_bad(r, "a shape is garbled");
 }
 
-/* A fake tensor where all sizes are numbers, else what stands for one. */
-static cfx_value described(const cfx_list *shape, cfx_dtype d) {
+cfx_value cfx__onnx_described(const cfx_list *shape, cfx_dtype d) {
     int64_t sizes[CFX_MAX_DIMS];
     int n = 0;
     while (n < shape->len && shape->items[n].tag == CFX_TAG_INT)
@@ -101,7 +100,7 @@ static bool read_tensor_type(cfx__onnx_reader *r, cfx__slice message, const char
         return cfx__onnx_bad(r, "the type of '%s' is garbled", name);
     const cfx__onnx_type *t = cfx__onnx_type_numbered(number);
     if (shaped && t && t->dtype != CFX_DTYPE_COUNT)
-        *val = described(cfx_as_list(shape), t->dtype);
+        *val = cfx__onnx_described(cfx_as_list(shape), t->dtype);
     return cfx_ok();
 }
 

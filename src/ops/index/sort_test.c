@@ -97,6 +97,8 @@ TEST(unique_elements_and_rows) {
     cfx_unique_dim(cfx_zeros(cfx_list(2, 0)), 0);
     CHECK_ERROR("There are 0 sized dimensions, and they aren't selected, so unique cannot be "
                 "applied");
+    cfx_unique_dim(cfx_tensor_fake(CFX_F32, 2, (int64_t[]){3, 2}, NULL), 1);
+    CHECK_ERROR("depends on data");
     cfx_aten__unique2(cfx_tensor_fake(CFX_F32, 1, (int64_t[]){3}, NULL));
     CHECK_ERROR("depends on data");
 }

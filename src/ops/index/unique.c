@@ -239,6 +239,28 @@ static void unique_rows(cfx_op_call *c, int dim, bool sorted) {
     put_rows(c, rows, dim, &g);
 }
 
+/* The rows that differ lie one after the other, whichever dimension they are of. */
+static void shape_unique_dim(cfx_op_call *c) {
+    const cfx_tensor *x = arg_tensor(c, 0);
+    const int dim = arg_dim(c, 1, x->ndim);
+    int64_t kinds, shape[CFX_MAX_DIMS] = {1}, stride[CFX_MAX_DIMS], width = 1;
+    const int ndim = x->ndim ? x->ndim : 1;
+    memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
+    const int64_t n = dim >= 0 ? shape[dim] : 0;
+    if (dim < 0 || !op_data_size(c, &kinds))
+        return;
+    for (int d = ndim - 1; d >= 0; d--)
+        if (d != dim) {
+            stride[d] = width;
+            width *= shape[d];
+        }
+    stride[dim] = width;
+    shape[dim] = kinds;
+    out_strided(c, 0, x->dtype, ndim, shape, stride);
+    out_new(c, 1, CFX_I64, 1, &n);
+    out_new(c, 2, CFX_I64, 1, &kinds);
+}
+
 static void kernel_unique_dim(cfx_op_call *c) {
     int dim = arg_dim(c, 1, arg_tensor(c, 0)->ndim);
     if (dim >= 0)
@@ -247,7 +269,7 @@ static void kernel_unique_dim(cfx_op_call *c) {
 
 CFX_OP(unique_dim) = {"aten::unique_dim(Tensor self, int dim, bool sorted=True, bool "
                       "return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
-                      "torch.unique_dim", .kernel = kernel_unique_dim,
+                      "torch.unique_dim", .shape = shape_unique_dim, .kernel = kernel_unique_dim,
                       .dtypes = CFX_IN_AS_IS | CFX_IN_UINT, .effects = CFX_DATA_SHAPE,
                       .out = "out"};
 
