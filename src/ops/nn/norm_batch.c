@@ -7,6 +7,7 @@
 #include "../sizes.h"
 #include "norm.h"
 
+#include <float.h>
 #include <math.h>
 
 CFX_FAMILY(NORM);
@@ -224,6 +225,8 @@ static void normalize(cfx_op_call *c) {
     if (!invstd)
         return;
     for (int64_t i = 0; i < n; i++) {
+        if (train && d == CFX_F32 && job.m2[i] > (double)FLT_MAX) /* a float in PyTorch */
+            job.m2[i] = (double)INFINITY;
         invstd[i] = 1 / sqrt((train ? job.m2[i] / count : job.m2[i]) + eps);
         job.alpha[i] *= invstd[i];
         job.beta[i] -= job.mean[i] * job.alpha[i];

@@ -100,14 +100,20 @@ TEST(batch_norm_trains_and_evaluates) {
     CHECK_OK();
 }
 
-/* As in PyTorch, which computes moments in double precision. */
+/* In planes as side by side: sums of squares are floats in PyTorch. */
 TEST(batch_norm_of_floats_whose_squares_are_none) {
-    cfx_tensor *x = cfx_view(FLOATS(0.0, 0.0, 0.0, 1e30), cfx_list(1, 1, 2, 2));
-    cfx_tensor *y = cfx_tensor_at(cfx_native_batch_norm(x, CFX_NONE, CFX_NONE, CFX_NONE, CFX_NONE,
-                                                        cfx_bool(1), 0.1, 1e-5),
-                                  0);
-    CHECK_NEAR(cfx_tensor_get(y, 0), -0.57735, 1e-5);
-    CHECK_NEAR(cfx_tensor_get(y, 3), 1.73205, 1e-5);
+    cfx_tensor *x =
+        cfx_view(FLOATS(0.0, 0.0, 0.0, 1e30, 0.0, 0.0, 0.0, 1e18), cfx_list(1, 2, 2, 2));
+    for (int last = 0; last < 2; last++) {
+        if (last)
+            x = cfx_contiguous(x, CFX_KW(memory_format, cfx_channels_last));
+        cfx_value all = cfx_native_batch_norm(x, CFX_NONE, CFX_NONE, CFX_NONE, CFX_NONE,
+                                              cfx_bool(1), 0.1, 1e-5);
+        cfx_tensor *y = cfx_flatten(cfx_contiguous(cfx_tensor_at(all, 0)), 0, -1);
+        CHECK_NEAR(cfx_tensor_get(y, 3), 0, 0);
+        CHECK_NEAR(cfx_tensor_get(y, 4), -0.57735, 1e-5);
+        CHECK_NEAR(cfx_tensor_get(y, 7), 1.73205, 1e-5);
+    }
     CHECK_OK();
 }
 
