@@ -76,6 +76,19 @@ static void check_against_plain(const cfx_tensor *x, double tol) {
     CHECK_OK();
 }
 
+/* As in PyTorch, which computes in double precision. */
+TEST(variance_of_floats_whose_squares_are_none) {
+    cfx_tensor *x = cfx_zeros(cfx_list(7, 9));
+    cfx_fill_(cfx_select(cfx_select(x, 0, 2), 0, 3), -1e20);
+    CHECK_NEAR(cfx_tensor_get(cfx_var(x), 0) / 1e38, 1.587302, 1e-5);
+    CHECK_NEAR(cfx_tensor_get(cfx_var(cfx_view(x, cfx_list(63, 1)), 0), 0) / 1e38, 1.587302, 1e-5);
+    cfx_tensor *twice = cfx_stack(cfx_list(x, x), 2);
+    CHECK_NEAR(cfx_tensor_get(cfx_var(cfx_view(twice, cfx_list(63, 2)), 0), 1) / 1e38, 1.587302,
+               1e-5);
+    CHECK(isinf(cfx_tensor_get(cfx_var(cfx_mul(x, 1e10)), 0)));
+    CHECK_OK();
+}
+
 TEST(reductions_fold_any_layout) {
     cfx_tensor *x = NOISE(7, 33, 40);
     check_against_plain(x, 1e-5);
