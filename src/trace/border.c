@@ -6,14 +6,14 @@
 #include "border.h"
 #include "relations.h"
 
-cfx__verdict cfx__search_at(const cfx__search *s, const int64_t *sizes) {
+cfx__search_verdict cfx__search_at(const cfx__search *s, const int64_t *sizes) {
     if (!cfx__probe_may(s->p, sizes))
         return CFX__CANNOT_BE;
     return cfx__probe_at(s->p, sizes) ? CFX__GOES : CFX__DIFFERS;
 }
 
 /* The example but for the size of symbol i. */
-static cfx__verdict alone(const cfx__search *s, size_t i, int64_t size) {
+static cfx__search_verdict alone(const cfx__search *s, size_t i, int64_t size) {
     memcpy(s->sizes, s->hints, s->n * sizeof *s->sizes);
     s->sizes[i] = size;
     return cfx__search_at(s, s->sizes);
@@ -42,7 +42,7 @@ static bool try_size(line *l, int64_t size, bool *goes) {
             *goes = l->seen.data[k].goes;
             return true;
         }
-    cfx__verdict v = alone(l->s, l->i, size);
+    cfx__search_verdict v = alone(l->s, l->i, size);
     *goes = v == CFX__GOES;
     if (v != CFX__CANNOT_BE) {
         struct sample one = {size, *goes};
@@ -289,11 +289,11 @@ typedef struct {
     seen;
 } plane;
 
-static cfx__verdict try_pair(plane *p, int64_t x, int64_t y) {
+static cfx__search_verdict try_pair(plane *p, int64_t x, int64_t y) {
     memcpy(p->s->sizes, p->s->hints, p->s->n * sizeof *p->s->sizes);
     p->s->sizes[p->i] = x;
     p->s->sizes[p->j] = y;
-    cfx__verdict v = cfx__search_at(p->s, p->s->sizes);
+    cfx__search_verdict v = cfx__search_at(p->s, p->s->sizes);
     struct pair one = {x, y, v == CFX__GOES};
     if (v != CFX__CANNOT_BE)
         VEC_PUSH(p->seen, one);
@@ -332,13 +332,13 @@ static void find_edge(plane *p, int64_t y) {
         else if (p->seen.data[k].y == y)
             bad = p->seen.data[k].x;
     for (int64_t x = 2; x <= FARTHEST && (good < 0 || bad < 0); x *= 2) {
-        cfx__verdict v = try_pair(p, x, y);
+        cfx__search_verdict v = try_pair(p, x, y);
         good = v == CFX__GOES ? x : good;
         bad = v == CFX__DIFFERS ? x : bad;
     }
     while (good >= 0 && bad >= 0 && (bad - good > 1 || good - bad > 1)) {
         int64_t middle = good + (bad - good) / 2;
-        cfx__verdict v = try_pair(p, middle, y);
+        cfx__search_verdict v = try_pair(p, middle, y);
         if (v == CFX__CANNOT_BE)
             return;
         good = v == CFX__GOES ? middle : good;

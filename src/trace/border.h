@@ -13,9 +13,9 @@ typedef struct cfx__search {
     int64_t *sizes, *where; /* room for others */
 } cfx__search;
 
-typedef enum cfx__verdict { CFX__CANNOT_BE, CFX__DIFFERS, CFX__GOES } cfx__verdict;
+typedef enum cfx__search_verdict { CFX__CANNOT_BE, CFX__DIFFERS, CFX__GOES } cfx__search_verdict;
 
-cfx__verdict cfx__search_at(const cfx__search *s, const int64_t *sizes);
+cfx__search_verdict cfx__search_at(const cfx__search *s, const int64_t *sizes);
 /* Symbol i as an expression; scope. */
 cfx_value cfx__search_name(const cfx__search *s, size_t i);
 /* Remainders up to this one are looked for. */

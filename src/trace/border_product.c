@@ -22,7 +22,7 @@ cfx__finding cfx__search_product(const cfx__search *s) {
     for (int k = 0; k < SAMPLES && cfx_ok(); k++) {
         for (size_t i = 0; i < s->n; i++)
             s->where[i] = k && moves[i] ? cfx__probe_near(s->p, i, true) : s->bad[i];
-        const cfx__verdict v = cfx__search_at(s, s->where);
+        const cfx__search_verdict v = cfx__search_at(s, s->where);
         for (int64_t by = 2; by <= CFX__WINDOW && v != CFX__CANNOT_BE; by++)
             fits[by] &= (product_of(s, moves, s->where, by) ==
                          product_of(s, moves, s->hints, by)) == (v == CFX__GOES);

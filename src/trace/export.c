@@ -305,22 +305,47 @@ const char *cfx__export_argument(const cfx__signature *s, int64_t i) {
     return s && i < s->n ? s->params[i].name : cfx__text_format("arg_%lld", (long long)i);
 }
 
-static void take_argument(taking *t, cfx_value dynamic, const char *name, cfx_value v) {
+/* Where PyTorch says that positional argument i is from: "L['x']", "L['rest'][0]" of *rest. */
+static const char *argument_source(const cfx__signature *s, int64_t i) {
+    for (int k = 0; s && k < s->n; k++)
+        if (s->params[k].kind == CFX__VAR_ARGS && i >= k)
+            return cfx__text_format("L['%s'][%lld]", s->params[k].name, (long long)(i - k));
+    return cfx__text_format("L['%s']", cfx__export_argument(s, i));
+}
+
+/* The same of a keyword argument: "L['more']['x']" of **more. */
+static const char *keyword_source(const cfx__signature *s, const char *name) {
+    const char *more = NULL;
+    for (int k = 0; s && k < s->n; k++) {
+        if (s->params[k].kind == CFX__VAR_KEYWORDS)
+            more = s->params[k].name;
+        else if (s->params[k].kind != CFX__VAR_ARGS && !strcmp(s->params[k].name, name))
+            return cfx__text_format("L['%s']", name);
+    }
+    return more ? cfx__text_format("L['%s']['%s']", more, name)
+                : cfx__text_format("L['%s']", name);
+}
+
+static void take_argument(taking *t, cfx_value dynamic, const char *name, const char *source,
+                          cfx_value v) {
     cfx_value sizes =
         dynamic.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(dynamic), name) : cfx_none();
     if (!t->dims)
         cfx_list_append(cfx_as_list(t->e->names), cfx_string_value(name));
-    take(t, name, cfx__text_format("L['%s']", name), v, sizes);
+    take(t, name, source, v, sizes);
 }
 
 static void take_arguments(taking *t, cfx_value args, cfx_value kwargs, cfx_value dynamic) {
     cfx__signature *made;
     const cfx__signature *s = cfx__root_signature(t->e->root, &made);
     for (int64_t i = 0; i < cfx_as_list(args)->len; i++)
-        take_argument(t, dynamic, cfx__export_argument(s, i), cfx_as_list(args)->items[i]);
-    for (int64_t i = 0; i < cfx_as_dict(kwargs)->len; i++)
-        take_argument(t, dynamic, cfx_text(cfx_as_dict(kwargs)->entries[i].key),
+        take_argument(t, dynamic, cfx__export_argument(s, i), argument_source(s, i),
+                      cfx_as_list(args)->items[i]);
+    for (int64_t i = 0; i < cfx_as_dict(kwargs)->len; i++) {
+        const char *name = cfx_text(cfx_as_dict(kwargs)->entries[i].key);
+        take_argument(t, dynamic, name, keyword_source(s, name),
                       cfx_as_dict(kwargs)->entries[i].value);
+    }
     cfx__signature_free(made);
 }
 

@@ -95,6 +95,17 @@ class Numbers(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "Unable to specify input integers as dynamic"):
             program_of(lambda x, n: x * n, torch.ones(3), 2, dynamic_shapes=((None, d),))
 
+    def test_sizes_of_further_arguments_are_told_by_their_places(self):
+        class Net(torch.nn.Module):
+            def forward(self, x, *rest):
+                return x + rest[0]
+
+        b, c = torch.export.Dim("b"), torch.export.Dim("c")
+        with self.assertRaisesRegex(RuntimeError, r"c = L\['rest'\]\[0\].size\(\)\[0\] and "
+                                    r"b = L\['x'\].size\(\)\[0\] must always be equal"):
+            torch.export.export(Net(), (torch.ones(6), torch.ones(6)),
+                                dynamic_shapes={"x": {0: b}, "rest": ({0: c},)})
+
     def test_all_that_is_asked_of_sizes_is_told(self):
         def f(x, y):
             n, m = x.shape[0], y.shape[0]
