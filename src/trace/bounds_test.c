@@ -17,6 +17,7 @@
 
 PICKED(all_places, CFX_V(cfx_nonzero(X)))
 PICKED(by_mask, CFX_V(cfx_masked_select(X, cfx_gt(X, cfx_sum(N)))))
+PICKED(all_true, cfx_at(cfx_py("torch.where", cfx_gt(X, 0)), 0))
 PICKED(rows, CFX_V(cfx_index(X, cfx_list(cfx_gt(cfx_select(X, 1, 0), cfx_sum(N))))))
 PICKED(each_once, cfx_at(cfx_py("torch.unique", X), 0))
 PICKED(twice, CFX_V(cfx_nonzero(cfx_index(X, cfx_list(cfx_gt(X, 0))))))
@@ -30,6 +31,7 @@ TEST(sizes_of_what_is_picked_are_bounded) {
         const char *fixed, *bounded; /* of 3 rows, of up to 9 */
     } all[] = {{"nonzero", all_places, "u0: VR[0, 12]", "u0: VR[0, 36]"},
                {"masked_select", by_mask, "u0: VR[0, 12]", "u0: VR[0, 36]"},
+               {"where", all_true, "u0: VR[0, 12]", "u0: VR[0, 36]"},
                {"rows", rows, "u0: VR[0, 3]", "u0: VR[0, 9]"},
                {"unique", each_once, "u0: VR[0, 12]", "u0: VR[0, 36]"},
                {"twice", twice, "u1: VR[0, 12]", "u1: VR[0, 36]"}};

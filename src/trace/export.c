@@ -511,6 +511,7 @@ void cfx__export_end(cfx__export *e) {
     VEC_FREE(e->inputs);
     VEC_FREE(e->outputs);
     VEC_FREE(e->stack);
+    VEC_FREE(e->read);
     cfx__levels_end(e);
     cfx__marks_free(&e->marks);
     cfx__free(e->file.text);

@@ -12,6 +12,17 @@ typedef struct cfx__joints {
     bool late;       /* one was found so after world 0: it is to be recorded again */
 } cfx__joints;
 
+/* A number that was read from a tensor, or how many of its elements are true: it is the same where
+ * that is read again, as in PyTorch. */
+typedef struct cfx__read {
+    const cfx_graph *graph; /* in a branch it is another one */
+    const cfx_node *node;   /* what the tensor was */
+    uint32_t version;
+    bool count;
+    cfx_value value;    /* of a number, marked */
+    const char *symbol; /* of a count */
+} cfx__read;
+
 typedef struct cfx__export {
     cfx__recorder recorder; /* first */
     cfx__marks marks;
@@ -24,6 +35,8 @@ typedef struct cfx__export {
     int k;
     int data_sizes;  /* symbols for sizes that depend on data, so far: u0, u1, ... */
     int sized;       /* the first of them that no node is known to give */
+    VEC(cfx__read) read;       /* what data was read already, and what it is called since */
+    const cfx_tensor *counted; /* whose elements a call counts; NULL: no one's alone */
     bool cut;        /* how long the slice is that is recorded is data, */
     int64_t whole;   /* and no more than this */
     int joined;      /* sizes and numbers of two branches that became one, so far */

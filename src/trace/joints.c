@@ -97,8 +97,7 @@ static int64_t picked_from(const cfx__merging *g, const cfx_node *n, int64_t i) 
         return elements(g, cfx_at(n->args, 0), cfx_at(n->args, 1));
     if (op == &cfx_op_unique_consecutive)
         return elements(g, cfx_at(n->args, 0), cfx__node_arg(n, cfx__op_info_of(op)->schema, 3));
-    if (op == &cfx_op_nonzero || op == &cfx_op_nonzero_numpy || op == &cfx_op__unique2 ||
-        op == &cfx_op_masked_select)
+    if (cfx__unknown_counts(op) || op == &cfx_op__unique2 || op == &cfx_op_masked_select)
         return elements(g, cfx_at(n->args, 0), cfx_none());
     cfx_value indices = op->effects & CFX_DATA_SHAPE || cfx_len(n->args) < 2 ? cfx_none()
                                                                             : cfx_at(n->args, 1);

@@ -491,6 +491,7 @@ static bool record_call(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *res
     size_t mark = cfx_scope_open();
     cfx_value own[CFX_MAX_ARGS];
     memcpy(own, args, (size_t)info->schema->nargs * sizeof *own);
+    cfx__unknown_count(r, op, args);
     *result = cfx_scope_return_value(mark, record_converted(r, at, op, own));
     cfx__implied_note(r, *result, (cfx_args){info->schema->nargs, args, NULL});
     return true;

@@ -74,6 +74,10 @@ typedef struct cfx__recorder {
  * does not read one, or it is known. */
 bool cfx__unknown_item(cfx__recorder *r, cfx_site at, cfx_op *op, const cfx_value *args,
                        cfx_value *result);
+/* Whether the results of an operator are as long as there are true elements in its argument. */
+bool cfx__unknown_counts(const cfx_op *op);
+/* Notes whose elements alone the call counts: they may be counted already. */
+void cfx__unknown_count(cfx__recorder *r, cfx_op *op, const cfx_value *args);
 /* Notes the numbers among the arguments of the first call whose result is bad (implied.c). */
 void cfx__implied_note(cfx__recorder *r, cfx_value result, cfx_args a);
 /* Makes r the calling thread's recorder until it ends; everything made meanwhile is fake. */

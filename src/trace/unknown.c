@@ -37,13 +37,62 @@ static const cfx__symbol *next_symbol(cfx__export *e, cfx__symbol like) {
     return symbol(e, cfx__text_format("u%d", e->data_sizes++), like);
 }
 
+/* ---- what was read already ------------------------------------------------------------------- */
+
+static cfx__read *find_read(cfx__export *e, const cfx_tensor *t, bool count) {
+    const cfx__record_shadow *s = t ? cfx__record_shadow_of(t) : NULL;
+    for (size_t i = 0; s && s->node && i < e->read.len; i++) {
+        cfx__read *r = &e->read.data[i];
+        if (r->graph == e->recorder.graph && r->node == s->node && r->count == count &&
+            r->version == t->storage->version)
+            return r;
+    }
+    return NULL;
+}
+
+static void note_read(cfx__export *e, const cfx_tensor *t, cfx__read read) {
+    const cfx__record_shadow *s = t ? cfx__record_shadow_of(t) : NULL;
+    if (!s || !s->node || !t->storage)
+        return;
+    read.graph = e->recorder.graph;
+    read.node = s->node;
+    read.version = t->storage->version;
+    VEC_PUSH(e->read, read);
+}
+
+static bool is_mask(cfx_value v) {
+    return v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->dtype == CFX_BOOL;
+}
+
+bool cfx__unknown_counts(const cfx_op *op) {
+    return op == &cfx_op_nonzero || op == &cfx_op_nonzero_numpy || op == &cfx_op_where;
+}
+
+void cfx__unknown_count(cfx__recorder *r, cfx_op *op, const cfx_value *args) {
+    const bool index = op == &cfx_op_index_Tensor && args[1].tag == CFX_TAG_LIST;
+    if (!r->marks)
+        return;
+    cfx__export *e = (cfx__export *)r;
+    const bool counts = cfx__unknown_counts(op) && args[0].tag == CFX_TAG_TENSOR;
+    e->counted = counts ? cfx_as_tensor(args[0]) : NULL;
+    for (int64_t i = 0, n = 0; index && i < cfx_as_list(args[1])->len; i++)
+        if (is_mask(cfx_as_list(args[1])->items[i]))
+            e->counted = n++ ? NULL : cfx_as_tensor(cfx_as_list(args[1])->items[i]);
+}
+
+/* ---- sizes and numbers ----------------------------------------------------------------------- */
+
 /* A size that depends on data may be anything: as large as a count of elements can be, or larger
  * where numbers in a tensor say how large. */
 int64_t cfx__unknown_size(cfx__recorder *r) {
     cfx__export *e = (cfx__export *)r;
+    const cfx__read *read = find_read(e, e->counted, true);
+    const cfx__symbol *s = read ? cfx__worlds_find(&e->dims->worlds, read->symbol) : NULL;
+    if (s)
+        return s->size.at[e->k];
     bool said = cfx__ctx()->op && strstr(cfx__ctx()->op, "repeat_interleave");
-    const cfx__symbol *s =
-        next_symbol(e, (cfx__symbol){.most = said ? INT64_MAX : INT64_MAX - 1});
+    s = next_symbol(e, (cfx__symbol){.most = said ? INT64_MAX : INT64_MAX - 1});
+    note_read(e, e->counted, (cfx__read){.count = true, .symbol = s->name});
     return s->size.at[e->k];
 }
 
@@ -135,6 +184,11 @@ bool cfx__unknown_item(cfx__recorder *r, cfx_site at, cfx_op *op, const cfx_valu
                               ? cfx_as_tensor(args[0])
                               : NULL;
     bool known = t && t->data && !(r->holds && r->holds(r, t));
+    const cfx__read *read = t && r->marks ? find_read((cfx__export *)r, t, false) : NULL;
+    if (read) {
+        *result = read->value;
+        return true;
+    }
     if (!t || known || t->numel != 1 || cfx__dtype_is_complex(t->dtype) || !r->unknown)
         return false;
     cfx_value like = t->dtype == CFX_BOOL            ? cfx_bool(true)
@@ -145,6 +199,8 @@ bool cfx__unknown_item(cfx__recorder *r, cfx_site at, cfx_op *op, const cfx_valu
     *result = n->graph ? r->unknown(r, like, n) : cfx_bad();
     if (n->graph)
         cfx_node_set_meta(n, "val", cfx__value_plain(*result));
+    if (n->graph && r->marks)
+        note_read((cfx__export *)r, t, (cfx__read){.value = *result});
     return true;
 }
 

@@ -195,6 +195,23 @@ class Numbers(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "Runtime assertion failed"):
             p.module()(torch.ones(3), torch.ones(2))
 
+    def test_what_is_read_again_is_the_same_number(self):
+        class Net(torch.nn.Module):
+            def forward(self, x, i, m):
+                y = x * i.item() + i.item()
+                i.add_(1)
+                return y * i.item(), x[m] + x[m], torch.where(m)[0], torch.nonzero(m)
+
+        args = torch.ones(3, 4), torch.tensor(2), torch.tensor([True, False, True])
+        p = torch.export.export(Net(), args)
+        self.assertEqual(sorted(str(s) for s in p.range_constraints), ["u0", "u1", "u2"])
+        self.assertEqual(p.graph_module.code.count("item.default"), 2)
+        i = torch.tensor(2)
+        want = Net()(args[0], i.clone(), args[2])
+        for got in (p.module(), p.run_decompositions().module()):
+            for a, b in zip(got(args[0], i.clone(), args[2]), want):
+                self.assertTrue(torch.equal(a, b))
+
     def test_assignments_are_the_calls_that_pytorch_makes(self):
         class Net(torch.nn.Module):
             def forward(self, x):
