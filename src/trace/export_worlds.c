@@ -323,12 +323,12 @@ static bool may_be_small(cfx__request *r, bool *again) {
     if (!data)
         return true;
     cfx__worlds_mend(w, CFX__TRIAL);
-    cfx__export *e = &r->other[CFX__TRIAL - 1];
+    cfx__export e; /* beside the trials of what is implied */
     const size_t mark = cfx_scope_open();
-    const bool fine = cfx__export_record(e, r, CFX__TRIAL);
-    *again = !fine && !e->unlucky && is_implied(r, e);
+    const bool fine = cfx__export_record(&e, r, CFX__TRIAL);
+    *again = !fine && !e.unlucky && is_implied(r, &e);
     const bool told = cfx__error_forgive();
-    forget(r, CFX__TRIAL);
+    cfx__export_end(&e);
     cfx_scope_close(mark);
     return told && !*again;
 }
