@@ -104,10 +104,6 @@ static cfx_value input(cfx_node *n, void *user) {
 
 /* ---- sizes that only data could tell --------------------------------------------------------- */
 
-static bool is_of_data(const struct cfx_sym *e) {
-    return e && (e->op == CFX__SYM_NAME ? *e->name == 'u' : is_of_data(e->a) || is_of_data(e->b));
-}
-
 /* Collects the sizes that are noted of a result and that depend on data, in world f->k. */
 static void collect_told(inference *f, const cfx_result *r) {
     for (int64_t i = 0; r->kind == CFX_RESULT_SEVERAL && i < cfx_result_count(r); i++) {
@@ -117,8 +113,8 @@ static void collect_told(inference *f, const cfx_result *r) {
     for (int i = 0; r->kind == CFX_RESULT_TENSOR && i < r->ndim; i++) {
         cfx_value size = cfx_result_size(r, i);
         int64_t n;
-        if (f->ntold < COUNT(f->told) && size.tag == CFX_TAG_SYM && is_of_data(cfx_as_sym(size)) &&
-            cfx__worlds_eval(&f->worlds, f->k, size, &n))
+        if (f->ntold < COUNT(f->told) && size.tag == CFX_TAG_SYM &&
+            cfx__sym_has_data(cfx_as_sym(size)) && cfx__worlds_eval(&f->worlds, f->k, size, &n))
             f->told[f->ntold++] = n;
     }
 }

@@ -115,15 +115,11 @@ static void fail_written(finding *f, const cfx_output_spec *s, const cfx_node *n
                      words[s->kind].available, inputs_text(f->program, words[s->kind].kind));
 }
 
-static bool is_of_data(const struct cfx_sym *e) {
-    return e && (e->op == CFX__SYM_NAME ? *e->name == 'u' : is_of_data(e->a) || is_of_data(e->b));
-}
-
 /* Whether two sizes are the same, with all sizes that are tried. Those that data decides may be
  * anything. */
 static bool same_size(finding *f, cfx_value a, cfx_value b) {
-    if ((a.tag == CFX_TAG_SYM && is_of_data(cfx_as_sym(a))) ||
-        (b.tag == CFX_TAG_SYM && is_of_data(cfx_as_sym(b))))
+    if ((a.tag == CFX_TAG_SYM && cfx__sym_has_data(cfx_as_sym(a))) ||
+        (b.tag == CFX_TAG_SYM && cfx__sym_has_data(cfx_as_sym(b))))
         return true;
     cfx__infer_begin(&f->infer);
     bool same = true;

@@ -64,18 +64,14 @@ static bool is_whole(const cfx__relation *r) {
            (r->b.tag == CFX_TAG_SYM || r->b.tag == CFX_TAG_INT);
 }
 
-static bool has_data(const cfx_sym *e) {
-    return e && (e->op == CFX__SYM_NAME ? *e->name == 'u' : has_data(e->a) || has_data(e->b));
-}
-
 static bool is_about_data(const cfx__recorder *r, cfx_value cond) {
     cfx__relation relation;
     if (cfx__mark_is_data(r, cond))
         return true;
     if (!cfx__mark_relation(r, cond, &relation))
         return false;
-    return (relation.a.tag == CFX_TAG_SYM && has_data(cfx_as_sym(relation.a))) ||
-           (relation.b.tag == CFX_TAG_SYM && has_data(cfx_as_sym(relation.b)));
+    return (relation.a.tag == CFX_TAG_SYM && cfx__sym_has_data(cfx_as_sym(relation.a))) ||
+           (relation.b.tag == CFX_TAG_SYM && cfx__sym_has_data(cfx_as_sym(relation.b)));
 }
 
 /* The assertion where it stands: what a branch checks is asserted in it, and what is no relation of

@@ -91,13 +91,9 @@ void cfx__merge_note_view(cfx__merging *g, const cfx_node *n, cfx_value val) {
 
 /* ---- slices ---------------------------------------------------------------------------------- */
 
-/* Whether an expression has a symbol that only data tells: of those nothing is asked. */
-static bool has_data(const struct cfx_sym *e) {
-    return e && ((e->op == CFX__SYM_NAME && *e->name == 'u') || has_data(e->a) || has_data(e->b));
-}
-
+/* Of what only data tells nothing is asked. */
 static bool is_asked(const length *l) {
-    return l->expr.tag != CFX_TAG_SYM || !has_data(cfx_as_sym(l->expr));
+    return l->expr.tag != CFX_TAG_SYM || !cfx__sym_has_data(cfx_as_sym(l->expr));
 }
 
 /* Notes whether a < b, as it is at the example. */

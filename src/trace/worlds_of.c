@@ -49,15 +49,6 @@ static bool is_sum_of_data(const struct cfx_sym *e) {
                                  : e->op == CFX__SYM_NAME && *e->name == 'u';
 }
 
-static bool has_data(cfx_value v) {
-    const struct cfx_sym *e = v.tag == CFX_TAG_SYM ? cfx_as_sym(v) : NULL;
-    if (!e || e->op == CFX__SYM_INT)
-        return false;
-    return e->op == CFX__SYM_NAME
-               ? *e->name == 'u'
-               : has_data(cfx__value_of_sym(e->a)) || has_data(cfx__value_of_sym(e->b));
-}
-
 /* What a comparison of expressions is between; the first has data. */
 static bool compares(const cfx_node *n, const char *function, cfx_value side[2]) {
     if (n->op != CFX_CALL_FUNCTION || strcmp(n->target.name, function) ||
@@ -67,7 +58,8 @@ static bool compares(const cfx_node *n, const char *function, cfx_value side[2])
         cfx_value v = cfx_as_list(n->args)->items[i];
         side[i] = v.tag == CFX_TAG_NODE ? cfx_node_get_meta(cfx_as_node(v), "val") : v;
     }
-    return has_data(side[0]) && (side[1].tag == CFX_TAG_INT || side[1].tag == CFX_TAG_SYM);
+    return side[0].tag == CFX_TAG_SYM && cfx__sym_has_data(cfx_as_sym(side[0])) &&
+           (side[1].tag == CFX_TAG_INT || side[1].tag == CFX_TAG_SYM);
 }
 
 /* Whether it is between what parts add up to and something else. */

@@ -103,6 +103,11 @@ cfx_value cfx__sym_hinted(cfx_value v, const cfx_dict *hints) {
 
 /* ---- order and equality ---------------------------------------------------------------------- */
 
+bool cfx__sym_has_data(const sym *e) {
+    return e && (e->op == CFX__SYM_NAME ? *e->name == 'u'
+                                        : cfx__sym_has_data(e->a) || cfx__sym_has_data(e->b));
+}
+
 bool cfx__sym_equal(const sym *a, const sym *b) {
     if (a == b)
         return true;

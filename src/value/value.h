@@ -145,6 +145,8 @@ bool cfx__sym_is_natural_mod(const struct cfx_sym *s);
 /* Same expression; equal ones hash alike. Whether two different ones have one value is not asked.
  */
 bool cfx__sym_equal(const struct cfx_sym *a, const struct cfx_sym *b);
+/* Whether an expression has a symbol for what only data tells: u0. */
+bool cfx__sym_has_data(const struct cfx_sym *e);
 uint64_t cfx__sym_hash(const struct cfx_sym *s);
 /* The value of an operation on two numbers; false where it has none: it does not fit 64 bits, or
  * divides by zero. */

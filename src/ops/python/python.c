@@ -187,11 +187,6 @@ static void getitem(cfx_op_call *c) {
     }
 }
 
-static bool has_sizes_of(const cfx_tensor *a, const cfx_tensor *b) {
-    return a->ndim == b->ndim &&
-           !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape);
-}
-
 /* t without its first dimensions, as far as they are 1. */
 static cfx_tensor *without_ones(cfx_tensor *t) {
     int first = 0;
@@ -202,13 +197,13 @@ static cfx_tensor *without_ones(cfx_tensor *t) {
 
 /* The calls by which PyTorch assigns to a view. */
 static void assign(cfx_tensor *to, cfx_tensor *value) {
-    if (has_sizes_of(to, value)) {
+    if (cfx__tensor_same_shape(to, value)) {
         cfx_copy_(to, value);
     } else if (value->ndim == 0) {
         cfx_fill_(to, value);
     } else {
         value = without_ones(value);
-        cfx_copy_(to, has_sizes_of(to, value)
+        cfx_copy_(to, cfx__tensor_same_shape(to, value)
                           ? value
                           : cfx_expand(value, cfx_ints_value(to->ndim, to->shape)));
     }
