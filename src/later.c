@@ -10,6 +10,7 @@
 #include "grad/grad.h"
 #include "graph/graph.h"
 #include "plan/plan.h"
+#include "trace/control.h"
 #include "trace/marks.h"
 #include "trace/trace.h"
 
@@ -30,6 +31,7 @@ const cfx__later cfx__later_rooms = {
     .read_size = cfx__mark_read_size,
     .may_read = cfx__mark_may_read,
     .autograd = cfx__grad_call,
+    .while_loop = cfx__control_rounds,
     .to_card = cfx__cuda_copy_of,
     .card_memory = cfx__cuda_memory,
     .cards = cfx_cuda_count,

@@ -195,27 +195,3 @@ TEST(onnx_recurrent_layers_are_planned) {
     CHECK_OK();
     CHECK(strstr(plan, "aten.lstm.input") && !strstr(plan, "aten.split"));
 }
-
-/* How often a loop goes round is a number of the caller's. */
-TEST(onnx_loop_that_data_ends_runs_and_has_no_form_in_aten) {
-    made g = {0}, body = {0};
-    put_value(&g, 11, "n", CFX_I64, "");
-    put_value(&g, 11, "x", CFX_F32, "2");
-    put_value(&body, 11, "i", CFX_I64, "");
-    put_value(&body, 11, "go", CFX_BOOL, "");
-    put_value(&body, 11, "v", CFX_F32, "2");
-    put_node(&body, "Identity", "go", "on", NULL);
-    put_node(&body, "Add", "v,x", "w", NULL);
-    put_value(&body, 12, "on", CFX_BOOL, "");
-    put_value(&body, 12, "w", CFX_F32, "2");
-    cfx__text n = node_begin("Loop", "n,,x", "y");
-    put_graph_attr(&n, "body", &body);
-    node_end(&g, 1, &n);
-    put_value(&g, 12, "y", CFX_F32, "2");
-    cfx_program *p = opened(&g, 18);
-    cfx_tensor *x = cfx_full(cfx_list(2), 1.0), *rounds = cfx_tensor_new(CFX_I64, 0, NULL,
-                                                                         (int64_t[]){3});
-    CHECK_STR(RUN(p, rounds, x), "tensor([4., 4.])");
-    CHECK(cfx_failed(cfx_to_aten(p)));
-    CHECK_ERROR("how often it goes round is known only when it runs");
-}

@@ -131,5 +131,6 @@ void cfx__rerun_record(cfx__rerun *run, cfx_graph *g) {
                                     .data_size = cfx__rerun_data_size,
                                     .part_size = cfx__rerun_part_size,
                                     .varies = cfx__rerun_varies,
+                                    .loop = cfx__rerun_while,
                                     .note = note};
 }

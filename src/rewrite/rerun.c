@@ -174,6 +174,27 @@ static bool is_truth(const cfx_node *n) {
     return kind == CFX_RESULT_BOOL || (kind == CFX_RESULT_UNKNOWN && relation);
 }
 
+cfx_value cfx__rerun_results(cfx__rerun *run, cfx_node *made, cfx_value like) {
+    cfx__recorder *r = &run->recorder;
+    bool inside = r->inside;
+    r->inside = true;
+    cfx_value v = cfx__record_results(r, (cfx_site){0}, made, like);
+    r->inside = inside;
+    cfx__record_log_result(r, v);
+    if (v.tag == CFX_TAG_TENSOR)
+        return cfx_tensor_value(cfx__functional_new(cfx_as_tensor(v)));
+    v = cfx__record_number(r, made, v);
+    for (int64_t i = 0; v.tag == CFX_TAG_TUPLE && i < cfx_as_list(v)->len; i++)
+        if (cfx_as_list(v)->items[i].tag == CFX_TAG_TENSOR) {
+            cfx_value outer =
+                cfx_tensor_value(cfx__functional_new(cfx_as_tensor(cfx_as_list(v)->items[i])));
+            cfx_value_keep(outer);
+            cfx_value_drop(cfx_as_list(v)->items[i]);
+            cfx_as_list(v)->items[i] = outer;
+        }
+    return v;
+}
+
 cfx_value cfx__rerun_copied(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     cfx__recorder *r = &run->recorder;
     cfx_value args = cfx__record_arg(r, (cfx_site){0}, cfx_tuple_value(a.n, a.v));
@@ -196,24 +217,8 @@ cfx_value cfx__rerun_copied(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     }
     if (cfx_is_none(val))
         return val;
-    cfx_value like = from_meta(run, made, val);
-    bool inside = r->inside;
-    r->inside = true;
-    cfx_value v = cfx__record_results(r, (cfx_site){0}, made, like);
-    r->inside = inside;
+    cfx_value v = cfx__rerun_results(run, made, from_meta(run, made, val));
     cfx_node_set_meta(made, "val", cfx_node_get_meta(n, "val"));
-    cfx__record_log_result(r, v);
-    if (v.tag == CFX_TAG_TENSOR)
-        return cfx_tensor_value(cfx__functional_new(cfx_as_tensor(v)));
-    v = cfx__record_number(r, made, v);
-    for (int64_t i = 0; v.tag == CFX_TAG_TUPLE && i < cfx_as_list(v)->len; i++)
-        if (cfx_as_list(v)->items[i].tag == CFX_TAG_TENSOR) {
-            cfx_value outer =
-                cfx_tensor_value(cfx__functional_new(cfx_as_tensor(cfx_as_list(v)->items[i])));
-            cfx_value_keep(outer);
-            cfx_value_drop(cfx_as_list(v)->items[i]);
-            cfx_as_list(v)->items[i] = outer;
-        }
     return v;
 }
 
@@ -253,13 +258,16 @@ static const char *data_symbol(cfx_value v, int *skip) {
     return found;
 }
 
-/* The node that is run again says which symbol the size is. */
+const cfx__symbol *cfx__rerun_data_symbol(cfx__rerun *run) {
+    const cfx_node *like = run->recorder.like;
+    int skip = run->sizes_used++;
+    const char *name = like ? data_symbol(results_of(like), &skip) : NULL;
+    return name ? cfx__worlds_find(run->worlds, name) : NULL;
+}
+
 int64_t cfx__rerun_data_size(cfx__recorder *r) {
-    cfx__rerun *run = (cfx__rerun *)r;
-    int skip = run->sizes_used;
-    const char *name = r->like ? data_symbol(results_of(r->like), &skip) : NULL;
-    const cfx__symbol *s = name ? cfx__worlds_find(run->worlds, name) : NULL;
-    run->sizes_used++;
+    const cfx__rerun *run = (cfx__rerun *)r;
+    const cfx__symbol *s = cfx__rerun_data_symbol((cfx__rerun *)r);
     return s ? s->size.at[run->k] : -1;
 }
 

@@ -2,37 +2,47 @@
  * Start at cfx__rerun_higher. */
 #include "rewrite.h"
 
+void cfx__rerun_child_open(cfx__rerun *sub, const cfx__rerun *run, cfx_module *from) {
+    *sub = *run;
+    sub->operands = cfx_none();
+    sub->placed = 0;
+    memset(&sub->inputs, 0, sizeof sub->inputs);
+    sub->recorder.graph = cfx_graph_new();
+    sub->recorder.log = NULL;
+    sub->recorder.inside = false;
+    sub->order = NULL;
+    sub->values = NULL;
+    sub->alias = (cfx__alias){0};
+    sub->from = from;
+    sub->to = cfx__module_new_raw("GraphModule", NULL);
+    cfx__record_begin(&sub->recorder);
+}
+
+bool cfx__rerun_child_close(cfx__rerun *sub, cfx__rerun *run, const char *name, cfx_value out) {
+    cfx__record_end(&sub->recorder);
+    if (!cfx_is_bad(out)) {
+        cfx_graph_output(sub->recorder.graph, out);
+        cfx_module *gm = cfx_graph_module(sub->to, sub->recorder.graph, sub->from->type);
+        if (gm->graph)
+            cfx_module_set_attr(run->to, name, cfx_module_value(gm));
+    }
+    cfx__rerun_done(sub);
+    return cfx_ok();
+}
+
 /* A sub-graph run again in a graph of its own, and put under its name in the new module. Its
  * results are in a list where PyTorch has them so. */
 static bool rerun_child(cfx__rerun *run, const char *name, cfx_module *child, bool list,
                         cfx_value operands) {
-    cfx__rerun sub = *run;
+    cfx__rerun sub;
+    cfx__rerun_child_open(&sub, run, child);
     sub.operands = operands;
-    sub.placed = 0;
-    memset(&sub.inputs, 0, sizeof sub.inputs);
-    sub.recorder.graph = cfx_graph_new();
-    sub.recorder.log = NULL;
-    sub.recorder.inside = false;
-    sub.order = NULL;
-    sub.values = NULL;
-    sub.alias = (cfx__alias){0};
-    sub.from = child;
-    sub.to = cfx__module_new_raw("GraphModule", NULL);
     cfx_value result = cfx_none();
-    cfx__record_begin(&sub.recorder);
     bool fine = cfx__rerun_graph(&sub, &result);
     cfx_value out = fine ? cfx__record_arg(&sub.recorder, (cfx_site){0}, result) : cfx_bad();
-    cfx__record_end(&sub.recorder);
     if (list && out.tag == CFX_TAG_TUPLE)
         out = cfx_list_value(cfx_len(out), cfx_as_list(out)->items);
-    if (!cfx_is_bad(out)) {
-        cfx_graph_output(sub.recorder.graph, out);
-        cfx_module *gm = cfx_graph_module(sub.to, sub.recorder.graph, child->type);
-        if (gm->graph)
-            cfx_module_set_attr(run->to, name, cfx_module_value(gm));
-    }
-    cfx__rerun_done(&sub);
-    return cfx_ok();
+    return cfx__rerun_child_close(&sub, run, name, out);
 }
 
 /* Regions that change a mode only are written out; sub-graphs of others stay sub-graphs. */
@@ -56,13 +66,12 @@ typedef struct {
     cfx__rerun *run;
 } region;
 
-/* The graph of a region in the graph around it. */
-static cfx_value rerun_region(cfx__body *b, cfx_site at, cfx_args given) {
-    cfx__rerun *run = ((region *)b)->run, before = *run;
-    cfx_graph *g = b->module->graph;
+cfx_value cfx__rerun_inline(cfx__rerun *run, cfx_module *m, cfx_site at, cfx_args given) {
+    cfx__rerun before = *run;
+    cfx_graph *g = m->graph;
     cfx_value result = cfx_bad();
     int k = 0;
-    run->from = b->module;
+    run->from = m;
     run->values = cfx__alloc0(g->made.len * sizeof *run->values);
     if (cfx__rerun_keeps(run))
         cfx__alias_open(&run->alias, g);
@@ -70,7 +79,7 @@ static cfx_value rerun_region(cfx__body *b, cfx_site at, cfx_args given) {
         if (n->op == CFX_PLACEHOLDER && k < given.n)
             cfx__rerun_set(run, n, given.v[k++]);
         else if (n->op == CFX_PLACEHOLDER)
-            cfx_fail(CFX_RUNTIME_ERROR, at, "nothing is given for input %s of a region", n->name);
+            cfx_fail(CFX_RUNTIME_ERROR, at, "nothing is given for input %s of a graph", n->name);
         else if (n->op == CFX_OUTPUT)
             result = cfx__rerun_filled(run, cfx_at(n->args, 0));
         else
@@ -90,9 +99,11 @@ static cfx_value rerun_region(cfx__body *b, cfx_site at, cfx_args given) {
     return cfx_ok() ? result : cfx_bad();
 }
 
-/* What a sub-graph is called where those of regions are beside it: true_graph_1 for a second
- * true_graph_0. Scope. */
-static const char *free_name(const cfx__rerun *run, const char *name) {
+static cfx_value rerun_region(cfx__body *b, cfx_site at, cfx_args given) {
+    return cfx__rerun_inline(((region *)b)->run, b->module, at, given);
+}
+
+const char *cfx__rerun_free_name(const cfx__rerun *run, const char *name) {
     const char *number = strrchr(name, '_');
     int stem = number ? (int)(number - name) : (int)strlen(name);
     for (int i = 0; cfx_module_has(run->to, name); i++)
@@ -183,21 +194,18 @@ static bool is_known(cfx_value v) {
     return v.tag != CFX_TAG_TENSOR || cfx__tensor_known(cfx_as_tensor(v)) != NULL;
 }
 
-/* Whether it is known already which branch is taken, or how often a loop of ONNX's goes round. */
+/* Whether it is known already which branch is taken, or what is gone over. */
 static bool is_settled(const cfx_node *n, cfx_args a) {
     return (cfx__higher_is(n, "cond") && a.n && a.v[0].tag == CFX_TAG_TENSOR &&
             is_known(a.v[0])) ||
-           (cfx__higher_is(n, "onnx_loop") && a.n > 2 && is_known(a.v[1]) && is_known(a.v[2])) ||
            cfx__higher_is(n, "onnx_sequence_map");
 }
 
 cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     if (is_settled(n, a))
         return cfx__higher_find(n->target.name)((cfx_site){0}, a);
-    if (cfx__higher_is(n, "onnx_loop")) {
-        cfx__fail_unknown((cfx_site){0}, "how often it goes round is known only when it runs");
-        return cfx_bad();
-    }
+    if (cfx__higher_is(n, "onnx_loop"))
+        return cfx__rerun_onnx_loop(run, n, a);
     if (is_region(n))
         return cfx__higher_region((cfx_site){0}, cfx_node_higher_order(n), a,
                                   &(region){{.call = rerun_region}, run}.body);
@@ -207,7 +215,7 @@ cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a) {
         cfx_value v = a.v[i];
         if (v.tag == CFX_TAG_MODULE) {
             const char *name = cfx_as_node(cfx_as_list(n->args)->items[i])->target.name;
-            name = free_name(run, name);
+            name = cfx__rerun_free_name(run, name);
             if (!rerun_child(run, name, cfx_as_module(v), is_scan(n), operands))
                 return cfx_bad();
             cfx_node *made = cfx_graph_get_attr(run->recorder.graph, name);

@@ -100,8 +100,28 @@ void cfx__rerun_record(cfx__rerun *run, cfx_graph *g);
 /* A higher-order operator: sub-graphs are rewritten too, or written out where nothing is left to
  * decide (rerun_higher.c). */
 cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a);
+/* The results of a new node, in the shape of `like`, as values that the program can go on with. */
+cfx_value cfx__rerun_results(cfx__rerun *run, cfx_node *made, cfx_value like);
+/* The nodes of a graph, made again where the run is; what the graph gives. Scope; bad, with an
+ * error. */
+cfx_value cfx__rerun_inline(cfx__rerun *run, cfx_module *m, cfx_site at, cfx_args given);
+/* A sub-graph of its own, for `from`: calls are recorded in it until it is closed, with what it
+ * gives as nodes (bad: it is left out), and put under its name in the new module. False, with an
+ * error. */
+void cfx__rerun_child_open(cfx__rerun *sub, const cfx__rerun *run, cfx_module *from);
+bool cfx__rerun_child_close(cfx__rerun *sub, cfx__rerun *run, const char *name, cfx_value out);
+/* What a sub-graph is called where others are beside it: true_graph_1 for a second true_graph_0.
+ * Scope. */
+const char *cfx__rerun_free_name(const cfx__rerun *run, const char *name);
+/* A while_loop of a decomposition (cfx__recorder.loop), and a Loop of ONNX: written out where it is
+ * known how often it goes round, else a while_loop (rerun_loop.c). */
+cfx_value cfx__rerun_while(cfx__recorder *r, cfx_site at, cfx__body *test, cfx__body *body,
+                           cfx_value carried, cfx_value rest);
+cfx_value cfx__rerun_onnx_loop(cfx__rerun *run, const cfx_node *n, cfx_args a);
 /* What the recorder is told of sizes that depend on data. */
 int64_t cfx__rerun_data_size(cfx__recorder *r);
+/* The symbol that the node that is run again notes for the next such size; NULL: it notes none. */
+const cfx__symbol *cfx__rerun_data_symbol(cfx__rerun *run);
 int64_t cfx__rerun_part_size(cfx__recorder *r, int64_t n);
 /* And of numbers: whether the node that is run again is given a size that varies and is n now. */
 bool cfx__rerun_varies(cfx__recorder *r, int64_t n);

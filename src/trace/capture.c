@@ -110,8 +110,7 @@ static bool same_dtype(const cfx_node *a, const cfx_node *b) {
            cfx_as_tensor(v)->dtype == cfx_as_tensor(w)->dtype;
 }
 
-/* What the memory of n's result comes from: n itself where it is its own. */
-static const cfx_node *origin(const cfx_node *n) {
+const cfx_node *cfx__capture_origin(const cfx_node *n) {
     for (;;) {
         const cfx_list *args = cfx_as_list(n->args);
         const cfx_op *op = n->op == CFX_CALL_FUNCTION ? n->target.op : NULL;
@@ -139,7 +138,7 @@ static bool check_body(const cfx__capture *c, cfx_graph *g) {
     cfx_list *seen = no_items();
     cfx_each_node(g, n) {
         cfx_op *op = n->op == CFX_CALL_FUNCTION ? n->target.op : NULL;
-        if (op && cfx__op_info_of(op)->writes && origin(n)->op == CFX_PLACEHOLDER)
+        if (op && cfx__op_info_of(op)->writes && cfx__capture_origin(n)->op == CFX_PLACEHOLDER)
             return refuse(c, "input mutation", n, "write to a clone of it");
     }
     bool several = results.tag == CFX_TAG_TUPLE || results.tag == CFX_TAG_LIST;
@@ -147,7 +146,7 @@ static bool check_body(const cfx__capture *c, cfx_graph *g) {
         cfx_value v = cfx_at(results, i);
         if (v.tag != CFX_TAG_NODE)
             continue;
-        cfx_value from = cfx_node_value((cfx_node *)(uintptr_t)origin(cfx_as_node(v)));
+        cfx_value from = cfx_node_value((cfx_node *)(uintptr_t)cfx__capture_origin(cfx_as_node(v)));
         if (cfx_as_node(from)->op == CFX_PLACEHOLDER || has(seen, from))
             return refuse(c, "aliasing", cfx_as_node(v), "return a clone of it");
         cfx_list_append(seen, from);

@@ -229,6 +229,9 @@ static bool same_carried(cfx_site at, cfx_value spec, cfx_value out) {
 
 cfx_value cfx__control_while(cfx_site at, cfx__body *test, cfx__body *body, cfx_value carried,
                              cfx_value rest) {
+    cfx__recorder *r = cfx__recorder_now();
+    if (r && r->functional && r->loop)
+        return r->loop(r, at, test, body, carried, rest);
     if (!wanted(2, (cfx_value[]){carried, rest}))
         return cfx__loop_while(at, test, body, carried, rest);
     cfx__capture c = {.at = at, .op = "while_loop", .pred = cfx_bad(), .nbodies = 2,
@@ -244,6 +247,23 @@ cfx_value cfx__control_while(cfx_site at, cfx__body *test, cfx__body *body, cfx_
         c.part[0].seen = carried_numbers(cfx_as_list(carried));
     }
     return cfx__capture_call(&c);
+}
+
+typedef struct {
+    cfx__body body; /* first */
+    cfx__round_fn *fn;
+} rounds;
+
+static cfx_value call_round(cfx__body *b, cfx_site at, cfx_args flat) {
+    (void)at;
+    cfx_value v = ((rounds *)b)->fn(flat);
+    return cfx_ok() ? v : cfx_bad();
+}
+
+cfx_value cfx__control_rounds(cfx_site at, cfx__round_fn *test, cfx__round_fn *body,
+                              cfx_value carried, cfx_value rest) {
+    rounds b[2] = {{{.call = call_round}, test}, {{.call = call_round}, body}};
+    return cfx__control_while(at, &b[0].body, &b[1].body, carried, rest);
 }
 
 static cfx_value while_loop(cfx_site at, cfx_module *self, cfx_forward_fn *test,

@@ -4,6 +4,7 @@
 #ifndef CFX__CONTROL_H
 #define CFX__CONTROL_H
 
+#include "../value/later.h"
 #include "trace.h"
 
 /* What control flow calls: a branch, or the body of a loop. */
@@ -50,6 +51,9 @@ cfx_value cfx__control_cond(cfx_site at, cfx_value pred, cfx__body *yes, cfx__bo
                             cfx_value operands);
 cfx_value cfx__control_while(cfx_site at, cfx__body *test, cfx__body *body, cfx_value carried,
                              cfx_value rest);
+/* The same of functions of an operator. */
+cfx_value cfx__control_rounds(cfx_site at, cfx__round_fn *test, cfx__round_fn *body,
+                              cfx_value carried, cfx_value rest);
 cfx_value cfx__control_map(cfx_site at, cfx__body *body, cfx_value xs, cfx_value rest);
 cfx_value cfx__control_scan(cfx_site at, cfx__body *body, cfx_value init, cfx_value xs,
                             cfx_value rest);
@@ -92,6 +96,8 @@ bool cfx__capture_wanted(cfx_args a);
 /* What a call gives of which one of two bodies runs, from what these gave: a tuple of fake tensors
  * and numbers (either.c). Scope; bad, with an error, where they do not fit together. */
 cfx_value cfx__either_results(cfx_site at, const cfx_list *yes, const cfx_list *no);
+/* What the memory of n's result comes from: n itself where it is its own. */
+const cfx_node *cfx__capture_origin(const cfx_node *n);
 /* Makes the node: a tuple of as many values as the last body gives. Scope; bad, with an error. */
 cfx_value cfx__capture_call(cfx__capture *c);
 

@@ -314,6 +314,23 @@ static bool goes_on(cfx_site at, int64_t k, cfx_value most, cfx_value held, bool
     return k < n && (cfx_is_none(held) || cfx_is_true_from(at, held)) && cfx_ok();
 }
 
+/* Adds what is collected of a number of rounds, without its numbers: rows like those that the body
+ * gave from number `from` on. */
+static void add_collected(cfx_value given, int64_t from, int64_t rounds, cfx_value out) {
+    for (int64_t i = from; cfx_ok() && i < cfx_len(given); i++) {
+        cfx_value row = cfx_at(given, i);
+        if (row.tag != CFX_TAG_TENSOR)
+            continue;
+        const cfx_tensor *t = cfx_as_tensor(row);
+        int64_t shape[CFX_MAX_DIMS + 1] = {rounds};
+        for (int k = 0; k < t->ndim; k++)
+            shape[k + 1] = t->shape[k];
+        cfx_tensor *all = cfx_zeros(cfx_ints_value(t->ndim + 1, shape),
+                                    CFX_KW(dtype, cfx_dtype_value((cfx_dtype)t->dtype)));
+        cfx_list_append(cfx_as_list(out), cfx_tensor_value(all));
+    }
+}
+
 /* Of a loop without a round, what its rows would be, from number `from` of what the body gives: the
  * body is asked on fake tensors, and each result has no row of such. */
 static void no_rows(cfx_site at, cfx__body *body, cfx_value carried, cfx_value rest, int64_t from,
@@ -327,18 +344,35 @@ static void no_rows(cfx_site at, cfx__body *body, cfx_value carried, cfx_value r
     cfx_value lists[] = {first, carried, rest}; /* real: what sizes come from is read */
     cfx_value y = call(at, body, 0, 3, lists);
     cfx_set_fake_mode(before);
-    for (int64_t i = from; cfx_ok() && i < cfx_len(y); i++) {
-        cfx_value row = cfx_at(y, i);
-        if (row.tag != CFX_TAG_TENSOR)
-            continue;
-        const cfx_tensor *t = cfx_as_tensor(row);
-        int64_t shape[CFX_MAX_DIMS + 1] = {0};
-        for (int k = 0; k < t->ndim; k++)
-            shape[k + 1] = t->shape[k];
-        cfx_tensor *none = cfx_zeros(cfx_ints_value(t->ndim + 1, shape),
-                                     CFX_KW(dtype, cfx_dtype_value((cfx_dtype)t->dtype)));
-        cfx_list_append(cfx_as_list(out), cfx_tensor_value(none));
-    }
+    if (cfx_ok())
+        add_collected(y, from, 0, out);
+}
+
+/* Where nobody knows how often it goes round: what is carried, if it keeps its shapes, and as many
+ * rows as who asks has been told. */
+static cfx_value any_rounds(cfx_site at, cfx__body *body, cfx_value carried, cfx_value rest) {
+    cfx_value out = cfx_tuple_value(0, NULL), first = no_list(), kept = no_list();
+    int64_t n = cfx_len(carried), rounds = 0;
+    if (cfx__recorder_now() || has_numbers(carried))
+        return needs_data(at, "onnx_loop");
+    cfx_list_append(cfx_as_list(first), cfx_tensor_value(cfx_tensor_fake(CFX_I64, 0, NULL, NULL)));
+    cfx_list_append(cfx_as_list(first), cfx_tensor_value(cfx_tensor_fake(CFX_BOOL, 0, NULL, NULL)));
+    for (int64_t i = 0; i < n; i++) /* what it holds at first does not stay */
+        cfx_list_append(cfx_as_list(kept), cfx_tensor_value(zeros_as(
+                                               cfx_as_tensor(cfx_at(carried, i)))));
+    cfx_value lists[] = {first, kept, rest}, y = call(at, body, -1, 3, lists);
+    if (cfx_is_bad(y) || cfx_len(y) <= n)
+        return cfx_bad();
+    if (!is_alike(cfx_list_value(n, cfx_as_list(y)->items + 1), carried))
+        return needs_data(at, "onnx_loop");
+    for (int64_t i = 0; i < n; i++)
+        cfx_list_append(cfx_as_list(out), cfx_at(kept, i));
+    if (cfx_len(y) > n + 1)
+        rounds = cfx__dispatcher()->data_size ? cfx__dispatcher()->data_size() : -1;
+    if (rounds < 0)
+        return needs_data(at, "onnx_loop");
+    add_collected(y, n + 1, rounds, out);
+    return cfx_ok() ? out : cfx_bad();
 }
 
 /* The body takes the number of the round, whether it was to go on, what is carried and the rest; it
@@ -367,12 +401,12 @@ cfx_value cfx__loop_onnx(cfx_site at, cfx__body *body, cfx_value most, cfx_value
                      prefix, (long long)cfx_len(y), (long long)n + 1);
         }
     }
-    if (unknown)
-        needs_data(at, "onnx_loop");
     for (int64_t i = 0; i < n; i++)
         cfx_list_append(cfx_as_list(out), cfx_at(now, i));
     cfx_value_drop(now);
     cfx_value_drop(held);
+    if (unknown)
+        return cfx_ok() ? any_rounds(at, body, carried, rest) : cfx_bad();
     if (!made.count && cfx_ok())
         no_rows(at, body, carried, rest, n + 1, out);
     stack_rows(&made, out);

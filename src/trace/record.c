@@ -550,6 +550,15 @@ void cfx__record_return(cfx__recorder *r, cfx__branch *inside) {
     r->graph = inside ? inside->graph : r->graph;
 }
 
+/* What the dispatcher asks of whoever records. */
+static void set_hooks(cfx__dispatch *d, bool records, cfx__mode_fn *mode) {
+    d->recorder = records ? record_call : NULL;
+    d->mode = mode;
+    d->data_size = records ? data_size : NULL;
+    d->part_size = records ? part_size : NULL;
+    d->varies = records ? varies : NULL;
+}
+
 void cfx__record_begin(cfx__recorder *r) {
     cfx__dispatch *d = cfx__dispatcher();
     r->outer = cfx__recorder_now();
@@ -559,12 +568,8 @@ void cfx__record_begin(cfx__recorder *r) {
     if (!r->functional)
         d->autocast = NULL; /* that of the caller is for who runs the program */
     d->below_autograd++;
-    d->recorder = record_call;
     r->mode_before = d->mode;
-    d->mode = record_mode;
-    d->data_size = data_size;
-    d->part_size = part_size;
-    d->varies = varies;
+    set_hooks(d, true, record_mode);
 }
 
 void cfx__record_end(cfx__recorder *r) {
@@ -574,9 +579,17 @@ void cfx__record_end(cfx__recorder *r) {
     cfx__modes_restore((cfx__modes){r->modes_before.grad, r->functional ? region : NULL});
     *now = r->functional ? *now : region; /* which was hidden, so that it is there still */
     cfx__dispatcher()->below_autograd--;
-    cfx__dispatcher()->recorder = r->outer ? record_call : NULL;
-    cfx__dispatcher()->mode = r->mode_before;
-    cfx__dispatcher()->data_size = r->outer ? data_size : NULL;
-    cfx__dispatcher()->part_size = r->outer ? part_size : NULL;
-    cfx__dispatcher()->varies = r->outer ? varies : NULL;
+    set_hooks(cfx__dispatcher(), r->outer != NULL, r->mode_before);
+}
+
+cfx__record_pause cfx__record_pause_begin(void) {
+    const cfx__record_pause p = {cfx__recorder_now(), cfx__dispatcher()->mode};
+    *cfx__recorder_slot() = NULL;
+    set_hooks(cfx__dispatcher(), false, NULL);
+    return p;
+}
+
+void cfx__record_pause_end(cfx__record_pause p) {
+    *cfx__recorder_slot() = p.recorder;
+    set_hooks(cfx__dispatcher(), p.recorder != NULL, p.mode);
 }

@@ -22,6 +22,8 @@
 
 enum { CFX__REFUSED_NUMBERS = 24 };
 
+struct cfx__body;
+
 typedef struct cfx__recorder {
     cfx_graph *graph;     /* where nodes are made */
     cfx__record_log *log; /* NULL: nobody asks */
@@ -42,6 +44,9 @@ typedef struct cfx__recorder {
     int64_t (*part_size)(struct cfx__recorder *r, int64_t n);
     /* Whether a number is a size that varies. NULL: none does. */
     bool (*varies)(struct cfx__recorder *r, int64_t n);
+    /* A while_loop of a decomposition as a node. NULL: there are none. */
+    cfx_value (*loop)(struct cfx__recorder *r, cfx_site at, struct cfx__body *test,
+                      struct cfx__body *body, cfx_value carried, cfx_value rest);
     /* A number of the kind of `like` that only running can tell, which node n gives (NULL: an input
      * of a body); and one that is a or b, as one of two branches gives it. Marked (marks.h). */
     cfx_value (*unknown)(struct cfx__recorder *r, cfx_value like, cfx_node *n);
@@ -83,6 +88,13 @@ void cfx__implied_note(cfx__recorder *r, cfx_value result, cfx_args a);
 /* Makes r the calling thread's recorder until it ends; everything made meanwhile is fake. */
 void cfx__record_begin(cfx__recorder *r);
 void cfx__record_end(cfx__recorder *r);
+/* Meanwhile nothing is recorded: calls run on fake tensors that stand for no node. */
+typedef struct cfx__record_pause {
+    cfx__recorder *recorder;
+    cfx__mode_fn *mode;
+} cfx__record_pause;
+cfx__record_pause cfx__record_pause_begin(void);
+void cfx__record_pause_end(cfx__record_pause p);
 /* The active recorder, or NULL. */
 cfx__recorder *cfx__recorder_now(void);
 /* Until it ends, calls are recorded in a branch of the present graph. */

@@ -11,6 +11,9 @@ struct cfx_target;
 struct cfx_op_call;
 struct cfx__optim_work;
 
+/* What a loop asks before a round, and what it does in one. */
+typedef cfx_value cfx__round_fn(cfx_args a);
+
 typedef struct cfx__later {
     /* repr() of what the value room cannot look into: tensors, operators, nodes and modules. */
     cfx__repr_fn *repr;
@@ -43,6 +46,10 @@ typedef struct cfx__later {
     bool (*may_read)(cfx_site at, const cfx_tensor *t);
     /* A call that has an argument with a gradient: records it. */
     cfx_value (*autograd)(cfx_site at, cfx_op *op, cfx_value *args);
+    /* While test(carried, rest) is true, carried = body(carried, rest): lists of tensors, results
+     * tuples. The last carried ones; bad, with an error. Scope. */
+    cfx_value (*while_loop)(cfx_site at, cfx__round_fn *test, cfx__round_fn *body,
+                            cfx_value carried, cfx_value rest);
     /* A copy of t on a card; the bad tensor, with an error, where there is none. Scope. */
     cfx_tensor *(*to_card)(cfx_site at, cfx_tensor *t, int card);
     /* Memory of a card that the host sees too, held by *owner, of which the caller owns a count;
