@@ -1,5 +1,5 @@
 /* A rank that waits for others where MPI waits for all: in MPI_Init and MPI_Finalize. There is no
- * watcher then (mpi.c), so a thread counts the time, and ends the process with a sentence. */
+ * watcher then (watch.c), so a thread counts the time, and ends the process with a sentence. */
 #ifndef CFX__GUARD_H
 #define CFX__GUARD_H
 

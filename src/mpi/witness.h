@@ -3,7 +3,7 @@
  * Open MPI ends a process that sends to a peer whose connection was closed, and gives it no chance
  * to say why. So the connections of a rank that is killed stay open for a few seconds: a shell that
  * waits for its end has them too. Meanwhile mpirun, whose daemon sees the end, tells all ranks, and
- * these find out by asking each other who does not answer (mpi.c). */
+ * these find out by asking each other who does not answer (watch.c). */
 #ifndef CFX__WITNESS_H
 #define CFX__WITNESS_H
 

@@ -9,7 +9,8 @@
  *                      counts its calls, and one with another input whose rows vary
  * ranks text A B C     writes a language model that keeps what it saw and takes a token at a time,
  *                      the same that takes the text whole, and a text
- * ranks kill|stop|fail|leave|limit|slow|hostile|forge RANK  a rank goes wrong; the others say so */
+ * ranks kill|late|stop|fail|leave|limit|slow|hostile|forge RANK  a rank goes wrong; the others say
+ *                      so (late: of a killed rank, the last rank 150 ms after the others) */
 #define _GNU_SOURCE
 #include <cfx.h>
 
@@ -127,7 +128,7 @@ static bool ring(cfx_group *g, int turns, int victim, const char *what) {
     const int rank = cfx_group_rank(g), size = cfx_group_size(g);
     cfx_tensor *x = cfx_keep(cfx_full(cfx_list(50000), 1.0 * rank));
     for (int i = 0; i < turns && cfx_ok(); i++) CFX_SCOPE {
-        if (i == turns / 2 && rank == victim && !strcmp(what, "kill"))
+        if (i == turns / 2 && rank == victim && (!strcmp(what, "kill") || !strcmp(what, "late")))
             raise(SIGKILL);
         if (i == turns / 2 && rank == victim && !strcmp(what, "stop"))
             raise(SIGSTOP);
@@ -374,7 +375,10 @@ int main(int argc, char **argv) {
     cfx_set_group(g);
     cfx_group_on_loss(g, end_late, g);
     run(g, &j);
+    const bool late = !strcmp(j.what, "late") && rank == cfx_group_size(g) - 1;
     cfx_group_end(g, NULL);
+    if (late)
+        usleep(150000);
     if (!cfx_ok())
         fprintf(stderr, "[rank %d] ", rank);
     return cfx_finish(stderr);
