@@ -66,19 +66,11 @@ bool cfx__autocast_call(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *res
 
 /* ---- regions --------------------------------------------------------------------------------- */
 
-/* Whether the options name what there is; PyTorch's words where not. */
-static bool is_region(cfx_site at, const cfx__autocast *c, const char *device) {
-    if (strcmp(device, "cpu") && strcmp(device, "cuda")) {
-        cfx_fail(CFX_RUNTIME_ERROR, at, "User specified an unsupported autocast device_type '%s'",
-                 device);
-        return false;
-    }
-    if (cfx__dtype_is_half(c->dtype))
+static bool is_device(cfx_site at, const char *device) {
+    if (!strcmp(device, "cpu") || !strcmp(device, "cuda"))
         return true;
-    cfx_fail(CFX_RUNTIME_ERROR, at,
-             "In %s autocast, but the target dtype is not supported. %s Autocast only supports "
-             "dtype of torch.bfloat16, torch.float16 currently, not torch.%s",
-             c->gpu ? "CUDA" : "CPU", c->gpu ? "CUDA" : "CPU", cfx_dtype_name(c->dtype));
+    cfx_fail(CFX_RUNTIME_ERROR, at, "User specified an unsupported autocast device_type '%s'",
+             device);
     return false;
 }
 
@@ -96,12 +88,12 @@ void cfx_autocast_begin_from(cfx_site at, cfx_autocast_options o) {
     bool gpu = !strcmp(device, "cuda");
     cfx__autocast *c = cfx__alloc0(sizeof *c);
     *c = (cfx__autocast){.gpu = gpu, .dtype = o.dtype ? o.dtype : usual_dtype(gpu),
-                         .enabled = !o.off, .entered = cfx_none(), .outer = d->autocast};
-    c->enabled &= is_region(at, c, device);
+                         .entered = cfx_none(), .outer = d->autocast};
+    c->enabled = is_device(at, device) && !o.off && cfx__dtype_is_half(c->dtype);
     d->autocast = c;
     if (d->mode)
         c->entered = d->mode(at, "torch.amp.autocast_mode._enter_autocast",
-                             CFX_ARGS(device, cfx_dtype_value(c->dtype), cfx_bool(!o.off),
+                             CFX_ARGS(device, cfx_dtype_value(c->dtype), cfx_bool(c->enabled),
                                       cfx_bool(false)));
 }
 

@@ -182,6 +182,28 @@ TEST(autocast_is_nodes_of_a_traced_graph_and_a_graph_of_a_program) {
                  "_to_copy = torch.ops.aten._to_copy.default(p_l_bias, dtype = torch.bfloat16)"));
 }
 
+static cfx_value disabled(cfx_module *self, cfx_args a) {
+    cfx_autocast_begin(.dtype = CFX_F32);
+    cfx_value y = cfx_tensor_value(cfx_call(self, "l", a.v[0]));
+    cfx_autocast_end();
+    return y;
+}
+
+/* The texts are PyTorch 2.12's, which warns. */
+TEST(autocast_is_off_in_a_dtype_that_it_does_not_know) {
+    cfx_module *m = with_layer(disabled);
+    cfx_program *p = EXPORT(m, cfx_at(rows(0), 0));
+    CHECK(strstr(code_of(p, ""), "wrap_with_autocast('cpu', torch.float32, False, False, submod_2, "
+                                 "x, p_l_weight, p_l_bias)"));
+    CHECK_STR(cfx_dtype_name(cfx_tensor_dtype(cfx_as_tensor(
+                  cfx_program_run(p, cfx_at(rows(0), 0))))), "float32");
+    CHECK(!strstr(code_of(cfx_decompose(p, CFX_NONE), ""), "_to_copy"));
+    cfx_autocast_begin();
+    CHECK_STR(cfx_dtype_name(cfx_tensor_dtype(cfx_as_tensor(disabled(m, CFX_ARGS(cfx_at(rows(0), 0)))))),
+              "float32");
+    cfx_autocast_end();
+}
+
 /* That of the caller is for who runs the program. */
 TEST(a_program_that_is_exported_under_autocast_runs_under_that_of_its_caller) {
     cfx_module *m = with_layer(never_back);

@@ -368,6 +368,14 @@ class Training(unittest.TestCase):
         for p, q in zip(a.parameters(), b.parameters()):
             self.assertLess((p - q).abs().max().item(), 1e-6)
 
+    def test_autocast_of_a_dtype_that_there_is_not(self):
+        with self.assertWarnsRegex(UserWarning, "In CPU autocast, but the target dtype is not "
+                                   "supported. Disabling autocast."):
+            region = torch.autocast("cpu", torch.float32)
+        with region:
+            self.assertFalse(torch.is_autocast_enabled("cpu"))
+            self.assertIs((torch.ones(2, 2) @ torch.ones(2, 2)).dtype, torch.float32)
+
     def test_autocast(self):
         with torch.autocast("cpu", torch.bfloat16):
             self.assertIs((torch.ones(2, 2) @ torch.ones(2, 2)).dtype, torch.bfloat16)

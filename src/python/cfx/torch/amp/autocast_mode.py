@@ -1,5 +1,6 @@
 """torch.amp.autocast_mode: the context, and what it is in a graph."""
 import functools
+import warnings
 
 from cfx import _cfx
 from cfx._tensor import Tensor
@@ -7,12 +8,18 @@ from cfx._tensor import Tensor
 from .. import _basics
 from ..utils._pytree import tree_map
 
+_UNSUPPORTED = ("In {0} autocast, but the target dtype is not supported. Disabling autocast.\n"
+                "{0} Autocast only supports dtypes of torch.bfloat16, torch.float16 currently.")
+
 
 class autocast:
     """A context, and a decorator: products and convolutions inside compute in `dtype`."""
 
     def __init__(self, device_type, dtype=None, enabled=True, cache_enabled=None):
-        self.device, self.fast_dtype, self._enabled = device_type, dtype, enabled
+        unknown = enabled and dtype not in (None, _cfx.bfloat16, _cfx.float16)
+        if unknown:
+            warnings.warn(_UNSUPPORTED.format(device_type.upper()), stacklevel=2)
+        self.device, self.fast_dtype, self._enabled = device_type, dtype, enabled and not unknown
 
     def __enter__(self):
         _cfx.autocast_begin(self.device, self.fast_dtype, self._enabled)
