@@ -290,8 +290,8 @@ CFX_API cfx_grad_mode cfx_get_grad_mode(void);
  *     cfx_autocast_begin(.dtype = CFX_BF16);
  *     y = cfx_call(self, "fc", x);                     bfloat16
  *     cfx_autocast_end();
- * A region of a dtype other than bfloat16 and float16 is off, as in PyTorch, which warns. An unknown
- * device, and an end without a begin are errors.
+ * A region of a dtype other than bfloat16 and float16 is off, as in PyTorch, which warns. An
+ * unknown device, and an end without a begin are errors.
  *
  * In a forward that is traced, changes of the grad mode and of autocast become nodes,
  * torch._C._set_grad_enabled, _enter_autocast and _exit_autocast; in one that is exported the calls

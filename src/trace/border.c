@@ -1,8 +1,7 @@
 /* What tells sizes at which a program is not what forward does from those at which it is. One size
  * alone: forward goes on a stretch of sizes, on those with one remainder, on powers of two, or on
- * all but one. Where that depends on another size: on those whose difference, product, sum or
- * quotient is bounded; of several: on those whose product has one remainder. Borders are found by
- * bisection. Start at cfx__probe_explain. */
+ * all but one. Conditions on two sizes are searched for in border_two.c, on several in
+ * border_product.c. Borders are found by bisection. Start at cfx__probe_explain. */
 #include "border.h"
 #include "relations.h"
 
@@ -262,220 +261,6 @@ static cfx__finding explain_one(const cfx__search *s, size_t i, int64_t bad) {
     return found;
 }
 
-/* ---- several sizes --------------------------------------------------------------------------- */
-
-/* Numbers of two sizes by which they may be told apart. */
-typedef enum { DIFFERENCE, PRODUCT, SUM, QUOTIENT, TURNED, FEATURES } feature;
-
-static int64_t value_of(feature f, int64_t x, int64_t y) {
-    int64_t product;
-    if (__builtin_mul_overflow(x, y, &product))
-        product = INT64_MAX;
-    return f == DIFFERENCE ? x - y
-           : f == PRODUCT  ? product
-           : f == SUM      ? x + y
-           : f == QUOTIENT ? x % y
-                           : y % x;
-}
-
-typedef struct {
-    const cfx__search *s;
-    size_t i, j;
-    VEC(struct pair {
-        int64_t x;
-        int64_t y;
-        bool goes;
-    })
-    seen;
-} plane;
-
-static cfx__search_verdict try_pair(plane *p, int64_t x, int64_t y) {
-    memcpy(p->s->sizes, p->s->hints, p->s->n * sizeof *p->s->sizes);
-    p->s->sizes[p->i] = x;
-    p->s->sizes[p->j] = y;
-    cfx__search_verdict v = cfx__search_at(p->s, p->s->sizes);
-    struct pair one = {x, y, v == CFX__GOES};
-    if (v != CFX__CANNOT_BE)
-        VEC_PUSH(p->seen, one);
-    return v;
-}
-
-/* Bounds of a number over the sizes that go, and over those that do not. */
-typedef struct {
-    int64_t least, most;
-} extent;
-
-static extent extent_of(const plane *p, feature f, bool goes) {
-    extent e = {INT64_MAX, INT64_MIN};
-    for (size_t k = 0; k < p->seen.len; k++) {
-        if (p->seen.data[k].goes != goes)
-            continue;
-        int64_t v = value_of(f, p->seen.data[k].x, p->seen.data[k].y);
-        e.least = v < e.least ? v : e.least;
-        e.most = v > e.most ? v : e.most;
-    }
-    return e;
-}
-
-static bool is_bounded(const plane *p, feature f) {
-    extent good = extent_of(p, f, true), bad = extent_of(p, f, false);
-    return good.most < bad.least || bad.most < good.least;
-}
-
-/* Walks along the first size to where it begins to differ, the second one being y. */
-static void find_edge(plane *p, int64_t y) {
-    enum { FARTHEST = 1 << 20 };
-    int64_t good = -1, bad = -1;
-    for (size_t k = 0; k < p->seen.len; k++)
-        if (p->seen.data[k].y == y && p->seen.data[k].goes)
-            good = p->seen.data[k].x;
-        else if (p->seen.data[k].y == y)
-            bad = p->seen.data[k].x;
-    for (int64_t x = 2; x <= FARTHEST && (good < 0 || bad < 0); x *= 2) {
-        cfx__search_verdict v = try_pair(p, x, y);
-        good = v == CFX__GOES ? x : good;
-        bad = v == CFX__DIFFERS ? x : bad;
-    }
-    while (good >= 0 && bad >= 0 && (bad - good > 1 || good - bad > 1)) {
-        int64_t middle = good + (bad - good) / 2;
-        cfx__search_verdict v = try_pair(p, middle, y);
-        if (v == CFX__CANNOT_BE)
-            return;
-        good = v == CFX__GOES ? middle : good;
-        bad = v == CFX__DIFFERS ? middle : bad;
-    }
-}
-
-static bool is_zero_alone(const plane *p, feature f, bool goes) {
-    bool zero = false;
-    for (size_t k = 0; k < p->seen.len; k++) {
-        bool none = value_of(f, p->seen.data[k].x, p->seen.data[k].y) == 0;
-        zero |= none;
-        if (p->seen.data[k].goes != (none == goes))
-            return false;
-    }
-    return zero;
-}
-
-static cfx_value expression(const plane *p, feature f) {
-    cfx_value x = cfx__search_name(p->s, p->i), y = cfx__search_name(p->s, p->j);
-    static const cfx__sym_op ops[] = {CFX__SYM_ADD, CFX__SYM_MUL, CFX__SYM_ADD, CFX__SYM_MOD,
-                                      CFX__SYM_MOD};
-    return f == TURNED ? cfx__sym_binary(ops[f], y, x) : cfx__sym_binary(ops[f], x, y);
-}
-
-static cfx__finding bounded_by(const plane *p, feature f) {
-    extent good = extent_of(p, f, true), bad = extent_of(p, f, false);
-    bool above = good.most < bad.least;
-    int64_t border = above ? good.most : good.least;
-    cfx__finding found = {
-        .kind = CFX__FOUND_CONDITION, .i = SIZE_MAX, .rel = above ? CFX__LE : CFX__GE};
-    if (f != DIFFERENCE) {
-        found.a = expression(p, f);
-        found.b = cfx_int(border);
-        return found;
-    }
-    if (border == (above ? -1 : 1)) { /* x <= y - 1 */
-        found.rel = above ? CFX__LT : CFX__GT;
-        border = 0;
-    }
-    found.a = cfx__search_name(p->s, p->i);
-    found.b = cfx__sym_binary(CFX__SYM_ADD, cfx__search_name(p->s, p->j), cfx_int(border));
-    return found;
-}
-
-/* A line of sizes, y = k*x + past, or x of y where it is turned. */
-typedef struct {
-    int64_t k, past;
-    bool turned;
-} ray;
-
-static bool is_on(const ray *r, int64_t x, int64_t y) {
-    return r->turned ? x == r->k * y + r->past : y == r->k * x + r->past;
-}
-
-/* Whether it differs on a line through the sizes to be explained, and nowhere else. */
-static bool differs_on(plane *p, const ray *r) {
-    static const int along[] = {2, 3, 5, 9, 14, 23, 40, 77, 150};
-    int on = 0;
-    for (int k = 0; k < COUNT(along); k++) {
-        const int64_t other = r->k * along[k] + r->past;
-        on += (r->turned ? try_pair(p, other, along[k]) : try_pair(p, along[k], other)) ==
-              CFX__DIFFERS;
-    }
-    for (size_t k = 0; k < p->seen.len; k++)
-        if (p->seen.data[k].goes == is_on(r, p->seen.data[k].x, p->seen.data[k].y))
-            return false;
-    return on > 2;
-}
-
-static bool find_line(plane *p, cfx__finding *out) {
-    const int64_t x = p->s->bad[p->i], y = p->s->bad[p->j];
-    const ray all[] = {{1, y - x, false}, {y / x, y % x, false}, {x / y, x % y, true},
-                       {-1, x + y, false}};
-    for (int k = 0; k < COUNT(all); k++) {
-        if (!all[k].k || !differs_on(p, &all[k]))
-            continue;
-        const size_t of = all[k].turned ? p->j : p->i, is = all[k].turned ? p->i : p->j;
-        cfx_value times = cfx__sym_binary(CFX__SYM_MUL, cfx_int(all[k].k),
-                                          cfx__search_name(p->s, of));
-        *out = (cfx__finding){.kind = CFX__FOUND_CONDITION,
-                              .i = SIZE_MAX,
-                              .rel = CFX__NE,
-                              .a = cfx__search_name(p->s, is),
-                              .b = cfx__sym_binary(CFX__SYM_ADD, times, cfx_int(all[k].past))};
-        return true;
-    }
-    return false;
-}
-
-static bool find_feature(plane *p, cfx__finding *out) {
-    for (feature f = QUOTIENT; f < FEATURES; f++) /* n % m == 0, or never */
-        for (int goes = 0; goes < 2; goes++)
-            if (is_zero_alone(p, f, goes)) {
-                *out = (cfx__finding){.kind = CFX__FOUND_CONDITION,
-                                      .i = SIZE_MAX,
-                                      .rel = goes ? CFX__EQ : CFX__NE,
-                                      .a = expression(p, f),
-                                      .b = cfx_int(0)};
-                return true;
-            }
-    if (is_zero_alone(p, DIFFERENCE, false)) {
-        *out = (cfx__finding){.kind = CFX__FOUND_CONDITION,
-                              .i = SIZE_MAX,
-                              .rel = CFX__NE,
-                              .a = cfx__search_name(p->s, p->i),
-                              .b = cfx__search_name(p->s, p->j)};
-        return true;
-    }
-    for (feature f = DIFFERENCE; f <= SUM; f++)
-        if (is_bounded(p, f)) {
-            *out = bounded_by(p, f);
-            return true;
-        }
-    return false;
-}
-
-static cfx__finding explain_two(const cfx__search *s, size_t i, size_t j) {
-    enum { SAMPLES = 80 };
-    static const int lines[] = {2, 3, 5, 7, 11, 13, 16, 31};
-    plane p = {.s = s, .i = i, .j = j};
-    cfx__finding found = {.kind = CFX__FOUND_NOTHING, .i = i};
-    try_pair(&p, s->hints[i], s->hints[j]);
-    try_pair(&p, s->bad[i], s->bad[j]);
-    for (int k = 0; k < SAMPLES; k++) {
-        int64_t x = cfx__probe_any(s->p, i), y = cfx__probe_any(s->p, j);
-        try_pair(&p, x, k % 8 == 0 ? x : k % 8 == 1 ? x + 1 : k % 8 == 2 ? 2 * x : y);
-    }
-    for (int k = 0; k < COUNT(lines); k++)
-        find_edge(&p, lines[k]);
-    find_edge(&p, s->hints[j]);
-    if (!find_feature(&p, &found))
-        find_line(&p, &found);
-    VEC_FREE(p.seen);
-    return found;
-}
-
 /* ---- which sizes ----------------------------------------------------------------------------- */
 
 static bool holds(const cfx__search *s, const cfx__finding *f) {
@@ -524,7 +309,7 @@ static void explain_other(const cfx__search *s, cfx__finding *f) {
     size_t i = f->i, j = s->n > 1 ? other_of(s, f) : SIZE_MAX;
     if (j == SIZE_MAX)
         return;
-    cfx__finding both = explain_two(s, i < j ? i : j, i < j ? j : i);
+    cfx__finding both = cfx__search_two(s, i < j ? i : j, i < j ? j : i);
     if (both.kind != CFX__FOUND_NOTHING)
         *f = both;
 }
@@ -581,7 +366,7 @@ cfx__finding cfx__probe_explain(cfx__probe *p, const int64_t *sizes) {
         if (found.kind != CFX__FOUND_CONSTANT) /* of which more is asked: see guards.c */
             explain_other(&s, &found);
     } else if (others == 1) {
-        found = explain_two(&s, first, second);
+        found = cfx__search_two(&s, first, second);
     }
     if (others && found.kind == CFX__FOUND_NOTHING)
         found = cfx__search_product(&s);

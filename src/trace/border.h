@@ -1,5 +1,5 @@
-/* What the searches for a condition share: border.c those of one size and of two, border_product.c
- * those of several. */
+/* What the searches for a condition share: border.c those of one size, border_two.c of two,
+ * border_product.c of several. */
 #ifndef CFX__BORDER_H
 #define CFX__BORDER_H
 
@@ -20,6 +20,9 @@ cfx__search_verdict cfx__search_at(const cfx__search *s, const int64_t *sizes);
 cfx_value cfx__search_name(const cfx__search *s, size_t i);
 /* Remainders up to this one are looked for. */
 enum { CFX__WINDOW = 64 };
+
+/* What is asked of two sizes together; nothing where they do not tell. */
+cfx__finding cfx__search_two(const cfx__search *s, size_t i, size_t j);
 
 /* It goes where the product of the sizes that differ has the remainder of the example's, as a view
  * of so many columns does. The smallest number that tells all samples apart. */

@@ -12,11 +12,11 @@ typedef struct {
     bool *of; /* by symbol: the condition is of it */
     size_t n, count;
     bool data; /* it is of a number that is data too */
+    int64_t far; /* sizes without a bound are tried up to this one */
 } comparing;
 
 /* Beyond it nothing is compared with a size. */
 enum { FAR_BITS = 40 };
-static const int64_t far = (int64_t)1 << FAR_BITS;
 
 static void collect(comparing *q, const struct cfx_sym *e) {
     if (!e)
@@ -54,12 +54,12 @@ static int64_t modulus_of(const cfx__relation *c) {
 
 static int64_t least_of(const comparing *q, size_t i) {
     const cfx__symbol *s = &q->p->dims->worlds.symbols.data[i];
-    return !s->any ? cfx__symbol_smallest(s) : s->least > -far ? s->least : -far;
+    return !s->any ? cfx__symbol_smallest(s) : s->least > -q->far ? s->least : -q->far;
 }
 
 static int64_t most_of(const comparing *q, size_t i) {
     int64_t most = q->p->dims->worlds.symbols.data[i].most;
-    return most < far ? most : far;
+    return most < q->far ? most : q->far;
 }
 
 /* Whether it holds at the sizes at hand. */
@@ -182,6 +182,7 @@ bool cfx__compared_find(const cfx__probe *p, const cfx__relation *c, cfx__findin
     comparing q = {.p = p,
                    .c = c,
                    .n = n,
+                   .far = (int64_t)1 << FAR_BITS,
                    .sizes = cfx__alloc0((n + 1) * sizeof *q.sizes),
                    .of = cfx__alloc0(n + 1)};
     collect(&q, c->a.tag == CFX_TAG_SYM ? cfx_as_sym(c->a) : NULL);
@@ -232,6 +233,11 @@ static int64_t last_that_may(const comparing *q, size_t i, int64_t good, int64_t
     return good;
 }
 
+static int64_t last_above(const comparing *q, size_t i, const cfx__symbol *s) {
+    const int64_t high = most_of(q, i), hint = s->size.at[0];
+    return hint >= high || may_hold(q, i, high) ? s->most : last_that_may(q, i, hint, high);
+}
+
 bool cfx__compared_range(const cfx__probe *p, const cfx__relation *c, size_t i, int64_t *least,
                          int64_t *most) {
     enum { MOST = 4 };
@@ -239,6 +245,7 @@ bool cfx__compared_range(const cfx__probe *p, const cfx__relation *c, size_t i, 
     comparing q = {.p = p,
                    .c = c,
                    .n = n,
+                   .far = (int64_t)1 << FAR_BITS,
                    .sizes = cfx__alloc0((n + 1) * sizeof *q.sizes),
                    .of = cfx__alloc0(n + 1)};
     bool sums = c->op != CFX__EQ && c->op != CFX__NE;
@@ -251,10 +258,11 @@ bool cfx__compared_range(const cfx__probe *p, const cfx__relation *c, size_t i, 
     bool fine = sums && i < n && q.of[i] && q.count > 1 && q.count <= MOST && !q.data;
     if (fine) {
         const cfx__symbol *s = &p->dims->worlds.symbols.data[i];
-        const int64_t hint = s->size.at[0], low = least_of(&q, i), high = most_of(&q, i);
+        const int64_t hint = s->size.at[0], low = least_of(&q, i);
         *least = hint <= low || may_hold(&q, i, low) ? s->least : last_that_may(&q, i, hint, low);
-        *most = hint >= high || may_hold(&q, i, high) ? s->most : last_that_may(&q, i, hint, high);
-        if (*most > far / 2) /* less than another that has no end */
+        *most = last_above(&q, i, s);
+        q.far *= 2;
+        if (*most != last_above(&q, i, s)) /* it follows another that has no end */
             *most = s->most;
     }
     cfx__free(q.sizes);

@@ -33,6 +33,8 @@ enum { LARGEST = 1 << 20 };
  * little more than those do: else there may be no such tensors. */
 enum { ELEMENTS = 30, MORE = 16 };
 enum { AROUND = 64, RANDOM = 32, DENSE = 256, ALL = 1024, JOINT = 96 };
+/* Beyond the dense ones, each stretch as long as this part of its sizes has one: n / 10 == 33. */
+enum { PARTS = 40, FINE = 1 << 14 };
 enum { FIRST = 8, CORNERS = 4, MARGIN = 50, AT_LEAST = 16 };
 
 /* ---- one trial ------------------------------------------------------------------------------- */
@@ -171,6 +173,8 @@ void cfx__probe_sizes(cfx__probe *p, size_t i, cfx__sizes *out) {
     for (int k = 0; k < RANDOM; k++)
         add(p, i, out, cfx__probe_any(p, i));
     for (int64_t size = 2; size <= (s->most <= ALL ? s->most : DENSE); size++)
+        add(p, i, out, size);
+    for (int64_t size = DENSE; size <= FINE; size += size / PARTS)
         add(p, i, out, size);
 }
 

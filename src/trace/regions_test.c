@@ -199,8 +199,8 @@ TEST(autocast_is_off_in_a_dtype_that_it_does_not_know) {
                   cfx_program_run(p, cfx_at(rows(0), 0))))), "float32");
     CHECK(!strstr(code_of(cfx_decompose(p, CFX_NONE), ""), "_to_copy"));
     cfx_autocast_begin();
-    CHECK_STR(cfx_dtype_name(cfx_tensor_dtype(cfx_as_tensor(disabled(m, CFX_ARGS(cfx_at(rows(0), 0)))))),
-              "float32");
+    cfx_value y = disabled(m, CFX_ARGS(cfx_at(rows(0), 0)));
+    CHECK_STR(cfx_dtype_name(cfx_tensor_dtype(cfx_as_tensor(y))), "float32");
     cfx_autocast_end();
 }
 
