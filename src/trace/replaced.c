@@ -38,12 +38,12 @@ static bool is_after_keys(called *c, const char *source, const char *keys) {
     return false;
 }
 
-/* Arguments that are tuples, lists and dicts have an input for each leaf, as *args and **kwargs
- * have: "L['x']", "L['x'][0]", "L['d']['a']". */
+/* Arguments that are tuples, lists and dicts have an input for each leaf, as *args have: "L['x']",
+ * "L['x'][0]", "L['d']['a']". Sizes of **kwargs cannot vary in PyTorch, whose programs these are.
+ */
 bool cfx__symbol_is_of(const char *name, const cfx_node *input, int dim) {
     called c = {.number = strtol(name + 1, NULL, 10), .dim = dim};
-    if (is_after(&c, cfx__text_format("L['%s']", input->name)) ||
-        is_after(&c, cfx__text_format("L['kwargs']['%s']", input->name)))
+    if (is_after(&c, cfx__text_format("L['%s']", input->name)))
         return true;
     for (const char *p = strchr(input->name + 1, '_'); p && p[1]; p = strchr(p + 1, '_'))
         if (is_after_keys(&c, cfx__text_format("L['%.*s']", (int)(p - input->name), input->name),
