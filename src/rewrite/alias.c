@@ -115,6 +115,12 @@ void cfx__alias_open(cfx__alias *a, const cfx_graph *g) {
     cfx_scope_close(mark_);
 }
 
+void cfx__alias_write_outside(cfx__alias *a) {
+    for (size_t i = 0; i < a->len; i++)
+        if (a->flags[i] & (INPUT | ESCAPES))
+            a->flags[i] |= WRITTEN;
+}
+
 void cfx__alias_close(cfx__alias *a) {
     cfx__free(a->root);
     cfx__free(a->flags);

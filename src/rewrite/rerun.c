@@ -115,8 +115,14 @@ static cfx_value run_get_attr(cfx__rerun *run, const cfx_node *n) {
                  n->target.name);
         return cfx_bad();
     }
-    cfx_module_set_attr(run->to, n->target.name, v);
-    cfx_node *made = cfx_graph_get_attr(run->recorder.graph, n->target.name);
+    const char *name = n->target.name; /* regions have attributes of their own by the same names */
+    if (cfx_module_has(run->to, name)) {
+        const cfx_value there = cfx_module_attr(run->to, name);
+        if (there.tag != CFX_TAG_TENSOR || cfx_as_tensor(there) != cfx_as_tensor(v))
+            name = cfx__rerun_free_name(run, name);
+    }
+    cfx_module_set_attr(run->to, name, v);
+    cfx_node *made = cfx_graph_get_attr(run->recorder.graph, name);
     return made->graph
                ? cfx_tensor_value(cfx__recorded_tensor(&run->recorder, made, cfx_as_tensor(v)))
                : cfx_bad();

@@ -66,6 +66,16 @@ typedef struct {
     cfx__rerun *run;
 } region;
 
+/* Around the call of the region something may write to what it is given or gives: views of that do
+ * not stay whole in it either. */
+static void open_alias(cfx__rerun *run, const cfx_graph *g) {
+    const cfx_node *call = run->recorder.like;
+    const bool written = call && cfx__alias_written(&run->alias, call);
+    cfx__alias_open(&run->alias, g);
+    if (written)
+        cfx__alias_write_outside(&run->alias);
+}
+
 cfx_value cfx__rerun_inline(cfx__rerun *run, cfx_module *m, cfx_site at, cfx_args given) {
     cfx__rerun before = *run;
     cfx_graph *g = m->graph;
@@ -74,7 +84,7 @@ cfx_value cfx__rerun_inline(cfx__rerun *run, cfx_module *m, cfx_site at, cfx_arg
     run->from = m;
     run->values = cfx__alloc0(g->made.len * sizeof *run->values);
     if (cfx__rerun_keeps(run))
-        cfx__alias_open(&run->alias, g);
+        open_alias(run, g);
     cfx_each_node(g, n) {
         if (n->op == CFX_PLACEHOLDER && k < given.n)
             cfx__rerun_set(run, n, given.v[k++]);
@@ -201,9 +211,22 @@ static bool is_settled(const cfx_node *n, cfx_args a) {
            cfx__higher_is(n, "onnx_sequence_map");
 }
 
+static cfx_value rerun_body(cfx__body *b, cfx_site at, cfx_args given) {
+    cfx_value v = rerun_region(b, at, given);
+    return cfx_is_bad(v) || v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE ? v
+                                                                            : cfx_tuple_value(1, &v);
+}
+
+/* What is settled, written out: the branch that is taken, or a body for each item. Control flow in
+ * there stays a call where only data settles it. */
+static cfx_value write_out(cfx__rerun *run, const cfx_node *n, cfx_args a) {
+    region bodies[2] = {{{.call = rerun_body}, run}, {{.call = rerun_body}, run}};
+    return cfx__higher_settled((cfx_site){0}, n->target.name, a, &bodies[0].body, &bodies[1].body);
+}
+
 cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     if (is_settled(n, a))
-        return cfx__higher_find(n->target.name)((cfx_site){0}, a);
+        return write_out(run, n, a);
     if (cfx__higher_is(n, "onnx_loop"))
         return cfx__rerun_onnx_loop(run, n, a);
     if (is_region(n))

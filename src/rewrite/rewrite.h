@@ -21,6 +21,8 @@ typedef struct cfx__alias {
 
 void cfx__alias_open(cfx__alias *a, const cfx_graph *g);
 void cfx__alias_close(cfx__alias *a);
+/* The graph is that of a region: what it is given and what it gives is written to outside. */
+void cfx__alias_write_outside(cfx__alias *a);
 /* Whether something writes to what n computes; whether it, or a view of it, is a result. Nodes that
  * came later are not written to. */
 bool cfx__alias_written(const cfx__alias *a, const cfx_node *n);
@@ -110,8 +112,8 @@ cfx_value cfx__rerun_inline(cfx__rerun *run, cfx_module *m, cfx_site at, cfx_arg
  * error. */
 void cfx__rerun_child_open(cfx__rerun *sub, const cfx__rerun *run, cfx_module *from);
 bool cfx__rerun_child_close(cfx__rerun *sub, cfx__rerun *run, const char *name, cfx_value out);
-/* What a sub-graph is called where others are beside it: true_graph_1 for a second true_graph_0.
- * Scope. */
+/* What a sub-graph, or an attribute of one that is written out, is called where others are beside
+ * it: true_graph_1 for a second true_graph_0. Scope. */
 const char *cfx__rerun_free_name(const cfx__rerun *run, const char *name);
 /* A while_loop of a decomposition (cfx__recorder.loop), and a Loop of ONNX: written out where it is
  * known how often it goes round, else a while_loop (rerun_loop.c). */

@@ -110,6 +110,12 @@ static cfx_value associative_scan(cfx_site at, cfx_args a) {
     return cfx_ok() ? cfx__control_associative_scan(at, &body, xs, rest) : cfx_bad();
 }
 
+/* A body that is called otherwise than a graph is run: the rest of it is filled in. */
+static void fill_body(cfx_site at, const char *op, cfx_args a, int i, cfx__body *b) {
+    *b = (cfx__body){.call = b->call, .module = body_arg(at, op, a, i).module, .place = i,
+                     .round = -1};
+}
+
 /* onnx_loop(body, most, condition, carried, rest) */
 static cfx_value onnx_loop(cfx_site at, cfx_args a) {
     cfx__body body = body_arg(at, "onnx_loop", a, 0);
@@ -118,19 +124,33 @@ static cfx_value onnx_loop(cfx_site at, cfx_args a) {
 }
 
 /* onnx_sequence_map(body, sequences, rest) */
-static cfx_value onnx_sequence_map(cfx_site at, cfx_args a) {
-    cfx__body body = body_arg(at, "onnx_sequence_map", a, 0);
+static cfx_value map_over(cfx_site at, cfx_args a, cfx__body *body) {
+    fill_body(at, "onnx_sequence_map", a, 0, body);
     cfx_value xs = list_arg(at, "onnx_sequence_map", a, 1);
     cfx_value rest = list_arg(at, "onnx_sequence_map", a, 2);
-    return cfx_ok() ? cfx__loop_sequences(at, &body, xs, rest) : cfx_bad();
+    return cfx_ok() ? cfx__loop_sequences(at, body, xs, rest) : cfx_bad();
+}
+
+static cfx_value onnx_sequence_map(cfx_site at, cfx_args a) {
+    return map_over(at, a, &(cfx__body){.call = call_graph});
+}
+
+cfx_value cfx__higher_settled(cfx_site at, const char *name, cfx_args a, cfx__body *yes,
+                              cfx__body *no) {
+    name = cfx__higher_order(name);
+    if (!strcmp(name, "onnx_sequence_map"))
+        return map_over(at, a, yes);
+    fill_body(at, "cond", a, 1, yes);
+    fill_body(at, "cond", a, 2, no);
+    cfx_value operands = list_arg(at, "cond", a, 3);
+    return cfx_ok() ? cfx__loop_cond(at, arg(a, 0), yes, no, operands) : cfx_bad();
 }
 
 /* ---- regions --------------------------------------------------------------------------------- */
 
 /* The graph of a region, argument number i, on the arguments after it. */
 static cfx_value call_region(cfx_site at, const char *op, cfx_args a, int i, cfx__body *b) {
-    *b = (cfx__body){.call = b->call, .module = body_arg(at, op, a, i).module, .place = i,
-                     .round = -1};
+    fill_body(at, op, a, i, b);
     int n = a.n > i + 1 ? a.n - i - 1 : 0;
     return cfx_ok() ? b->call(b, at, (cfx_args){n, a.v + (n ? i + 1 : 0), NULL}) : cfx_bad();
 }

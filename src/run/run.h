@@ -93,6 +93,10 @@ cfx__higher_fn *cfx__higher_find(const char *name);
 /* Calls the graph of a region (wrap_with_set_grad_enabled, wrap_with_autocast) in its mode, by
  * b->call; the rest of b is filled in. */
 cfx_value cfx__higher_region(cfx_site at, const char *name, cfx_args a, cfx__body *b);
+/* A cond (yes, no) whose way is known, or an onnx_sequence_map (yes alone), by yes->call and
+ * no->call, which give tuples; the rest of them is filled in. */
+cfx_value cfx__higher_settled(cfx_site at, const char *name, cfx_args a, cfx__body *yes,
+                              cfx__body *no);
 /* Those that take no sub-graph: torch.ops.higher_order.print (print.c), and operators that write
  * to copies (auto_functional.c). */
 cfx_value cfx__higher_print(cfx_site at, cfx_args a);
