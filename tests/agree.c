@@ -212,10 +212,29 @@ cfx_dict *agree_state(const cfx_program *p, const random_program *drawn, const c
     return state;
 }
 
+/* The arguments of a call as they were shown; None where some were not. */
+static cfx_value shown_args(const cfx_dict *seen, const cfx_node *n) {
+    cfx_value args = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < cfx_as_list(n->args)->len; i++) {
+        const cfx_value a = cfx_as_list(n->args)->items[i];
+        const cfx_value *was = a.tag != CFX_TAG_NODE
+                                   ? &a
+                                   : cfx_dict_find(seen, cfx_string_value(cfx_as_node(a)->name));
+        if (!was)
+            return cfx_none();
+        cfx_list_append(cfx_as_list(args), *was);
+    }
+    return cfx_as_dict(n->kwargs)->len ? cfx_none() : args;
+}
+
 static cfx_value take(cfx_watcher *w, cfx_node *n, cfx_value v) {
     agree_taps *t = w->user;
-    if (t->noise && n->op == CFX_CALL_FUNCTION)
+    if (t->noise && n->op == CFX_CALL_FUNCTION) {
+        const cfx_value args = shown_args(t->seen, n);
+        if (!cfx_is_none(args))
+            eager_disturb_sums(n, args, v, &t->noise);
         eager_disturb(v, &t->noise);
+    }
     if (v.tag == CFX_TAG_TENSOR)
         cfx_dict_set(t->seen, n->name, eager_copy(v));
     return cfx_none();

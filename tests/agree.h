@@ -34,6 +34,9 @@ outcome eager_run(const random_program *p, uint64_t noise, bool each);
 /* Changes the last digits of a float result in place, as another order of a sum would: those of the
  * number, or in half of the calls as many of the largest one. */
 void eager_disturb(cfx_value v, uint64_t *lot);
+/* The same of a sum, which loses the last digits of its terms, that may be larger than what is left
+ * of them: those of products and sums of the arguments without their signs. */
+void eager_disturb_sums(const cfx_node *n, cfx_value args, cfx_value v, uint64_t *lot);
 
 /* ---- agreement (agree.c) --------------------------------------------------------------------- */
 

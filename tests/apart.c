@@ -101,7 +101,14 @@ static void widen(cfx_value most, cfx_value now, cfx_value first) {
     }
 }
 
-static uint64_t noise_of(int turn) { return (uint64_t)(turn + 1) * 0x9e3779b97f4a7c15u; }
+/* Mixed (splitmix64): of seeds at equal distances the k-th numbers are at equal distances too, so
+ * that one element could get the same in every turn. */
+static uint64_t noise_of(int turn) {
+    uint64_t x = (uint64_t)(turn + 1) * 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
 
 /* After `turns` eager runs, for leaf i; one that gave nothing says nothing. */
 static cfx_value spread_of(subject *s, int64_t i, bool each, int turns) {

@@ -159,9 +159,7 @@ static cfx_value products(cfx_value args, cfx_value v) {
     return cfx_tensor_value(cfx_add(cfx_mul(v, 0), cfx_mul(cfx_max(a), cfx_max(b))));
 }
 
-/* Sums lose the last digits of their terms, which may be larger than what is left of them: those of
- * products and sums of the arguments without their signs. */
-static void disturb_sums(const cfx_node *n, cfx_value args, cfx_value v, uint64_t *lot) {
+void eager_disturb_sums(const cfx_node *n, cfx_value args, cfx_value v, uint64_t *lot) {
     static const char *const names[] = {".linear.", "mm.", ".mv.", ".addmv.", "dot.", ".matmul.",
                                         ".conv", ".sum.", ".mean.", ".cumsum.",
                                         ".addcmul.", ".addcdiv.", ".logaddexp", "cross."};
@@ -459,7 +457,7 @@ static cfx_value run_node(eager *e, cfx_node *n, const cfx_dict *values) {
     if (e->noise && cfx_ok()) {
         if (!cfx_node_is_getitem(n)) {
             disturb_open(n, args, v, &e->noise);
-            disturb_sums(n, args, v, &e->noise);
+            eager_disturb_sums(n, args, v, &e->noise);
         }
         disturb_result(e, n, given, v, &e->noise);
     }

@@ -156,8 +156,9 @@ CFX_OP(vander) = {"aten::vander(Tensor x, int? N=None, bool increasing=False) ->
 
 /* ---- diagonals written in place -------------------------------------------------------------- */
 
-static void fill_line(cfx_tensor *t, cfx_value n, int64_t stride, int64_t offset, cfx_value v) {
-    cfx_fill_(cfx_as_strided(t, cfx_list(n), cfx_list(stride), offset), v);
+/* From the first element on, wherever in a storage the tensor lies when it runs. */
+static void fill_line(cfx_tensor *t, cfx_value n, int64_t stride, cfx_value v) {
+    cfx_fill_(cfx_as_strided(t, cfx_list(n), cfx_list(stride)), v);
 }
 
 /* A diagonal that begins again in the row after the next to the one that it ends in: element (i, j)
@@ -194,12 +195,12 @@ static void decompose_fill_diagonal_(cfx_op_call *c) {
         return;
     }
     cfx_value least = unknown ? size_do("torch.sym_min", size_of(t, 0), size_of(t, 1)) : cfx_int(n);
-    fill_line(t, least, stride, t->offset, c->args[1]);
+    fill_line(t, least, stride, c->args[1]);
     if (op_failed() || !arg_bool(c, 2) || t->ndim != 2 || rows <= cols + 1)
         return;
     int64_t step = cols + 1, more = (t->numel + step - 1) / step - n;
     /* of a tensor with gaps the wrapped diagonal may leave the storage: that is an error */
-    fill_line(t, cfx_int(more), stride, t->offset + t->stride[0] * step, c->args[1]);
+    fill_line(cfx_slice(t, 0, step), cfx_int(more), stride, c->args[1]);
 }
 
 CFX_OP(fill_diagonal_) = {
