@@ -10,6 +10,7 @@
 #ifndef CFX__LOOPS_H
 #define CFX__LOOPS_H
 
+#include "cmul.h"
 #include "ops.h"
 #include "vecmath.h"
 
@@ -178,9 +179,5 @@ typedef double _Complex c128_t;
 
 /* x + y, x - y and x * y of integers, which wrap around. */
 #define WRAP(x, op, y) ((int64_t)((uint64_t)(x)op(uint64_t)(y)))
-/* x * y of complex numbers without the search for infinities that C prescribes. */
-#define CMUL(x, y)                                                                                 \
-    __builtin_complex(creal(x) * creal(y) - cimag(x) * cimag(y),                                   \
-                      creal(x) * cimag(y) + cimag(x) * creal(y))
 
 #endif

@@ -43,3 +43,18 @@ TEST(what_writes_unmarked_is_never_kept_whole) {
     HAS(cfx_module_code(d->module), "return (getitem_3, getitem_4, add, getitem_5)");
     CHECK_OK();
 }
+
+/* A diagonal begins where its tensor does, which may lie anywhere in a storage. */
+TEST(fill_diagonal_of_what_lies_in_a_storage_decomposes) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, x: \"f32[4, 2]\"):\n"
+             "        y = torch.ops.aten.fill_diagonal_.default(x, 7, True)\n"
+             "        return (y,)\n");
+    for (int way = 0; way < 2; way++) {
+        cfx_tensor *x = cfx_reshape(cfx_narrow(cfx_arange(20.0), 0, 5, 8), cfx_list(4, 2));
+        cfx_program_run(way ? cfx_decompose(p, CFX_NONE) : p, x);
+        CHECK_STR(cfx_str(x), "tensor([[ 7.,  6.],\n        [ 7.,  7.],\n        [ 9., 10.],\n"
+                              "        [ 7., 12.]])");
+    }
+    CHECK_OK();
+}

@@ -202,14 +202,15 @@ CFX_OP(logaddexp2) = {"aten::logaddexp2(Tensor self, Tensor other) -> Tensor",
 /* ---- blends ---------------------------------------------------------------------------------- */
 
 /* From x to y by w; from the nearer end, so that both ends are exact. */
-#define BETWEEN(x, y, w, size)                                                                     \
-    (size(w) < 0.5 ? (x) + (w) * ((y) - (x)) : (y) - ((y) - (x)) * (1 - (w)))
-#define LERP(x, y, w) BETWEEN(x, y, w, fabs)
+#define LERP(x, y, w)                                                                              \
+    (fabs(w) < 0.5 ? (x) + (w) * ((y) - (x)) : (y) - ((y) - (x)) * (1 - (w)))
+#define COMPLEX_LERP(x, y, w)                                                                      \
+    (cabs(w) < 0.5 ? (x) + CMUL(w, (y) - (x)) : (y)-CMUL((y) - (x), 1 - (w)))
 FLOATS(2, lerp, LERP(x, y, p0))
-COMPLEXES(2, lerp, BETWEEN(x, y, p0, cabs))
+COMPLEXES(2, lerp, COMPLEX_LERP(x, y, p0))
 ROW(lerp, RULE_SAME, 1, 2, "lerp_kernel_scalar", HAS_FLOATS(lerp), HAS_COMPLEXES(lerp))
 FLOATS(3, lerp_by, LERP(x, y, z))
-COMPLEXES(3, lerp_by, BETWEEN(x, y, z, cabs))
+COMPLEXES(3, lerp_by, COMPLEX_LERP(x, y, z))
 ROW(lerp_by, RULE_SAME, 1, 3, "lerp_kernel_tensor", HAS_FLOATS(lerp_by), HAS_COMPLEXES(lerp_by))
 
 static void shape_lerp(cfx_op_call *c) {

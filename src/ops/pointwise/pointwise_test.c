@@ -209,3 +209,17 @@ TEST(large_results_are_those_of_small_pieces) {
         }
     CHECK_OK();
 }
+
+/* C's product of inf + nanj by a number looks for an infinity in it; PyTorch's does not. */
+TEST(products_of_complex_infinities_are_nan) {
+    cfx_tensor *x = cfx_full(cfx_list(3), cfx_complex_value(INFINITY, NAN));
+    const char *nan = "tensor([nan+nanj, nan+nanj, nan+nanj])";
+    CHECK_STR(cfx_str(cfx_mul(x, x)), nan);
+    CHECK_STR(cfx_str(cfx_lerp(x, cfx_zeros_like(x), x)), nan);
+    CHECK_STR(cfx_str(cfx_cumprod(x, 0)), nan);
+    CHECK_STR(cfx_str(cfx_prod(x)), "tensor(nan+nanj)");
+    x = cfx_full(cfx_list(2), cfx_complex_value(INFINITY, 0));
+    CHECK_STR(cfx_str(cfx_prod(x)), "tensor(nan+nanj)");
+    CHECK_STR(cfx_str(cfx_lerp(x, cfx_zeros_like(x), x)), "tensor([-inf+nanj, -inf+nanj])");
+    CHECK_OK();
+}

@@ -1,4 +1,5 @@
 /* Sums, means, products, counts, and whether all or any elements are true. */
+#include "../cmul.h"
 #include "../reduce.h"
 
 #include <complex.h>
@@ -39,9 +40,9 @@ typedef double _Complex c128_t;
 #include "reduce_fold.inc"
 #define FOLD prod_i64, int64_t, uint64_t, uint64_t, int64_t, 1, TIMES_INT, TIMES
 #include "reduce_fold.inc"
-#define FOLD prod_c64, c64_t, c64_t, c64_t, c64_t, 1, TIMES, TIMES
+#define FOLD prod_c64, c64_t, c64_t, c64_t, c64_t, 1, CMUL, CMUL
 #include "reduce_fold.inc"
-#define FOLD prod_c128, c128_t, c128_t, c128_t, c128_t, 1, TIMES, TIMES
+#define FOLD prod_c128, c128_t, c128_t, c128_t, c128_t, 1, CMUL, CMUL
 #include "reduce_fold.inc"
 
 /* Lanes count no further than a block's share, which every type of number holds exactly. */

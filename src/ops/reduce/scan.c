@@ -1,5 +1,6 @@
 /* Running sums, products, extremes along one dimension. */
 #include "../back.h"
+#include "../cmul.h"
 #include "../special.h"
 
 #include <complex.h>
@@ -82,13 +83,13 @@ static int64_t scan_at(const scan_job *s, int64_t u, int64_t *width) {
 #define T c64_t
 #define A c128_t
 #define FN(x) cumprod_c64_##x
-#define STEP TIMES
+#define STEP CMUL
 #define START 1
 #include "scan.inc"
 #define T c128_t
 #define A c128_t
 #define FN(x) cumprod_c128_##x
-#define STEP TIMES
+#define STEP CMUL
 #define START 1
 #include "scan.inc"
 

@@ -170,6 +170,20 @@ static void fill_wrapped(cfx_tensor *t, cfx_value v) {
     cfx_masked_fill_(t, cfx_eq(cfx_remainder(cfx_unsqueeze(row, 1), step), col), v);
 }
 
+/* The diagonal of what lies below the row after the first one: of rows without gaps it begins again
+ * and again. By views of the tensor, which hold wherever that lies in a storage. */
+static void fill_again(cfx_tensor *t, int64_t stride, cfx_value v) {
+    const int64_t cols = t->shape[1], step = cols + 1, more = (t->numel + step - 1) / step - cols;
+    cfx_tensor *rest = cfx_slice(t, 0, step);
+    if (cfx__tensor_is_contiguous(t))
+        cfx_fill_(cfx_slice(cfx_view(rest, cfx_list(-1)), 0, 0, cfx_none(), step), v);
+    else if (more <= cols)
+        cfx_fill_(cfx_diagonal(rest), v);
+    else /* between the rows: that may leave the storage, which is an error */
+        cfx_fill_(cfx_as_strided(t, cfx_list(more), cfx_list(stride),
+                                 t->offset + t->stride[0] * step), v);
+}
+
 static void decompose_fill_diagonal_(cfx_op_call *c) {
     cfx_tensor *t = c->out[0] = arg_tensor(c, 0);
     if (t->ndim < 2) {
@@ -198,9 +212,7 @@ static void decompose_fill_diagonal_(cfx_op_call *c) {
     fill_line(t, least, stride, c->args[1]);
     if (op_failed() || !arg_bool(c, 2) || t->ndim != 2 || rows <= cols + 1)
         return;
-    int64_t step = cols + 1, more = (t->numel + step - 1) / step - n;
-    /* of a tensor with gaps the wrapped diagonal may leave the storage: that is an error */
-    fill_line(cfx_slice(t, 0, step), cfx_int(more), stride, c->args[1]);
+    fill_again(t, stride, c->args[1]);
 }
 
 CFX_OP(fill_diagonal_) = {
