@@ -213,8 +213,8 @@ static bool is_settled(const cfx_node *n, cfx_args a) {
 
 static cfx_value rerun_body(cfx__body *b, cfx_site at, cfx_args given) {
     cfx_value v = rerun_region(b, at, given);
-    return cfx_is_bad(v) || v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE ? v
-                                                                            : cfx_tuple_value(1, &v);
+    const bool flat = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
+    return cfx_is_bad(v) || flat ? v : cfx_tuple_value(1, &v);
 }
 
 /* What is settled, written out: the branch that is taken, or a body for each item. Control flow in
