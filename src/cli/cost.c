@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "../graph/graph.h"
-#include "../value/json.h"
 
 enum { DEGREES = 3 };
 
@@ -164,12 +163,14 @@ static bool fit(const cli_costs *c, const cli_sum *sum, long double *a) {
     return fabsl(at_last - sum->at[n]) <= 1e-6L * fabsl(at_last) + 1;
 }
 
-const char *cli_sum_text(const cli_costs *c, const cli_sum *sum) {
-    if (c->npoints == 1)
-        return brief((double)sum->at[0]);
+static const char *exact(double x) { return cfx__text_format("%.17g", x); }
+
+/* The polynomial, with its numbers in a form; NULL: there is none. Scope. */
+static const char *polynomial(const cli_costs *c, const cli_sum *sum,
+                              const char *(*number)(double x)) {
     long double a[CLI_POINTS];
     if (!fit(c, sum, a))
-        return "?";
+        return NULL;
     cfx__text out = {0};
     for (int i = c->npoints - 2; i >= 0; i--) {
         if (fabsl(a[i]) < 1e-9L)
@@ -177,7 +178,7 @@ const char *cli_sum_text(const cli_costs *c, const cli_sum *sum) {
         cfx__text_puts(&out, out.len ? " + " : "");
         bool named = false;
         if (i == 0 || a[i] != 1) {
-            cfx__text_puts(&out, brief((double)a[i]));
+            cfx__text_puts(&out, number((double)a[i]));
             named = true;
         }
         for (int k = 0, rest = i; k < c->nsymbols; k++, rest /= DEGREES) {
@@ -189,6 +190,19 @@ const char *cli_sum_text(const cli_costs *c, const cli_sum *sum) {
         }
     }
     return out.len ? cfx__text_take(&out) : "0";
+}
+
+const char *cli_sum_text(const cli_costs *c, const cli_sum *sum) {
+    const char *text = c->npoints == 1 ? brief((double)sum->at[0]) : polynomial(c, sum, brief);
+    return text ? text : "?";
+}
+
+cfx_value cli_sum_value(const cli_costs *c, const cli_sum *sum) {
+    bool varies = false;
+    for (int k = 1; k < c->npoints; k++)
+        varies |= sum->at[k] != sum->at[0];
+    const char *text = varies ? polynomial(c, sum, exact) : NULL;
+    return !varies ? cfx_int(sum->at[0]) : text ? cfx_string_value(text) : cfx_none();
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -244,12 +258,22 @@ static op_rows by_operator(const cli_costs *c) {
     return rows;
 }
 
+/* A number of the whole program, as all have it. */
+static cli_sum whole_of(const cli_costs *c, int64_t (*of)(const cfx_cost *cost)) {
+    cli_sum sum = {0};
+    for (int k = 0; k < c->npoints; k++)
+        sum.at[k] = of(c->at[k]);
+    return sum;
+}
+
+static int64_t all_flops(const cfx_cost *cost) { return cost->flops; }
+static int64_t all_bytes(const cfx_cost *cost) { return cost->bytes; }
+static int64_t all_alive(const cfx_cost *cost) { return cost->peak; }
+
 static void print_peak(const cli_costs *c) {
     const cfx_cost *cost = c->at[0];
     if (c->npoints > 1) {
-        cli_sum peak = {0};
-        for (int k = 0; k < c->npoints; k++)
-            peak.at[k] = c->at[k]->peak;
+        const cli_sum peak = whole_of(c, all_alive);
         cli_print("results   %s bytes alive at most\n", cli_sum_text(c, &peak));
         return;
     }
@@ -288,44 +312,44 @@ void cli_print_costs(const cli_costs *c) {
     VEC_FREE(rows);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
+/* ---- for other programs ---------------------------------------------------------------------- */
 
-static void put_column(cfx__text *out, const cli_costs *c, const char *name,
-                       int64_t (*of)(const cfx_node_cost *n)) {
-    bool any = false;
-    cfx__text_printf(out, "\"%s\":{", name);
+static cfx_value column(const cli_costs *c, int64_t (*of)(const cfx_node_cost *n)) {
+    cfx_dict *d = cfx_dict_new();
     for (int i = 0; i < c->at[0]->n; i++) {
         const cfx_node_cost *n = &c->at[0]->nodes[i];
-        if (!is_counted(c, n) || !is_call(n->node))
-            continue;
-        cfx__text_puts(out, any ? "," : "");
-        cfx__json_string(out, n->node->name, strlen(n->node->name));
-        cfx__text_printf(out, ":%lld", (long long)of(n));
-        any = true;
+        if (is_counted(c, n) && is_call(n->node))
+            cfx_dict_set(d, n->node->name, cfx_int(of(n)));
     }
-    cfx__text_putc(out, '}');
+    return cfx_dict_value(d);
 }
 
 static int64_t flops_of(const cfx_node_cost *n) { return n->flops; }
 static int64_t bytes_of(const cfx_node_cost *n) { return n->bytes; }
 static int64_t live_of(const cfx_node_cost *n) { return n->live; }
 
-void cli_print_costs_json(const cli_costs *c) {
-    const cfx_cost *cost = c->at[0];
-    cfx__text out = {0};
-    cfx__text_printf(&out, "{\"flops\":%lld,\"bytes\":%lld,\"peak\":%lld,\"unknown\":%d,\n",
-                     (long long)cost->flops, (long long)cost->bytes, (long long)cost->peak,
-                     cost->unknown);
-    cfx__text_puts(&out, "\"columns\":{");
-    put_column(&out, c, "FLOPs", flops_of);
-    cfx__text_puts(&out, ",\n");
-    put_column(&out, c, "result (bytes)", bytes_of);
-    cfx__text_puts(&out, ",\n");
-    put_column(&out, c, "alive (bytes)", live_of);
-    cfx__text_puts(&out, "}}\n");
-    if (cli_answers())
-        cli_answer_object(out.data);
-    else
-        fwrite(out.data, 1, out.len, stdout);
-    cfx__text_release(&out);
+static void note_whole(const cli_costs *c, const char *key, int64_t (*of)(const cfx_cost *cost)) {
+    const cli_sum sum = whole_of(c, of);
+    cli_answer(key, cli_sum_value(c, &sum));
+}
+
+void cli_note_costs(const cli_costs *c) {
+    op_rows rows = by_operator(c);
+    note_whole(c, "flops", all_flops);
+    note_whole(c, "bytes", all_bytes);
+    note_whole(c, "peak", all_alive);
+    cli_answer("unknown", cfx_int(c->at[0]->unknown));
+    for (size_t i = 0; i < rows.len; i++)
+        CFX_SCOPE {
+            const op_row *r = &rows.data[i];
+            cli_answer_row("operators",
+                           cfx_dict_of("operator", r->name, "calls", r->calls, "flops",
+                                       cli_sum_value(c, &r->flops), "results",
+                                       cli_sum_value(c, &r->bytes)));
+        }
+    VEC_FREE(rows);
+    if (c->npoints == 1)
+        cli_answer("columns", cfx_dict_of("FLOPs", column(c, flops_of), "result (bytes)",
+                                          column(c, bytes_of), "alive (bytes)",
+                                          column(c, live_of)));
 }

@@ -28,8 +28,10 @@ void cli_sum_node(const cli_costs *c, cli_sum *sum, cli_what what, int i);
 void cli_sum_add(cli_sum *sum, const cli_sum *other, int64_t times);
 /* "4.09 G" or "1.18 M*s0^2 + 3.2 k"; scope. */
 const char *cli_sum_text(const cli_costs *c, const cli_sum *sum);
-/* The tables by operator and of all, and the same as JSON with columns. */
+/* The same for other programs: a number, or a text with all digits; None: not known. */
+cfx_value cli_sum_value(const cli_costs *c, const cli_sum *sum);
+/* The tables by operator and of all; and the same as an answer, with columns by node. */
 void cli_print_costs(const cli_costs *c);
-void cli_print_costs_json(const cli_costs *c);
+void cli_note_costs(const cli_costs *c);
 
 #endif

@@ -138,15 +138,13 @@ static int show_costs(cfx_program *p, const char *form, const char *const *sizes
         return cli_usage(&cli_show, "costs are shown as tree or json, not as '%s'", form);
     if (!cli_costs_of(&costs, p, sizes, nsizes))
         return cli_trouble();
-    if (json) {
-        if (costs.npoints > 1)
-            return cli_usage(&cli_show, "for JSON give %s a --size", costs.symbols[0]);
-        cli_print_costs_json(&costs);
-    } else {
-        cli_show_tree(p, &costs);
-        cli_print_costs(&costs);
-    }
-    return CLI_DONE;
+    if (json)
+        cli_answer_as_json();
+    if (cli_answers())
+        cli_note_costs(&costs);
+    cli_show_tree(p, &costs);
+    cli_print_costs(&costs);
+    return cfx_ok() ? CLI_DONE : cli_trouble();
 }
 
 static int run(int argc, char **argv) {

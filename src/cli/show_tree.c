@@ -314,6 +314,20 @@ static void put_signature(const cfx_program *p) {
     }
 }
 
+/* A row of the table `modules` for each, whose children follow it. */
+static void note_modules(const tree *t, const branch *b, const char *path) {
+    cli_answer_row("modules", cfx_dict_of("module", path, "type",
+                                          b->type ? cfx_string_value(b->type) : cfx_none(),
+                                          "parameters", b->parameters, "bytes", b->bytes, "ops",
+                                          b->ops, "flops", cli_sum_value(t->costs, &b->flops),
+                                          "results", cli_sum_value(t->costs, &b->results)));
+    for (size_t i = 0; i < b->children.len; i++)
+        CFX_SCOPE {
+            const branch *c = b->children.data[i];
+            note_modules(t, c, *path ? cfx__text_format("%s.%s", path, c->name) : c->name);
+        }
+}
+
 void cli_show_tree(const cfx_program *p, const cli_costs *costs) {
     tree t = {.costs = costs};
     branch root = {.name = ""};
@@ -330,6 +344,8 @@ void cli_show_tree(const cfx_program *p, const cli_costs *costs) {
               costs ? "     FLOPs  results (bytes)" : "of its own");
     put_row(&t, "", 0, name, &root);
     put_children(&t, &root, "", 1);
+    if (costs && cli_answers())
+        note_modules(&t, &root, "");
     release(&root);
     cfx__map_release(&t.paths);
     cfx__arena_release(&t.arena);

@@ -58,24 +58,46 @@ static lines lines_of(const char *text) {
     return *end ? l : (lines){cfx__text_format("%.*s", (int)(colon - text), text), first, last};
 }
 
-static bool is_at(const lines *l, const char *file, size_t len, long line) {
-    return line >= l->first && line <= l->last && is_file(l->file, file, len);
-}
+/* A line on the way to a node: 'File "model.py", line 12, in forward', or "model.c:12". */
+typedef struct place {
+    const char *file; /* not terminated */
+    size_t len;
+    long line;
+} place;
 
-/* Any call on the way to the node: 'File "model.py", line 12, in forward', or "model.c:12". */
-static bool in_source(const char *text, const cfx_node *n) {
+/* Shows all lines on the way to n; stops where one is the last that is wanted. */
+static void each_place(const cfx_node *n, bool (*show)(const place *p, void *user), void *user) {
     const char *source = cfx_text(cfx_node_get_meta(n, "source"));
     const char *trace = cfx_text(cfx_node_get_meta(n, "stack_trace"));
-    size_t mark = cfx_scope_open();
-    lines l = lines_of(text);
     const char *colon = source ? strrchr(source, ':') : NULL;
-    bool is = colon && is_at(&l, source, (size_t)(colon - source), strtol(colon + 1, NULL, 10));
-    for (const char *p = trace; p && !is && (p = strstr(p, "File \"")); p++) {
+    if (colon &&
+        !show(&(place){source, (size_t)(colon - source), strtol(colon + 1, NULL, 10)}, user))
+        return;
+    for (const char *p = trace; p && (p = strstr(p, "File \"")); p++) {
         const char *file = p + 6, *quote = strstr(file, "\", line ");
-        is = quote && is_at(&l, file, (size_t)(quote - file), strtol(quote + 8, NULL, 10));
+        if (quote &&
+            !show(&(place){file, (size_t)(quote - file), strtol(quote + 8, NULL, 10)}, user))
+            return;
     }
+}
+
+typedef struct asked {
+    lines l;
+    bool found;
+} asked;
+
+static bool ask(const place *p, void *user) {
+    asked *a = user;
+    a->found = p->line >= a->l.first && p->line <= a->l.last && is_file(a->l.file, p->file, p->len);
+    return !a->found;
+}
+
+static bool in_source(const char *text, const cfx_node *n) {
+    size_t mark = cfx_scope_open();
+    asked a = {.l = lines_of(text)};
+    each_place(n, ask, &a);
     cfx_scope_close(mark);
-    return is;
+    return a.found;
 }
 
 bool cfx__run_selects(const char *selector, const cfx_node *n) {
@@ -114,10 +136,46 @@ static void consider_modules(meant *m, const cfx_node *n) {
     }
 }
 
+/* What a selector of lines comes nearest to: the line of its file, or the file, by its name. */
+typedef struct near_place {
+    lines l;
+    meant file;
+    long line, far; /* by so many lines; -1: the file has none */
+    bool any;
+} near_place;
+
+static bool consider_place(const place *p, void *user) {
+    near_place *near = user;
+    const long far = p->line < near->l.first ? near->l.first - p->line : p->line - near->l.last;
+    const char *whole = cfx__text_format("%.*s", (int)p->len, p->file), *slash = strrchr(whole, '/');
+    near->any = true;
+    if (!is_file(near->l.file, p->file, p->len)) {
+        consider(&near->file, slash && !strchr(near->file.word, '/') ? slash + 1 : whole);
+    } else if (near->far < 0 || far < near->far) {
+        near->line = p->line;
+        near->far = far;
+    }
+    return true;
+}
+
+static const char *meant_place(const cfx_graph *g, const char *text) {
+    near_place near = {.l = lines_of(text), .far = -1};
+    near.file = (meant){.word = near.l.file, .far = (int)strlen(near.l.file) / 3 + 1};
+    cfx_each_node(g, n) each_place(n, consider_place, &near);
+    return !near.any      ? "; no source lines are noted in the program"
+           : near.far >= 0 ? cfx__text_format(" (did you mean 'source:%s:%ld'?)", near.l.file,
+                                              near.line)
+           : near.file.near
+               ? cfx__text_format(" (did you mean 'source:%s'?)", near.file.near)
+               : "";
+}
+
 const char *cfx__run_meant(const cfx_graph *g, const char *selector) {
     const bool op = !strncmp(selector, "op:", 3), module = !strncmp(selector, "module:", 7);
+    if (!strncmp(selector, "source:", 7))
+        return meant_place(g, selector + 7);
     const size_t kind = op ? 3 : module ? 7 : 0, word = strcspn(selector, ":");
-    if (!kind && selector[word] && strncmp(selector, "source:", 7) &&
+    if (!kind && selector[word] &&
         strspn(selector, "abcdefghijklmnopqrstuvwxyz") == word)
         return "; what stands before a colon is op, module or source";
     meant m = {.word = selector + kind, .far = (int)strlen(selector + kind) / 3 + 1};

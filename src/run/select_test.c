@@ -68,7 +68,11 @@ TEST(select_by_module_and_line) {
     CHECK_STR(picked(g, "source:model.*:1-99"), "sin, cos");
     CHECK_OK();
     CHECK_STR(picked(g, "source:model.py:19"), "");
-    CHECK_ERROR("no node matches 'source:model.py:19'");
+    CHECK_ERROR("no node matches 'source:model.py:19' (did you mean 'source:model.py:20'?)");
     CHECK_STR(picked(g, "source:odel.py"), "");
-    CHECK_ERROR("no node matches 'source:odel.py'");
+    CHECK_ERROR("no node matches 'source:odel.py' (did you mean 'source:model.py'?)");
+    cfx_each_node(g, n) cfx_node_set_meta(n, "source", cfx_none());
+    cfx_node_set_meta(cos, "stack_trace", cfx_none());
+    CHECK_STR(picked(g, "source:model.py:19"), "");
+    CHECK_ERROR("no node matches 'source:model.py:19'; no source lines are noted in the program");
 }
