@@ -102,7 +102,7 @@ static void put_style(cfx__text *out, const bool *used) {
              ".t{font-size:10px;fill:#64748b}a .t{fill:#2563eb}\n"
              ".w{fill:none;stroke:#64748b;stroke-width:1.2}.a{fill:#64748b}\n"
              ".u{fill:none;stroke:#2563eb;stroke-width:1.2}\n"
-             ".g>rect{fill:#64748b;fill-opacity:.05;stroke:#94a3b8;stroke-width:1}\n"
+             ".g>rect{fill:#64748b;fill-opacity:.05;stroke:#7b879b;stroke-width:1}\n"
              ".d>rect{fill:#c026d3;fill-opacity:.05;stroke:#c026d3;stroke-width:1}\n"
              ".k{paint-order:stroke;stroke:#fff;stroke-width:3px;stroke-linejoin:round}\n"
              ".o>rect{stroke-width:2.5}.y{opacity:.6}\n"
@@ -114,7 +114,7 @@ static void put_style(cfx__text *out, const bool *used) {
                         ".q,.m,.t{fill:#94a3b8}.c{fill:#cbd5e1}.p{fill:#c4b5fd}.s{fill:#7dd3fc}"
                         ".x{fill:#fca5a5}a .t{fill:#93c5fd}\n"
                         ".w{stroke:#94a3b8}.a{fill:#94a3b8}.u{stroke:#93c5fd}.k{stroke:#0b1120}\n"
-                        ".g>rect{stroke:#475569}.l text{fill:#111827}\n");
+                        ".g>rect{stroke:#66768f}.l text{fill:#111827}\n");
     put_tones(out, used, true);
     cfx__text_puts(out, "}\n</style>\n");
 }

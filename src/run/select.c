@@ -147,7 +147,8 @@ typedef struct near_place {
 static bool consider_place(const place *p, void *user) {
     near_place *near = user;
     const long far = p->line < near->l.first ? near->l.first - p->line : p->line - near->l.last;
-    const char *whole = cfx__text_format("%.*s", (int)p->len, p->file), *slash = strrchr(whole, '/');
+    const char *whole = cfx__text_format("%.*s", (int)p->len, p->file);
+    const char *slash = strrchr(whole, '/');
     near->any = true;
     if (!is_file(near->l.file, p->file, p->len)) {
         consider(&near->file, slash && !strchr(near->file.word, '/') ? slash + 1 : whole);

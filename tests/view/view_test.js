@@ -367,38 +367,6 @@ const tests = {
         await page.close();
     },
 
-    async textsStandOut() { // 4.5 to 1, as WCAG 2 has it
-        const page = await open(spineFile());
-        const poor = await page.evaluate(() => {
-            const light = (hex) => [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16) / 255)
-                .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
-                .reduce((sum, v, k) => sum + v * [0.2126, 0.7152, 0.0722][k], 0);
-            const ratio = (a, b) => {
-                const [x, y] = [light(a), light(b)].sort((p, q) => q - p);
-                return (x + 0.05) / (y + 0.05);
-            };
-            const found = [];
-            const need = (what, a, b) => ratio(a, b) < 4.5 && found.push([what, a, b, ratio(a, b)]);
-            for (const dark of [false, true]) {
-                viewer.setDark(dark);
-                const {theme} = viewer;
-                need("grey", theme.none.ink, theme.none.colour);
-                for (const tone of viewer.tones)
-                    theme.lines.forEach((ink, k) => need(`line ${k}`, ink, tone[theme.tone]));
-            }
-            for (const by of ["FLOPs", "dtype"]) {
-                viewer.setOverlay(by);
-                for (const i of viewer.active.layout.boxesSeen()) {
-                    const own = viewer.fill(viewer.active, i);
-                    need(by, own.ink, own.colour);
-                }
-            }
-            return found;
-        });
-        equal("nothing is hard to read", poor, []);
-        await page.close();
-    },
-
     async walksWithKeysAndReadsLinks() {
         const page = await open(draw("seed_mlp"), "#at=relu&by=dtype");
         equal("the link's node", await title(page), "relu");
@@ -592,4 +560,4 @@ function browserReads(page, svg) {
         .documentElement.nodeName, svg);
 }
 
-main(tests);
+main({...tests, ...require("./contrast.js")({spineFile, model})});

@@ -9,13 +9,13 @@ export const FONT = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospac
 export const themes = {
     light: {
         page: "#ffffff", ink: "#1e293b", wire: "#64748b", soft: "#64748b", stub: "#2563eb",
-        frame: "#64748b0d", border: "#94a3b8", control: "#c026d3", picked: "#dc2626",
+        frame: "#64748b0d", border: "#7b879b", control: "#c026d3", picked: "#dc2626",
         feeds: "#2563eb", fed: "#ea580c", tone: 0, none: {colour: "#e5e7eb", ink: "#374151"},
         lines: ["#1e293b", "#1e293b", "#475569", "#475569", "#6d28d9", "#075985", "#991b1b"],
     },
     dark: {
         page: "#0b1120", ink: "#e2e8f0", wire: "#94a3b8", soft: "#94a3b8", stub: "#93c5fd",
-        frame: "#94a3b810", border: "#475569", control: "#e879f9", picked: "#f87171",
+        frame: "#94a3b810", border: "#66768f", control: "#e879f9", picked: "#f87171",
         feeds: "#60a5fa", fed: "#fb923c", tone: 2, none: {colour: "#1f2937", ink: "#cbd5e1"},
         lines: ["#e2e8f0", "#e2e8f0", "#94a3b8", "#cbd5e1", "#c4b5fd", "#7dd3fc", "#fca5a5"],
     },
