@@ -239,7 +239,7 @@ const char *cli_check_results(session *s, cfx_op *op, cfx_value call, cfx_value 
     for (int64_t i = 0; i < cfx_as_list(all)->len; i++) /* a program does not give None */
         if (!cfx_is_none(cfx_as_list(all)->items[i]))
             cfx_list_append(cfx_as_list(some), cfx_as_list(all)->items[i]);
-    return compare_all(got, some, true, false);
+    return cfx_is_none(got) && !cfx_as_list(some)->len ? NULL : compare_all(got, some, true, false);
 }
 
 /* The tensors that the call writes to, in the order of the schema. */
@@ -407,8 +407,9 @@ static void check_line(session *s, const char *line, size_t len, int number) {
     bool fails = name && !cfx_is_none(cfx_dict_get(cfx_as_dict(call), "error"));
     if (!bad && cli_check_programs(s)) {
         if (!fails)
-            (s->way == CLI_CHECK_ONNX ? cli_check_written : cli_check_compiled)(s, op, call,
-                                                                                number);
+            (s->way == CLI_CHECK_ONNX   ? cli_check_written
+             : s->way == CLI_CHECK_CORE ? cli_check_core
+                                        : cli_check_compiled)(s, op, call, number);
         return;
     }
     if (!bad)

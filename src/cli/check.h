@@ -18,6 +18,7 @@ typedef enum cli_check_way {
     CLI_CHECK_CALLS,    /* the same call, on real and on fake tensors */
     CLI_CHECK_GRAD,     /* its gradients */
     CLI_CHECK_COMPILED, /* the call as a program that is compiled to C */
+    CLI_CHECK_CORE,     /* the call as a program that is decomposed to Core ATen */
     CLI_CHECK_ONNX      /* the call as a program that is written as ONNX and read back */
 } cli_check_way;
 
@@ -48,7 +49,7 @@ void cli_check_failed(cli_check_session *s, int number, const char *name, const 
 
 /* Whether calls are programs; their arguments are contiguous then. */
 static inline bool cli_check_programs(const cli_check_session *s) {
-    return s->way == CLI_CHECK_COMPILED || s->way == CLI_CHECK_ONNX;
+    return s->way == CLI_CHECK_COMPILED || s->way == CLI_CHECK_CORE || s->way == CLI_CHECK_ONNX;
 }
 
 /* ---- calls as programs (check_written.c) ----------------------------------------------------- */
@@ -62,6 +63,8 @@ const char *cli_check_path(const cli_check_session *s, int number, const char *s
 /* Tells that a call was refused and why, which is the last error, and counts it. */
 void cli_check_refused(cli_check_session *s, cfx_op *op, int number);
 
+/* Decomposes a call to Core ATen and compares what that gives. */
+void cli_check_core(cli_check_session *s, cfx_op *op, cfx_value call, int number);
 /* Writes a call as ONNX, reads it back and compares what it gives. */
 void cli_check_written(cli_check_session *s, cfx_op *op, cfx_value call, int number);
 /* check_compiled.c: writes a call as C, and builds those that wait once there are many; the rest.

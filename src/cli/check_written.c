@@ -1,5 +1,6 @@
-/* cfx ops check --onnx: every recorded call is a program of its own, which is written as ONNX, read
- * back and run. Here too is what all checks of calls as programs share. */
+/* cfx ops check --core and --onnx: every recorded call is a program of its own, which is
+ * decomposed, or written as ONNX and read back, and run. Here too is what all checks of calls as
+ * programs share. */
 #include "check.h"
 #include "look.h"
 
@@ -8,6 +9,7 @@
 
 #include <cfx/export.h>
 #include <cfx/pack.h>
+#include <cfx/rewrite.h>
 #include <cfx/run.h>
 
 #include "../dispatch/dispatch.h"
@@ -82,6 +84,31 @@ void cli_check_refused(cli_check_session *s, cfx_op *op, int number) {
     cli_print("line %d: %s (refused): %s\n", number, cfx_op_name(op), why);
 }
 
+/* Runs what was made of a call, tells of a failure, and forgets the error. */
+static void run_made(cli_check_session *s, cfx_op *op, cfx_value call, int number,
+                     cfx_program *made, const cfx_list *in, const char *how) {
+    cfx_value got =
+        cfx_program_run_from((cfx_site){0}, made, (cfx_args){(int)in->len, in->items, NULL});
+    const char *bad = cfx_ok() ? cli_check_results(s, op, call, got) : cfx_error_last()->message;
+    if (bad)
+        cli_check_failed(s, number, cfx_op_name(op), how, bad);
+    else
+        s->passed++;
+    cfx__error_forgive();
+}
+
+/* ---- as Core ATen ---------------------------------------------------------------------------- */
+
+void cli_check_core(cli_check_session *s, cfx_op *op, cfx_value call, int number) {
+    cfx_value inputs = cfx_list_value(0, NULL);
+    cfx_program *p = cli_check_program(s, op, call, cfx_as_list(inputs));
+    cfx_program *core = p ? cfx_decompose(p, CFX_NONE) : NULL;
+    if (!core || cfx_failed(core))
+        cli_check_refused(s, op, number);
+    else
+        run_made(s, op, call, number, core, cfx_as_list(inputs), " (core)");
+}
+
 /* ---- as ONNX --------------------------------------------------------------------------------- */
 
 void cli_check_written(cli_check_session *s, cfx_op *op, cfx_value call, int number) {
@@ -94,16 +121,7 @@ void cli_check_written(cli_check_session *s, cfx_op *op, cfx_value call, int num
         cli_check_refused(s, op, number);
         return;
     }
-    const cfx_list *in = cfx_as_list(inputs);
-    cfx_program *back = cfx_open(path);
-    cfx_value got =
-        cfx_program_run_from((cfx_site){0}, back, (cfx_args){(int)in->len, in->items, NULL});
-    const char *bad = cfx_ok() ? cli_check_results(s, op, call, got) : cfx_error_last()->message;
-    if (bad)
-        cli_check_failed(s, number, cfx_op_name(op), " (onnx)", bad);
-    else
-        s->passed++;
-    cfx__error_forgive();
+    run_made(s, op, call, number, cfx_open(path), cfx_as_list(inputs), " (onnx)");
     if (!s->keep)
         unlink(path);
 }

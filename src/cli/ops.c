@@ -7,7 +7,8 @@
 
 static const char help[] =
     "usage: cfx ops [NAME] [--markdown]\n"
-    "       cfx ops check [--grad | --compiled | --onnx] DIR [--op PATTERN] [--keep FOLDER]\n\n"
+    "       cfx ops check [--grad | --core | --compiled | --onnx] DIR [--op PATTERN] [--keep "
+    "FOLDER]\n\n"
     "Without NAME: lists every operator and how it is implemented (kernel, view, decomposition);\n"
     "in-place (add_) and out= forms are derived from these. NAME is an overload (aten.add.Tensor,\n"
     "add_.Tensor), a function (add) or a Python name (torch.add, operator.add, Tensor.add).\n"
@@ -16,6 +17,8 @@ static const char help[] =
     "tensors, and compares values, dtypes, shapes and strides, or the error. Prints a line for\n"
     "each failure and 'N passed, M failed' last.\n"
     "  --grad          compares gradients instead, and second gradients, if the file has them\n"
+    "  --core          makes a program of each call, decomposes it to Core ATen and compares its\n"
+    "                  results; the last line ends in 'K refused'\n"
     "  --compiled      makes a program of each call, compiles it to C, builds it with cc and\n"
     "                  compares its results; the last line ends in 'K refused'\n"
     "  --onnx          makes a program of each call, writes it as ONNX, reads it back and\n"
@@ -119,13 +122,14 @@ static int explain_name(const char *name) {
 
 static int run(int argc, char **argv) {
     const char *name = NULL, *dir = NULL, *pattern = "*", *keep = NULL;
-    bool markdown = false, check = false, grad = false, compiled = false, onnx = false;
+    bool markdown = false, check = false, grad = false, core = false, compiled = false,
+         onnx = false;
     cli_words w = {argc, argv, .command = &cli_ops};
     while (cli_more(&w))
         if (cli_flag(&w, "--markdown", &markdown) || cli_flag(&w, "--grad", &grad) ||
-            cli_flag(&w, "--compiled", &compiled) || cli_flag(&w, "--onnx", &onnx) ||
-            cli_value(&w, "--keep", &keep) || cli_value(&w, "--op", &pattern) ||
-            (!check && !name && cli_flag(&w, "check", &check)))
+            cli_flag(&w, "--core", &core) || cli_flag(&w, "--compiled", &compiled) ||
+            cli_flag(&w, "--onnx", &onnx) || cli_value(&w, "--keep", &keep) ||
+            cli_value(&w, "--op", &pattern) || (!check && !name && cli_flag(&w, "check", &check)))
             continue;
         else
             cli_rest(&w, check ? &dir : &name);
@@ -133,8 +137,8 @@ static int run(int argc, char **argv) {
         return CLI_TROUBLE;
     if (check && !dir)
         return cli_usage(&cli_ops, "check needs a folder");
-    if (grad + compiled + onnx > 1)
-        return cli_usage(&cli_ops, "--grad, --compiled and --onnx are checks of their own");
+    if (grad + core + compiled + onnx > 1)
+        return cli_usage(&cli_ops, "--grad, --core, --compiled and --onnx are checks of their own");
     if (keep && !onnx)
         return cli_usage(&cli_ops, "--keep goes with --onnx");
     if (check && cli_has_onnx_cases(dir))
@@ -142,6 +146,7 @@ static int run(int argc, char **argv) {
     if (check)
         return cli_check(dir, pattern,
                          grad       ? CLI_CHECK_GRAD
+                         : core     ? CLI_CHECK_CORE
                          : compiled ? CLI_CHECK_COMPILED
                          : onnx     ? CLI_CHECK_ONNX
                                     : CLI_CHECK_CALLS,

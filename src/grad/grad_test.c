@@ -1,6 +1,8 @@
 /* The tape and the backward pass: what gets a gradient, in what order, and what is refused. */
 #include <cfx.h>
 
+#include <math.h>
+
 #include "test.h"
 
 static cfx_tensor *leaf(double a, double b) {
@@ -23,6 +25,12 @@ TEST(grad_of_a_product) {
     CHECK(cfx_backward(cfx_sum(z)));
     CHECK_GRAD(x, 5, 7);
     CHECK_GRAD(y, 2, 3);
+}
+
+TEST(grad_where_the_result_is_not_a_number) {
+    cfx_tensor *x = leaf(-2, -INFINITY);
+    cfx_backward(cfx_sum(cfx_acosh(x)));
+    CHECK_GRAD(x, 0.57735026918962576, 0);
 }
 
 TEST(grad_adds_up) {

@@ -26,6 +26,12 @@ bool like_strides(cfx_op_call *c, cfx_memory_format f, const cfx_tensor *t, int6
     return true;
 }
 
+cfx_tensor *out_like(cfx_op_call *c, int i, cfx_dtype dtype, const cfx_tensor *t) {
+    int64_t stride[CFX_MAX_DIMS];
+    like_strides(c, CFX_PRESERVE, t, stride);
+    return out_strided(c, i, dtype, t->ndim, t->shape, stride);
+}
+
 cfx_tensor *out_empty_like(cfx_op_call *c, cfx_dtype dtype, cfx_memory_format f,
                            const cfx_tensor *t) {
     int64_t stride[CFX_MAX_DIMS];

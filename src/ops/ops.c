@@ -48,12 +48,6 @@ bool arg_dims_mask(const cfx_op_call *c, int i, int ndim, uint64_t *mask) {
     return true;
 }
 
-cfx_tensor *out_like(cfx_op_call *c, int i, cfx_dtype dtype, const cfx_tensor *t) {
-    int64_t stride[CFX_MAX_DIMS];
-    cfx__strides_pointwise(1, &t, t->ndim, t->shape, stride);
-    return out_strided(c, i, dtype, t->ndim, t->shape, stride);
-}
-
 cfx_tensor *out_broadcast(cfx_op_call *c, int i, cfx_dtype dtype, int n,
                           const cfx_tensor *const *t) {
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];

@@ -149,6 +149,11 @@ typedef struct {
 
 /* Shape and kernel of operators whose row says it all. */
 void shape_pointwise(cfx_op_call *c);
+/* The same for those whose result PyTorch makes by empty_like: it has the strides of argument 0
+ * even where a size is 1, or none. */
+void shape_pointwise_like(cfx_op_call *c);
+/* The same for powers by a number, which is no operand in PyTorch: it has no part in strides. */
+void shape_pointwise_alone(cfx_op_call *c);
 void kernel_pointwise(cfx_op_call *c);
 
 #define POINTWISE(id) POINTWISE_AS(id, shape_pointwise)

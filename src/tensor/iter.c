@@ -321,7 +321,18 @@ void cfx__strides_sorted(int n, const cfx_tensor *const *t, int ndim, const int6
             }
         }
     }
-    cfx__strides_ordered(ndim, perm, shape, stride);
+    bool plain = true;
+    for (int i = 0; i < ndim; i++)
+        plain &= perm[i] == ndim - 1 - i;
+    if (plain) {
+        cfx__strides_contiguous(ndim, shape, stride);
+        return;
+    }
+    int64_t step = 1; /* an empty dimension makes those around it 0, as in PyTorch */
+    for (int i = 0; i < ndim; i++) {
+        stride[perm[i]] = step;
+        step = (int64_t)((uint64_t)step * (uint64_t)shape[perm[i]]);
+    }
 }
 
 void cfx__strides_pointwise(int n, const cfx_tensor *const *t, int ndim, const int64_t *shape,

@@ -124,7 +124,7 @@ static bool attention_fits(cfx_op_call *c, const attention *a) {
 /* Result 0 as the fused kernel leaves it: laid out as the query is. */
 static void out_fused(cfx_op_call *c, const cfx_tensor *q) {
     if (cfx__shape_numel(c->at, 4, q->shape) >= 0)
-        out_like(c, 0, q->dtype, q);
+        out_broadcast(c, 0, q->dtype, 1, &q);
 }
 
 /* The kernel's dtypes: halves are lifted by hand, for a bool mask stays one. */

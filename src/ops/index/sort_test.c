@@ -91,6 +91,9 @@ TEST(unique_elements_and_rows) {
     u = cfx_unique_consecutive(LIST(1, 1, 2, 1), false, true);
     CHECK_STR(STR(cfx_tensor_at(u, 0)), "tensor([1, 2, 1])");
     CHECK_STR(STR(cfx_tensor_at(u, 2)), "tensor([2, 1, 1])");
+    u = cfx_unique_consecutive(LIST(1, 1, 2, 1), false, true, 0); /* of a vector: its elements */
+    CHECK_STR(STR(cfx_tensor_at(u, 1)), "tensor([], dtype=torch.int64)");
+    CHECK_STR(STR(cfx_tensor_at(u, 2)), "tensor([2, 1, 1])");
     cfx_tensor *m = LIST(cfx_list(2, 0), cfx_list(1, 5), cfx_list(2, 0));
     CHECK_STR(STR(cfx_tensor_at(cfx_unique_dim(m, 0), 0)), "tensor([[1, 5],\n        [2, 0]])");
     CHECK_OK();

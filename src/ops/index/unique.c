@@ -275,9 +275,14 @@ CFX_OP(unique_dim) = {"aten::unique_dim(Tensor self, int dim, bool sorted=True, 
 
 /* ---- neighbours ------------------------------------------------------------------------------ */
 
+/* Whether rows are compared; those of a vector are its elements. */
+static bool compares_rows(const cfx_op_call *c) {
+    return !arg_is_none(c, 3) && (arg_int(c, 3) != 0 || arg_tensor(c, 0)->ndim != 1);
+}
+
 static void kernel_unique_consecutive(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0);
-    if (!arg_is_none(c, 3)) {
+    if (compares_rows(c)) {
         int dim = arg_dim(c, 3, x->ndim);
         if (dim >= 0)
             unique_rows(c, dim, false);
@@ -298,10 +303,10 @@ static void kernel_unique_consecutive(cfx_op_call *c) {
 }
 
 static void shape_unique_consecutive(cfx_op_call *c) {
-    if (arg_is_none(c, 3))
-        shape_elements(c, arg_bool(c, 1), arg_bool(c, 2));
-    else
+    if (compares_rows(c))
         cfx__op_needs_data(c);
+    else
+        shape_elements(c, arg_bool(c, 1), arg_bool(c, 2));
 }
 
 CFX_OP(unique_consecutive) = {

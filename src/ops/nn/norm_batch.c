@@ -91,7 +91,7 @@ static void shape_batch_norm(cfx_op_call *c) {
         return;
     cfx_dtype d = norm_stat_dtype(x, w ? w : b ? b : mean);
     int64_t n = train ? x->shape[1] : 0;
-    out_like(c, 0, x->dtype, x);
+    out_broadcast(c, 0, x->dtype, 1, &x);
     if (c->nout > 1) {
         out_new(c, 1, d, 1, &n);
         out_new(c, 2, d, 1, &n);

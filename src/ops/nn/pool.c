@@ -149,7 +149,11 @@ static bool fits(cfx_op_call *c, const pool_row *r, const pool *p, const cfx_ten
 static bool read_pool(cfx_op_call *c, const pool_row *r, pool *p) {
     const cfx_tensor *self = arg_tensor(c, r->backward ? 1 : 0);
     int at = r->backward ? 2 : 1;
-    *p = (pool){.dims = r->dims, .k = {1, 1, 1}, .step = {1, 1, 1}, .dil = {1, 1, 1}};
+    *p = (pool){.dims = r->dims,
+                .plain = r->dims == 3 && !r->max,
+                .k = {1, 1, 1},
+                .step = {1, 1, 1},
+                .dil = {1, 1, 1}};
     if (!read_list(c, r, at, "kernel_size", false, p->k))
         return false;
     memcpy(p->step, p->k, sizeof p->k);
@@ -199,7 +203,10 @@ void pool_out(cfx_op_call *c, int i, const pool *p, cfx_dtype dtype, const cfx_t
     memcpy(shape, like->shape, (size_t)lead * sizeof *shape);
     for (int d = 0; d < p->dims; d++)
         shape[lead + d] = (input ? p->in : p->out)[3 - p->dims + d];
-    out_format(c, i, dtype, like->ndim, shape, like);
+    if (p->plain)
+        out_new(c, i, dtype, like->ndim, shape);
+    else
+        out_format(c, i, dtype, like->ndim, shape, like);
 }
 
 static double pool_divisor(const pool *p, double area, int64_t ow) {

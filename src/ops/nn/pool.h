@@ -8,6 +8,7 @@
 
 typedef struct {
     int dims;              /* 2 or 3 that are pooled over */
+    bool plain;            /* results are contiguous, whatever the input is */
     int64_t in[3], out[3]; /* sizes */
     int64_t k[3], step[3], pad[3], dil[3];
     int64_t planes, in_plane, out_plane; /* batch times channels, elements of one */
@@ -27,7 +28,8 @@ typedef struct {
     bool backward; /* grad_output comes first */
 } pool_row;
 
-/* Result i of the shape that the pool gives (or of its input), in the format of `like`. */
+/* Result i of the shape that the pool gives (or of its input), in the format of `like`; in PyTorch
+ * only maxima over windows are channels last where volumes are. */
 void pool_out(cfx_op_call *c, int i, const pool *p, cfx_dtype dtype, const cfx_tensor *like,
               bool input);
 /* The product of three sizes; 0 where it does not fit. */

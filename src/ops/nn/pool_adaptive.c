@@ -35,7 +35,7 @@ static const row avg3 = {"adaptive_avg_pool3d", 3, false};
 static const row max2 = {"adaptive_max_pool2d", 2, true}, max3 = {"adaptive_max_pool3d", 3, true};
 
 static bool read_input(cfx_op_call *c, const row *r, pool *p, const cfx_tensor *self) {
-    *p = (pool){.dims = r->dims};
+    *p = (pool){.dims = r->dims, .plain = r->dims == 3};
     if (!pool_sizes(p, self, r->dims)) {
         op_fail(c, "%s(): Expected %dD or %dD tensor, but got%s %s", r->name, r->dims + 1,
                 r->dims + 2, r->max ? ":" : "", cfx__shape_text(self->ndim, self->shape));
@@ -93,6 +93,8 @@ static bool read_all(cfx_op_call *c, const row *r, pool *p) {
         }
     }
     p->out_plane = pool_volume(p->out);
+    if (c->op->effects & CFX_COMPOSITE && p->out_plane == 1)
+        p->plain = false; /* see decompose_avg */
     return true;
 }
 

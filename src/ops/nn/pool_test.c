@@ -76,6 +76,14 @@ TEST(pools_keep_channels_last) {
         CHECK_NEAR(cfx_tensor_get(a, i), cfx_tensor_get(b, i), 0);
     CHECK_STR(STRIDE(cfx_avg_pool2d(cl, 3)), "[12, 1, 6, 3]");
     CHECK_STR(STRIDE(cfx_adaptive_avg_pool2d(cl, cfx_list(2, 2))), "[12, 1, 6, 3]");
+    cl = cfx_contiguous(WAVES(2, 3, 6, 6, 6),
+                        CFX_KW(memory_format, cfx_memory_format_value(CFX_CHANNELS_LAST_3D)));
+    CHECK_STR(STRIDE(cfx_max_pool3d(cl, 2)), "[81, 1, 27, 9, 3]");
+    CHECK_STR(STRIDE(cfx_avg_pool3d(cl, 2)), "[81, 27, 9, 3, 1]");
+    CHECK_STR(STRIDE(cfx_adaptive_avg_pool3d(cl, cfx_list(3, 3, 3))), "[81, 27, 9, 3, 1]");
+    CHECK_STR(STRIDE(cfx_adaptive_avg_pool3d(cl, cfx_list(1, 1, 1))), "[3, 1, 3, 3, 3]");
+    CHECK_STR(STRIDE(cfx_tensor_at(cfx_adaptive_max_pool3d(cl, cfx_list(3, 3, 3)), 1)),
+              "[81, 27, 9, 3, 1]");
     CHECK_OK();
 }
 

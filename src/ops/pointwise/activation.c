@@ -30,7 +30,7 @@ static void shape_prelu_kernel(cfx_op_call *c) {
     if (x->dtype != weight->dtype)
         op_fail(c, "prelu: Type promoting not supported. Got %s and %s", cfx_dtype_name(x->dtype),
                 cfx_dtype_name(weight->dtype));
-    shape_pointwise(c);
+    shape_pointwise_like(c);
 }
 
 static bool check_prelu(cfx_op_call *c, const cfx_tensor *x, const cfx_tensor *weight) {
@@ -194,7 +194,7 @@ static void shape_hardtanh(cfx_op_call *c) {
         op_fail_as(NOT_IMPLEMENTED, c, "clamp is not supported for complex types");
     else if (d == CFX_U8 && (arg_float(c, 1) < 0 || arg_float(c, 2) < 0))
         op_fail(c, "cannot do hardtanh on an unsigned type with negative limits");
-    shape_pointwise(c);
+    shape_pointwise_like(c);
 }
 
 static void shape_softshrink(cfx_op_call *c) {

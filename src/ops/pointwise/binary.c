@@ -87,12 +87,21 @@ static const struct {
                     {3, &row_power_3},               {-0.5, &row_power_minus_half},
                     {-1, &row_power_minus_1},        {-2, &row_power_minus_2}};
 
+/* Powers of a number are contiguous. */
+static void shape_of_number(cfx_op_call *c) {
+    const cfx_tensor *exponent = arg_tensor(c, 1);
+    cfx_dtype compute, result;
+    c->out[0] = &cfx__tensor_bad;
+    if (pointwise_dtypes(c, c->op->row, &compute, &result))
+        out_new(c, 0, result, exponent->ndim, exponent->shape);
+}
+
 static void shape_pow_Scalar(cfx_op_call *c) {
     cfx_tensor *base = arg_tensor(c, 0);
     bool whole = c->args[1].tag == CFX_TAG_INT || c->args[1].tag == CFX_TAG_BOOL;
     if ((cfx__dtype_is_int(base->dtype) || base->dtype == CFX_BOOL) && whole && arg_int(c, 1) < 0)
         op_fail(c, "Integers to negative integer powers are not allowed.");
-    shape_pointwise(c);
+    shape_pointwise_alone(c);
 }
 
 static void kernel_pow_Scalar(cfx_op_call *c) {
@@ -123,7 +132,7 @@ CFX_OP(pow_Tensor_Scalar) = {"aten::pow.Tensor_Scalar(Tensor self, Scalar expone
                              .inplace = "Scalar", .autocast = CFX_CAST_F32_ON_GPU,
                              .out = "Tensor_Scalar_out"};
 CFX_OP(pow_Scalar) = {"aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor", NULL,
-                      POINTWISE(pow), GRAD(pow, READ(1) | RESULT(0)),
+                      POINTWISE_AS(pow, shape_of_number), GRAD(pow, READ(1) | RESULT(0)),
                       .autocast = CFX_CAST_F32_ON_GPU, .out = "Scalar_out"};
 CFX_OP(float_power_Tensor_Tensor) = {
     "aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
@@ -132,10 +141,11 @@ CFX_OP(float_power_Tensor_Tensor) = {
     .core = core_float_power_Tensor_Tensor, .out = "Tensor_Tensor_out"};
 CFX_OP(float_power_Tensor_Scalar) = {
     "aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", NULL,
-    POINTWISE(float_power), GRAD(pow, READ(0)), .inplace = "Scalar",
+    POINTWISE_AS(float_power, shape_pointwise_alone), GRAD(pow, READ(0)), .inplace = "Scalar",
     .core = core_float_power_Tensor_Scalar, .out = "Tensor_Scalar_out"};
 CFX_OP(float_power_Scalar) = {"aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor",
-                              NULL, POINTWISE(float_power), GRAD(pow, READ(1) | RESULT(0)),
+                              NULL, POINTWISE_AS(float_power, shape_of_number),
+                              GRAD(pow, READ(1) | RESULT(0)),
                               .core = core_float_power_Scalar, .out = "Scalar_out"};
 CFX_OP(square) = {"aten::square(Tensor self) -> Tensor", "torch.square Tensor.square",
                   .decompose = decompose_square, .effects = CFX_COMPOSITE, .inplace = "default",

@@ -199,7 +199,7 @@ static void shape_clamp(cfx_op_call *c) {
         op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for 'Bool'", row_clamp.name);
     else if ((!is_given(c, b->low) || number_fits(c, c->args[b->low], d)) &&
              (!is_given(c, b->high) || number_fits(c, c->args[b->high], d)))
-        out_like(c, 0, d, arg_tensor(c, 0));
+        out_broadcast(c, 0, d, 1, (const cfx_tensor *[]){arg_tensor(c, 0)});
 }
 
 static void kernel_clamp(cfx_op_call *c) {

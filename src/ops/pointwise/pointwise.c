@@ -132,7 +132,8 @@ static bool params_fit(cfx_op_call *c, int operands, cfx_dtype compute) {
     return true;
 }
 
-void pointwise_shape(cfx_op_call *c, const pointwise_row *r) {
+/* A number that counts is one more operand, of no dimensions, and the strides are sorted then. */
+static void shape_of(cfx_op_call *c, const pointwise_row *r, bool numbers_count) {
     const cfx_tensor *t[CFX__ITER_MAX];
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     int n = operand_count(c, r), tensors = 0, ndim = 0;
@@ -154,14 +155,25 @@ void pointwise_shape(cfx_op_call *c, const pointwise_row *r) {
     }
     if (!pointwise_dtypes(c, r, &compute, &result) || !params_fit(c, n, compute))
         return;
-    if (either)
+    if (either || (numbers_count && tensors < n && !is_plain_where_sizes_vary(c, n)))
         cfx__strides_sorted(tensors, t, ndim, shape, stride);
     else
         cfx__strides_pointwise(tensors, t, ndim, shape, stride);
     out_strided(c, 0, result, ndim, shape, stride);
 }
 
-void shape_pointwise(cfx_op_call *c) { pointwise_shape(c, c->op->row); }
+void pointwise_shape(cfx_op_call *c, const pointwise_row *r) { shape_of(c, r, true); }
+
+void shape_pointwise(cfx_op_call *c) { shape_of(c, c->op->row, true); }
+
+void shape_pointwise_alone(cfx_op_call *c) { shape_of(c, c->op->row, false); }
+
+void shape_pointwise_like(cfx_op_call *c) {
+    cfx_dtype compute, result;
+    c->out[0] = &cfx__tensor_bad;
+    if (pointwise_dtypes(c, c->op->row, &compute, &result) && params_fit(c, 1, compute))
+        out_empty_like(c, result, CFX_PRESERVE, arg_tensor(c, 0));
+}
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 

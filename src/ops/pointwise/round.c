@@ -110,6 +110,15 @@ QUESTION(isposinf, x == INFINITY, 0, ((void)x, 0))
 QUESTION(isneginf, x == -INFINITY, 0, ((void)x, 0))
 QUESTION(isreal, ((void)x, 1), 1, cimag(x) == 0)
 
+/* Of integers the answer is known. */
+static void shape_finite(cfx_op_call *c) {
+    const cfx_dtype d = arg_tensor(c, 0)->dtype;
+    if (cfx__dtype_is_integral(d) || d == CFX_BOOL)
+        shape_pointwise_like(c);
+    else
+        shape_pointwise(c);
+}
+
 static void shape_real_question(cfx_op_call *c) {
     if (cfx__dtype_is_complex(arg_tensor(c, 0)->dtype))
         op_fail(c, "%s does not support complex inputs.", op_title(c));
@@ -120,12 +129,12 @@ CFX_FAMILY(COMPARE);
 CFX_OP(isnan) = {"aten::isnan(Tensor self) -> Tensor", "torch.isnan Tensor.isnan",
                  POINTWISE_IN(isnan, shape_pointwise, CFX_IN_STORED), .out = "out"};
 CFX_OP(isinf) = {"aten::isinf(Tensor self) -> Tensor", "torch.isinf Tensor.isinf",
-                 POINTWISE_IN(isinf, shape_pointwise, CFX_IN_UINT | CFX_IN(C32)), .out = "out"};
+                 POINTWISE_IN(isinf, shape_finite, CFX_IN_UINT | CFX_IN(C32)), .out = "out"};
 CFX_OP(isfinite) = {"aten::isfinite(Tensor self) -> Tensor", "torch.isfinite Tensor.isfinite",
-                    POINTWISE_IN(isfinite, shape_pointwise, CFX_IN_UINT | CFX_IN(C32)),
+                    POINTWISE_IN(isfinite, shape_finite, CFX_IN_UINT | CFX_IN(C32)),
                     .core = core_isfinite};
 CFX_OP(isreal) = {"aten::isreal(Tensor self) -> Tensor", "torch.isreal Tensor.isreal",
-                  POINTWISE_IN(isreal, shape_pointwise, CFX_IN_STORED)};
+                  POINTWISE_IN(isreal, shape_pointwise_like, CFX_IN_STORED)};
 CFX_OP(isposinf) = {"aten::isposinf(Tensor self) -> Tensor", "torch.isposinf Tensor.isposinf",
                     POINTWISE_IN(isposinf, shape_real_question, CFX_IN_UINT),
                     .core = core_isposinf, .out = "out"};
@@ -163,7 +172,7 @@ static void kernel_nan_to_num(cfx_op_call *c) {
 CFX_OP(nan_to_num) = {"aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? "
                       "neginf=None) -> Tensor",
                       "torch.nan_to_num Tensor.nan_to_num",
-                      .shape = shape_pointwise,
+                      .shape = shape_pointwise_like,
                       .kernel = kernel_nan_to_num,
                       .row = &row_nan_to_num,
                       .dtypes = CFX_IN_AS_IS | CFX_IN_SELF | CFX_IN_UINT,

@@ -78,7 +78,7 @@ FLOAT1(rad2deg, 1, x *(T)(180 / M_PI))
 static void shape_degrees(cfx_op_call *c) {
     if (cfx__dtype_is_complex(arg_tensor(c, 0)->dtype))
         op_fail(c, "%s is not supported for complex tensors.", op_title(c));
-    shape_pointwise(c);
+    shape_pointwise_like(c);
 }
 
 CFX_OP(sin) = {"aten::sin(Tensor self) -> Tensor", "torch.sin Tensor.sin", POINTWISE(sin),

@@ -27,6 +27,13 @@ BACK(rsqrt, cfx_mul(G, cfx_mul(cfx_pow(GY, 3), -0.5)))
 BACK(sin, cfx_mul(G, cfx_cos(GX)))
 BACK(cos, cfx_mul(G, cfx_neg(cfx_sin(GX))))
 BACK(tan, cfx_mul(G, cfx_add(square_of(GY), 1)))
+/* Of complex numbers the two roots have branch cuts of their own. */
+static cfx_tensor *back_acosh(cfx_back *b) {
+    if (!cfx__dtype_is_complex(GX->dtype))
+        return cfx_mul(G, cfx_rsqrt(cfx_sub(square_of(GX), 1)));
+    return cfx_mul(G, conj_of(cfx_mul(cfx_rsqrt(cfx_add(GX, 1)), cfx_rsqrt(cfx_sub(GX, 1)))));
+}
+
 BACK(asin, cfx_mul(G, conj_of(cfx_rsqrt(one_minus(square_of(X(0)))))))
 BACK(acos, cfx_mul(G, conj_of(cfx_neg(cfx_rsqrt(one_minus(square_of(X(0))))))))
 BACK(atan, cfx_div(G, cfx_add(square_of(GX), 1)))
@@ -34,8 +41,7 @@ BACK(sinh, cfx_mul(G, cfx_cosh(GX)))
 BACK(cosh, cfx_mul(G, cfx_sinh(GX)))
 BACK(tanh, cfx_tanh_backward(G, Y(0)))
 BACK(asinh, cfx_mul(G, conj_of(cfx_rsqrt(cfx_add(square_of(X(0)), 1)))))
-BACK(acosh,
-     cfx_mul(G, conj_of(cfx_mul(cfx_rsqrt(cfx_add(X(0), 1)), cfx_rsqrt(cfx_sub(X(0), 1))))))
+BACK(acosh, back_acosh(b))
 BACK(atanh, cfx_div(G, one_minus(square_of(GX))))
 BACK(deg2rad, cfx_mul(G, M_PI / 180))
 BACK(rad2deg, cfx_mul(G, 180 / M_PI))

@@ -96,18 +96,25 @@ CFX_OP(cumulative_trapezoid_dx) = {
 
 /* ---- covariance ------------------------------------------------------------------------------ */
 
-/* One weight for each of n observations, or none. */
-static bool weights_fit(cfx_op_call *c, const cfx_tensor *w, const char *name, int64_t n) {
+/* One weight for each of n observations, or none: counts are whole, others are not. */
+static bool weights_fit(cfx_op_call *c, const cfx_tensor *w, const char *name, bool whole,
+                        int64_t n) {
     if (w && w->ndim > 1)
         op_fail(c,
                 "cov(): expected %s to have one or fewer dimensions but got %s with %d "
                 "dimensions",
                 name, name, w->ndim);
+    else if (w && !(whole ? cfx__dtype_is_integral(w->dtype) : cfx__dtype_is_floating(w->dtype)))
+        op_fail(c, "cov(): expected %s to have %s dtype but got %s with %s dtype", name,
+                whole ? "integral" : "floating point", name, cfx__dtype_title(w->dtype));
     else if (w && w->numel != n)
         op_fail(c,
                 "cov(): expected %s to have the same numel as there are observations in the "
                 "input but got %lld != %lld",
                 name, (long long)w->numel, (long long)n);
+    for (int64_t i = 0; w && w->data && i < w->numel && !op_failed(); i++)
+        if (cfx__tensor_number(w, i) < 0)
+            op_fail(c, "cov(): %s cannot be negative", name);
     return !op_failed();
 }
 
@@ -125,8 +132,8 @@ static void decompose_cov(cfx_op_call *c) {
         return;
     }
     cfx_tensor *rows = x->ndim < 2 ? cfx_view(x, cfx_list(1, -1)) : x, *w = NULL;
-    if (op_failed() || !weights_fit(c, times, "fweights", rows->shape[1]) ||
-        !weights_fit(c, weight, "aweights", rows->shape[1]))
+    if (op_failed() || !weights_fit(c, times, "fweights", true, rows->shape[1]) ||
+        !weights_fit(c, weight, "aweights", false, rows->shape[1]))
         return;
     if (times || weight)
         w = times && weight ? cfx_mul(times, weight) : times ? times : weight;

@@ -35,6 +35,17 @@ TEST(covariances) {
     cfx_cov(cfx_zeros(cfx_list(2, 2, 2)));
     CHECK_ERROR("cov(): expected input to have two or fewer dimensions but got an input with 3 "
                 "dimensions");
+    cfx_tensor *v = cfx_select(x, 0, 0);
+    cfx_cov(v, CFX_KW(fweights, cfx_ones(cfx_list(3))));
+    CHECK_ERROR(
+        "cov(): expected fweights to have integral dtype but got fweights with Float dtype");
+    cfx_cov(v, CFX_KW(aweights, times));
+    CHECK_ERROR("cov(): expected aweights to have floating point dtype but got aweights with Long "
+                "dtype");
+    cfx_cov(v, CFX_KW(fweights, cfx_neg(times)));
+    CHECK_ERROR("cov(): fweights cannot be negative");
+    cfx_cov(v, CFX_KW(aweights, cfx_full(cfx_list(3), -1.0)));
+    CHECK_ERROR("cov(): aweights cannot be negative");
 }
 
 TEST(gradient_of_no_dims) {

@@ -153,7 +153,9 @@ static void decompose_sum_to_size(cfx_op_call *c) {
         fits = sizes[i] == 1 || sizes[i] == x->shape[x->ndim - n + i];
     if (op_failed())
         return;
-    if (fits)
+    if (fits && n == 0)
+        c->out[0] = cfx_sum(x); /* integers become int64 even where there is one */
+    else if (fits)
         c->out[0] = cfx_view(sum_to(x, n, sizes), c->args[1]);
     else
         op_fail(c, "size {%s} is not expandable to size {%s}.", cfx__shape_text(n, sizes),

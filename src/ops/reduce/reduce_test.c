@@ -155,6 +155,12 @@ TEST(reductions_have_pytorchs_dtypes) {
     CHECK_STR(cfx_str(cfx_std(rows)), "tensor(1.8708)");
 }
 
+TEST(a_number_summed_to_no_size_is_widened) {
+    cfx_tensor *x = cfx_tensor_new(CFX_U8, 0, NULL, (uint8_t[]){5});
+    CHECK_STR(cfx_str(cfx_sum_to_size(x, cfx_list_value(0, NULL))), "tensor(5)");
+    CHECK_OK();
+}
+
 TEST(reductions_of_nothing) {
     cfx_tensor *x = cfx_zeros(cfx_list(2, 0, 3));
     CHECK_STR(STR(cfx_sum(x)), "tensor(0.)");
