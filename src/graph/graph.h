@@ -151,6 +151,8 @@ struct cfx_graph {
     cfx__graph_tree *tree; /* NULL: arguments are placeholders as they are */
     cfx__arena arena;
     bool prepared_lock;
+    bool shared_writes; /* a sub-graph: what it is given or gives is written to outside of it; as a
+                           pass found it (cfx__alias_note_outside) */
     cfx_dict *values; /* node to value, of the last run that kept them; counted, NULL: none */
     void *prepared; /* what executors made of the graph (see src/run/run.h); dropped with it */
 };

@@ -92,6 +92,12 @@ static void mark_call(cfx__alias *a, const cfx_node *n) {
             cfx__node_each(cfx__node_arg(n, info->schema, i), mark_written, a);
 }
 
+void cfx__alias_write_outside(cfx__alias *a) {
+    for (size_t i = 0; i < a->len; i++)
+        if (a->flags[i] & (INPUT | ESCAPES))
+            a->flags[i] |= WRITTEN;
+}
+
 void cfx__alias_open(cfx__alias *a, const cfx_graph *g) {
     size_t n = g->made.len;
     size_t mark_ = cfx_scope_open();
@@ -112,13 +118,39 @@ void cfx__alias_open(cfx__alias *a, const cfx_graph *g) {
         else if (node->op != CFX_GET_ATTR)
             mark_call(a, node);
     }
+    if (g->shared_writes)
+        cfx__alias_write_outside(a);
     cfx_scope_close(mark_);
 }
 
-void cfx__alias_write_outside(cfx__alias *a) {
-    for (size_t i = 0; i < a->len; i++)
-        if (a->flags[i] & (INPUT | ESCAPES))
-            a->flags[i] |= WRITTEN;
+static void forget_outside(const char *path, cfx_module *m, void *user) {
+    (void)path, (void)user;
+    if (m->graph)
+        m->graph->shared_writes = false;
+}
+
+static void note_calls(cfx_module *m) {
+    cfx__alias a = {0};
+    cfx_each_node(m->graph, n) {
+        if (!cfx_node_higher_order(n))
+            continue;
+        if (!a.graph)
+            cfx__alias_open(&a, m->graph);
+        cfx_each_input(n, u) {
+            cfx_module *of = u->node->op == CFX_GET_ATTR ? cfx_module_find(m, u->node->target.name)
+                                                         : NULL;
+            if (!of || !of->graph)
+                continue;
+            of->graph->shared_writes |= cfx__alias_written(&a, n);
+            note_calls(of);
+        }
+    }
+    cfx__alias_close(&a);
+}
+
+void cfx__alias_note_outside(cfx_module *m) {
+    cfx_module_walk(m, forget_outside, NULL);
+    note_calls(m);
 }
 
 void cfx__alias_close(cfx__alias *a) {

@@ -109,3 +109,29 @@ TEST(what_regions_view_is_written_to_behind_them) {
     CHECK_STR(cfx_str(x), "tensor([ 1., -2., -3.])");
     CHECK_OK();
 }
+
+/* Two results of a region that are alike stay two where one of them is written to behind it. */
+TEST(results_of_regions_that_are_written_to_stay_apart) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, x: \"f32[2]\"):\n"
+             "        submod_1 = self.submod_1\n"
+             "        wrap = torch.ops.higher_order.wrap_with_set_grad_enabled(False, submod_1, "
+             "x)\n"
+             "        neg: \"f32[2]\" = wrap[0]\n"
+             "        neg_1: \"f32[2]\" = wrap[1]\n"
+             "        mul: \"f32[2]\" = wrap[2]\n"
+             "        add_: \"f32[2]\" = torch.ops.aten.add_.Tensor(neg, 10)\n"
+             "        return (add_, neg_1, mul, x)\n"
+             "\n"
+             "    class submod_1(torch.nn.Module):\n"
+             "        def forward(self, x: \"f32[2]\"):\n"
+             "            neg: \"f32[2]\" = torch.ops.aten.neg.default(x)\n"
+             "            neg_1: \"f32[2]\" = torch.ops.aten.neg.default(x)\n"
+             "            mul: \"f32[2]\" = torch.ops.aten.clone.default(x)\n"
+             "            return (neg, neg_1, mul)\n");
+    cfx_program *o = cfx_optimize(p);
+    CHECK_OK();
+    CHECK_STR(cfx_str(cfx_program_run(o, cfx_tensor_from_value(cfx_list(1.0, 2.0)))),
+              "(tensor([9., 8.]), tensor([-1., -2.]), tensor([1., 2.]), tensor([1., 2.]))");
+    CHECK_OK();
+}

@@ -220,6 +220,7 @@ static int apply(const cfx_pass_manager *m, const cfx_pass_step *step, cfx_progr
     size_t mark = cfx_scope_open();
     cfx_module_walk(p->module, open_graph, &a);
     a.stamp = stamp_of(p);
+    cfx__alias_note_outside(p->module);
     const int64_t start = cfx__clock_ns();
     cfx_dict *options = all_options(pass, step->options);
     int changes = options ? pass->run(p, options) : -1;

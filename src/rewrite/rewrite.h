@@ -23,6 +23,8 @@ void cfx__alias_open(cfx__alias *a, const cfx_graph *g);
 void cfx__alias_close(cfx__alias *a);
 /* The graph is that of a region: what it is given and what it gives is written to outside. */
 void cfx__alias_write_outside(cfx__alias *a);
+/* Notes with each sub-graph of a GraphModule whether that is so: cfx__alias_open heeds it. */
+void cfx__alias_note_outside(cfx_module *m);
 /* Whether something writes to what n computes; whether it, or a view of it, is a result. Nodes that
  * came later are not written to. */
 bool cfx__alias_written(const cfx__alias *a, const cfx_node *n);
