@@ -58,3 +58,21 @@ TEST(fill_diagonal_of_what_lies_in_a_storage_decomposes) {
     }
     CHECK_OK();
 }
+
+/* What indexing makes of x lies as x does, and what upsample makes of it is contiguous: its reshape
+ * is a view that is written through. */
+TEST(what_is_written_through_a_view_lies_as_before_it_was_decomposed) {
+    const char *code = HEAD
+        "    def forward(self, x: \"f32[1, 2, 2]\"):\n"
+        "        up: \"f32[1, 2, 2]\" = torch.ops.aten.upsample_nearest1d.vec(x, [2], None)\n"
+        "        row: \"f32[4]\" = torch.ops.aten.reshape.default(up, [4])\n"
+        "        neg_: \"f32[4]\" = torch.ops.aten.neg_.default(row)\n"
+        "        return (up,)\n";
+    cfx_tensor *x = cfx_transpose(cfx_reshape(cfx_arange(4.0), cfx_list(1, 2, 2)), 1, 2);
+    cfx_program *p = cfx_export(cfx_module_parse(code, "up"), cfx_tuple(x), CFX_NONE, CFX_NONE);
+    CHECK_OK();
+    for (int way = 0; way < 2; way++)
+        CHECK_STR(cfx_str(cfx_program_run(way ? cfx_decompose(p, CFX_NONE) : p, x)),
+                  "(tensor([[[-0., -2.],\n         [-1., -3.]]]),)");
+    CHECK_OK();
+}

@@ -492,11 +492,27 @@ static bool fits(const cfx__rerun *run, cfx_value val, cfx_value v) {
     return true;
 }
 
+/* What a call made, lying as it does in the program where something writes to it: what views it, and
+ * what copies it instead, follows from that, and a write to a copy would be lost. */
+static cfx_value laid_as_noted(cfx__rerun *run, const cfx_node *n, cfx_value v) {
+    cfx_op *op = n->op == CFX_CALL_FUNCTION && !n->target.fn ? n->target.op : NULL;
+    if (!op || v.tag != CFX_TAG_TENSOR || !cfx__alias_written(&run->alias, n) ||
+        cfx__alias_views(op))
+        return v;
+    const cfx_tensor *like = cfx__rerun_noted(run, n);
+    return like && !like->offset && cfx__tensor_is_dense(like)
+               ? cfx_tensor_value(
+                     cfx__functional_laid_as(&run->recorder, cfx_as_tensor(v), like))
+               : v;
+}
+
 bool cfx__rerun_node(cfx__rerun *run, cfx_node *n) {
     size_t mark = cfx_scope_open();
     run->recorder.like = n;
     run->sizes_used = 0;
     cfx_value v = run_node(run, n);
+    if (cfx_ok())
+        v = laid_as_noted(run, n, v);
     if (cfx_ok() && run->k && !fits(run, cfx_node_get_meta(n, "val"), v))
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                  "%s has other sizes there than the program notes for it", n->name);
@@ -550,8 +566,7 @@ static bool loses_writes(const cfx__rerun *run) {
 bool cfx__rerun_graph(cfx__rerun *run, cfx_value *result) {
     cfx_graph *g = run->from->graph;
     run->values = cfx__alloc0(g->made.len * sizeof *run->values);
-    if (cfx__rerun_keeps(run))
-        cfx__alias_open(&run->alias, g);
+    cfx__alias_open(&run->alias, g);
     if (!run_placeholders(run))
         return false;
     cfx_each_node(g, n) {

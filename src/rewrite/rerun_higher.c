@@ -83,8 +83,7 @@ cfx_value cfx__rerun_inline(cfx__rerun *run, cfx_module *m, cfx_site at, cfx_arg
     int k = 0;
     run->from = m;
     run->values = cfx__alloc0(g->made.len * sizeof *run->values);
-    if (cfx__rerun_keeps(run))
-        open_alias(run, g);
+    open_alias(run, g);
     cfx_each_node(g, n) {
         if (n->op == CFX_PLACEHOLDER && k < given.n)
             cfx__rerun_set(run, n, given.v[k++]);
@@ -100,8 +99,7 @@ cfx_value cfx__rerun_inline(cfx__rerun *run, cfx_module *m, cfx_site at, cfx_arg
     for (size_t i = 0; i < g->made.len; i++)
         cfx_value_drop(run->values[i]);
     cfx__free(run->values);
-    if (cfx__rerun_keeps(run))
-        cfx__alias_close(&run->alias);
+    cfx__alias_close(&run->alias);
     run->from = before.from;
     run->values = before.values;
     run->alias = before.alias;
