@@ -492,8 +492,8 @@ static bool fits(const cfx__rerun *run, cfx_value val, cfx_value v) {
     return true;
 }
 
-/* What a call made, lying as it does in the program where something writes to it: what views it, and
- * what copies it instead, follows from that, and a write to a copy would be lost. */
+/* What a call made, lying as it does in the program where something writes to it: what views it,
+ * and what copies it instead, follows from that, and a write to a copy would be lost. */
 static cfx_value laid_as_noted(cfx__rerun *run, const cfx_node *n, cfx_value v) {
     cfx_op *op = n->op == CFX_CALL_FUNCTION && !n->target.fn ? n->target.op : NULL;
     if (!op || v.tag != CFX_TAG_TENSOR || !cfx__alias_written(&run->alias, n) ||
