@@ -77,8 +77,8 @@ static void find_looked_at(const cfx__plan *p, struct cfx__plan_again *a) {
             a->given[kernel->writes[i]] = true;
         for (int i = 0; kernel->kind == CFX__PLAN_LOOP && i < kernel->nchain; i++)
             a->member[kernel->chain[i]] = true;
-        if (kernel->kind == CFX__PLAN_VIEW)
-            a->given[k] = a->given[kernel->x] = true;
+        if (kernel->kind == CFX__PLAN_VIEW && !kernel->between)
+            a->given[k] = a->given[cfx__plan_root(p, k)] = true;
         if (kernel->kind == CFX__PLAN_JOIN)
             cfx__plan_each_read(kernel->step, mark, a->given);
         if (kernel->kind == CFX__PLAN_JOIN || p->offset[k] >= 0)

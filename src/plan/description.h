@@ -48,6 +48,7 @@ typedef struct cfx__plan_kernel {
     int64_t index;       /* of an ITEM; JOIN: the dimension */
     int list;            /* VIEW: item `index` of the views at this slot; -1: of none */
     bool same;           /* VIEW: the tensor of slot x itself */
+    bool between;        /* VIEW: read by other views alone, which look into its root */
     int input;           /* the number of an INPUT */
     bool reorder;        /* tensors read are brought to the strides of `wanted` first */
     int nchain, *chain;  /* LAYER, LOOP: the slots that it computes, in order; the last has its

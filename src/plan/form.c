@@ -22,7 +22,7 @@ static void form_free(void *obj) {
     }
     if (f->given != p->given) {
         drop_values(f->inputs, p->ninputs);
-        drop_values(f->constants, p->n);
+        drop_values(f->constants == p->constants ? NULL : f->constants, p->n);
         drop_values(f->wanted, p->n);
         drop_values(f->given, p->n);
         cfx__free(f->offset);

@@ -24,9 +24,9 @@ typedef struct cfx__plan_bound {
 typedef struct cfx__plan_form {
     cfx_obj head;
     cfx__plan *plan;     /* counted */
-    cfx_value *inputs;   /* these four as in the plan, whose own they are in its first form; */
-    cfx_value *constants; /* in others what no run asks for is left out */
-    cfx_value *wanted, *given;
+    cfx_value *inputs;   /* these four as in the plan, whose own they are in its first form; in */
+    cfx_value *constants; /* others, the plan's where they are the same; and what no run asks for */
+    cfx_value *wanted, *given; /* is left out */
     int64_t *offset;
     int64_t room_bytes, scratch;
     cfx__plan_bound **bound; /* by slot; NULL: neither a LAYER nor a LOOP */

@@ -96,6 +96,30 @@ static void assert_order(const cfx__lowering *l) {
 #endif
 }
 
+typedef struct {
+    cfx__plan *plan;
+    const cfx__plan_kernel *by; /* what reads */
+} reader;
+
+/* A view is made from its root, and from what it reads only where that is the same tensor. */
+static void note_between(void *user, int slot) {
+    const reader *r = user;
+    if (r->by->kind != CFX__PLAN_VIEW || r->by->same)
+        r->plan->kernels[slot].between = false;
+}
+
+/* Finds views that are there for other views alone: a run makes no header of them. */
+static void find_between(const cfx__lowering *l) {
+    cfx__plan *p = l->plan;
+    for (int k = 0; k < p->n; k++)
+        p->kernels[k].between = p->kernels[k].kind == CFX__PLAN_VIEW &&
+                                !cfx__plan_wants(l->e, p->kernels[k].step->node);
+    for (int k = 0; k < p->n; k++) {
+        reader r = {p, &p->kernels[k]};
+        cfx__plan_each_kernel_read(r.by, note_between, &r);
+    }
+}
+
 /* A slot is freed by the kernel that reads it last, or by its own. */
 bool cfx__plan_find_lifetimes(cfx__lowering *l) {
     cfx__plan *p = l->plan;
@@ -123,6 +147,7 @@ bool cfx__plan_find_lifetimes(cfx__lowering *l) {
         by->frees[by->nfrees++] = k;
     }
     cfx__free(t.last);
+    find_between(l);
     assert_order(l);
     return cfx_ok();
 }

@@ -136,7 +136,7 @@ typedef struct {
 static void note_layout(void *user, int slot) {
     layout *a = user;
     const cfx_value given = a->plan->given[slot], wanted = a->plan->wanted[slot];
-    if (same_strides(given, wanted, true))
+    if (cfx__value_object(given) == cfx__value_object(wanted) || same_strides(given, wanted, true))
         return;
     a->differs = true;
     a->other |= a->all || !same_strides(given, wanted, false);

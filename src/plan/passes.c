@@ -50,7 +50,7 @@ static const pass passes[] = {
      "calls that look into the memory of others"},
     {"bind", bind, "kernels.layer", "kernels.ready kernels.first scratch",
      "the target makes kernels ready"},
-    {"lifetimes", cfx__plan_find_lifetimes, "kernels", "kernels.frees constants",
+    {"lifetimes", cfx__plan_find_lifetimes, "kernels", "kernels.frees kernels.between constants",
      "which kernel reads a slot last"},
     {"place", cfx__plan_place, "kernels home given", "offset room_bytes",
      "places in the arena, by lifetimes"},

@@ -327,21 +327,38 @@ static cfx_value run_loop(frame *f, const cfx__plan_kernel *k) {
     return own;
 }
 
-/* A view: the room's, a header, or, where a value is not what was planned or somebody has to hear
- * of it, what the operator gives. */
+static void run_slot(frame *f, int slot);
+
+/* The view in a slot that was passed over, as it is read by views alone. */
+static void make_between(void *user, int slot) {
+    frame *f = user;
+    if (f->plan->kernels[slot].between && !f->have[slot])
+        run_slot(f, slot);
+}
+
+/* What the operator of a view gives. */
+static cfx_value call_view(frame *f, const cfx__plan_kernel *k) {
+    cfx__plan_each_read(k->step, make_between, f);
+    return cfx_ok() ? run_call(f, k) : cfx_bad();
+}
+
+/* A view: the room's, a header over the root's memory, or, where that is not what was planned or
+ * somebody has to hear of it, what the operator gives. */
 static cfx_value run_view(frame *f, const cfx__plan_kernel *k) {
-    const int slot = (int)(k - f->plan->kernels);
-    const cfx_value at = f->values[k->x];
-    const cfx_tensor *from = cfx_as_tensor(f->form->given[k->x]);
-    if (f->room && !cfx_is_bad(f->room->values[slot]))
+    const int slot = (int)(k - f->plan->kernels), root = cfx__plan_root(f->plan, slot);
+    const cfx_value at = f->values[root];
+    const cfx_tensor *from = cfx_as_tensor(f->form->given[root]);
+    if (f->room && !k->between && !cfx_is_bad(f->room->values[slot]))
         return f->room->values[slot];
-    if (f->headers && at.tag == CFX_TAG_TENSOR && cfx_as_tensor(at)->dtype == from->dtype &&
+    if (f->headers && !k->between && at.tag == CFX_TAG_TENSOR &&
+        cfx_as_tensor(at)->dtype == from->dtype &&
         cfx__tensor_same_shape(cfx_as_tensor(at), from) &&
         cfx__plan_lies_like(cfx_as_tensor(at), from))
-        return k->same ? at : cfx__plan_view(f->form->given[slot], from, cfx_as_tensor(at));
+        return k->same ? f->values[k->x]
+                       : cfx__plan_view(f->form->given[slot], from, cfx_as_tensor(at));
     if (k->list < 0)
-        return run_call(f, k);
-    return cfx_at(f->have[k->list] ? f->values[k->list] : run_call(f, &f->plan->kernels[k->list]),
+        return call_view(f, k);
+    return cfx_at(f->have[k->list] ? f->values[k->list] : call_view(f, &f->plan->kernels[k->list]),
                   k->index);
 }
 
@@ -377,12 +394,21 @@ static cfx_value run_kernel(frame *f, const cfx__plan_kernel *k) {
 
 /* ---- the executor ---------------------------------------------------------------------------- */
 
-/* Weights are there before a run begins, as all constants are. */
+/* Weights are there before a run begins, as all constants are, and views that only views read are
+ * made where one of those is called. */
 static bool is_idle(const frame *f, int slot) {
-    const cfx__plan_kind kind = f->plan->kernels[slot].kind;
+    const cfx__plan_kernel *k = &f->plan->kernels[slot];
+    if (k->kind != CFX__PLAN_NONE && k->kind != CFX__PLAN_INPUT)
+        return k->between && !is_watched(f->e);
     const bool known = !cfx_is_bad(f->form->constants[slot]);
-    return kind == CFX__PLAN_NONE ? !known || !is_watched(f->e)
-                                  : kind == CFX__PLAN_INPUT && known && !is_watched(f->e);
+    return k->kind == CFX__PLAN_NONE ? !known || !is_watched(f->e) : known && !is_watched(f->e);
+}
+
+/* Lets go of what nothing reads after a kernel. */
+static void free_behind(frame *f, const cfx__plan_kernel *k) {
+    for (int i = 0; i < k->nfrees; i++)
+        if (k->kind != CFX__PLAN_OUTPUT || &f->plan->kernels[k->frees[i]] != k)
+            release(f, k->frees[i]);
 }
 
 static void run_slot(frame *f, int slot) {
@@ -391,9 +417,7 @@ static void run_slot(frame *f, int slot) {
     store(f, slot, seen(f, k->step->node, run_kernel(f, k)));
     cfx_scope_close(mark);
     if (cfx_ok())
-        for (int i = 0; i < k->nfrees; i++)
-            if (k->kind != CFX__PLAN_OUTPUT || k->frees[i] != slot)
-                release(f, k->frees[i]);
+        free_behind(f, k);
 }
 
 /* The node of the caller's graph that one of the plan's was made for. */
@@ -440,8 +464,10 @@ static cfx_value run(void *form, const cfx_execution *e) {
     cfx_value result = cfx_none();
     cfx__parallel_plan(true);
     for (int k = 0; k < p->n && cfx_ok(); k++) {
-        if (is_idle(&f, k))
+        if (is_idle(&f, k)) {
+            free_behind(&f, &p->kernels[k]);
             continue;
+        }
         if (!cfx__limit_time())
             break;
         if (e->watcher && e->watcher->ran)

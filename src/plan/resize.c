@@ -458,12 +458,21 @@ static void share_storage(cfx_value v, cfx__storage *one) {
     }
 }
 
-/* Leaves out what no run looks at. */
-static void trim(const resizing *r) {
+static void drop_values(cfx_value *v, int n) {
+    for (int i = 0; i < n; i++)
+        cfx_value_drop(v[i]);
+    cfx__free(v);
+}
+
+/* Leaves out what no run looks at, and what the plan has. */
+static void trim(resizing *r) {
     const int64_t none = 0;
+    const int n = r->of->n;
     cfx__storage *one = cfx_tensor_fake(CFX_F32, 1, &none, NULL)->storage;
-    for (int k = 0; k < r->of->n; k++) {
+    bool other = false;
+    for (int k = 0; k < n; k++) {
         const bool own = r->touched[k] && r->changed[k];
+        other |= r->touched[k] && !cfx_is_bad(r->of->constants[k]);
         if (!r->again->wanted[k])
             set_value(&r->sized.wanted[k], cfx_none());
         else if (own)
@@ -473,12 +482,10 @@ static void trim(const resizing *r) {
         else if (own)
             share_storage(r->sized.given[k], one);
     }
-}
-
-static void drop_values(cfx_value *v, int n) {
-    for (int i = 0; i < n; i++)
-        cfx_value_drop(v[i]);
-    cfx__free(v);
+    if (!other) {
+        drop_values(r->sized.constants, n);
+        r->sized.constants = r->of->constants;
+    }
 }
 
 /* Lets go of what was made for the form, and of its values where there is none. */

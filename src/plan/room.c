@@ -68,7 +68,7 @@ static cfx__plan_room *room_new(const cfx__plan_form *f, cfx__plan_block *b) {
         r->values[k] = cfx_bad();
         if (f->offset[k] >= 0)
             r->values[k] = cfx_tensor_value(tensor_at(r, f->offset[k], cfx__plan_form_made(f, k)));
-        else if (p->kernels[k].kind == CFX__PLAN_VIEW)
+        else if (p->kernels[k].kind == CFX__PLAN_VIEW && !p->kernels[k].between)
             r->values[k] = view_at(f, r, k);
         cfx_value_keep(r->values[k]);
     }

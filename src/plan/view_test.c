@@ -1,5 +1,5 @@
 /* Views: where they lie is part of the plan, and runs do what the operators do. */
-#include "plan.h"
+#include "form.h"
 #include "plan_test.h"
 
 /* Views of an input, of a result in the arena, of a result that the caller gets, of a call's. */
@@ -120,6 +120,54 @@ TEST(views_look_into_what_was_put_in_place) {
         for (int k = 0; k < 5; k++)
             CHECK(cfx_integer(cfx_allclose(cfx_at(by[0], k), cfx_at(by[1], k), 1e-4, 1e-4)));
     }
+}
+
+/* Views of views of a call's result, of a layer's, of one of several, of an input. */
+static cfx_program *looking_on(void) {
+    static const char *const names[] = {"w"};
+    cfx_tensor *t[] = {cfx_randn(24, 8)};
+    return program_of(
+        HEAD "p_w, x):\n" CALL("a", "cumsum.default", "x, 0")
+            CALL("b", "view.default", "a, [3, 2, 8]") CALL("c", "transpose.int", "b, 0, 1")
+                CALL("d", "unsqueeze.default", "c, 0") CALL("e", "cumsum.default", "d, 1")
+            CALL("f", "linear.default", "x, p_w") CALL("g", "view.default", "f, [6, 4, 6]")
+                CALL("h", "permute.default", "g, [1, 0, 2]") CALL("i", "slice.Tensor", "h, 0, 1, 3")
+                    CALL("j", "flip.default", "i, [0]") CALL("k", "split.Tensor", "a, 4, 1")
+            "        l = operator.getitem(k, 1)\n" CALL("m", "transpose.int", "l, 0, 1")
+                CALL("n", "select.int", "m, 0, 2") CALL("o", "cumsum.default", "n, 0")
+            CALL("q", "transpose.int", "x, 0, 1") CALL("r", "select.int", "q, 0, 1")
+                CALL("s", "flip.default", "r, [0]")
+            "        return (e, j, o, s, c)\n",
+        tensors_of(COUNT(names), names, t));
+}
+
+TEST(views_that_only_views_read_are_made_where_one_is_called) {
+    static const char *const replaced[] = {"a", "b", "c", "f", "g", "h", "l", "m", "q", "x"};
+    cfx_program *p = looking_on();
+    cfx_value x = cfx_tensor_value(cfx_randn(6, 8));
+    for (int mode = 0; mode < 3; mode++) {
+        cfx_grad_mode before = cfx_set_grad_mode((cfx_grad_mode)mode);
+        CHECK(agree(p, x));
+        CHECK(agree(p, cfx_tensor_value(cfx_slice(cfx_randn(6, 24), 1, 8, 16))));
+        cfx_set_grad_mode(before);
+    }
+    const cfx__prepared *last = p->module->graph->prepared;
+    const cfx__plan *plan = ((const cfx__plan_form *)last->form)->plan;
+    int between = 0;
+    for (int k = 0; k < plan->n && last->by->run == cfx_planner.run; k++)
+        between += plan->kernels[k].between;
+    CHECK_INT(between, 6); /* b, g, h, l, m, q */
+    for (int i = 0; i < COUNT(replaced); i++) {
+        cfx_watcher w = {.see = replace, .wants = wants, .user = (void *)replaced[i]};
+        cfx_value by[2];
+        for (int k = 0; k < 2; k++)
+            by[k] = cfx_program_run_with(CFX_HERE, p, k ? &cfx_planner : &cfx_interpreter, &w,
+                                         (cfx_args){1, &x, NULL});
+        CHECK_OK();
+        for (int k = 0; k < 5; k++)
+            CHECK(cfx_integer(cfx_allclose(cfx_at(by[0], k), cfx_at(by[1], k), 1e-4, 1e-4)));
+    }
+    CHECK_OK();
 }
 
 /* What is computed of weights alone stays, where the operator of a view may be called with it. */

@@ -227,7 +227,11 @@ cfx__packed *cfx__packed_get(cfx__storage *s, uint64_t key, size_t size, cfx__pa
         return cfx__packed_get(from->of, cfx__hash_mix(key, from->by), size, make, user);
     if (s->foreign)
         return make(user);
-    cfx__packed *place = place_for(s, key, size), *f = found_or(s, place);
+    cfx__packed *f = cfx__packed_find(s, key, size);
+    if (likely(f != NULL))
+        return f;
+    cfx__packed *place = place_for(s, key, size);
+    f = found_or(s, place);
     while (f != place && !f->data) { /* another thread is at it */
         if (((in_the_making *)f)->maker != getpid()) /* which a forked child does not have */
             take_out(s, f);

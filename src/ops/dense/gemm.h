@@ -35,7 +35,7 @@ bool gemm_run(gemm *g);
 
 /* The same over weights that are kept in panels (tile.h): float32, one matrix, alpha 1, C
  * overwritten, B in the memory of `weights`; bias (n) is added. False when nothing was done. */
-bool gemm_packed(const gemm *g, const cfx_tensor *weights, const float *bias);
+bool gemm_packed(const gemm *g, const cfx_tensor *weights, const cfx_tensor *bias);
 
 /* out [m, n] = x [m, k] w [k, n] + b [n] as a layer: x may be fake, weights and bias are real (bias
  * NULL: none). Whether there is a kernel for it, and that kernel; the caller owns a count. */

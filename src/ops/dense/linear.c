@@ -313,7 +313,7 @@ void linear_run(int64_t m, void *x, int64_t row, const cfx_tensor *w, const cfx_
               .c = {out->data, 0, n, 1, NULL}};
     if (w->dtype == CFX_F32 && (m > 1 || again) && row >= k && w->numel >= LEAST && w->storage &&
         !w->storage->foreign && cfx__tensor_is_contiguous(w) && (!b || b->stride[0] == 1) &&
-        gemm_packed(&g, w, b ? (const float *)b->data : NULL))
+        gemm_packed(&g, w, b))
         return;
     if (b) {
         int64_t shape[] = {m, n}, stride[] = {n, 1};

@@ -11,14 +11,14 @@ typedef struct {
     cfx__packed *form; /* counted: the data of the panels */
     product product;   /* table: m rows are picked */
     tile_epilogue epilogue;
-    float *bias;
+    cfx__packed *bias; /* counted */
     bool wide;         /* table: numbers of rows are int64; else int32 */
 } kernel;
 
 static void kernel_free(void *obj) {
     kernel *k = obj;
     cfx_drop(k->form);
-    cfx__free(k->bias);
+    cfx_drop(k->bias);
 }
 
 static const cfx__obj_type kernel_type = {.name = "narrow kernel", .free = kernel_free};
@@ -203,9 +203,14 @@ cfx__ready *narrow_gemm_ready(const product_layer *l, const cfx__epilogue *e) {
     if (!k)
         return NULL;
     tile_epilogue_of(e, &k->epilogue);
-    k->bias = bias ? product_bias((const float *)bias->data, w->n) : NULL;
+    k->bias = bias ? product_bias(bias) : NULL;
+    if (bias && !k->bias) {
+        cfx_drop(k);
+        return NULL;
+    }
     k->product = (product){.m = x->numel / w->k, .n = w->n, .k = w->k, .a_row = w->k,
-                           .line = x->numel / w->k, .narrow = &k->panels, .bias = k->bias,
+                           .line = x->numel / w->k, .narrow = &k->panels,
+                           .bias = k->bias ? k->bias->data : NULL,
                            .c_row = product_row(out), .epilogue = &k->epilogue};
     k->pub.run = w->block ? run_dots : run;
     k->pub.scratch = w->block ? rounded_in(&k->product, NULL, &(narrow_rounded){0}) : 0;

@@ -36,14 +36,33 @@ static cfx__packed *panels_of(const cfx_tensor *w, const tile_matrix *m, bool pa
     return cfx__packed_get(w->storage, p.key, p.size, make_panels, &p);
 }
 
-float *product_bias(const float *bias, int64_t n) {
-    const int64_t columns = (n + TILE_WIDEST - 1) / TILE_WIDEST * TILE_WIDEST;
-    float *to = cfx__alloc0((size_t)columns * sizeof *to);
-    memcpy(to, bias, (size_t)n * sizeof *to);
-    return to;
+typedef struct {
+    const cfx_tensor *of;
+    uint64_t key;
+    size_t size;
+} columns;
+
+static cfx__packed *make_columns(void *user) {
+    const columns *c = user;
+    const size_t size = (size_t)c->of->numel * sizeof(float);
+    cfx__packed *form = cfx__packed_new(c->of->storage, c->key, c->size);
+    if (form) {
+        form->local = true; /* as fast to make as to read from a file */
+        memcpy(form->data, c->of->data, size);
+        memset((char *)form->data + size, 0, c->size - size);
+    }
+    return form;
 }
 
-bool gemm_packed(const gemm *g, const cfx_tensor *weights, const float *bias) {
+cfx__packed *product_bias(const cfx_tensor *bias) {
+    const int64_t n = (bias->numel + TILE_WIDEST - 1) / TILE_WIDEST * TILE_WIDEST;
+    const size_t size = (size_t)n * sizeof(float);
+    columns c = {bias, cfx__packed_key("bias", 1, &bias->numel), size};
+    const bool whole = bias->storage->size == (size_t)bias->numel * sizeof(float);
+    return whole ? cfx__packed_get(bias->storage, c.key, size, make_columns, &c) : make_columns(&c);
+}
+
+bool gemm_packed(const gemm *g, const cfx_tensor *weights, const cfx_tensor *bias) {
     enum { LEAST = 1 << 16 }; /* multiplications that are worth it */
     const tile_epilogue none = {0};
     if ((double)g->m * (double)g->n * (double)g->k < LEAST)
@@ -51,9 +70,11 @@ bool gemm_packed(const gemm *g, const cfx_tensor *weights, const float *bias) {
     const tile_matrix m = {g->k, g->n, (const float *)g->b.data, g->b.row, g->b.col, NULL,
                            CFX_PRECISION_F32};
     cfx__packed *panels = panels_of(weights, &m, false);
-    if (!panels)
+    cfx__packed *added = panels && bias ? product_bias(bias) : NULL;
+    if (!panels || (bias && !added)) {
+        cfx_drop(panels);
         return false;
-    float *columns = bias ? product_bias(bias, g->n) : NULL;
+    }
     product p = {.m = g->m,
                  .n = g->n,
                  .k = g->k,
@@ -61,12 +82,12 @@ bool gemm_packed(const gemm *g, const cfx_tensor *weights, const float *bias) {
                  .a_row = g->a.row,
                  .line = g->m,
                  .panels = panels->data,
-                 .bias = columns,
+                 .bias = added ? added->data : NULL,
                  .c = (float *)g->c.data,
                  .c_row = g->c.row,
                  .epilogue = &none};
     product_run(&p);
-    cfx__free(columns);
+    cfx_drop(added);
     cfx_drop(panels);
     return true;
 }
@@ -78,14 +99,13 @@ typedef struct {
     product product;
     bf16_way way; /* BF16_NONE: over the panels of tile.h */
     tile_epilogue epilogue;
-    cfx__packed *panels; /* counted */
-    float *bias;
+    cfx__packed *panels, *bias; /* counted */
 } kernel;
 
 static void kernel_free(void *obj) {
     kernel *k = obj;
     cfx_drop(k->panels);
-    cfx__free(k->bias);
+    cfx_drop(k->bias);
 }
 
 static const cfx__obj_type kernel_type = {.name = "ready kernel", .free = kernel_free};
@@ -148,13 +168,16 @@ cfx__ready *gemm_ready(const product_layer *l, const cfx__epilogue *e) {
                                 tile_precision()};
     const bf16_way way = matrix.kept == CFX_PRECISION_BF16 ? bf16_best(m) : BF16_NONE;
     cfx__packed *panels = panels_of(w, &matrix, way != BF16_NONE);
-    if (!panels)
+    cfx__packed *added = panels && bias ? product_bias(bias) : NULL;
+    if (!panels || (bias && !added)) {
+        cfx_drop(panels);
         return NULL;
+    }
     kernel *r = cfx__obj_make(&kernel_type, sizeof *r);
     r->panels = panels;
+    r->bias = added;
     r->way = way;
     tile_epilogue_of(e, &r->epilogue);
-    r->bias = bias ? product_bias((const float *)bias->data, n) : NULL;
     r->product = (product){.m = m,
                            .n = n,
                            .k = k,
@@ -162,7 +185,7 @@ cfx__ready *gemm_ready(const product_layer *l, const cfx__epilogue *e) {
                            .line = m,
                            .panels = panels->data,
                            .kept = matrix.kept,
-                           .bias = r->bias,
+                           .bias = added ? added->data : NULL,
                            .c_row = product_row(out),
                            .epilogue = &r->epilogue};
     r->pub.name = way == BF16_NONE ? "product in tiles" : "product in tiles of bf16";

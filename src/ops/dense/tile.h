@@ -123,8 +123,9 @@ static inline const float *product_line(const product *p, int64_t i) {
 
 /* Computes on the threads allowed; an error is recorded where there is no memory. */
 void product_run(const product *p);
-/* A bias in whole panels of any kernel; the caller frees it. */
-float *product_bias(const float *bias, int64_t n);
+/* A contiguous bias in whole panels of any kernel, kept with its storage where it is all of that;
+ * the caller owns a count. NULL when out of memory. */
+cfx__packed *product_bias(const cfx_tensor *bias);
 /* Elements from a row of a result to the next, where those are all alike; 0: they are not. */
 int64_t product_row(const cfx_tensor *out);
 

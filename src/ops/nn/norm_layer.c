@@ -35,7 +35,6 @@ static bool split(cfx_op_call *c, const cfx_tensor *x, int shape_arg, const cfx_
     int k = arg_ints(c, shape_arg, shape);
     if (op_failed())
         return false;
-    const char *text = cfx__shape_text(k, shape);
     if (k == 0) {
         op_fail(c,
                 "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least "
@@ -51,10 +50,11 @@ static bool split(cfx_op_call *c, const cfx_tensor *x, int shape_arg, const cfx_
                 "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and "
                 "normalized_shape = %s",
                 i ? "bias" : "weight", i ? "bias" : "weight",
-                cfx__shape_text(param[i]->ndim, param[i]->shape), text);
+                cfx__shape_text(param[i]->ndim, param[i]->shape), cfx__shape_text(k, shape));
             return false;
         }
     if (x->ndim < k || memcmp(x->shape + x->ndim - k, shape, (size_t)k * sizeof *shape)) {
+        const char *text = cfx__shape_text(k, shape);
         op_fail(c,
                 "Given normalized_shape=%s, expected input with shape [*, %.*s], but got input of "
                 "size%s",
