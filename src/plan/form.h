@@ -21,13 +21,20 @@ typedef struct cfx__plan_bound {
     cfx__loop *loop;     /* LOOP: reads are its first lanes */
 } cfx__plan_bound;
 
+/* A value that a form has in place of the plan's; counted. */
+typedef struct cfx__plan_other {
+    int slot;
+    cfx_value v;
+} cfx__plan_other;
+
 typedef struct cfx__plan_form {
     cfx_obj head;
     cfx__plan *plan;     /* counted */
-    cfx_value *inputs;   /* these four as in the plan, whose own they are in its first form; in */
-    cfx_value *constants; /* others, the plan's where they are the same; and what no run asks for */
-    cfx_value *wanted, *given; /* is left out */
+    cfx_value *inputs;   /* these three as in the plan, whose own they are in its first form; in */
+    cfx_value *given;    /* others, what no run asks for is left out */
     int64_t *offset;
+    int nconstants, nwanted;
+    cfx__plan_other *constants, *wanted; /* that differ from the plan's, by slot */
     int64_t room_bytes, scratch;
     cfx__plan_bound **bound; /* by slot; NULL: neither a LAYER nor a LOOP */
     cfx__arena arena;
@@ -36,6 +43,10 @@ typedef struct cfx__plan_form {
 /* The form of a plan for the sizes of `sized`, which is the plan or its copy at other sizes; such a
  * copy loses its values and kernels to the form. The caller owns a count. */
 cfx__plan_form *cfx__plan_form_new(cfx__plan *p, cfx__plan *sized);
+/* As in the plan: what a slot is in every run at these sizes, and what the interpreter gives there,
+ * where a run asks for that. */
+cfx_value cfx__plan_form_constant(const cfx__plan_form *f, int slot);
+cfx_value cfx__plan_form_wanted(const cfx__plan_form *f, int slot);
 /* A form of the plan for a run whose inputs have other sizes; the caller owns a count. NULL where
  * the plan does not serve those, with an error only where there is no memory or time. */
 cfx__plan_form *cfx__plan_resized(cfx__plan *p, const cfx_execution *e);

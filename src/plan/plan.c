@@ -164,7 +164,8 @@ static cfx_value reordered(cfx_value v, cfx_value wanted) {
 /* The values that a template reads, in the strides that the interpreter would give them. */
 static void reorder(frame *f, cfx_value v) {
     if (v.tag == CFX_TAG_NODE) {
-        cfx_value now = f->values[v.spare], other = reordered(now, f->form->wanted[v.spare]);
+        const cfx_value now = f->values[v.spare];
+        const cfx_value other = reordered(now, cfx__plan_form_wanted(f->form, (int)v.spare));
         if (other.tag == CFX_TAG_TENSOR ? cfx_as_tensor(other) != cfx_as_tensor(now)
                                         : cfx__value_object(other) != cfx__value_object(now))
             store(f, (int)v.spare, other);
@@ -180,7 +181,7 @@ static void reorder(frame *f, cfx_value v) {
 /* What was folded belongs to the plan: a caller gets a copy. A view of a weight is the weight's. */
 static void own_constant(void *user, int slot) {
     frame *f = user;
-    cfx_value known = f->form->constants[slot];
+    cfx_value known = cfx__plan_form_constant(f->form, slot);
     cfx_op *op = f->plan->kernels[slot].step->op;
     if (known.tag == CFX_TAG_TENSOR && op && cfx__plan_makes_own(op))
         store(f, slot, cfx_tensor_value(cfx_clone(known)));
@@ -400,7 +401,7 @@ static bool is_idle(const frame *f, int slot) {
     const cfx__plan_kernel *k = &f->plan->kernels[slot];
     if (k->kind != CFX__PLAN_NONE && k->kind != CFX__PLAN_INPUT)
         return k->between && !is_watched(f->e);
-    const bool known = !cfx_is_bad(f->form->constants[slot]);
+    const bool known = !cfx_is_bad(f->plan->constants[slot]); /* at all sizes, if at one */
     return k->kind == CFX__PLAN_NONE ? !known || !is_watched(f->e) : known && !is_watched(f->e);
 }
 
@@ -453,7 +454,9 @@ static cfx_value run(void *form, const cfx_execution *e) {
     frame f = {.plan = p, .form = of, .e = e};
     f.values = cfx__alloc(n * (sizeof *f.values + sizeof *f.have));
     f.have = (bool *)(f.values + n);
-    memcpy(f.values, of->constants, n * sizeof *f.values);
+    memcpy(f.values, p->constants, n * sizeof *f.values);
+    for (int i = 0; i < of->nconstants; i++)
+        f.values[of->constants[i].slot] = of->constants[i].v;
     memset(f.have, 0, n * sizeof *f.have);
     cfx__plan_room *room;
     cfx__plan_block *block = cfx__plan_room_take(of, e->at, &room);

@@ -464,27 +464,18 @@ static void drop_values(cfx_value *v, int n) {
     cfx__free(v);
 }
 
-/* Leaves out what no run looks at, and what the plan has. */
-static void trim(resizing *r) {
+/* Leaves out what no run looks at. */
+static void trim(const resizing *r) {
     const int64_t none = 0;
-    const int n = r->of->n;
     cfx__storage *one = cfx_tensor_fake(CFX_F32, 1, &none, NULL)->storage;
-    bool other = false;
-    for (int k = 0; k < n; k++) {
+    for (int k = 0; k < r->of->n; k++) {
         const bool own = r->touched[k] && r->changed[k];
-        other |= r->touched[k] && !cfx_is_bad(r->of->constants[k]);
-        if (!r->again->wanted[k])
-            set_value(&r->sized.wanted[k], cfx_none());
-        else if (own)
+        if (own && r->again->wanted[k])
             share_storage(r->sized.wanted[k], one);
         if (!r->again->given[k])
             set_value(&r->sized.given[k], cfx_none());
         else if (own)
             share_storage(r->sized.given[k], one);
-    }
-    if (!other) {
-        drop_values(r->sized.constants, n);
-        r->sized.constants = r->of->constants;
     }
 }
 
@@ -500,10 +491,10 @@ static void end(resizing *r, bool made) {
         if (now->loop != was->loop)
             cfx_drop(now->loop);
     }
+    drop_values(p->wanted, p->n);
+    drop_values(p->constants, p->n);
     if (!made) {
-        drop_values(p->wanted, p->n);
         drop_values(p->given, p->n);
-        drop_values(p->constants, p->n);
         drop_values(p->inputs, p->ninputs);
         cfx__free(p->offset);
     }
