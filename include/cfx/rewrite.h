@@ -20,7 +20,7 @@ extern "C" {
  * names the node, where it cannot be decomposed, for example because a sub-graph mutates its
  * operands. */
 CFX_API cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep);
-/* The same without decomposing any other operator: run_decompositions({}). */
+/* The same; other operators stay whole, but composite views: run_decompositions({}). */
 CFX_API cfx_program *cfx_program_functionalize(const cfx_program *p);
 /* Makes sizes of inputs dynamic: {"in0.0": "batch", "in1.0": "batch"}, inputs by number or name;
  * equal names are one symbol. Other sizes are inferred at many sizes at once, and constants

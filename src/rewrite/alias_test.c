@@ -70,6 +70,21 @@ TEST(a_write_to_an_argument_that_is_given_back_unmarked_is_not_optimized_away) {
     }
 }
 
+/* What its schema marks as a view is no operator of a functional program, written to or not. */
+TEST(functional_programs_have_no_composites_that_are_marked_as_views) {
+    cfx_program *p = program_of(HEAD "    def forward(self, x: \"f32[1, 1, 3]\"):\n"
+                                     "        a = torch.ops.aten.reshape.default(x, [3])\n"
+                                     "        b = torch.ops.aten.to.dtype(x, torch.float64)\n"
+                                     "        c = torch.ops.aten.narrow.default(x, 2, 0, 1)\n"
+                                     "        d = torch.ops.aten.matmul.default(c, c)\n"
+                                     "        return (a, b, c, d)\n");
+    const char *code = cfx_module_code(cfx_program_functionalize(p)->module);
+    HAS(code, "torch.ops.aten.view.default(x, [3])");
+    HAS(code, "torch.ops.aten._to_copy.default(x, dtype = torch.float64)");
+    HAS(code, "torch.ops.aten.slice.Tensor(x, 2, 0, 1)");
+    HAS(code, "torch.ops.aten.matmul.default(");
+}
+
 TEST(functional_views_that_nothing_writes_to_stay_whole) {
     cfx_program *p = program_of(HEAD "    def forward(self, x: \"f32[1, 2, 3]\"):\n"
                                      "        a = torch.ops.aten.relu.default(x)\n"

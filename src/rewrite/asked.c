@@ -63,6 +63,17 @@ static bool may_view_written(const cfx__rerun *run, cfx_op *op) {
            cfx__alias_written(&run->alias, n);
 }
 
+/* Whether the schema of a composite marks it as a view of an argument: in a functional program
+ * PyTorch keeps none of these whole. */
+static bool is_marked_view(const cfx__rerun *run, cfx_op *op) {
+    const cfx__schema *schema = cfx__op_info_of(op)->schema;
+    bool marked = false;
+    for (int i = 0; !marked && i < schema->nargs; i++)
+        marked = schema->args[i].alias != 0;
+    return marked && run->whole && !run->options.only_own &&
+           !cfx__rerun_is_undivided(run->undivided, run->recorder.like);
+}
+
 /* Whether it may write to running statistics unmarked by its schema, or is a dropout, which may
  * hand its argument back: PyTorch never leaves these whole in a functional program. Where the
  * caller's rows alone count, one of which the node tells that it writes to nothing stays. */
@@ -85,7 +96,8 @@ static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
         return op->decompose;
     if (run->foreign)
         return NULL;
-    const bool opens = fn && early && may_view_written(run, op), hidden = early && hides(run, op);
+    const bool opens = fn && early && (may_view_written(run, op) || is_marked_view(run, op));
+    const bool hidden = early && hides(run, op);
     if (run->whole && (opens || !hidden))
         return opens ? fn : NULL;
     if (op->core)

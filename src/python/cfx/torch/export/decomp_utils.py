@@ -14,6 +14,12 @@ def _all_decomposed():
         library.composite()
 
 
+def _is_marked_view(op):
+    """Whether it is a composite that its schema marks as a view: functional programs have none."""
+    composite = isinstance(op, _cfx.OpOverload) and op._effects & 2
+    return bool(composite) and any(a.alias_info for a in op._schema.arguments)
+
+
 class CustomDecompTable(collections.abc.MutableMapping):
     """{overload: function}. The functions of cfx's own are its columns in C; one that is put in
     is called in their place."""
@@ -87,7 +93,7 @@ def decompose(program, table):
     if isinstance(table, CustomDecompTable):
         given, keep = table._given, table._removed
     else:
-        keep = [op for op in _all_decomposed() if op not in table]
+        keep = [op for op in _all_decomposed() if op not in table and not _is_marked_view(op)]
         given = {op: f for op, f in table.items() if not _is_own(op, f)}
     return program._decompose_by(given, [str(op) for op in keep], False)
 
