@@ -66,8 +66,11 @@ class TestCase(unittest.TestCase):
     def assertEqualIgnoreType(self, *args, **kwargs):
         return self.assertEqual(*args, exact_dtype=False, **kwargs)
 
-    def assertExpectedInline(self, actual, expect, skip=0):
-        self.assertMultiLineEqual(str(actual), _dedent(expect))
+    def assertExpectedInline(self, actual, expect, skip=0, ignore_empty_lines=False):
+        texts = [str(actual), _dedent(expect)]
+        if ignore_empty_lines:
+            texts = ["\n".join(line for line in t.split("\n") if line.strip()) for t in texts]
+        self.assertMultiLineEqual(*texts)
 
     def assertExpected(self, s, subname=None):
         raise unittest.SkipTest("expected texts are files of PyTorch's")
@@ -359,7 +362,8 @@ def install(version):
     module("torch.testing._internal.common_quantization", skipIfNoDynamoSupport=same,
            skipIfNoFBGEMM=same, skipIfNoQNNPACK=same)
     module("torch.testing._internal.torchbind_impls", init_torchbind_implementations=lambda: None,
-           register_fake_operators=lambda: None)
+           register_fake_operators=lambda: None,
+           load_torchbind_test_lib=lambda: None)  # a class of it that is used is absent
     module("torch.testing._internal.custom_op_db", custom_op_db=[])
     module("torch.testing._internal.hop_db", hop_db=[],
            hop_that_doesnt_have_opinfo_test_allowlist=[])
