@@ -4,7 +4,7 @@
 
 typedef struct {
     int *last, now;
-} lifetime; /* last: by slot, the kernel behind which it is freed */
+} lifetime;
 
 static void note_last(void *user, int slot) {
     lifetime *t = user;
@@ -126,16 +126,11 @@ bool cfx__plan_find_lifetimes(cfx__lowering *l) {
     lifetime t = {.last = cfx__alloc((size_t)p->n * sizeof *t.last)};
     for (int k = 0; k < p->n; k++)
         t.last[k] = k;
-    find_between(l);
-    for (int k = 0; k < p->n; k++) {
-        t.now = k;
-        cfx__plan_each_kernel_read(&p->kernels[k], note_last, &t);
-    }
-    for (int k = p->n - 1; k >= 0; k--) { /* a root is there as long as its views are, and what a */
-        t.now = t.last[k];                /* view reads as long as that may still be made */
-        note_last(&t, cfx__plan_root(p, k));
-        if (p->kernels[k].between)
-            cfx__plan_each_kernel_read(&p->kernels[k], note_last, &t);
+    for (t.now = 0; t.now < p->n; t.now++)
+        cfx__plan_each_kernel_read(&p->kernels[t.now], note_last, &t);
+    for (int k = p->n - 1; k >= 0; k--) { /* a root is there as long as its views are */
+        const int root = cfx__plan_root(p, k);
+        t.last[root] = t.last[k] > t.last[root] ? t.last[k] : t.last[root];
     }
     for (int k = 0; k < p->n; k++) {
         p->kernels[t.last[k]].nfrees++;
@@ -152,6 +147,7 @@ bool cfx__plan_find_lifetimes(cfx__lowering *l) {
         by->frees[by->nfrees++] = k;
     }
     cfx__free(t.last);
+    find_between(l);
     assert_order(l);
     return cfx_ok();
 }

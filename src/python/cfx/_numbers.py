@@ -32,6 +32,25 @@ def recorded():
     return bool(_cfx.modes(True)) or _cfx.is_exporting()
 
 
+def has_symbols(data):
+    """Whether a number in it is one that an export has marked as data."""
+    if isinstance(data, (list, tuple)):
+        return any(map(has_symbols, data))
+    return isinstance(data, _cfx.Sym) and data._marked
+
+
+def stacked(data):
+    """Nested sequences of numbers, some of them symbols, as a tensor that is computed of them."""
+    if isinstance(data, (list, tuple)):
+        return _cfx.overload("aten.stack.default")([stacked(item) for item in data])
+    if isinstance(data, _cfx.TensorBase):
+        return data
+    kinds = {"SymInt": _cfx.int64, "bool": _cfx.bool, "int": _cfx.int64}
+    name = type(data).__name__
+    dtype = {"dtype": kinds[name]} if name in kinds else {}
+    return _cfx.overload("aten.scalar_tensor.default")(data, **dtype)
+
+
 _formats = {"torch.float32": "f", "torch.float64": "d", "torch.int64": "q", "torch.int32": "i",
             "torch.int16": "h", "torch.int8": "b", "torch.uint8": "B", "torch.bool": "?"}
 

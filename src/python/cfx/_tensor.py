@@ -487,6 +487,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     scalars = []
     if isinstance(data, Tensor):
         t = data.detach().clone()
+    elif _cfx.is_exporting() and _numbers.has_symbols(data):
+        t = _numbers.stacked(data)
     else:
         plain = _numbers.plain(data, scalars)
         t = _numbers.typed(plain, dtype) if dtype is not None and _numbers.recorded() else None

@@ -2,6 +2,7 @@
 import functools
 import math
 import operator
+import sys
 
 from cfx import _cfx
 
@@ -59,16 +60,26 @@ class GuardOnDataDependentSymNode(UserError):
 
 
 def _looked(f):
-    """What looks at a number: PyTorch's own error where it is data."""
+    """What looks at a number: PyTorch's own error where it is data. What an assert statement says
+    of it is assumed instead, and the program asserts it."""
     def method(self):
         try:
             return f(self)
         except RuntimeError as e:
             if "data-dependent expression" not in str(e):
                 raise
+            if f.__name__ == "__bool__" and _is_asserted(sys._getframe(1)):
+                _function("torch", "_check")(self)
+                return True
             raise GuardOnDataDependentSymNode(str(e)) from None
 
     return method
+
+
+def _is_asserted(frame):
+    from .fx._frames import is_assert
+
+    return is_assert(frame)
 
 
 class _Sym(_cfx.Sym):
@@ -216,6 +227,16 @@ def _negated(self):
     return _called("operator", "neg", self) if self._marked else SymInt(f"-1*{_text(self)}")
 
 
+def _shifted(operation):
+    """self >> n and self << n, as quotients and multiples of a power of two."""
+    def method(self, n):
+        return operation(self, 1 << n) if isinstance(n, int) else NotImplemented
+
+    return method
+
+
+_Sym.__rshift__ = _shifted(operator.floordiv)
+_Sym.__lshift__ = _shifted(operator.mul)
 _Sym.__neg__ = _negated
 _Sym.__divmod__ = lambda self, other: (self // other, self % other)
 _Sym.__rdivmod__ = lambda self, other: (other // self, other % self)

@@ -7,7 +7,7 @@ from ..utils import _pytree as pytree
 @contextlib.contextmanager
 def _disable_load_state_dict_hooks(mod):
     """A context in which state_dict() and load_state_dict() of a module call no hooks of its."""
-    hooks = (mod._state_dict_hooks, mod._load_state_dict_pre_hooks)
+    hooks = (mod._state_dict_hooks, mod._state_dict_pre_hooks, mod._load_state_dict_pre_hooks)
     before = [dict(h) for h in hooks]
     for h in hooks:
         h.clear()

@@ -20,7 +20,7 @@ def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
     if not isinstance(ep, ExportedProgram):
         raise TypeError(f"The 'ep' parameter must be an instance of 'ExportedProgram', got "
                         f"'{type(ep).__name__}' instead.")
-    program = ep._program
+    program = ep._noted
     if extra_files:
         program = program._copy()
         program._set_extra_files({k: v.encode() if isinstance(v, str) else v

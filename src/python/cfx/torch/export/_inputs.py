@@ -28,13 +28,25 @@ def _reordered(kwargs, spec):
     return {n: kwargs[n] for n in names} if set(names or ()) == set(kwargs) else kwargs
 
 
+def _as_spec(value, spec):
+    """A tree of arguments with its dicts in the order of the export's."""
+    if spec.is_leaf() or type(value) is not spec.type or spec.type not in (dict, list, tuple):
+        return value
+    keys = spec.context if spec.type is dict else range(spec.num_children)
+    if len(value) != spec.num_children or (spec.type is dict and set(keys) != set(value)):
+        return value
+    items = [_as_spec(value[k], s) for k, s in zip(keys, spec.children())]
+    return dict(zip(keys, items)) if spec.type is dict else spec.type(items)
+
+
 def flatten(args, kwargs, spec):
     """(path, value) of each argument."""
     names = spec.children_specs[1].context if len(spec.children_specs) == 2 else None
     if isinstance(names, list) and set(names) != set(kwargs):
         raise ValueError(f"Ran into a kwarg keyword mismatch: Got the following keywords "
                          f"{list(kwargs)} but expected {names}")
-    paths, got = pytree.tree_flatten_with_path((args, _reordered(kwargs, spec)))
+    given = _as_spec((args, _reordered(kwargs, spec)), spec)
+    paths, got = pytree.tree_flatten_with_path(given)
     if got != spec:
         raise ValueError("Trying to flatten user inputs with exported input tree spec: \n"
                          f"{spec}\nbut actually got inputs with tree spec of: \n{got}.\nPlease "

@@ -69,6 +69,14 @@ class Dispatcher(Module):
     def call_modules(self):
         return self._call_modules
 
+    def type_name(self):
+        """The class of the module that was called, with the module that it is in."""
+        return next((t for t in map(_type_name, self._call_modules) if t), None)
+
+
+def _type_name(m):
+    return m.type_name() if hasattr(m, "type_name") else getattr(m, "_type_name", None)
+
 
 def _unchanged(made):
     """Whether a mirror still has the tensors of the Python module that it mirrors."""

@@ -14,6 +14,7 @@ from .._sym import GuardOnDataDependentSymNode
 from ..nn.modules import _mirror
 from ..nn.modules.module import Module, watched
 from ..utils import _pytree as pytree
+from . import _builtins
 from . import dynamic_shapes as dims
 from ._custom import pack, unpack
 from ._draft_export import DraftExportReport
@@ -70,6 +71,7 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, preserve_module_call_si
     if not isinstance(args, tuple):
         raise UserError(UserErrorType.INVALID_INPUT, f"Expecting `args` to be a tuple of example "
                         f"positional inputs, got {type(args)}")
+    args = tuple(args)  # a NamedTuple is its arguments
     kwargs = kwargs or {}
     said = dynamic_shapes
     if isinstance(said, (dims.AdditionalInputs, dims.ShapesCollection)):
@@ -136,7 +138,7 @@ def capture(mod, args, kwargs, dynamic, preserve=(), draft=False):
         return forward(*a, **kw) if mirror is None else mirror.forward(a, kw)
 
     try:
-        with watched(call, lambda name, value: value), \
+        with watched(call, lambda name, value: value), _builtins.recorded(), \
                 _mirror.unpacking(mod, received, pack, kept):
             return _cfx.export_program(root, args, kwargs, dynamic, list(preserve) or None, draft)
     except ValueError as e:

@@ -185,8 +185,12 @@ def _tree_map_with_path(func, tree, *dynamic_shapes, tree_name=None):
     def visit(path, t, *said):
         kind = pytree._get_node_type(t)
         if kind in pytree.SUPPORTED_NODES:
-            return pytree.tree_map_with_path(visit, pytree.SUPPORTED_NODES[kind].flatten_fn(t)[0],
-                                             *said, is_leaf=_is_builtin_leaf)
+            def parts(x):
+                same = pytree._get_node_type(x) is kind
+                return pytree.SUPPORTED_NODES[kind].flatten_fn(x)[0] if same else x
+
+            return pytree.tree_map_with_path(visit, parts(t), *map(parts, said),
+                                             is_leaf=_is_builtin_leaf)
         return func(path, t, *said)
 
     try:
@@ -437,12 +441,19 @@ class AdditionalInputs:
         trees = [_combine_args(m, *e) for e in [(args, kwargs), *self._examples]]
 
         def mark(path, first, *others):
+            values = (first, *others)
             if isinstance(first, cfx.Tensor):
-                return [Dim.DYNAMIC if any(o.shape[i] != n for o in others) else None
-                        for i, n in enumerate(first.shape)]
-            if isinstance(first, int) and any(o != first for o in others):
+                return tuple(Dim.DYNAMIC if any(o.shape[i] != n for o in others) else None
+                             for i, n in enumerate(first.shape))
+            if any(type(o) is not type(first) for o in others):
+                raise ValueError("The following inputs were found to have differing types, so they "
+                                 f"cannot be marked as dynamic: {values}.")
+            if all(o == first for o in others):
+                return None
+            if type(first) is int:
                 return Dim.DYNAMIC
-            return None
+            raise ValueError("The following inputs were found to have differing values, but they "
+                             f"cannot be marked as dynamic: {values}.")
 
         return _tree_map_with_path(mark, *trees)
 

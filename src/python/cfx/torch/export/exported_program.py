@@ -12,6 +12,7 @@ from . import graph_signature as sig
 from ._guards import add_guards
 from ._inputs import CheckInputs, flatten
 from ._modules import graph_module_of, module_of, spec_from_c
+from ._provenance import keep_custom, push_custom, say_sources
 
 __all__ = ["ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "default_decompositions"]
 
@@ -88,6 +89,13 @@ class ExportedProgram:
             self._graph_module = graph_module_of(self._program)
             self._say_values(self._graph_module.graph, self._program._inputs())
         return self._graph_module
+
+    @property
+    def _noted(self):
+        """The program, which knows what callers noted at nodes."""
+        if self._graph_module is not None:
+            push_custom(self._graph_module)
+        return self._program
 
     def _say_values(self, graph, inputs):
         """Constants are the values of their placeholders; those of parameters, and of inputs that
@@ -224,7 +232,8 @@ class ExportedProgram:
 
     def module(self, check_guards=True):
         """A GraphModule with parameters under their own names, called like the model."""
-        module = module_of(self._program)
+        module = module_of(self._noted)
+        say_sources(module, self.graph, self.graph_signature)
         self._say_values(module.graph, [row for row in self._program._inputs() if row[0] == 0])
         ranges = {str(s): r for s, r in self.range_constraints.items()}
         module.register_forward_pre_hook(CheckInputs(ranges), with_kwargs=True)
@@ -240,8 +249,10 @@ class ExportedProgram:
         """The program in Core ATen, or with what a table says taken apart."""
         from .decomp_utils import decompose
 
-        other = ExportedProgram(decompose(self._program, decomp_table))
+        other = ExportedProgram(decompose(self._noted, decomp_table))
         other._example_inputs = self._example_inputs
+        if self._graph_module is not None:
+            keep_custom(self._graph_module, other)
         return other
 
     def validate(self):

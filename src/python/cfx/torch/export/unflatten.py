@@ -23,7 +23,7 @@ class UnflattenedModule(Module):
 
     def __init__(self, export_module, flat_args_adapter=None):
         super().__init__()
-        made = from_c(export_module._program._unflatten(), class_name="UnflattenedModule")
+        made = from_c(export_module._noted._unflatten(), class_name="UnflattenedModule")
         for part in ("_parameters", "_buffers", "_non_persistent_buffers_set", "_modules"):
             self.__dict__[part] = made.__dict__[part]
         self.__dict__["_made"] = made

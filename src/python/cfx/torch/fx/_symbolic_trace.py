@@ -34,11 +34,16 @@ _is_fx_tracing_flag = False
 _proxyable_classes = {}
 
 
-def is_fx_tracing():
+def is_fx_symbolic_tracing():
     return _is_fx_tracing_flag
 
 
-is_fx_symbolic_tracing = is_fx_tracing_warning = is_fx_tracing
+def is_fx_tracing():
+    """Whether calls are recorded: torch.fx traces, or a module is exported."""
+    return _is_fx_tracing_flag or _cfx.is_exporting()
+
+
+is_fx_tracing_warning = is_fx_tracing
 
 
 @compatibility(is_backward_compatible=True)
@@ -50,7 +55,7 @@ class ProxyableClassMeta(type):
         super().__init__(name, bases, attrs)
 
     def __call__(cls, *args, **kwargs):
-        if is_fx_tracing():
+        if _is_fx_tracing_flag:
             proxies = _proxies_in((args, kwargs))
             if proxies:
                 return proxies[0].tracer.create_proxy("call_function", cls, args, kwargs)

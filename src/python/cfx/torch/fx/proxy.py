@@ -1,9 +1,7 @@
 """Proxies: objects that stand for nodes while code runs, and write down what is done to them."""
-import bisect
 import collections
 import copy
 import dataclasses
-import dis
 import enum
 import functools
 import inspect
@@ -16,6 +14,7 @@ from cfx import _cfx
 from ..overrides import is_tensor_method_or_property
 from . import traceback as fx_traceback
 from ._compatibility import compatibility
+from ._frames import instruction, is_assert
 from .graph import Graph, magic_methods, reflectable_magic_methods
 from .node import Node, base_types
 from .operator_schemas import check_for_mutable_operation
@@ -241,24 +240,6 @@ class TraceError(ValueError):
 _cfx.adopt("TraceError", TraceError)
 
 
-def _instruction(frame):
-    """(instructions, the number of the one that a frame is at)"""
-    instructions = list(dis.get_instructions(frame.f_code))
-    return instructions, bisect.bisect_left(instructions, frame.f_lasti, key=lambda i: i.offset)
-
-
-def _is_assert(frame):
-    """Whether the truth that a frame asks for is that of an assert statement."""
-    instructions, at = _instruction(frame)
-    if at < len(instructions) and instructions[at].opname in ("TO_BOOL", "UNARY_NOT"):
-        at += 1
-    if at + 1 >= len(instructions) or "IF_TRUE" not in instructions[at].opname:
-        return False
-    rest = [i for i in instructions[at + 1:at + 3] if i.opname not in ("CACHE", "NOT_TAKEN")]
-    return bool(rest) and (rest[0].opname == "LOAD_ASSERTION_ERROR"
-                           or rest[0].argval == "AssertionError")
-
-
 @compatibility(is_backward_compatible=True)
 class Proxy:
     """Stands for a node: what is done to it becomes nodes too."""
@@ -295,7 +276,7 @@ class Proxy:
         return self.tracer.create_proxy("call_method", "__call__", (self,) + args, kwargs)
 
     def __iter__(self):
-        instructions, at = _instruction(inspect.currentframe().f_back)
+        instructions, at = instruction(inspect.currentframe().f_back)
         if instructions[at].opname == "UNPACK_SEQUENCE":
             return (self[i] for i in range(instructions[at].argval))
         return self.tracer.iter(self)
@@ -304,7 +285,7 @@ class Proxy:
         return self.tracer.create_proxy("call_function", operator.abs, (self,), {})
 
     def __bool__(self):
-        if self.tracer.trace_asserts and _is_assert(inspect.currentframe().f_back):
+        if self.tracer.trace_asserts and is_assert(inspect.currentframe().f_back):
             self.tracer.create_proxy("call_function", assert_fn, (self,), {})
             return True
         return self.tracer.to_bool(self)

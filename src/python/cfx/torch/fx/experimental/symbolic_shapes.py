@@ -10,7 +10,7 @@ __all__ = ["ConstraintViolationError", "GuardOnDataDependentSymNode", "ShapeEnv"
            "guard_float", "guard_int", "guard_size_oblivious", "has_free_symbols",
            "has_free_unbacked_symbols", "has_symbolic_sizes_strides", "hint_int",
            "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic",
-           "statically_known_true", "sym_eq"]
+           "statically_known_true", "sym_and", "sym_eq", "sym_or"]
 
 
 class ShapeEnv:
@@ -76,6 +76,20 @@ def definitely_true(x):
 
 def definitely_false(x):
     return not is_symbolic(x) and not x
+
+
+def sym_and(x, *others):
+    """Whether all of several conditions hold."""
+    for other in others:
+        x = x & other
+    return x
+
+
+def sym_or(x, *others):
+    """Whether one of several conditions holds."""
+    for other in others:
+        x = x | other
+    return x
 
 
 def sym_eq(x, y):
