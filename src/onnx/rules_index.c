@@ -392,20 +392,25 @@ RULE(scatter_add) {
 typedef struct {
     const char *aten, *onnx;
     double nothing;
+    bool averages; /* what is summed is divided by how much it is */
 } way;
 
 /* That of argument 4; NULL, with an error. */
 static const way *read_way(const cfx__onnx_export *x) {
-    static const way ways[] = {{"sum", "add", 0},
-                               {"add", "add", 0},
-                               {"prod", "mul", 1},
-                               {"multiply", "mul", 1},
-                               {"amax", "max", -(double)INFINITY},
-                               {"amin", "min", (double)INFINITY}};
+    static const way ways[] = {{"sum", "add", 0, false},
+                               {"add", "add", 0, false},
+                               {"prod", "mul", 1, false},
+                               {"multiply", "mul", 1, false},
+                               {"amax", "max", -(double)INFINITY, false},
+                               {"amin", "min", (double)INFINITY, false},
+                               {"mean", "add", 0, true}};
     const char *name = cfx_text(cfx__export_arg(x, 4));
     for (int i = 0; i < COUNT(ways) && name; i++)
-        if (!strcmp(name, ways[i].aten))
+        if (!strcmp(name, ways[i].aten)) {
+            if (ways[i].averages && !cfx__dtype_is_floating(cfx__export_given(x, 0).dtype))
+                return cfx__export_lacks("it takes means of integers"), NULL;
             return &ways[i];
+        }
     cfx__export_lacks("it reduces by '%s'", name ? name : "");
     return NULL;
 }
@@ -419,6 +424,17 @@ static bool counts_self(const cfx__onnx_export *x) {
     return false;
 }
 
+/* A number in the shape of a value of the new graph. */
+static cfx_value filled(cfx__onnx_export *x, double number, cfx_dtype d, cfx_value shape) {
+    return PUT(Expand, cfx__export_number(x, cfx_float(number), d), shape);
+}
+
+/* Sums by how many numbers each has, or by 1 where it has none. */
+static cfx_value averaged(cfx__onnx_export *x, cfx_value sums, cfx_value counts, cfx_dtype d) {
+    cfx_value one = cfx__export_number(x, cfx_float(1), d);
+    return PUT(Div, sums, PUT(Max, cfx_list(counts, one)));
+}
+
 /* scatter.reduce, and scatter_reduce: where what was there does not count, the number that changes
  * nothing is there first. */
 RULE(scatter_reduce) {
@@ -429,12 +445,14 @@ RULE(scatter_reduce) {
     (void)op;
     if (!w || !cfx_ok())
         return cfx_bad();
-    if (!counts) {
-        cfx_value shape = cfx__export_shape(x, cfx__export_in(x, 2), &k);
-        cfx_value none = cfx__export_number(x, cfx_float(w->nothing), r.dtype);
-        self = scattered_to(x, self, PUT(Expand, none, shape), NULL);
-    }
-    return scattered_to(x, self, source(x), w->onnx);
+    cfx_value shape = cfx__export_shape(x, cfx__export_in(x, 2), &k);
+    if (!counts)
+        self = scattered_to(x, self, filled(x, w->nothing, r.dtype, shape), NULL);
+    cfx_value y = scattered_to(x, self, source(x), w->onnx);
+    if (!w->averages)
+        return y;
+    cfx_value before = filled(x, counts ? 1 : 0, r.dtype, cfx__export_shape(x, self, &r));
+    return averaged(x, y, scattered_to(x, before, filled(x, 1, r.dtype, shape), "add"), r.dtype);
 }
 
 /* index_reduce: the same at whole slices, whose indices stand for all their elements. */
@@ -454,14 +472,19 @@ RULE(index_reduce) {
     int64_t dim = dim_of(x, 1, r.ndim), sizes[CFX_MAX_DIMS];
     for (int d = 0; d < r.ndim; d++)
         sizes[d] = d == dim ? -1 : 1;
+    cfx_value shape = cfx__export_shape(x, src, &s);
     cfx_value at = PUT(Expand, PUT(Reshape, index_in(x, 2), cfx__export_i64(x, r.ndim, sizes)),
-                       cfx__export_shape(x, src, &s));
-    if (!counts) {
-        cfx_value none = cfx__export_number(x, cfx_float(w->nothing), r.dtype);
-        self = PUT(ScatterElements, self, at,
-                   PUT(Expand, none, cfx__export_shape(x, src, &s)), CFX_KW(axis, dim));
-    }
-    return PUT(ScatterElements, self, at, src, CFX_KW(axis, dim), CFX_KW(reduction, w->onnx));
+                       shape);
+    if (!counts)
+        self = PUT(ScatterElements, self, at, filled(x, w->nothing, r.dtype, shape),
+                   CFX_KW(axis, dim));
+    cfx_value y = PUT(ScatterElements, self, at, src, CFX_KW(axis, dim),
+                      CFX_KW(reduction, w->onnx));
+    if (!w->averages)
+        return y;
+    cfx_value before = filled(x, counts ? 1 : 0, r.dtype, cfx__export_shape(x, self, &r));
+    return averaged(x, y, PUT(ScatterElements, before, at, filled(x, 1, r.dtype, shape),
+                              CFX_KW(axis, dim), CFX_KW(reduction, "add")), r.dtype);
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */

@@ -280,6 +280,18 @@ static const rule_case index_cases[] = {
     {"scatter_reduce", X ", z: \"i64[1, 2, 4]\", w: \"f32[2, 3, 4]\"",
      "a = @remainder.Scalar(z, 3)\n        y = @scatter_reduce.two(x, 1, a, w, 'amax', "
      "include_self = False)"},
+    {"scatter_mean", X ", z: \"i64[1, 2, 4]\", w: \"f32[2, 3, 4]\"",
+     "a = @remainder.Scalar(z, 3)\n        y = @scatter_reduce.two(x, 1, a, w, 'mean')"},
+    {"scatter_mean_alone", X ", z: \"i64[1, 2, 4]\", w: \"f32[2, 3, 4]\"",
+     "a = @remainder.Scalar(z, 2)\n        y = @scatter_reduce.two(x, 1, a, w, 'mean', "
+     "include_self = False)"},
+    {"scatter_mean_nothing", X ", z: \"i64[0]\", w: \"f32[2]\"",
+     "y = @scatter_reduce.two(x, 1, z, w, 'mean')"},
+    {"index_mean", X ", z: \"i64[3]\", w: \"f32[2, 3, 4]\"",
+     "a = @remainder.Scalar(z, 2)\n        y = @index_reduce.default(x, 1, a, w, 'mean')"},
+    {"index_mean_alone", X ", z: \"i64[5]\", w: \"f32[5, 3, 4]\"",
+     "a = @remainder.Scalar(z, 2)\n        y = @index_reduce.default(x, 0, a, w, 'mean', "
+     "include_self = False)"},
     {"scatter_number", "x: \"f32[4]\", z: \"i64[1]\", w: \"f32[]\"",
      "i = @remainder.Scalar(z, 4)\n        y = @scatter.src(x, 0, i, w)"},
     {"scatter_at_number", "x: \"f32[4]\", z: \"i64[]\", w: \"f32[]\"",
