@@ -87,7 +87,8 @@ typedef enum cfx_effect {
     CFX_LARGEST = 65536, /* every element of the result is the largest of some of the first
                             argument's: rounding before or after gives the same */
     CFX_LAYOUT = 131072, /* the strides of an argument decide what it gives or whether it works */
-    CFX_ANY_DEVICE = 262144 /* arguments may lie on other devices than the first one does */
+    CFX_ANY_DEVICE = 262144, /* arguments may lie on other devices than the first one does */
+    CFX_OUT_CASTS = 524288 /* its out= form converts the result; pointwise ones do so anyway */
 } cfx_effect;
 
 /* What becomes of the floats that a call inside an autocast region is given; doubles stay. */

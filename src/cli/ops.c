@@ -83,6 +83,7 @@ static void explain_effects(unsigned effects) {
         {CFX_MOVES, "moves elements of its first argument and computes none"},
         {CFX_LARGEST, "each element of the result is the largest of some of its first argument"},
         {CFX_LAYOUT, "the strides of an argument decide what it gives or whether it works"},
+        {CFX_OUT_CASTS, "its out= form converts the result to the dtype of what it writes to"},
         {CFX_SHARES, "its result may be an argument, though the schema does not say so"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

@@ -98,11 +98,11 @@ void cfx__op_out_args(const cfx__op_info *info, const cfx_value *args, cfx_value
 }
 
 /* Whether a result may go to dst: those that are computed element by element are converted on their
- * way, any other is copied as it is. */
+ * way, as are those of operators that say so, any other is copied as it is. */
 static bool fits_out(cfx_op_call *c, cfx_op *op, cfx_dtype from, cfx_dtype to) {
     const cfx__op_info *info = cfx__op_info_of(op);
-    bool second_name = info->family == CFX__OP_MATH && op->effects & CFX_COMPOSITE;
-    if (op->effects & CFX_POINTWISE || second_name)
+    bool second_name = info->family == CFX__OP_MATH && op->decompose && !op->kernel;
+    if (op->effects & (CFX_POINTWISE | CFX_OUT_CASTS) || second_name)
         return castable(c, from, to);
     if (from == to)
         return true;
@@ -187,7 +187,10 @@ void cfx__op_run_inplace(cfx_op_call *c, cfx__op_info *info) {
         return;
     if (!cfx__tensor_same_shape(f.out[0], self)) {
         cfx_fail(CFX_RUNTIME_ERROR, c->at,
-                 "output with shape %s doesn't match the broadcast shape %s",
+                 f.op->effects & (CFX_POINTWISE | CFX_COMPOSITE)
+                     ? "output with shape %s doesn't match the broadcast shape %s"
+                     : "Bad in-place call: input tensor size %s and output tensor size %s should "
+                       "match",
                  cfx__shape_text(self->ndim, self->shape),
                  cfx__shape_text(f.out[0]->ndim, f.out[0]->shape));
         return;

@@ -132,6 +132,24 @@ TEST(out_forms_resize_and_cast) {
     CHECK_ERROR("result type Float can't be cast to the desired output type Long");
 }
 
+TEST(out_forms_that_cast_and_others) {
+    cfx_tensor *x = floats(2, (float[]){1, 2});
+    cfx_tensor *wide = cfx_tensor_new(CFX_F64, 1, (int64_t[]){0}, NULL);
+    CHECK_STR(cfx_str(cfx_cat(cfx_list(x, x), CFX_KW(out, wide))),
+              "tensor([1., 2., 1., 2.], dtype=torch.float64)");
+    CHECK_STR(cfx_str(cfx_std(x, 0, CFX_KW(out, wide))), "tensor(0.7071, dtype=torch.float64)");
+    CHECK_STR(cfx_str(cfx_logsumexp(x, 0, CFX_KW(out, wide))),
+              "tensor(2.3133, dtype=torch.float64)");
+    CHECK_STR(cfx_str(cfx_angle(x, CFX_KW(out, wide))), "tensor([0., 0.], dtype=torch.float64)");
+    CHECK_STR(cfx_str(cfx_special_zeta(cfx_add(x, 1), 1, CFX_KW(out, wide))),
+              "tensor([1.6449, 1.2021], dtype=torch.float64)");
+    CHECK_OK();
+    cfx_softmax(x, 0, CFX_KW(out, wide));
+    CHECK_ERROR("Expected out tensor to have dtype float, but got double instead");
+    cfx_addmv_(cfx_ones(cfx_list()), cfx_ones(5, 2), x);
+    CHECK_ERROR("Bad in-place call: input tensor size [] and output tensor size [5] should match");
+}
+
 TEST(out_forms_leave_what_gets_no_result) {
     cfx_tensor *x = cfx_ones(2, 3), *mean = cfx_ones(2, 1), *w = cfx_ones(3);
     cfx_tensor *to[] = {cfx_zeros(2, 3), cfx_full(cfx_list(3), 7.0), cfx_full(cfx_list(4), 8.0)};

@@ -33,6 +33,14 @@ TEST(grad_where_the_result_is_not_a_number) {
     CHECK_GRAD(x, 0.57735026918962576, 0);
 }
 
+TEST(grad_of_a_gradient_of_elu_bends_below_zero_alone) {
+    cfx_tensor *x = leaf(0, 1e30);
+    cfx_tensor *g = cfx_tensor_at(
+        cfx_grad(cfx_sum(cfx_elu(x, 1.5)), x, .create_graph = true), 0);
+    cfx_backward(cfx_sum(g));
+    CHECK_GRAD(x, 0, 0);
+}
+
 TEST(grad_adds_up) {
     cfx_tensor *x = leaf(2, 3);
     cfx_backward(cfx_sum(cfx_mul(x, x)));

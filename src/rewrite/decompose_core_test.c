@@ -1,6 +1,8 @@
 /* Core ATen, text by text: names, strides and sequences of calls as PyTorch has them. */
 #include "decompose_test.h"
 
+#include <math.h>
+
 /* ---- names ----------------------------------------------------------------------------------- */
 
 /* Sizes of a product are computed while it is taken apart. They do not vary, so that no name goes
@@ -246,6 +248,38 @@ TEST(decompose_margins_of_a_target_without_dimensions) {
     for (int whole = 1; whole >= 0; whole--)
         CHECK_STR(cfx_str(cfx_program_run(whole ? p : cfx_decompose(p, CFX_NONE), cfx_ones(1), t)),
                   "(tensor(1.),)");
+}
+
+/* 1+2j is not 1, nor is 2j nothing. */
+TEST(decompose_products_by_complex_numbers) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, x: \"c64[1, 1, 1]\", v: \"c64[1]\", i: \"i64[1]\"):\n"
+             "        b = torch.ops.aten.baddbmm.default(x, x, x, beta = (1+2j), alpha = (1+1j))\n"
+             "        a = torch.ops.aten.index_add.default(v, 0, i, v, alpha = (1+3j))\n"
+             "        r = torch.ops.aten.addr.default(v, v, v, beta = 2j)\n"
+             "        return (b, a, r)\n");
+    cfx_tensor *v = cfx_full(cfx_list(1), cfx_complex_value(1, 1));
+    cfx_tensor *x = cfx_view(v, cfx_list(1, 1, 1)), *i = cfx_zeros(1, CFX_KW(dtype, cfx_i64));
+    for (int whole = 1; whole >= 0; whole--)
+        CHECK_STR(cfx_str(cfx_program_run(whole ? p : cfx_decompose(p, CFX_NONE), x, v, i)),
+                  "(tensor([[[-3.+5.j]]]), tensor([-1.+5.j]), tensor([[-2.+4.j]]))");
+    CHECK_OK();
+}
+
+/* Factors of integers are whole; a complex number is finite where both of its parts are. */
+TEST(decompose_factors_of_integers_and_complex_numbers_without_end) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, x: \"i64[1, 1, 1]\", z: \"c64[3]\"):\n"
+             "        b = torch.ops.aten.baddbmm.default(x, x, x, beta = 1.9, alpha = 0.6)\n"
+             "        f = torch.ops.aten.isfinite.default(z)\n"
+             "        return (b, f)\n");
+    cfx_tensor *x = cfx_full(cfx_list(1, 1, 1), 3);
+    cfx_tensor *z = cfx_tensor_new(CFX_C64, 1, (int64_t[]){3},
+                                   (float[]){1, INFINITY, NAN, 2, 3, 4});
+    for (int whole = 1; whole >= 0; whole--)
+        CHECK_STR(cfx_str(cfx_program_run(whole ? p : cfx_decompose(p, CFX_NONE), x, z)),
+                  "(tensor([[[3]]]), tensor([False, False,  True]))");
+    CHECK_OK();
 }
 
 /* ---- writes ---------------------------------------------------------------------------------- */

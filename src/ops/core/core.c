@@ -25,6 +25,10 @@ cfx_tensor *core_wide(cfx_op_call *c, int i) {
     return x ? core_to(c, x, core_wide_dtype(x->dtype)) : NULL;
 }
 
+bool core_number_is(cfx_value v, double real) {
+    return cfx_number(v) == real && (v.tag != CFX_TAG_COMPLEX || cfx_as_complex(v)->im == 0);
+}
+
 cfx_value core_real_number(const cfx_op_call *c, int i) {
     return c->args[i].tag == CFX_TAG_COMPLEX ? cfx_float(arg_float(c, i)) : c->args[i];
 }

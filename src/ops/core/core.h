@@ -20,6 +20,8 @@ cfx_tensor *core_to(cfx_op_call *c, cfx_tensor *x, cfx_dtype dtype);
  * complex64. */
 cfx_tensor *core_wide(cfx_op_call *c, int i);
 cfx_dtype core_wide_dtype(cfx_dtype d);
+/* Whether an argument is this real number: a complex one has no imaginary part then. */
+bool core_number_is(cfx_value v, double real);
 /* Number i where kernels take real ones alone: 1+0j, which they read as 1, would make others
  * complex. */
 cfx_value core_real_number(const cfx_op_call *c, int i);

@@ -40,7 +40,7 @@ static void put_rows(cfx_op_call *c, cfx_tensor *values, bool add) {
 
 CORE(index_add) {
     cfx_tensor *values = arg_tensor(c, 3);
-    if (cfx_number(c->args[4]) != 1)
+    if (!core_number_is(c->args[4], 1))
         values = core_to(c, DO(mul_Tensor, values, c->args[4]), T->dtype);
     put_rows(c, values, true);
 }

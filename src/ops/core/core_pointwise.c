@@ -290,7 +290,11 @@ CORE(isneginf) { is_value(c, -INFINITY); }
 
 CORE(isfinite) {
     cfx_tensor *x = arg_tensor(c, 0);
-    if (!cfx__dtype_is_float(x->dtype)) {
+    if (cfx__dtype_is_complex(x->dtype)) {
+        c->out[0] = DO(bitwise_and_Tensor, DO(isfinite, DO(real, x)), DO(isfinite, DO(imag, x)));
+        return;
+    }
+    if (!cfx__dtype_is_floating(x->dtype)) {
         c->out[0] = DO(ones_like, x, CFX_KW(dtype, cfx_dtype_value(CFX_BOOL)));
         return;
     }

@@ -130,15 +130,22 @@ CORE(norm_ScalarOpt_dim_dtype) { vector_norm(c, c->args[2], c->args[3], c->args[
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-static bool is_one(cfx_value v) { return cfx_number(v) == 1; }
+/* A factor; of products of integers its fraction is cut off. */
+static cfx_value factor(const cfx_op_call *c, int i) {
+    const cfx_dtype d = (cfx_dtype)T->dtype;
+    return c->args[i].tag == CFX_TAG_FLOAT && (cfx__dtype_is_int(d) || d == CFX_BOOL)
+               ? cfx_int(cfx__int64_of(arg_float(c, i)))
+               : c->args[i];
+}
 
 CORE(baddbmm) {
     cfx_tensor *self = core_wide(c, 0), *a = core_wide(c, 1), *b = core_wide(c, 2);
+    const cfx_value beta = factor(c, 3), alpha = factor(c, 4);
     cfx_tensor *sum = DO(bmm, a, b);
-    if (!is_one(c->args[4]))
-        sum = DO(mul_Tensor, sum, c->args[4]);
-    if (cfx_number(c->args[3]) != 0)
-        sum = DO(add_Tensor, is_one(c->args[3]) ? self : DO(mul_Tensor, self, c->args[3]), sum);
+    if (!core_number_is(alpha, 1))
+        sum = DO(mul_Tensor, sum, alpha);
+    if (!core_number_is(beta, 0))
+        sum = DO(add_Tensor, core_number_is(beta, 1) ? self : DO(mul_Tensor, self, beta), sum);
     c->out[0] = core_to(c, sum, T->dtype);
 }
 
@@ -164,7 +171,7 @@ CORE(renorm) {
 CORE(addr) {
     cfx_tensor *outer = DO(outer, arg_tensor(c, 1), arg_tensor(c, 2));
     outer = DO(mul_Tensor, outer, c->args[4]);
-    c->out[0] = cfx_number(c->args[3]) == 0
+    c->out[0] = core_number_is(c->args[3], 0)
                     ? outer
                     : DO(add_Tensor, DO(mul_Tensor, T, c->args[3]), outer);
 }

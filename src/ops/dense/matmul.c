@@ -530,7 +530,8 @@ CFX_OP(addr) = {
     "aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) "
     "-> Tensor",
     "torch.addr Tensor.addr", .shape = shape_addr, .kernel = kernel_addr, .dtypes = GEMM_DTYPES,
-    GRAD(addr, READ(1) | READ(2)), .core = core_addr, .inplace = "default", .out = "out"};
+    GRAD(addr, READ(1) | READ(2)), .core = core_addr,
+    .inplace = "default", .effects = CFX_OUT_CASTS, .out = "out"};
 CFX_OP(outer) = {"aten::outer(Tensor self, Tensor vec2) -> Tensor", "torch.outer Tensor.outer",
                  .decompose = decompose_outer, .effects = CFX_COMPOSITE, .out = "out"};
 CFX_OP(ger) = {"aten::ger(Tensor self, Tensor vec2) -> Tensor", "torch.ger Tensor.ger",

@@ -256,4 +256,5 @@ static void kernel_c2r(cfx_op_call *c) {
 
 CFX_OP(_fft_c2r) = {
     "aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor",
-    NULL, .shape = shape_c2r, .kernel = kernel_c2r, GRAD(c2r, 0), .out = "out"};
+    NULL, .shape = shape_c2r, .kernel = kernel_c2r, GRAD(c2r, 0),
+    .effects = CFX_OUT_CASTS, .out = "out"};

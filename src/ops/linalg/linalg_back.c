@@ -229,9 +229,8 @@ void grad_cholesky(cfx_back *b) {
         return;
     if (upper)
         g = adjoint_of(g), l = adjoint_of(l);
-    cfx_tensor *s = matmul(adjoint_of(l), g), *lower = cfx_tril(s, -1);
-    cfx_tensor *diagonal = cfx_diag_embed(real_of(cfx_diagonal(s, 0, -2, -1)));
-    s = cfx_add(cfx_add(lower, adjoint_of(lower)), diagonal);
+    cfx_tensor *s = matmul(adjoint_of(l), g);
+    s = cfx_add(cfx_tril(s), adjoint_of(cfx_tril(s, -1)));
     s = triangular(adjoint_of(l), s, true, true, false);
     back_give(b, 0, cfx_mul(triangular(l, s, false, false, false), 0.5));
 }

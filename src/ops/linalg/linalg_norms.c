@@ -315,7 +315,7 @@ CFX_OP(linalg_pinv_atol_rtol_tensor) = {
     "aten::linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool "
     "hermitian=False) -> Tensor",
     NULL, .decompose = decompose_pinv, GRAD(pinv, READ(0) | RESULT(0)),
-    .out = "atol_rtol_tensor_out"};
+    .effects = CFX_OUT_CASTS, .out = "atol_rtol_tensor_out"};
 
 static void pinv_with(cfx_op_call *c, tolerances t, cfx_value hermitian) {
     if (op_failed())
@@ -336,7 +336,8 @@ static void decompose_pinv_rcond(cfx_op_call *c) {
 }
 
 static void decompose_pinv_rcond_tensor(cfx_op_call *c) {
-    pinv_with(c, (tolerances){number(0), arg_tensor(c, 1)}, c->args[2]);
+    if (check_tolerance(c, arg_tensor(c, 1), "torch.linalg.pinv", "rcond"))
+        pinv_with(c, (tolerances){number(0), arg_tensor(c, 1)}, c->args[2]);
 }
 
 CFX_OP(linalg_pinv_atol_rtol_float) = {

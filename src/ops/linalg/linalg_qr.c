@@ -38,7 +38,7 @@ static void kernel_geqrf(cfx_op_call *c) {
 
 CFX_OP(geqrf) = {"aten::geqrf(Tensor self) -> (Tensor a, Tensor tau)",
                  "torch.geqrf Tensor.geqrf", .shape = shape_geqrf, .kernel = kernel_geqrf,
-                 .autocast = CFX_CAST_F32, .out = "a"};
+                 .autocast = CFX_CAST_F32, .effects = CFX_OUT_CASTS, .out = "a"};
 
 static void shape_qr(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
@@ -168,7 +168,7 @@ CFX_OP(linalg_householder_product) = {
     "aten::linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
     "torch._C._linalg.linalg_householder_product torch.linalg.householder_product",
     .shape = shape_householder, .kernel = kernel_householder, GRAD(householder, READ(0) | READ(1)),
-    .autocast = CFX_CAST_F32, .out = "out"};
+    .autocast = CFX_CAST_F32, .effects = CFX_OUT_CASTS, .out = "out"};
 
 static void decompose_orgqr(cfx_op_call *c) {
     c->out[0] = cfx_linalg_householder_product(c->args[0], c->args[1]);

@@ -314,7 +314,7 @@ static void kernel_cholesky(cfx_op_call *c) {
 CFX_OP(cholesky) = {"aten::cholesky(Tensor self, bool upper=False) -> Tensor",
                     "torch.cholesky Tensor.cholesky", .shape = shape_cholesky,
                     .kernel = kernel_cholesky, GRAD(cholesky, RESULT(0)), .autocast = CFX_CAST_F32,
-                    .out = "out"};
+                    .effects = CFX_OUT_CASTS, .out = "out"};
 
 static void shape_cholesky_inverse(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
@@ -339,7 +339,7 @@ CFX_OP(cholesky_inverse) = {"aten::cholesky_inverse(Tensor self, bool upper=Fals
                             "torch.cholesky_inverse Tensor.cholesky_inverse",
                             .shape = shape_cholesky_inverse, .kernel = kernel_cholesky_inverse,
                             GRAD(cholesky_inverse, READ(0) | RESULT(0)), .autocast = CFX_CAST_F32,
-                            .out = "out"};
+                            .effects = CFX_OUT_CASTS, .out = "out"};
 
 static void shape_cholesky_solve(cfx_op_call *c) {
     const cfx_tensor *b = arg_tensor(c, 0), *a = arg_tensor(c, 1);
@@ -376,7 +376,7 @@ CFX_OP(cholesky_solve) = {
     "aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
     "torch.cholesky_solve Tensor.cholesky_solve", .shape = shape_cholesky_solve,
     .kernel = kernel_cholesky_solve, GRAD(cholesky_solve, READ(1) | RESULT(0)),
-    .autocast = CFX_CAST_F32, .out = "out"};
+    .autocast = CFX_CAST_F32, .effects = CFX_OUT_CASTS, .out = "out"};
 CFX_OP(_cholesky_solve_helper) = {
     "aten::_cholesky_solve_helper(Tensor self, Tensor A, bool upper) -> Tensor", NULL,
     .shape = shape_cholesky_solve, .kernel = kernel_cholesky_solve, .out = "out"};

@@ -360,5 +360,5 @@ CFX_OP(linalg_lstsq) = {
     "aten::linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor"
     " solution, Tensor residuals, Tensor rank, Tensor singular_values)",
     "torch._C._linalg.linalg_lstsq torch.linalg.lstsq", .kernel = kernel_lstsq,
-    .effects = CFX_DATA_SHAPE, GRAD(lstsq, READ(0) | READ(1) | RESULT(0)),
+    .effects = CFX_OUT_CASTS | CFX_DATA_SHAPE, GRAD(lstsq, READ(0) | READ(1) | RESULT(0)),
     ASIDE(RESULT(3)), .autocast = CFX_CAST_F32, .out = "out"};

@@ -161,12 +161,17 @@ static cfx_tensor *back_svd(cfx_tensor *gu, cfx_tensor *gs, cfx_tensor *gvh, cfx
     if (!gu && !gvh)
         return m >= n ? matmul(u, cfx_mul(columns(gs), vh)) : matmul(cfx_mul(u, rows(gs)), vh);
     cfx_tensor *apart = differences(cfx_mul(s, s)), *inner = NULL;
+    cfx_tensor *turned = gu ? skew(matmul(adjoint_of(u), gu)) : NULL;
     if (gu)
-        inner = cfx_mul(cfx_div(skew(matmul(adjoint_of(u), gu)), apart), rows(s));
+        inner = cfx_mul(cfx_div(turned, apart), rows(s));
     if (gvh)
         inner = plus(inner, cfx_mul(columns(s), cfx_div(skew(matmul(vh, adjoint_of(gvh))), apart)));
     if (gs)
         inner = cfx_add(inner, cfx_diag_embed(gs));
+    if (gu && cfx__dtype_is_complex((cfx_dtype)u->dtype)) { /* vectors may turn by a phase */
+        cfx_tensor *phase = cfx_div(cfx_diagonal(turned, 0, -2, -1), cfx_mul(s, 2));
+        inner = cfx_add(inner, cfx_diag_embed(phase));
+    }
     if (m > k && gu) { /* and what leads out of the space of U */
         cfx_tensor *out = cfx_div(gu, rows(s));
         inner = cfx_add(matmul(u, inner), cfx_sub(out, matmul(u, matmul(adjoint_of(u), out))));

@@ -66,7 +66,10 @@ static bool read_all(cfx_op_call *c, const row *r, pool *p) {
     if (op_failed())
         return false;
     if (n != r->dims) {
-        op_fail(c, "%s: output_size must be %d", r->name, r->dims);
+        op_fail(c,
+                r->max ? "%s(): internal error: output_size.size() must be %d"
+                       : "%s: output_size must be %d",
+                r->name, r->dims);
         return false;
     }
     for (int k = 0; k < n; k++) {

@@ -82,12 +82,12 @@ static cfx_tensor *hardswish_second(cfx_tensor *x) {
 /* Where the function is exponential: by its argument the same exponential once more, by its result
  * a constant. */
 static cfx_tensor *elu_second(cfx_back *b) {
-    cfx_tensor *v = X(5), *bent = cfx_le(v, 0);
+    cfx_tensor *v = X(5), *bent = cfx_lt(v, 0);
     double scale = back_float(b, 3);
     if (back_bool(b, 4))
         return cfx_mul(bent, scale);
     double height = back_float(b, 1) * back_float(b, 2) * scale * scale;
-    return cfx_mul(cfx_mul(cfx_exp(cfx_mul(v, scale)), bent), height);
+    return cfx_mul(cfx_mul(cfx_exp(cfx_mul(cfx_clamp_max(v, 0), scale)), bent), height);
 }
 
 static cfx_tensor *logit_second(cfx_back *b) {

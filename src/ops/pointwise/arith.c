@@ -332,8 +332,15 @@ CFX_OP(reciprocal) = {"aten::reciprocal(Tensor self) -> Tensor",
                       "torch.reciprocal Tensor.reciprocal", POINTWISE(reciprocal),
                       GRAD(reciprocal, RESULT(0)), .autocast = CFX_CAST_F32_ON_GPU,
                       .inplace = "default", .out = "out"};
+static void shape_abs(cfx_op_call *c) {
+    if (cfx__dtype_is_complex(arg_tensor(c, 0)->dtype))
+        shape_pointwise_like(c);
+    else
+        shape_pointwise(c);
+}
+
 CFX_OP(abs) = {"aten::abs(Tensor self) -> Tensor", "torch.abs Tensor.abs operator.abs",
-               POINTWISE_IN(abs, shape_pointwise, CFX_IN_FLOAT8 | CFX_IN(C32)), GRAD(abs, READ(0)),
+               POINTWISE_IN(abs, shape_abs, CFX_IN_FLOAT8 | CFX_IN(C32)), GRAD(abs, READ(0)),
                .inplace = "default", .out = "out"};
 CFX_OP(absolute) = {"aten::absolute(Tensor self) -> Tensor", "torch.absolute Tensor.absolute",
                     ALIAS(abs), .inplace = "default", .out = "out"};

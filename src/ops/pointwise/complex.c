@@ -154,7 +154,7 @@ CFX_OP(conj_physical) = {"aten::conj_physical(Tensor self) -> Tensor",
                          .effects = CFX_COMPOSITE | CFX_SHARES, .inplace = "default", .out = "out"};
 CFX_OP(_conj_physical) = {"aten::_conj_physical(Tensor self) -> Tensor",
                           "torch._conj_physical Tensor._conj_physical",
-                          POINTWISE_IN(conj, shape_pointwise, CFX_IN(C32)), GRAD(conj, 0),
+                          POINTWISE_IN(conj, shape_pointwise_like, CFX_IN(C32)), GRAD(conj, 0),
                           .out = "out"};
 CFX_OP(is_conj) = {"aten::is_conj(Tensor self) -> bool", "torch.is_conj Tensor.is_conj",
                    .kernel = kernel_false};
@@ -197,7 +197,8 @@ static void grad_angle(cfx_back *b) {
 }
 
 CFX_OP(angle) = {"aten::angle(Tensor self) -> Tensor", "torch.angle Tensor.angle",
-                 .shape = shape_angle, .kernel = kernel_angle, GRAD(angle, READ(0)), .out = "out"};
+                 .shape = shape_angle, .kernel = kernel_angle, GRAD(angle, READ(0)),
+                 .effects = CFX_OUT_CASTS, .out = "out"};
 
 /* ---- from two real tensors ------------------------------------------------------------------- */
 

@@ -119,6 +119,21 @@ static void shape_finite(cfx_op_call *c) {
         shape_pointwise(c);
 }
 
+/* Asked by a comparison of the parts of complex numbers with a number. */
+static void shape_of_parts(cfx_op_call *c, void (*others)(cfx_op_call *)) {
+    const cfx_tensor *t = arg_tensor(c, 0);
+    int64_t stride[CFX_MAX_DIMS];
+    if (!cfx__dtype_is_complex(t->dtype)) {
+        others(c);
+        return;
+    }
+    cfx__strides_sorted(1, &t, t->ndim, t->shape, stride);
+    out_strided(c, 0, CFX_BOOL, t->ndim, t->shape, stride);
+}
+
+static void shape_isinf(cfx_op_call *c) { shape_of_parts(c, shape_finite); }
+static void shape_isreal(cfx_op_call *c) { shape_of_parts(c, shape_pointwise_like); }
+
 static void shape_real_question(cfx_op_call *c) {
     if (cfx__dtype_is_complex(arg_tensor(c, 0)->dtype))
         op_fail(c, "%s does not support complex inputs.", op_title(c));
@@ -129,12 +144,12 @@ CFX_FAMILY(COMPARE);
 CFX_OP(isnan) = {"aten::isnan(Tensor self) -> Tensor", "torch.isnan Tensor.isnan",
                  POINTWISE_IN(isnan, shape_pointwise, CFX_IN_STORED), .out = "out"};
 CFX_OP(isinf) = {"aten::isinf(Tensor self) -> Tensor", "torch.isinf Tensor.isinf",
-                 POINTWISE_IN(isinf, shape_finite, CFX_IN_UINT | CFX_IN(C32)), .out = "out"};
+                 POINTWISE_IN(isinf, shape_isinf, CFX_IN_UINT | CFX_IN(C32)), .out = "out"};
 CFX_OP(isfinite) = {"aten::isfinite(Tensor self) -> Tensor", "torch.isfinite Tensor.isfinite",
                     POINTWISE_IN(isfinite, shape_finite, CFX_IN_UINT | CFX_IN(C32)),
                     .core = core_isfinite};
 CFX_OP(isreal) = {"aten::isreal(Tensor self) -> Tensor", "torch.isreal Tensor.isreal",
-                  POINTWISE_IN(isreal, shape_pointwise_like, CFX_IN_STORED)};
+                  POINTWISE_IN(isreal, shape_isreal, CFX_IN_STORED)};
 CFX_OP(isposinf) = {"aten::isposinf(Tensor self) -> Tensor", "torch.isposinf Tensor.isposinf",
                     POINTWISE_IN(isposinf, shape_real_question, CFX_IN_UINT),
                     .core = core_isposinf, .out = "out"};

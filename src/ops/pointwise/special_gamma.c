@@ -87,7 +87,15 @@ CFX_OP(polygamma) = {"aten::polygamma(int n, Tensor self) -> Tensor",
 
 /* Its first argument is not the one that is written to, so this form has a row of its own. */
 static void decompose_polygamma_(cfx_op_call *c) {
-    c->out[0] = cfx_copy_(c->args[0], cfx_polygamma(c->args[1], c->args[0]));
+    const cfx_tensor *self = arg_tensor(c, 0);
+    cfx_tensor *y = cfx_polygamma(c->args[1], c->args[0]);
+    if (op_failed())
+        return;
+    if (cfx__dtype_can_cast((cfx_dtype)y->dtype, (cfx_dtype)self->dtype))
+        c->out[0] = cfx_copy_(c->args[0], y);
+    else
+        op_fail(c, "result type %s can't be cast to the desired output type %s",
+                cfx__dtype_title(y->dtype), cfx__dtype_title(self->dtype));
 }
 
 CFX_OP(polygamma_) = {"aten::polygamma_(Tensor(a!) self, int n) -> Tensor(a!)",

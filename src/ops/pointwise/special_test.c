@@ -171,3 +171,9 @@ TEST(special_numbers_may_stand_for_tensors) {
     CHECK_NEAR(cfx_tensor_get(r, 0), 4.934802200544679, 1e-5);
     CHECK_OK();
 }
+
+TEST(polygamma_of_integers_is_not_stored_in_them) {
+    cfx_tensor *x = cfx_tensor_from_value(cfx_list(2, 4));
+    cfx_polygamma_(x, 1);
+    CHECK_ERROR("result type Float can't be cast to the desired output type Long");
+}

@@ -34,6 +34,20 @@ TEST(strides_where_a_size_is_one) {
     CHECK_OK();
 }
 
+TEST(strides_of_complex_numbers_where_a_size_is_one) {
+    cfx_tensor *x =
+        cfx_as_strided(cfx_zeros(cfx_list(100), CFX_KW(dtype, cfx_dtype_value(CFX_C64))),
+                       cfx_list(2, 1, 3), cfx_list(3, 9, 1));
+    CHECK_STR(STRIDE(cfx_abs(x)), "[3, 9, 1]");
+    CHECK_STR(STRIDE(cfx_conj_physical(x)), "[3, 9, 1]");
+    CHECK_STR(STRIDE(cfx_isreal(x)), "[3, 6, 1]");
+    CHECK_STR(STRIDE(cfx_isinf(x)), "[3, 6, 1]");
+    CHECK_STR(STRIDE(cfx_isfinite(x)), "[3, 3, 1]");
+    CHECK_STR(STRIDE(cfx_angle(x)), "[3, 3, 1]");
+    CHECK_STR(STRIDE(cfx_exp(x)), "[3, 3, 1]");
+    CHECK_OK();
+}
+
 TEST(strides_where_a_size_is_zero) {
     cfx_tensor *x = laid_out(3, (int64_t[]){0, 1, 3}, (int64_t[]){6, 6, 2});
     CHECK_STR(STRIDE(cfx_add(x, 1)), "[3, 0, 1]");

@@ -215,7 +215,7 @@ static void shape_sum(cfx_op_call *c) {
     uint64_t mask;
     cfx_dtype in, out, as;
     if (r->reducer == &nansums && cfx__dtype_is_complex(x->dtype))
-        op_fail(c, "nansum does not support complex inputs");
+        op_fail(c, "nansum on CPU does not support complex inputs");
     if (!row_dtypes(c, r, &in, &out) || !reducer_need(c, r->reducer, in, &as) ||
         !row_mask(c, r, &mask))
         return;

@@ -143,7 +143,11 @@ static void kernel_var(cfx_op_call *c) {
         run_var(c, x, &p, mask, c->out[0], r->means ? c->out[1] : NULL);
 }
 
-#define VAR(...) .shape = shape_var, .kernel = kernel_var, .row = &(const var_row) { __VA_ARGS__ }
+#define VAR(...)                                                                                   \
+    .shape = shape_var, .kernel = kernel_var, .effects = CFX_OUT_CASTS,                            \
+    .row = &(const var_row) {                                                                      \
+        __VA_ARGS__                                                                                \
+    }
 
 /* PyTorch's order: a number behind the tensor is a dimension, a bool says whether the estimate is
  * unbiased, and without either the rule is that of a correction. */

@@ -287,8 +287,9 @@ CFX_FAMILY(REDUCE);
 CFX_OP(logsumexp) = {"aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
                      "torch.logsumexp Tensor.logsumexp", LOGSUMEXP,
                      GRAD(logsumexp, READ(0) | RESULT(0)), .core = core_logsumexp,
-                     .autocast = CFX_CAST_F32_ON_GPU, .out = "out"};
+                     .autocast = CFX_CAST_F32_ON_GPU, .effects = CFX_OUT_CASTS,
+                     .out = "out"};
 CFX_OP(special_logsumexp) = {
     "aten::special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
-    "torch.special.logsumexp", LOGSUMEXP, .effects = CFX_COMPOSITE,
+    "torch.special.logsumexp", LOGSUMEXP, .effects = CFX_COMPOSITE | CFX_OUT_CASTS,
     GRAD(logsumexp, READ(0) | RESULT(0)), .out = "out"};

@@ -144,11 +144,14 @@ static void grad_cat(cfx_back *b) {
 
 CFX_OP(cat) = {"aten::cat(Tensor[] tensors, int dim=0) -> Tensor", "torch.cat", .shape = shape_cat,
                .kernel = kernel_cat,
-               .dtypes = CFX_IN_ANY, GRAD(cat, 0), .autocast = CFX_CAST_WIDEST, .out = "out"};
+               .dtypes = CFX_IN_ANY, GRAD(cat, 0), .autocast = CFX_CAST_WIDEST,
+               .effects = CFX_OUT_CASTS, .out = "out"};
 CFX_OP(concat) = {"aten::concat(Tensor[] tensors, int dim=0) -> Tensor", "torch.concat",
-                  .decompose = decompose_cat, .effects = CFX_COMPOSITE, .out = "out"};
+                  .decompose = decompose_cat, .effects = CFX_COMPOSITE | CFX_OUT_CASTS,
+                  .out = "out"};
 CFX_OP(concatenate) = {"aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor",
-                       "torch.concatenate", .decompose = decompose_cat, .effects = CFX_COMPOSITE,
+                       "torch.concatenate", .decompose = decompose_cat,
+                       .effects = CFX_COMPOSITE | CFX_OUT_CASTS,
                        .out = "out"};
 
 /* ---- stack ----------------------------------------------------------------------------------- */
@@ -197,7 +200,7 @@ static void decompose_stack(cfx_op_call *c) {
 
 CFX_OP(stack) = {"aten::stack(Tensor[] tensors, int dim=0) -> Tensor", "torch.stack",
                  .decompose = decompose_stack, .core = core_stack, .autocast = CFX_CAST_WIDEST,
-                 .out = "out"};
+                 .effects = CFX_OUT_CASTS, .out = "out"};
 
 /* ---- stacks by axis -------------------------------------------------------------------------- */
 
@@ -369,7 +372,8 @@ static void kernel_block_diag(cfx_op_call *c) {
 
 CFX_OP(_chunk_cat) = {"aten::_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor",
                       "torch._chunk_cat", .shape = shape_chunk_cat, .kernel = kernel_chunk_cat,
-                      .dtypes = CFX_IN_ANY, .effects = CFX_CONTIGUOUS_ARGS, .out = "out"};
+                      .dtypes = CFX_IN_ANY, .effects = CFX_CONTIGUOUS_ARGS | CFX_OUT_CASTS,
+                      .out = "out"};
 static void grad_block_diag(cfx_back *b) {
     const cfx_list *list = cfx_as_list(b->args[0]);
     cfx_value grads = cfx_list_value(0, NULL);
