@@ -4,7 +4,7 @@
 
 typedef struct {
     int *last, now;
-} lifetime;
+} lifetime; /* last: by slot, the kernel behind which it is freed */
 
 static void note_last(void *user, int slot) {
     lifetime *t = user;
@@ -126,11 +126,16 @@ bool cfx__plan_find_lifetimes(cfx__lowering *l) {
     lifetime t = {.last = cfx__alloc((size_t)p->n * sizeof *t.last)};
     for (int k = 0; k < p->n; k++)
         t.last[k] = k;
-    for (t.now = 0; t.now < p->n; t.now++)
-        cfx__plan_each_kernel_read(&p->kernels[t.now], note_last, &t);
-    for (int k = p->n - 1; k >= 0; k--) { /* a root is there as long as its views are */
-        const int root = cfx__plan_root(p, k);
-        t.last[root] = t.last[k] > t.last[root] ? t.last[k] : t.last[root];
+    find_between(l);
+    for (int k = 0; k < p->n; k++) {
+        t.now = k;
+        cfx__plan_each_kernel_read(&p->kernels[k], note_last, &t);
+    }
+    for (int k = p->n - 1; k >= 0; k--) { /* a root is there as long as its views are, and what a */
+        t.now = t.last[k];                /* view reads as long as that may still be made */
+        note_last(&t, cfx__plan_root(p, k));
+        if (p->kernels[k].between)
+            cfx__plan_each_kernel_read(&p->kernels[k], note_last, &t);
     }
     for (int k = 0; k < p->n; k++) {
         p->kernels[t.last[k]].nfrees++;
@@ -147,7 +152,6 @@ bool cfx__plan_find_lifetimes(cfx__lowering *l) {
         by->frees[by->nfrees++] = k;
     }
     cfx__free(t.last);
-    find_between(l);
     assert_order(l);
     return cfx_ok();
 }

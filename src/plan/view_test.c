@@ -170,6 +170,24 @@ TEST(views_that_only_views_read_are_made_where_one_is_called) {
     CHECK_OK();
 }
 
+/* A view that a kernel reads, and a view of that which is made much later, by its operator. */
+TEST(what_a_view_reads_stays_until_the_view_is_made) {
+    cfx_program *p = program_of(
+        HEAD "x):\n" CALL("a", "cumsum.default", "x, 0") CALL("b", "view.default", "a, [3, 2, 8]")
+            CALL("c", "flip.default", "b, [0]") CALL("d", "transpose.int", "b, 0, 1")
+                CALL("e", "sort.stable", "c, stable=True, dim=0, descending=False")
+            "        f = operator.getitem(e, 0)\n" CALL("g", "cumsum.default", "f, 2")
+                CALL("h", "select.int", "d, 0, 1") CALL("i", "flip.default", "h, [1]")
+            "        return (g, i)\n", cfx_dict_new());
+    for (int mode = 0; mode < 3; mode++) {
+        cfx_grad_mode before = cfx_set_grad_mode((cfx_grad_mode)mode);
+        for (int i = 0; i < 3; i++)
+            CHECK(agree(p, cfx_tensor_value(cfx_randn(6, 8))));
+        cfx_set_grad_mode(before);
+    }
+    CHECK_OK();
+}
+
 /* What is computed of weights alone stays, where the operator of a view may be called with it. */
 TEST(views_may_be_called_with_what_was_folded) {
     static const char *const names[] = {"w", "at"};
