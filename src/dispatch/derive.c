@@ -101,7 +101,7 @@ void cfx__op_out_args(const cfx__op_info *info, const cfx_value *args, cfx_value
  * way, as are those of operators that say so, any other is copied as it is. */
 static bool fits_out(cfx_op_call *c, cfx_op *op, cfx_dtype from, cfx_dtype to) {
     const cfx__op_info *info = cfx__op_info_of(op);
-    bool second_name = info->family == CFX__OP_MATH && op->decompose && !op->kernel;
+    bool second_name = info->family == CFX__OP_MATH && op->effects & CFX_COMPOSITE;
     if (op->effects & (CFX_POINTWISE | CFX_OUT_CASTS) || second_name)
         return castable(c, from, to);
     if (from == to)

@@ -46,10 +46,12 @@ CFX_OP(special_zeta) = {
     GRAD(special_zeta, READ(0) | READ(1)), .out = "out"};
 CFX_OP(special_zeta_other_scalar) = {
     "aten::special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor", NULL,
-    .decompose = decompose_wrapped, .row = &cfx_op_special_zeta, .out = "other_scalar_out"};
+    .decompose = decompose_wrapped, .row = &cfx_op_special_zeta,
+    .effects = CFX_OUT_CASTS, .out = "other_scalar_out"};
 CFX_OP(special_zeta_self_scalar) = {
     "aten::special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor", NULL,
-    .decompose = decompose_wrapped, .row = &cfx_op_special_zeta, .out = "self_scalar_out"};
+    .decompose = decompose_wrapped, .row = &cfx_op_special_zeta,
+    .effects = CFX_OUT_CASTS, .out = "self_scalar_out"};
 
 /* ---- polygamma: the order comes first -------------------------------------------------------- */
 

@@ -75,11 +75,11 @@ CFX_OP(special_chebyshev_polynomial_t) = {
 CFX_OP(special_chebyshev_polynomial_t_x_scalar) = {
     "aten::special_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_chebyshev_polynomial_t,
-    .out = "x_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "x_scalar_out"};
 CFX_OP(special_chebyshev_polynomial_t_n_scalar) = {
     "aten::special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_chebyshev_polynomial_t,
-    .out = "n_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "n_scalar_out"};
 CFX_OP(special_chebyshev_polynomial_u) = {
     "aten::special_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor",
     "torch._C._special.special_chebyshev_polynomial_u torch.special.chebyshev_polynomial_u",
@@ -87,11 +87,11 @@ CFX_OP(special_chebyshev_polynomial_u) = {
 CFX_OP(special_chebyshev_polynomial_u_x_scalar) = {
     "aten::special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_chebyshev_polynomial_u,
-    .out = "x_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "x_scalar_out"};
 CFX_OP(special_chebyshev_polynomial_u_n_scalar) = {
     "aten::special_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_chebyshev_polynomial_u,
-    .out = "n_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "n_scalar_out"};
 CFX_OP(special_chebyshev_polynomial_v) = {
     "aten::special_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor",
     "torch._C._special.special_chebyshev_polynomial_v torch.special.chebyshev_polynomial_v",
@@ -99,11 +99,11 @@ CFX_OP(special_chebyshev_polynomial_v) = {
 CFX_OP(special_chebyshev_polynomial_v_x_scalar) = {
     "aten::special_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_chebyshev_polynomial_v,
-    .out = "x_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "x_scalar_out"};
 CFX_OP(special_chebyshev_polynomial_v_n_scalar) = {
     "aten::special_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_chebyshev_polynomial_v,
-    .out = "n_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "n_scalar_out"};
 CFX_OP(special_chebyshev_polynomial_w) = {
     "aten::special_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor",
     "torch._C._special.special_chebyshev_polynomial_w torch.special.chebyshev_polynomial_w",
@@ -111,11 +111,11 @@ CFX_OP(special_chebyshev_polynomial_w) = {
 CFX_OP(special_chebyshev_polynomial_w_x_scalar) = {
     "aten::special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_chebyshev_polynomial_w,
-    .out = "x_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "x_scalar_out"};
 CFX_OP(special_chebyshev_polynomial_w_n_scalar) = {
     "aten::special_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_chebyshev_polynomial_w,
-    .out = "n_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "n_scalar_out"};
 CFX_OP(special_shifted_chebyshev_polynomial_t) = {
     "aten::special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor",
     "torch._C._special.special_shifted_chebyshev_polynomial_t "
@@ -124,11 +124,11 @@ CFX_OP(special_shifted_chebyshev_polynomial_t) = {
 CFX_OP(special_shifted_chebyshev_polynomial_t_x_scalar) = {
     "aten::special_shifted_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_shifted_chebyshev_polynomial_t,
-    .out = "x_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "x_scalar_out"};
 CFX_OP(special_shifted_chebyshev_polynomial_t_n_scalar) = {
     "aten::special_shifted_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_shifted_chebyshev_polynomial_t,
-    .out = "n_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "n_scalar_out"};
 CFX_OP(special_shifted_chebyshev_polynomial_u) = {
     "aten::special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor",
     "torch._C._special.special_shifted_chebyshev_polynomial_u "
@@ -137,11 +137,11 @@ CFX_OP(special_shifted_chebyshev_polynomial_u) = {
 CFX_OP(special_shifted_chebyshev_polynomial_u_x_scalar) = {
     "aten::special_shifted_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_shifted_chebyshev_polynomial_u,
-    .out = "x_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "x_scalar_out"};
 CFX_OP(special_shifted_chebyshev_polynomial_u_n_scalar) = {
     "aten::special_shifted_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_shifted_chebyshev_polynomial_u,
-    .out = "n_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "n_scalar_out"};
 CFX_OP(special_shifted_chebyshev_polynomial_v) = {
     "aten::special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor",
     "torch._C._special.special_shifted_chebyshev_polynomial_v "
@@ -150,11 +150,11 @@ CFX_OP(special_shifted_chebyshev_polynomial_v) = {
 CFX_OP(special_shifted_chebyshev_polynomial_v_x_scalar) = {
     "aten::special_shifted_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_shifted_chebyshev_polynomial_v,
-    .out = "x_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "x_scalar_out"};
 CFX_OP(special_shifted_chebyshev_polynomial_v_n_scalar) = {
     "aten::special_shifted_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_shifted_chebyshev_polynomial_v,
-    .out = "n_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "n_scalar_out"};
 CFX_OP(special_shifted_chebyshev_polynomial_w) = {
     "aten::special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor",
     "torch._C._special.special_shifted_chebyshev_polynomial_w "
@@ -163,11 +163,11 @@ CFX_OP(special_shifted_chebyshev_polynomial_w) = {
 CFX_OP(special_shifted_chebyshev_polynomial_w_x_scalar) = {
     "aten::special_shifted_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_shifted_chebyshev_polynomial_w,
-    .out = "x_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "x_scalar_out"};
 CFX_OP(special_shifted_chebyshev_polynomial_w_n_scalar) = {
     "aten::special_shifted_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_shifted_chebyshev_polynomial_w,
-    .out = "n_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "n_scalar_out"};
 CFX_OP(special_hermite_polynomial_h) = {
     "aten::special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor",
     "torch._C._special.special_hermite_polynomial_h torch.special.hermite_polynomial_h",
@@ -175,11 +175,11 @@ CFX_OP(special_hermite_polynomial_h) = {
 CFX_OP(special_hermite_polynomial_h_x_scalar) = {
     "aten::special_hermite_polynomial_h.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_hermite_polynomial_h,
-    .out = "x_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "x_scalar_out"};
 CFX_OP(special_hermite_polynomial_h_n_scalar) = {
     "aten::special_hermite_polynomial_h.n_scalar(Tensor x, Scalar n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_hermite_polynomial_h,
-    .out = "n_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "n_scalar_out"};
 CFX_OP(special_hermite_polynomial_he) = {
     "aten::special_hermite_polynomial_he(Tensor x, Tensor n) -> Tensor",
     "torch._C._special.special_hermite_polynomial_he torch.special.hermite_polynomial_he",
@@ -187,11 +187,11 @@ CFX_OP(special_hermite_polynomial_he) = {
 CFX_OP(special_hermite_polynomial_he_x_scalar) = {
     "aten::special_hermite_polynomial_he.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_hermite_polynomial_he,
-    .out = "x_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "x_scalar_out"};
 CFX_OP(special_hermite_polynomial_he_n_scalar) = {
     "aten::special_hermite_polynomial_he.n_scalar(Tensor x, Scalar n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_hermite_polynomial_he,
-    .out = "n_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "n_scalar_out"};
 CFX_OP(special_laguerre_polynomial_l) = {
     "aten::special_laguerre_polynomial_l(Tensor x, Tensor n) -> Tensor",
     "torch._C._special.special_laguerre_polynomial_l torch.special.laguerre_polynomial_l",
@@ -199,11 +199,11 @@ CFX_OP(special_laguerre_polynomial_l) = {
 CFX_OP(special_laguerre_polynomial_l_x_scalar) = {
     "aten::special_laguerre_polynomial_l.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_laguerre_polynomial_l,
-    .out = "x_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "x_scalar_out"};
 CFX_OP(special_laguerre_polynomial_l_n_scalar) = {
     "aten::special_laguerre_polynomial_l.n_scalar(Tensor x, Scalar n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_laguerre_polynomial_l,
-    .out = "n_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "n_scalar_out"};
 CFX_OP(special_legendre_polynomial_p) = {
     "aten::special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor",
     "torch._C._special.special_legendre_polynomial_p torch.special.legendre_polynomial_p",
@@ -211,8 +211,8 @@ CFX_OP(special_legendre_polynomial_p) = {
 CFX_OP(special_legendre_polynomial_p_x_scalar) = {
     "aten::special_legendre_polynomial_p.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_legendre_polynomial_p,
-    .out = "x_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "x_scalar_out"};
 CFX_OP(special_legendre_polynomial_p_n_scalar) = {
     "aten::special_legendre_polynomial_p.n_scalar(Tensor x, Scalar n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_legendre_polynomial_p,
-    .out = "n_scalar_out"};
+    .effects = CFX_OUT_CASTS, .out = "n_scalar_out"};
