@@ -219,6 +219,36 @@ static PyObject *save(PyObject *self, PyObject *path) {
     return o;
 }
 
+/* save_archive(path, names, programs) */
+static PyObject *save_archive(PyObject *unused, PyObject *args) {
+    PyObject *o = NULL, *bytes = NULL, *names, *programs;
+    (void)unused;
+    if (!PyArg_ParseTuple(args, "O&O!O!", PyUnicode_FSConverter, &bytes, &PyList_Type, &names,
+                          &PyList_Type, &programs))
+        return NULL;
+    const Py_ssize_t n = PyList_Size(names);
+    const char **name = PyMem_Calloc((size_t)n + 1, sizeof *name);
+    cfx_program **all = PyMem_Calloc((size_t)n + 1, sizeof *all);
+    bool good = name && all && n == PyList_Size(programs);
+    for (Py_ssize_t i = 0; i < n && good; i++) {
+        PyObject *one = PyList_GetItem(programs, i);
+        name[i] = cfx__py_utf8(PyList_GetItem(names, i));
+        good = name[i] && PyObject_TypeCheck(one, cfx__py.program);
+        all[i] = good ? cfx__py_program_of(one) : NULL;
+    }
+    if (!good && !PyErr_Occurred())
+        PyErr_SetString(PyExc_TypeError, "save_archive: a program for each name");
+    if (good)
+        CFX__PY_CALL(o) {
+            cfx_save_archive(PyBytes_AsString(bytes), (int)n, name, all);
+            o = Py_BuildValue("");
+        }
+    PyMem_Free(name);
+    PyMem_Free(all);
+    Py_DECREF(bytes);
+    return o;
+}
+
 /* ---- programs from elsewhere ----------------------------------------------------------------- */
 
 static PyObject *open_program(PyObject *unused, PyObject *path) {
@@ -328,6 +358,7 @@ static PyType_Spec spec = {"_cfx.ProgramBase", sizeof(program), 0,
 
 static PyMethodDef functions[] = {
     {"open_program", open_program, METH_O, NULL},
+    {"save_archive", save_archive, METH_VARARGS, NULL},
     {"parse_program", parse_program, METH_VARARGS, "parse_program(text, what)"},
     {"export_program", export_program, METH_VARARGS, NULL},
     {"is_exporting", is_exporting, METH_NOARGS, "Whether this thread exports a model just now."},
