@@ -37,6 +37,11 @@ static inline cfx_value size_times_from(cfx_value a, cfx_value b) {
     return cfx_integer(a) == 1 ? b : cfx_integer(b) == 1 ? a : size_product_from(a, b);
 }
 
+static inline cfx_value size_negative(cfx_value a) {
+    return cfx__dispatcher()->recorder ? cfx_py_from((cfx_site){0}, "operator.neg", CFX_ARGS(a))
+                                       : cfx_int(-cfx_integer(a));
+}
+
 #define size_plus(a, b) size_plus_from(CFX_V(a), CFX_V(b))
 #define size_minus(a, b) size_minus_from(CFX_V(a), CFX_V(b))
 #define size_times(a, b) size_times_from(CFX_V(a), CFX_V(b))

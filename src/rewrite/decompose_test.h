@@ -6,11 +6,13 @@
 #include <cfx/ops.h>
 #include <cfx/rewrite.h>
 
+#include "../graph/graph.h"
 #include "test.h"
 
 #include <string.h>
 
-/* A program from its code, all inputs the caller's but those called b_... (buffers). */
+/* A program from its code, all inputs the caller's but those called b_... (buffers) and p_...
+ * (parameters, which want gradients). */
 static inline cfx_program *program_of(const char *code) {
     cfx_module *gm = cfx_module_parse(code, "test");
     cfx_program *p = cfx_program_new(gm);
@@ -24,6 +26,8 @@ static inline cfx_program *program_of(const char *code) {
                                                       .name = n->name,
                                                       .target = kind ? n->name + 2 : NULL,
                                                       .persistent = true});
+            if (param)
+                cfx__result_set_grad(n, true);
         }
         if (n->op == CFX_OUTPUT)
             for (int64_t i = 0; i < cfx_as_list(cfx_at(n->args, 0))->len; i++)

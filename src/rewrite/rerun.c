@@ -97,8 +97,8 @@ static cfx_value run_placeholder(cfx__rerun *run, const cfx_node *n) {
                                   cfx__worlds_value(run->worlds, run->k, val));
     }
     cfx_tensor *t = cfx__recorded_tensor(&run->recorder, made, cfx_as_tensor(like));
-    if (!strncmp(n->name, "p_", 2))
-        t->head.flags |= CFX__GRAD; /* which PyTorch's decompositions ask parameters about */
+    if (cfx_node_result(n).requires_grad) /* which PyTorch's decompositions ask about */
+        t->head.flags |= CFX__GRAD;
     cfx_tensor *fixed = fixed_input(run, n);
     if (fixed)
         cfx__tensor_know(t, fixed);
@@ -435,6 +435,17 @@ static bool is_asserted_size(const cfx_node *n, const cfx_op *op) {
     return false;
 }
 
+/* A view that the program takes of what wants a gradient wants one too, which matmul asks about;
+ * those that decompositions take, and all else that is computed, want none. */
+static cfx_value marked_view(cfx_op *op, cfx_args a, cfx_value made) {
+    const bool wants = a.n && a.v[0].tag == CFX_TAG_TENSOR &&
+                       (cfx_as_tensor(a.v[0])->head.flags & CFX__GRAD);
+    if (wants && made.tag == CFX_TAG_TENSOR && op->grad != cfx__op_grad_none &&
+        (op->view || cfx__op_shares(op, 0)))
+        cfx_as_tensor(made)->head.flags |= CFX__GRAD;
+    return made;
+}
+
 static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
     cfx_value args = cfx__rerun_filled(run, n->args), kwargs = cfx__rerun_filled(run, n->kwargs);
     if (cfx_is_bad(args) || cfx_is_bad(kwargs))
@@ -457,8 +468,10 @@ static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
     if (op && (op->effects & CFX_STORAGE || op == &cfx_op_view_dtype) && a.n &&
         a.v[0].tag == CFX_TAG_TENSOR)
         lay_as_noted(run, cfx_as_tensor(a.v[0]));
-    if (op && cfx_ok())
-        return cfx_op_do_from((cfx_site){0}, is_no_view(run, n, op, a) ? &cfx_op_reshape : op, a);
+    if (op && cfx_ok()) {
+        cfx_op *own = is_no_view(run, n, op, a) ? &cfx_op_reshape : op;
+        return marked_view(own, a, cfx_op_do_from((cfx_site){0}, own, a));
+    }
     return cfx_ok() ? cfx_py_from((cfx_site){0}, n->target.name, a) : cfx_bad();
 }
 

@@ -152,13 +152,11 @@ cfx_value cfx__reify_meaning(cfx_value v) {
     return v.tag == CFX_TAG_NODE ? cfx_node_get_meta(cfx_as_node(v), "val") : v;
 }
 
-cfx_value cfx__reify_apply(cfx__merging *g, cfx__sym_op op, cfx_value a, cfx_value b) {
+/* A new node of a op b. */
+static cfx_value applied(cfx__merging *g, cfx__sym_op op, cfx_value a, cfx_value b) {
     if (a.tag == CFX_TAG_INT && b.tag == CFX_TAG_INT)
         return cfx__sym_binary(op, a, b);
     cfx_value val = cfx__sym_binary(op, cfx__reify_meaning(a), cfx__reify_meaning(b));
-    struct cfx__place *known = val.tag == CFX_TAG_SYM ? cfx__place_find(g, val) : NULL;
-    if (known && known->node && is_at_hand(g, known->node))
-        return pulled(g, known->node);
     bool minus = op == CFX__SYM_ADD && b.tag == CFX_TAG_INT && cfx_integer(b) < 0 &&
                  cfx_integer(b) != INT64_MIN;
     cfx_node *n =
@@ -167,24 +165,33 @@ cfx_value cfx__reify_apply(cfx__merging *g, cfx__sym_op op, cfx_value a, cfx_val
     return cfx_node_value(n);
 }
 
+cfx_value cfx__reify_apply(cfx__merging *g, cfx__sym_op op, cfx_value a, cfx_value b) {
+    cfx_value val = cfx__sym_binary(op, cfx__reify_meaning(a), cfx__reify_meaning(b));
+    struct cfx__place *known = val.tag == CFX_TAG_SYM ? cfx__place_find(g, val) : NULL;
+    bool there = known && known->node && is_at_hand(g, known->node);
+    return there ? pulled(g, known->node) : applied(g, op, a, b);
+}
+
 /* What is taken away, -1 * what: a node of that; NULL for other terms. */
 static cfx_node *negated(cfx__sym_op op, cfx_value v) {
     cfx_node *n = op == CFX__SYM_ADD && v.tag == CFX_TAG_NODE ? cfx_as_node(v) : NULL;
     return n && !n->users && !strcmp(n->target.name, "operator.neg") ? n : NULL;
 }
 
-/* Terms or factors, ready as they are, from the first to the last. */
-static cfx_value folded(cfx__merging *g, cfx__sym_op op, const cfx_list *ready) {
+/* Terms or factors, ready as they are, from the first to the last. What PyTorch makes of an
+ * expression is new but for the terms and the whole: there may be a node for the sum of some. */
+static cfx_value folded(cfx__merging *g, cfx__sym_op op, const cfx_list *ready, bool written) {
     cfx_value all = ready->items[0];
     for (int64_t i = 1; i < ready->len; i++) {
         cfx_node *less = negated(op, ready->items[i]);
-        cfx_value val = less ? cfx__sym_binary(op, cfx__reify_meaning(all),
-                                               cfx__reify_meaning(ready->items[i]))
-                             : cfx_none();
+        cfx_value val =
+            less ? cfx__sym_binary(op, cfx__reify_meaning(all), cfx__reify_meaning(ready->items[i]))
+                 : cfx_none();
         all = val.tag == CFX_TAG_SYM
                   ? cfx_node_value(cfx__reify_node(
                         g, "operator.sub", cfx_tuple(all, cfx_as_list(less->args)->items[0]), val))
-                  : cfx__reify_apply(g, op, all, ready->items[i]);
+              : !written && i + 1 < ready->len ? applied(g, op, all, ready->items[i])
+                                               : cfx__reify_apply(g, op, all, ready->items[i]);
     }
     return all;
 }
@@ -210,7 +217,7 @@ static cfx_value compute(cfx__merging *g, cfx_sym *e, bool written) {
             return one;
         cfx_list_append(cfx_as_list(ready), one);
     }
-    return folded(g, e->op, cfx_as_list(ready));
+    return folded(g, e->op, cfx_as_list(ready), written);
 }
 
 /* A symbol that is known only as a multiple of itself, size // by, or by the graph around. */
@@ -254,10 +261,9 @@ static bool is_settled(const cfx__merging *g, const cfx_node *n) {
 
 /* Whether n is recorded from a call that gave a tensor. */
 static bool is_inner(const cfx_node *n) {
-    cfx_each_node(n->graph, other)
-        if (cfx__node_of(other)->origin == cfx__node_of(n)->origin &&
-            !cfx__merge_is_scalar(cfx_node_get_meta(other, "val")))
-            return true;
+    cfx_each_node(n->graph,
+                  other) if (cfx__node_of(other)->origin == cfx__node_of(n)->origin &&
+                             !cfx__merge_is_scalar(cfx_node_get_meta(other, "val"))) return true;
     return false;
 }
 

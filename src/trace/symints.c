@@ -288,6 +288,8 @@ cfx_value cfx__symint_arg(cfx__merging *g, const cfx_value *v) {
 
 cfx_value cfx__symint_node_arg(const cfx__merging *g, cfx_node *n) {
     cfx_value val = cfx_node_get_meta(n, "val");
+    if (val.tag == CFX_TAG_FLOAT && n->op == CFX_CALL_FUNCTION && !has_nodes(n->args))
+        return val; /* a quotient of sizes that do not vary */
     bool number = val.tag == CFX_TAG_INT && n->op == CFX_CALL_FUNCTION;
     bool arithmetic = cfx__merge_is_scalar(cfx_node_get_meta(g->at[0], "val"));
     return number && (!arithmetic || !has_nodes(n->args)) ? val : cfx_node_value(n);

@@ -227,13 +227,12 @@ static cfx_tensor *reflected(cfx_op_call *c, cfx_tensor *range, cfx_value size) 
 
 static void padded(cfx_op_call *c, bool reflect) {
     cfx_tensor *t = T, *y = t;
-    int64_t pad[CFX_MAX_DIMS];
-    int n = arg_ints(c, 1, pad) / 2;
+    const cfx_value pad = c->args[1];
+    int n = (int)cfx_as_list(pad)->len / 2;
     for (int i = 0; i < n && !op_failed(); i++) {
         int dim = t->ndim - n + i;
-        cfx_value size = size_of(t, dim);
-        int64_t left = pad[2 * (n - 1 - i)], right = pad[2 * (n - i) - 1];
-        cfx_tensor *range = DO(arange_start, -left, size_plus(size, right),
+        cfx_value size = size_of(t, dim), start = size_negative(cfx_at(pad, 2 * (n - 1 - i)));
+        cfx_tensor *range = DO(arange_start, start, size_plus(size, cfx_at(pad, 2 * (n - i) - 1)),
                                CFX_KW(device, cfx_device_value(t->device)));
         cfx_tensor *from = reflect ? reflected(c, range, size)
                                    : DO(clamp, range, 0, size_minus(size, 1));

@@ -94,10 +94,10 @@ static double factor(const resampling *r, int d) {
 }
 
 /* Where the new places lie in the image. */
-static cfx_tensor *source(cfx_op_call *c, const resampling *r, int d, cfx_tensor *to) {
+static cfx_tensor *source(cfx_op_call *c, const resampling *r, cfx_value factor, cfx_tensor *to) {
     if (r->corners)
-        return DO(mul_Tensor, to, factor(r, d));
-    return DO(sub_Tensor, DO(mul_Tensor, DO(add_Tensor, to, 0.5), factor(r, d)), 0.5);
+        return DO(mul_Tensor, to, factor);
+    return DO(sub_Tensor, DO(mul_Tensor, DO(add_Tensor, to, 0.5), factor), 0.5);
 }
 
 CORE(linear_resample) {
@@ -107,7 +107,7 @@ CORE(linear_resample) {
         return;
     for (int d = 0; d < r.dims; d++) {
         cfx_tensor *to = core_to(c, range(c, &r, r.size[d]), r.dtype);
-        place[d] = DO(clamp, source(c, &r, d, to), CFX_KW(min, 0.0));
+        place[d] = DO(clamp, source(c, &r, cfx_float(factor(&r, d)), to), CFX_KW(min, 0.0));
         int64_t shape[3] = {r.size[d], 1, 1};
         place[d] = DO(reshape, place[d], cfx_ints_value(r.dims - d, shape));
         low[d] = core_to(c, place[d], CFX_I64);
@@ -166,14 +166,22 @@ static void neighbours(cfx_op_call *c, cfx_tensor *x, cfx_tensor **out) {
     out[2] = DO(add_Tensor, x, 1), out[3] = DO(add_Tensor, x, 2);
 }
 
+/* The same number as `factor`; a quotient is computed here and not where it is used. */
+static cfx_value factor_here(const resampling *r, int d) {
+    return r->corners || r->scale[d] > 0
+               ? cfx_float(factor(r, d))
+               : size_do("operator.truediv", size_of(r->image, d + 2), cfx_int(r->size[d]));
+}
+
 CORE(cubic) {
     resampling r;
     cfx_tensor *ys[4], *xs[4], *wx[4], *wy[4], *row[4], *rows[4];
     if (!read_args(c, true, &r))
         return;
+    const cfx_value down = factor_here(&r, 0), across = factor_here(&r, 1);
     cfx_tensor *i = core_to(c, range(c, &r, r.size[0]), r.dtype);
     cfx_tensor *j = core_to(c, range(c, &r, r.size[1]), r.dtype);
-    cfx_tensor *x = source(c, &r, 1, j), *y = DO(unsqueeze, source(c, &r, 0, i), -1);
+    cfx_tensor *x = source(c, &r, across, j), *y = DO(unsqueeze, source(c, &r, down, i), -1);
     cfx_tensor *xf = DO(floor, x), *yf = DO(floor, y);
     cfx_tensor *ty = DO(clamp, DO(sub_Tensor, y, yf), 0.0, 1.0);
     cfx_tensor *tx = DO(clamp, DO(sub_Tensor, x, xf), 0.0, 1.0);
