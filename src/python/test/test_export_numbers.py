@@ -178,6 +178,26 @@ class Arguments(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, r"differing types.*: \(3, False\)"):
             shapes_of(Given(False, 3.0, torch.ones(3)))
 
+    def test_additional_inputs_that_a_program_is_not_for_are_told_by_their_sizes(self):
+        class Model(torch.nn.Module):
+            def forward(self, x):
+                return x + 1
+
+        inputs = torch.export.AdditionalInputs()
+        inputs.add((torch.ones(5, 3),))
+        ep = export(Model(), (torch.ones(4, 3),), dynamic_shapes=inputs)
+        inputs.verify(ep)
+        inputs.add((torch.ones(5, 9),))
+        with self.assertRaisesRegex(RuntimeError, r"Expected input at \*args\[0\]\.shape\[1\] to "
+                                    "be equal to 3, but got 9"):
+            inputs.verify(ep)
+
+    def test_a_tensor_has_one_shape_in_a_collection(self):
+        shapes, x = torch.export.ShapesCollection(), torch.ones(2)
+        shapes[x] = {0: Dim("q")}
+        with self.assertRaisesRegex(AssertionError, "Shapes assigned to input do not match"):
+            shapes[x] = {0: Dim("r")}
+
     def test_calls_of_one_preserved_module_say_its_class(self):
         class Inner(torch.nn.Module):
             def forward(self, x, b):
