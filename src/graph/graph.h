@@ -323,6 +323,8 @@ void cfx__node_format(cfx__text *out, const cfx_node *n);
 
 /* The input whose memory a result is in, by the schema's marks; NULL: it has memory of its own. */
 const cfx_node *cfx__node_aliased(const cfx_node *n);
+/* Whether something that n is given has that size: data decided it before. */
+bool cfx__result_size_given(const cfx_node *n, cfx_value size);
 /* The bytes of a result, symbols being as cfx_program_cost takes them. */
 int64_t cfx__result_bytes(const cfx_result *r, const cfx_dict *sizes);
 

@@ -126,6 +126,16 @@ cfx_value cfx_result_size(const cfx_result *r, int dim) {
                     : cfx_as_list(cfx_dict_get(cfx_as_dict(r->value), "shape"))->items[dim];
 }
 
+bool cfx__result_size_given(const cfx_node *n, cfx_value size) {
+    bool given = false;
+    cfx_each_input(n, u) {
+        const cfx_result r = cfx_node_result(u->node);
+        for (int i = 0; r.kind == CFX_RESULT_TENSOR && i < r.ndim; i++)
+            given |= cfx_equal_values(cfx_result_size(&r, i), size);
+    }
+    return given;
+}
+
 static bool is_size(cfx_value v) { return v.tag == CFX_TAG_INT || v.tag == CFX_TAG_SYM; }
 
 /* The product of the sizes behind a dimension; a size that no value holds stands for itself. */

@@ -195,3 +195,24 @@ TEST(onnx_recurrent_layers_are_planned) {
     CHECK_OK();
     CHECK(strstr(plan, "aten.lstm.input") && !strstr(plan, "aten.split"));
 }
+
+/* The size that the second of two finds is not the one that it is given. */
+TEST(onnx_sizes_that_data_decides_one_after_another) {
+    made g = {0};
+    put_value(&g, 11, "x", CFX_F32, "3,4");
+    put_value(&g, 11, "rows", CFX_BOOL, "3");
+    put_value(&g, 11, "columns", CFX_BOOL, "4");
+    put_node(&g, "Compress", "x,rows", "some", "{'axis': 0}");
+    put_node(&g, "Compress", "some,columns", "y", "{'axis': 1}");
+    put_value(&g, 12, "y", CFX_F32, "a,b");
+    cfx_program *p = opened(&g, 18);
+    CHECK(cfx_save(cfx_to_aten(p), test_path("m.pt2")));
+    cfx_program *aten = cfx_open(test_path("m.pt2"));
+    cfx_tensor *x = cfx_reshape(cfx_arange(12.0), cfx_list(3, 4));
+    cfx_tensor *rows = cfx_ne(cfx_arange(3), 1), *columns = cfx_gt(cfx_arange(4), 0);
+    CHECK_STR(RUN(aten, x, rows, columns), "tensor([[ 1.,  2.,  3.],\n        [ 9., 10., 11.]])");
+    CHECK_STR(RUN(aten, x, cfx_logical_not(rows), columns), "tensor([[5., 6., 7.]])");
+    CHECK_OK();
+    test_unlink("m.pt2");
+    test_folder_done();
+}

@@ -249,25 +249,29 @@ static bool has_unknown(const cfx_node *n, cfx_args a) {
     return unknown;
 }
 
-/* The symbol number *skip of those in v that depend on data and are alone; NULL: there are less. */
-static const char *data_symbol(cfx_value v, int *skip) {
+/* The symbol number *skip of those in v that depend on data and are alone, of those that no input
+ * of n has where n is not NULL; NULL: there are less. */
+static const char *data_symbol(cfx_value v, const cfx_node *n, int *skip) {
     if (v.tag == CFX_TAG_SYM)
-        return cfx_as_sym(v)->op == CFX__SYM_NAME && is_data(cfx_as_sym(v)) && (*skip)-- == 0
+        return cfx_as_sym(v)->op == CFX__SYM_NAME && is_data(cfx_as_sym(v)) &&
+                       !(n && cfx__result_size_given(n, v)) && (*skip)-- == 0
                    ? cfx_as_sym(v)->name
                    : NULL;
     if (v.tag == CFX_TAG_DICT)
-        return data_symbol(cfx_dict_get(cfx_as_dict(v), "shape"), skip);
+        return data_symbol(cfx_dict_get(cfx_as_dict(v), "shape"), n, skip);
     const char *found = NULL;
     bool list = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
     for (int64_t i = 0; list && i < cfx_as_list(v)->len && !found; i++)
-        found = data_symbol(cfx_as_list(v)->items[i], skip);
+        found = data_symbol(cfx_as_list(v)->items[i], n, skip);
     return found;
 }
 
 const cfx__symbol *cfx__rerun_data_symbol(cfx__rerun *run) {
     const cfx_node *like = run->recorder.like;
-    int skip = run->sizes_used++;
-    const char *name = like ? data_symbol(results_of(like), &skip) : NULL;
+    const cfx_value noted = like ? results_of(like) : cfx_none();
+    int first = 0, skip = run->sizes_used++;
+    const bool own = like && data_symbol(noted, like, &first); /* else what inputs have, too */
+    const char *name = like ? data_symbol(noted, own ? like : NULL, &skip) : NULL;
     return name ? cfx__worlds_find(run->worlds, name) : NULL;
 }
 

@@ -104,17 +104,19 @@ static cfx_value input(cfx_node *n, void *user) {
 
 /* ---- sizes that only data could tell --------------------------------------------------------- */
 
-/* Collects the sizes that are noted of a result and that depend on data, in world f->k. */
-static void collect_told(inference *f, const cfx_result *r) {
+/* Collects the sizes that are noted of a result and that depend on data, in world f->k: those that
+ * no input has where `own` says so. */
+static void collect_told(inference *f, const cfx_result *r, bool own) {
     for (int64_t i = 0; r->kind == CFX_RESULT_SEVERAL && i < cfx_result_count(r); i++) {
         cfx_result item = cfx_result_item(r, i);
-        collect_told(f, &item);
+        collect_told(f, &item, own);
     }
     for (int i = 0; r->kind == CFX_RESULT_TENSOR && i < r->ndim; i++) {
         cfx_value size = cfx_result_size(r, i);
         int64_t n;
-        if (f->ntold < COUNT(f->told) && size.tag == CFX_TAG_SYM &&
-            cfx__sym_has_data(cfx_as_sym(size)) && cfx__worlds_eval(&f->worlds, f->k, size, &n))
+        const bool data = size.tag == CFX_TAG_SYM && cfx__sym_has_data(cfx_as_sym(size));
+        if (f->ntold < COUNT(f->told) && data && !(own && cfx__result_size_given(f->node, size)) &&
+            cfx__worlds_eval(&f->worlds, f->k, size, &n))
             f->told[f->ntold++] = n;
     }
 }
@@ -124,8 +126,8 @@ static void collect_told(inference *f, const cfx_result *r) {
 static int64_t told_size(void) {
     inference *f = cfx__run_state_now()->inference;
     cfx_result r = cfx_node_result(f->node);
-    if (!f->asked)
-        collect_told(f, &r);
+    for (int own = 1; own >= 0 && !f->asked && !f->ntold; own--)
+        collect_told(f, &r, own);
     if (f->asked < f->ntold)
         return f->told[f->asked++];
     cfx_result first = cfx_result_item(&r, 0);
