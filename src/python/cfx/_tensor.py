@@ -38,6 +38,23 @@ class _TensorMeta(type):
         return sorted(names)
 
 
+_TO = ("device", "dtype", "non_blocking", "copy")
+
+
+def _to_device(args, kwargs):
+    """The arguments of to() where a device and no dtype is said; None where it is another call."""
+    said = {**dict(zip(_TO, args)), **kwargs}
+    if len(said) < len(args) + len(kwargs) or set(said) - {*_TO, "memory_format"} or \
+            said.pop("dtype", None) is not None:
+        return None
+    device = said.get("device")
+    if isinstance(device, (str, int)) and not isinstance(device, bool):
+        said["device"] = device = _cfx.device(device)
+    if type(device) is not _cfx.device:
+        return None
+    return {k: v for k, v in said.items() if v is not None and v is not False}
+
+
 class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
     """Numbers in any number of dimensions, as PyTorch has them."""
 
@@ -314,26 +331,23 @@ class Tensor(_cfx.TensorBase, metaclass=_TensorMeta):
 
     @_shown
     def to(self, *args, **kwargs):
-        """The tensor of another dtype, or elsewhere. Where only a device is said, PyTorch says the
-        rest too."""
-        device, *rest = args or (kwargs.get("device"),)
-        if isinstance(device, (str, int)) and not isinstance(device, bool):
-            device = _cfx.device(device)
-        if type(device) is not _cfx.device or len(args) + len(kwargs) != 1:
+        """The tensor of another dtype, or elsewhere. Where a device and no dtype is said, PyTorch
+        says the rest too."""
+        said = _to_device(args, kwargs)
+        if said is None:
             return _cfx.method("to")(self, *args, **kwargs)
-        return _overload("to.dtype_layout")(self, dtype=self.dtype, layout=self.layout,
-                                            device=device)
+        return _overload("to.dtype_layout")(self, dtype=self.dtype, layout=self.layout, **said)
 
     @_shown
     def cpu(self, memory_format=None):
-        return self.to("cpu")
+        return self.to("cpu", memory_format=memory_format)
 
     @_shown
     def cuda(self, device=None, non_blocking=False, memory_format=None):
         device = _cfx.device("cuda" if device is None else device)
         if device.type != "cuda":
             raise RuntimeError(f"Invalid device, must be cuda device but got {device.type}")
-        return self.to(device)
+        return self.to(device, non_blocking=non_blocking, memory_format=memory_format)
 
     @_shown
     def dim_order(self, *, ambiguity_check=False):

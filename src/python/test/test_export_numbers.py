@@ -114,6 +114,19 @@ class Sources(unittest.TestCase):
         self.assertEqual(again["relu"].meta["custom"], {"stage": "relu"})
 
 
+    def test_a_module_of_a_program_is_exported_with_the_lines_of_the_model(self):
+        ep = export(self.Model(), (torch.ones(2, 3),))
+        again = export(ep.module(), (torch.ones(2, 3),))
+        traces = [[n.meta.get("stack_trace") for n in e.graph.nodes] for e in (ep, again)]
+        self.assertIn("test_export_numbers.py", traces[0][-2])
+        self.assertEqual(*traces)
+
+    def test_fake_values_of_nodes_have_a_mode(self):
+        ep = export(self.Model(), (torch.ones(2, 3),))
+        modes = {id(n.meta["val"].fake_mode) for n in ep.graph.nodes if "val" in n.meta}
+        self.assertEqual(len(modes), 1)
+
+
 class Decomposed(unittest.TestCase):
     def test_functional_programs_have_no_composite_views(self):
         def f(x):
@@ -215,3 +228,43 @@ class Arguments(unittest.TestCase):
         again = unflatten(ep)
         self.assertEqual(again(torch.zeros(2)).tolist(), [3, 3])
         self.assertTrue(hasattr(again.n, "type_name"))
+
+    def test_a_module_among_the_arguments_is_its_tensors(self):
+        class Given(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = torch.nn.Linear(3, 3)
+                self.register_buffer("n", torch.rand(1))
+
+            def forward(self, x):
+                return self.linear(x) + self.n
+
+        def f(x, m):
+            return m(x) * 2
+
+        class Model(torch.nn.Module):
+            def forward(self, x, m):
+                return f(x, m)
+
+        x = torch.rand(3)
+        ep = export(Model(), (x, Given()), dynamic_shapes={"x": None, "m": None})
+        self.assertEqual(ep.graph_signature.user_inputs,
+                         ("x", "m_linear_weight", "m_linear_bias", "m_n"))
+        for program in (ep, ep.run_decompositions()):
+            other = Given()
+            self.assertTrue(torch.allclose(program.module()(x, other), f(x, other)))
+
+    def test_numbers_are_told_apart_by_wrappers(self):
+        from cfx.torch.export.dynamic_shapes import _IntWrapper
+
+        class Model(torch.nn.Module):
+            def forward(self, x, y):
+                return x + y
+
+        args = _IntWrapper(5), _IntWrapper(5)
+        shapes = torch.export.ShapesCollection()
+        shapes[args[0]] = Dim.DYNAMIC
+        ep = export(Model(), args, dynamic_shapes=shapes)
+        self.assertEqual(ep.module()(3, 5), 8)
+        with self.assertRaisesRegex((AssertionError, RuntimeError), "5"):
+            ep.module()(3, 4)

@@ -20,6 +20,18 @@ except ImportError:
 
 
 class Tensors(unittest.TestCase):
+    def test_to_a_device_takes_the_other_options(self):
+        x = cfx.ones(2, 2, 2, 2)
+        for args, kwargs in ((("cpu",), {}), ((cfx.device("cpu"),), {}), ((), {"device": "cpu"}),
+                             (("cpu", None, False, True), {}), (("cpu", cfx.float64), {}),
+                             (("cpu",), {"non_blocking": True, "copy": True})):
+            y = x.to(*args, memory_format=cfx.channels_last, **kwargs)
+            self.assertEqual(y.stride(), (8, 1, 4, 2))
+            self.assertIs(y.dtype, args[1] if args[1:] and args[1] else cfx.float32)
+        self.assertFalse(x.to("cpu", copy=True)._shares(x))
+        with self.assertRaisesRegex(TypeError, "invalid combination of arguments"):
+            x.to("cpu", nothing=1)
+
     def test_numbers_and_text(self):
         x = cfx.tensor([[1.0, -2.0], [3.0, 4.5]])
         self.assertEqual(repr(x), "tensor([[ 1.0000, -2.0000],\n        [ 3.0000,  4.5000]])")

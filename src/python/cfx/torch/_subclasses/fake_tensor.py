@@ -96,8 +96,7 @@ def symbolic(said):
 
 def faked(t, mode=None):
     """A tensor without numbers, with the attributes that PyTorch's have."""
-    if mode is not None:
-        t.__dict__["fake_mode"] = mode
+    t.__dict__["fake_mode"] = mode or _mode
     return t
 
 

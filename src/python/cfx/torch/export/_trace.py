@@ -14,7 +14,7 @@ from .._sym import GuardOnDataDependentSymNode
 from ..nn.modules import _mirror
 from ..nn.modules.module import Module, watched
 from ..utils import _pytree as pytree
-from . import _builtins
+from . import _builtins, _lines, _modules_given
 from . import dynamic_shapes as dims
 from ._custom import pack, unpack
 from ._draft_export import DraftExportReport
@@ -73,9 +73,11 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, preserve_module_call_si
                         f"positional inputs, got {type(args)}")
     args = tuple(args)  # a NamedTuple is its arguments
     kwargs = kwargs or {}
+    _modules_given.register(args, kwargs)
     said = dynamic_shapes
     if isinstance(said, (dims.AdditionalInputs, dims.ShapesCollection)):
         said = said.dynamic_shapes(mod, args, kwargs)
+    args, kwargs = dims._unwrapped(args), dims._unwrapped(kwargs)
     combined = dims._combine_args(mod, args, kwargs)
     _check_kinds(args, kwargs)
     dims._check_dynamic_shapes(combined, said)
@@ -147,6 +149,8 @@ def capture(mod, args, kwargs, dynamic, preserve=(), draft=False):
         if "data-dependent expression" not in str(e) or isinstance(e, UserError):
             raise
         raise GuardOnDataDependentSymNode(str(e)).with_traceback(e.__traceback__) from None
+    finally:
+        _lines.forget()
 
 
 def _as_user_error(e):
@@ -172,6 +176,9 @@ def _here():
     frame = sys._getframe(1)
     while frame is not None and frame.f_code is not capture.__code__:
         name = frame.f_code.co_filename
+        place = _lines.model_line(frame) if name.startswith("<eval_with_key>") else None
+        if place:
+            return _files.setdefault(place[0], os.fsencode(place[0])), place[1]
         if not name.startswith(_OURS):
             return _files.setdefault(name, os.fsencode(name)), frame.f_lineno
         frame = frame.f_back

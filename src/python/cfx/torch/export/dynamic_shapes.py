@@ -7,6 +7,7 @@ import math
 
 import cfx
 
+from ..nn.modules.module import Module
 from ..utils import _pytree as pytree
 from ..utils._pytree import keystr
 from .._errors import UserError, UserErrorType
@@ -185,11 +186,15 @@ def _tree_map_with_path(func, tree, *dynamic_shapes, tree_name=None):
     def visit(path, t, *said):
         kind = pytree._get_node_type(t)
         if kind in pytree.SUPPORTED_NODES:
+            children = pytree.SUPPORTED_NODES[kind].flatten_fn(t)[0]
+
             def parts(x):
+                if x is None and isinstance(t, Module):
+                    return [None] * len(children)
                 same = pytree._get_node_type(x) is kind
                 return pytree.SUPPORTED_NODES[kind].flatten_fn(x)[0] if same else x
 
-            return pytree.tree_map_with_path(visit, parts(t), *map(parts, said),
+            return pytree.tree_map_with_path(visit, children, *map(parts, said),
                                              is_leaf=_is_builtin_leaf)
         return func(path, t, *said)
 
@@ -382,14 +387,26 @@ def to_c(forward, combined_args, dynamic_shapes):
 # ---- sizes from elsewhere ------------------------------------------------------------------------
 
 
+@dataclasses.dataclass
+class _IntWrapper:
+    """A number among the arguments that a ShapesCollection can tell from others."""
+
+    val: int
+
+
+def _unwrapped(args):
+    """Arguments with the numbers themselves."""
+    return pytree.tree_map_only(_IntWrapper, lambda n: n.val, args)
+
+
 class ShapesCollection:
-    """Sizes by tensor: collection[x] = {0: batch}."""
+    """Sizes by tensor, or by number: collection[x] = {0: batch}."""
 
     def __init__(self):
         self._shapes = {}
 
     def __setitem__(self, t, shape):
-        if not isinstance(t, cfx.Tensor):
+        if not isinstance(t, (cfx.Tensor, _IntWrapper)):
             raise AssertionError(f"Cannot assign shape to non-tensor type {type(t)}")
         known = self._shapes.get(id(t))
         if known is not None and known[1] != shape:
