@@ -120,6 +120,10 @@ class Sources(unittest.TestCase):
         traces = [[n.meta.get("stack_trace") for n in e.graph.nodes] for e in (ep, again)]
         self.assertIn("test_export_numbers.py", traces[0][-2])
         self.assertEqual(*traces)
+        stacks = [[n.meta.get("nn_module_stack") for n in e.graph.nodes] for e in (ep, again)]
+        self.assertEqual(*stacks)
+        self.assertIn("linear", dict(unflatten(again).named_children()))
+        self.assertEqual([n.op for n in unflatten(again).graph.nodes][1], "call_module")
 
     def test_fake_values_of_nodes_have_a_mode(self):
         ep = export(self.Model(), (torch.ones(2, 3),))

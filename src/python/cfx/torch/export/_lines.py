@@ -2,6 +2,8 @@
 module of a program is exported with the traces that the program has."""
 import re
 
+from ..fx import _meta
+
 _ASSIGNED = re.compile(r"\s*(\w+)(?:\s*:[^=]*)? = ")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _known = {}  # id of a code object: {line: (file, line of the model)}, while a module is exported
@@ -20,6 +22,24 @@ def _of_module(module):
         if found:
             lines[i] = found[-1][0], int(found[-1][1])
     return lines
+
+
+def _line_of(node):
+    return _FRAME.findall(node.meta.get("stack_trace") or "")[-1:]
+
+
+def keep_stacks(module, ep):
+    """Nodes of a program made of a GraphModule that are those of it, by name, target and line, have
+    the calls and modules around them that these have."""
+    before = {n.name: n for n in module.graph.nodes if n.meta.get("nn_module_stack")}
+    for node in ep.graph.nodes if before else ():
+        like = before.get(node.name)
+        if like is None or like.target != node.target or _line_of(like) != _line_of(node):
+            continue
+        for key in ("nn_module_stack", "stack_trace"):
+            if like.meta.get(key):
+                node.meta[key] = like.meta[key]
+                node._put_meta(key, _meta.to_c(key, like.meta[key]))
 
 
 def model_line(frame):

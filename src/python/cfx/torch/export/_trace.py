@@ -11,6 +11,7 @@ from cfx import _cfx
 from .._errors import ConstraintViolationError, UserError, UserErrorType
 from .._functorch import config
 from .._sym import GuardOnDataDependentSymNode
+from ..fx.graph_module import GraphModule
 from ..nn.modules import _mirror
 from ..nn.modules.module import Module, watched
 from ..utils import _pytree as pytree
@@ -85,6 +86,8 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, preserve_module_call_si
                       list(preserve_module_call_signature), draft)
     ep = ExportedProgram(program)
     ep._example_inputs = (args, kwargs)
+    if isinstance(mod, GraphModule):
+        _lines.keep_stacks(mod, ep)
     if isinstance(dynamic_shapes, dims.AdditionalInputs):
         dynamic_shapes.verify(ep)
     return ep

@@ -48,12 +48,12 @@ def push(graph):
         meta = node.meta
         for key in KEYS:
             if key in meta:
-                value = _to_c(key, meta[key])
+                value = to_c(key, meta[key])
                 if value is not None:
                     node._put_meta(key, value)
 
 
-def _to_c(key, value):
+def to_c(key, value):
     if key == "nn_module_stack":
         return {k: (path, _type_text(t)) for k, (path, t) in value.items()}
     if key == "tensor_meta":
