@@ -272,3 +272,36 @@ class Arguments(unittest.TestCase):
         self.assertEqual(ep.module()(3, 5), 8)
         with self.assertRaisesRegex((AssertionError, RuntimeError), "5"):
             ep.module()(3, 4)
+
+
+class Functions(unittest.TestCase):
+    def test_a_function_is_exported_as_a_module(self):
+        from cfx.torch.export._wrapper_utils import _WrapperModule
+
+        ep = export(_WrapperModule(lambda x: torch.abs(x)), (torch.ones(2),))
+        self.assertEqual(ep.module()(-torch.ones(2)).tolist(), [1, 1])
+        self.assertEqual(ep.graph_signature.user_inputs, ("args_0",))
+
+    def test_methods_of_one_module_are_exported_with_its_state(self):
+        from cfx.torch._export.utils import sync_state, wrap_method
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("t", torch.tensor(10.0))
+
+            def double(self, x):
+                self.t.mul_(2)
+                return x + self.t
+
+            def less(self, x):
+                return x - self.t
+
+        m = Model()
+        double, less = (export(wrap_method(f), (torch.ones(2),)).module()
+                        for f in (m.double, m.less))
+        sync_state(double, less)
+        self.assertEqual(double(torch.zeros(2)).tolist(), [20, 20])
+        self.assertEqual(less(torch.zeros(2)).tolist(), [-20, -20])
+        with self.assertRaises(ValueError):
+            wrap_method(lambda x: x)

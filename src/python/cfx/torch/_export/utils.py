@@ -1,6 +1,8 @@
 """What a node of an exported program is: a parameter, a buffer, a constant."""
 import contextlib
+import inspect
 
+from ..nn.modules.module import Module
 from ..utils import _pytree as pytree
 
 
@@ -16,6 +18,30 @@ def _disable_load_state_dict_hooks(mod):
     finally:
         for h, was in zip(hooks, before):
             h.update(was)
+
+
+def wrap_method(method):
+    """A module whose forward is a method of another module, with that one's parameters, buffers and
+    children."""
+    if not inspect.ismethod(method) or not isinstance(method.__self__, Module):
+        raise ValueError(f"Expected {method} to be a method of a module")
+    m = Module()
+    for part in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+        m.__dict__[part] = method.__self__.__dict__[part]
+    m.forward = method
+    return m
+
+
+def sync_state(first, *others):
+    """Lets modules of exported methods of one module have the parameters and buffers of the first
+    of them."""
+    for other in others:
+        for part in ("_parameters", "_buffers"):
+            mine, theirs = first.__dict__[part], other.__dict__[part]
+            theirs.update({n: mine[n] for n in theirs if n in mine})
+        for name, child in other.named_children():
+            if name in first._modules:
+                sync_state(first._modules[name], child)
 
 
 def is_param(program, node):
