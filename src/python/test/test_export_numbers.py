@@ -125,6 +125,18 @@ class Sources(unittest.TestCase):
         self.assertIn("linear", dict(unflatten(again).named_children()))
         self.assertEqual([n.op for n in unflatten(again).graph.nodes][1], "call_module")
 
+    def test_make_fx_notes_the_lines_of_the_model_where_it_is_asked_to(self):
+        from cfx.torch.fx.experimental.proxy_tensor import make_fx
+
+        for asked in (True, False):
+            gm = make_fx(self.Model(), record_stack_traces=asked)(torch.ones(2, 3))
+            (relu,) = [n for n in gm.graph.nodes if n.name == "relu"]
+            self.assertEqual(bool(relu.stack_trace), asked)
+            if asked:
+                self.assertRegex(
+                    relu.stack_trace, r'^File ".*test_export_numbers.py", line \d+, in forward\n'
+                    r" +return torch.relu\(self.linear\(x\)\)$")
+
     def test_fake_values_of_nodes_have_a_mode(self):
         ep = export(self.Model(), (torch.ones(2, 3),))
         modes = {id(n.meta["val"].fake_mode) for n in ep.graph.nodes if "val" in n.meta}

@@ -101,7 +101,8 @@ class TracerBase:
                 node.meta[field] = copy.copy(meta[field])
 
     def _stack_trace(self):
-        frames = self._filter_traceback_frames(traceback.extract_stack())
+        frames = self._filter_traceback_frames(
+            traceback.extract_stack(inspect.currentframe().f_back))
         return "".join(frames.format()).strip() if frames else None
 
     def _filter_traceback_frames(self, user_stack_summary):

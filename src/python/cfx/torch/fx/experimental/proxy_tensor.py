@@ -265,6 +265,7 @@ def make_fx(f, decomposition_table=None, tracing_mode="real", _allow_non_fake_in
 
     def trace(*args):
         tracer = PythonKeyTracer()
+        tracer.record_stack_traces = record_stack_traces
         mode = ProxyTorchDispatchMode(tracer, _table(decomposition_table),
                                       strict=_error_on_data_dependent_ops)
         if tracing_mode != "real":
@@ -331,7 +332,7 @@ def _plain_function(inner, f, n):
     names = names[:n]
     scope = {"_inner": inner}
     text = f"def forward({', '.join(names)}):\n    return _inner({', '.join(names)})\n"
-    exec(text, scope)
+    exec(compile(text, __file__, "exec"), scope)  # a line of this package, not of the model
     out = scope["forward"]
     out.__name__ = getattr(target, "__name__", "forward")
     return out
