@@ -30,6 +30,7 @@ const cfx__later cfx__later_rooms = {
     .read_sizes = cfx__mark_read_sizes,
     .read_size = cfx__mark_read_size,
     .may_read = cfx__mark_may_read,
+    .refresh = cfx__mirror_refresh,
     .autograd = cfx__grad_call,
     .while_loop = cfx__control_rounds,
     .to_card = cfx__cuda_copy_of,

@@ -95,6 +95,8 @@ double agree_allowed(cfx_dtype dtype);
 
 /* Where two values differ in kind: "", or what differs. */
 const char *apart_kind(cfx_value a, cfx_value b);
+/* Whether two tensors have the same numbers: of complex ones both parts, which may be NaN alone. */
+bool apart_none(cfx_value a, cfx_value b);
 /* A complex tensor with one form of what is not finite. */
 cfx_value apart_one_form(cfx_value v);
 

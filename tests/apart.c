@@ -50,6 +50,10 @@ static cfx_value as_real(cfx_value v) {
     return is_complex(v) ? cfx_tensor_value(cfx_view_as_real(v)) : v;
 }
 
+bool apart_none(cfx_value a, cfx_value b) {
+    return cfx_is_true(cfx_all(cfx_isclose(as_real(a), as_real(b), 0, 0, true)));
+}
+
 /* Complex numbers that are not finite have many forms, which products turn into each other: a
  * product by 1 makes inf + 0j inf + nanj. Decompositions multiply where an operator does not, in
  * PyTorch as here, so such a number is NaN in both its parts there. */

@@ -135,7 +135,7 @@ static void check_session(subject *s, cfx_program *p, const cfx_dict *held) {
         agree_on(s, &o, turn ? "in a session that was reset" : "in a session");
         for (int64_t i = 0; o.ran && i < held->len && cfx_ok(); i++) {
             const cfx_value *own = cfx_dict_find(p->state, held->entries[i].key);
-            if (own && !cfx_is_true(cfx_all(cfx_isclose(*own, held->entries[i].value, 0, 0, true))))
+            if (own && !apart_none(*own, held->entries[i].value))
                 agree_found(s, "in a session: the program's %s is written",
                             cfx_str(held->entries[i].key));
         }

@@ -322,6 +322,8 @@ cfx_value cfx__op_run(cfx_site at, cfx_op *op, cfx_value *args) {
     const char *outer = cfx__ctx()->op;
     const int card = cfx__ctx()->card;
     cfx__ctx()->op = info->name;
+    if (unlikely(flags & CFX__MIRROR) && !c.fake)
+        cfx__mirror_read(c.nargs, args);
     if (unlikely(flags & CFX__ON_CARD) && !cfx__op_enter_card(&c))
         ; /* no device for all arguments: an error */
     else if (unlikely(flags & SYMBOL) && !c.fake)
@@ -339,6 +341,8 @@ cfx_value cfx__op_run(cfx_site at, cfx_op *op, cfx_value *args) {
         note_views(&c);
     if (info->writes || unlikely(info->updated))
         bump_versions(op, c.nargs, args);
+    if (unlikely(flags & CFX__MIRROR) && info->writes && !c.fake && cfx_ok())
+        cfx__mirror_wrote(op, c.nargs, args);
     cfx__ctx()->op = outer;
     cfx__ctx()->card = card;
     return leave(mark, &c);

@@ -221,6 +221,16 @@ bool cfx__op_refuses(cfx_site at, cfx_op *op, const cfx_value *args, cfx_dtype *
 bool cfx__op_record_nothing(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *result);
 /* Runs an operator's decomposition, whether or not it has a kernel. */
 cfx_value cfx__op_decompose(cfx_site at, cfx_op *op, cfx_value *args);
+/* Conjugates of complex tensors (mirror.c): `copy`, just made, is that of `of` from now on. Nothing
+ * where those are fake, on a card, or a gradient flows through. */
+void cfx__mirror_make(cfx_tensor *copy, cfx_tensor *of);
+/* Whether it is the conjugate of what it mirrors in the end. */
+bool cfx__mirror_turned(const cfx_tensor *t);
+/* Before t is read otherwise than by a call: what it mirrors may have been written to. */
+void cfx__mirror_refresh(const cfx_tensor *t);
+/* Before a call, and after it. */
+void cfx__mirror_read(int n, const cfx_value *args);
+void cfx__mirror_wrote(cfx_op *op, int n, const cfx_value *args);
 /* The derived forms: called by cfx__op_run. */
 void cfx__op_run_inplace(cfx_op_call *c, cfx__op_info *info);
 void cfx__op_run_out(cfx_op_call *c, cfx__op_info *info);

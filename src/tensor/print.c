@@ -334,6 +334,8 @@ const char *cfx_tensor_str_with(const cfx_tensor *t, cfx_print_options options) 
     p.summarize = t->numel > p.opt.threshold;
 
     size_t mark = cfx_scope_open();
+    if (unlikely(t->head.flags & CFX__MIRROR))
+        cfx__later_rooms.refresh(t);
     bool hidden = t->head.flags & CFX__FAKE || (!t->data && t->numel > 0);
     cfx__text_puts(&p.out, hidden && t->device.type != CFX_META ? "FakeTensor(" : "tensor(");
     int indent = (int)p.out.len;

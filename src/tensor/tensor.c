@@ -11,10 +11,9 @@ static void storage_free(void *p) {
         s->release(s->owner);
     else if (!s->fixed && s->data)
         cfx__block_free(s->data, s->size);
-    if (s->spare)
-        cfx__spare_free(CFX__SPARE_STORAGE, s);
-    else
-        cfx__free(s);
+    if (unlikely(s->mirror != NULL))
+        cfx_drop(s->mirror);
+    s->spare ? cfx__spare_free(CFX__SPARE_STORAGE, s) : cfx__free(s);
 }
 
 static void tensor_free(void *p) {
@@ -52,9 +51,9 @@ cfx_tensor cfx__tensor_bad = {.head = {.refs = 1, .flags = CFX__BAD, .type = &te
 /* Small data lies in the storage object itself: one allocation less for small tensors. */
 static cfx__storage *storage_new(cfx_site at, size_t size, bool fake) {
 #ifdef CFX_SANITIZE
-    enum { SMALL = 0, INLINE = 1024 }; /* what is read behind the last element is seen */
+    enum { SMALL = 0, INLINE = CFX__INLINE_STORAGE }; /* what is read behind the last element is seen */
 #else
-    enum { SMALL = 128, INLINE = 1024 };
+    enum { SMALL = 128, INLINE = CFX__INLINE_STORAGE };
 #endif
     if (!fake && size <= INLINE) {
         size_t head = (sizeof(cfx__storage) + 15) & ~(size_t)15;
@@ -199,7 +198,7 @@ cfx_tensor *cfx__tensor_alias(const cfx_tensor *t, int ndim, const int64_t *shap
     v->offset = offset;
     v->device = t->device;
     v->head.flags |=
-        t->head.flags & (CFX__FAKE | CFX__INFERENCE | CFX__QUANTIZED | CFX__ON_CARD);
+        t->head.flags & (CFX__FAKE | CFX__INFERENCE | CFX__QUANTIZED | CFX__ON_CARD | CFX__MIRROR);
     v->quantizer = t->quantizer ? cfx_keep(t->quantizer) : NULL;
     if (t->data) /* the offset of an empty view may be absurd */
         v->data = (char *)t->storage->data + (numel ? offset * cfx_dtype_size(t->dtype) : 0);

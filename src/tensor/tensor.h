@@ -36,8 +36,11 @@ enum {
     CFX__MULTI_VIEW = 128,  /* one of several views that one call made */
     CFX__QUANTIZED = 256,   /* of a quantized dtype: integers with a quantizer */
     CFX__ON_CARD = 512,     /* its device is a card: see cfx__tensor_place */
-    CFX__LITERAL = 1024     /* of numbers in an index or an assignment */
+    CFX__LITERAL = 1024,    /* of numbers in an index or an assignment */
+    CFX__MIRROR = 2048      /* lies in a copy that mirrors another tensor: see cfx__mirror_make */
 };
+
+enum { CFX__INLINE_STORAGE = 1024 }; /* data of so many bytes lies in the object itself */
 
 typedef struct cfx__storage {
     cfx_obj head;
@@ -53,6 +56,7 @@ typedef struct cfx__storage {
     bool packed_lock;
     void *writer;              /* the operator whose recorded call wrote here last, or NULL */
     struct cfx__packed *packed;   /* see below */
+    struct cfx__mirror *mirror;   /* what it is a conjugate of; counted; NULL: of nothing */
 } cfx__storage;
 
 /* How the integers of a quantized tensor stand for numbers: x = (q - zero_point) scale. Counted. */

@@ -266,6 +266,7 @@ bool cfx_sizes_vary(void) {
 }
 
 bool cfx__mark_may_read(cfx_site at, const cfx_tensor *t) {
+    cfx__mirror_refresh(t);
     cfx__recorder *r = cfx__recorder_now();
     bool recorded = r && r->marks && (cfx__record_shadow_of(t) || (r->holds && r->holds(r, t)));
     if (t->head.flags & CFX__TRACED)

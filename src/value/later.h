@@ -44,6 +44,8 @@ typedef struct cfx__later {
     /* Whether C may look at the numbers of a tensor; an error where those are data while a module
      * is exported or traced. */
     bool (*may_read)(cfx_site at, const cfx_tensor *t);
+    /* Before the numbers of a tensor that mirrors another are looked at: see cfx__mirror_make. */
+    void (*refresh)(const cfx_tensor *t);
     /* A call that has an argument with a gradient: records it. */
     cfx_value (*autograd)(cfx_site at, cfx_op *op, cfx_value *args);
     /* While test(carried, rest) is true, carried = body(carried, rest): lists of tensors, results

@@ -42,6 +42,14 @@ static void view_as_real(cfx_op_call *c) {
 
 static void view_same(cfx_op_call *c) { c->out[0] = arg_tensor(c, 0); }
 
+/* A tensor of its own of a conjugate. */
+static void view_resolved(cfx_op_call *c) {
+    if (cfx__mirror_turned(arg_tensor(c, 0)))
+        c->out[0] = cfx_clone(arg_tensor(c, 0));
+    else
+        view_same(c);
+}
+
 static void view_real(cfx_op_call *c) {
     if (cfx__dtype_is_complex(arg_tensor(c, 0)->dtype))
         as_real(c, 0, false);
@@ -113,7 +121,7 @@ CFX_OP(real) = {"aten::real(Tensor(a) self) -> Tensor(a)", "torch.real Tensor.re
 CFX_OP(imag) = {"aten::imag(Tensor(a) self) -> Tensor(a)", "torch.imag Tensor.imag",
                 .view = view_imag, GRAD(imag, 0), .core = core_imag, .core_early = true};
 CFX_OP(resolve_conj) = {"aten::resolve_conj(Tensor(a) self) -> Tensor(a)",
-                        "torch.resolve_conj Tensor.resolve_conj", .view = view_same,
+                        "torch.resolve_conj Tensor.resolve_conj", .view = view_resolved,
                         GRAD(resolve, 0)};
 CFX_OP(resolve_neg) = {"aten::resolve_neg(Tensor(a) self) -> Tensor(a)",
                        "torch.resolve_neg Tensor.resolve_neg", .view = view_same,
@@ -126,18 +134,24 @@ INTS(1, conj, x)
 COMPLEXES(1, conj, ~x)
 ROW(conj, RULE_SAME, 1, 1, "conj_cpu", HAS_FLOATS(conj), HAS_INTS(conj), HAS_COMPLEXES(conj))
 
-/* Nothing is conjugated lazily: a real tensor is given as it is, of a complex one a new tensor. */
+/* A real tensor is given as it is, of a complex one a copy that mirrors it. */
 static void decompose_conj(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
-    if (cfx__dtype_is_complex(t->dtype))
-        c->out[0] = cfx_aten__conj_physical(t);
-    else
+    if (!cfx__dtype_is_complex(t->dtype)) {
         view_same(c);
+        return;
+    }
+    c->out[0] = cfx_aten__conj_physical(t);
+    cfx__mirror_make(c->out[0], t);
 }
 
 static void decompose_conj_physical(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     c->out[0] = cfx__dtype_is_complex(t->dtype) ? cfx_aten__conj_physical(t) : t;
+}
+
+static void kernel_is_conj(cfx_op_call *c) {
+    c->result = cfx_bool(cfx__mirror_turned(arg_tensor(c, 0)));
 }
 
 static void kernel_false(cfx_op_call *c) { c->result = cfx_bool(false); }
@@ -157,7 +171,7 @@ CFX_OP(_conj_physical) = {"aten::_conj_physical(Tensor self) -> Tensor",
                           POINTWISE_IN(conj, shape_pointwise_like, CFX_IN(C32)), GRAD(conj, 0),
                           .out = "out"};
 CFX_OP(is_conj) = {"aten::is_conj(Tensor self) -> bool", "torch.is_conj Tensor.is_conj",
-                   .kernel = kernel_false};
+                   .kernel = kernel_is_conj};
 CFX_OP(is_neg) = {"aten::is_neg(Tensor self) -> bool", "torch.is_neg Tensor.is_neg",
                   .kernel = kernel_false};
 

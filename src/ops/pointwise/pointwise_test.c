@@ -223,3 +223,25 @@ TEST(products_of_complex_infinities_are_nan) {
     CHECK_STR(cfx_str(cfx_lerp(x, cfx_zeros_like(x), x)), "tensor([-inf+nanj, -inf+nanj])");
     CHECK_OK();
 }
+
+/* In PyTorch the conjugate of complex numbers is a view of them. */
+TEST(conjugates_follow_what_they_mirror) {
+    cfx_tensor *x = cfx_full(cfx_list(2), cfx_complex_value(1, 2)), *y = cfx_conj(x);
+    cfx_tensor *part = cfx_select(y, 0, 1), *back = cfx_conj(y);
+    CHECK(cfx_is_true(cfx_is_conj(y)) && !cfx_is_true(cfx_is_conj(back)));
+    cfx_mul_(x, 2);
+    CHECK_STR(cfx_str(cfx_add(y, 0)), "tensor([2.-4.j, 2.-4.j])");
+    cfx_add_(part, cfx_complex_value(0, 1));
+    CHECK_STR(cfx_str(x), "tensor([2.+4.j, 2.+3.j])");
+    CHECK_STR(cfx_str(back), "tensor([2.+4.j, 2.+3.j])");
+    cfx_fill_(cfx_imag(y), 7);
+    CHECK_STR(cfx_str(x), "tensor([2.-7.j, 2.-7.j])");
+    cfx_zero_(back);
+    CHECK_STR(cfx_str(x), "tensor([0.+0.j, 0.+0.j])");
+    cfx_tensor *own = cfx_resolve_conj(y);
+    cfx_fill_(own, 1);
+    CHECK_STR(cfx_str(y), "tensor([0.-0.j, 0.-0.j])");
+    cfx_sigmoid_(cfx_matrix_H(cfx_unsqueeze(x, 0)));
+    CHECK_STR(cfx_str(x), "tensor([0.5000-0.j, 0.5000-0.j])");
+    CHECK_OK();
+}
