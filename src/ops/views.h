@@ -53,6 +53,8 @@ int64_t number_in(cfx_value number, cfx_dtype dtype);
 static inline cfx_dtype default_dtype(void) { return cfx__dtype_of_number(cfx_float(0)); }
 /* Whether results may be written to t in place: no two of its elements share memory. */
 bool is_writable(cfx_op_call *c, const cfx_tensor *t);
+/* A copy that lies as t does in a storage as long, all of which strides may reach; scope. */
+cfx_tensor *cfx__copied_as_it_lies(cfx_tensor *t);
 /* What lies between the elements of self goes along into a copy that has its strides: as_strided
  * may look there. */
 void copy_gaps(cfx_tensor *copy, const cfx_tensor *self);

@@ -1,6 +1,7 @@
 /* Calibration: runs a program on batches and records statistics of its values. */
 #include <cfx/ops.h>
 
+#include "../ops/views.h"
 #include "quant.h"
 
 #include <math.h>
@@ -115,7 +116,7 @@ static cfx_value see(cfx_watcher *self, cfx_node *n, cfx_value v) {
 
 static cfx_value copied(cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
-        return cfx_tensor_value(cfx_clone(cfx_as_tensor(v)));
+        return cfx_tensor_value(cfx__copied_as_it_lies(cfx_as_tensor(v)));
     if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
         return v;
     cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
@@ -138,7 +139,8 @@ cfx_program *cfx__quant_runnable(const cfx_program *p) {
         cfx_dict *in = cfx_is_none(cfx_dict_get(q->state, target)) ? q->constants : q->state;
         cfx_value old = cfx_dict_get(in, target);
         if (old.tag == CFX_TAG_TENSOR)
-            cfx_dict_set(in, target, cfx_tensor_value(cfx_clone(cfx_as_tensor(old))));
+            cfx_dict_set(in, target,
+                         cfx_tensor_value(cfx__copied_as_it_lies(cfx_as_tensor(old))));
     }
     return q;
 }

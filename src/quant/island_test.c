@@ -307,3 +307,21 @@ TEST(plans_share_packed_weights_of_bytes) {
     CHECK_INT(forms, 4);
     CHECK_OK();
 }
+
+/* What strides reach of an input is there while it is calibrated. */
+TEST(quantize_copies_inputs_as_they_lie) {
+    cfx_module *m = cfx_module_parse(
+        "def forward(self, x):\n"
+        "    w = self.w\n"
+        "    y = torch.ops.aten.linear.default(x, w);  w = None\n"
+        "    z = torch.ops.aten.as_strided.default(x, [2], [5], 0);  x = None\n"
+        "    return (y, z)\n", "m.fx");
+    cfx_module_set_attr(m, "w", cfx_tensor_value(cfx_randn(cfx_list(2, 2))));
+    cfx_tensor *x = cfx_as_strided(cfx_arange(6.0), cfx_list(2, 2), cfx_list(3, 2), 0);
+    cfx_program *p = cfx_export(m, cfx_tuple(x), CFX_NONE, CFX_NONE);
+    CHECK_OK();
+    cfx_quantized *q = cfx_quantize(p, cfx_list(cfx_tuple(x)), (cfx_quantize_options){0});
+    CHECK_OK();
+    CHECK_STR(cfx_str(cfx_at(cfx_program_run(q->program, x), 1)), "tensor([0., 5.])");
+    CHECK_OK();
+}

@@ -1,6 +1,7 @@
 /* Unflattened modules: their tensors, one module for calls that do the same, and their order. */
 #include <cfx/ops.h>
 
+#include "../ops/views.h"
 #include "unflatten.h"
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -70,17 +71,6 @@ static const char *identity(const cfx_tensor *t) {
                             cfx__shape_text(t->ndim, t->stride));
 }
 
-/* A tensor that lies as t does in a storage as long, all of which strides may reach. */
-static cfx_tensor *copied(cfx_tensor *t) {
-    const int64_t size = cfx_dtype_size((cfx_dtype)t->dtype);
-    const int64_t n = t->storage ? (int64_t)t->storage->size / size : 0;
-    if (n <= t->numel)
-        return cfx_clone(t);
-    cfx_tensor *line = cfx_clone(cfx_as_strided(t, cfx_list(n), cfx_list(1), 0));
-    return cfx_as_strided(line, cfx_ints_value(t->ndim, t->shape),
-                          cfx_ints_value(t->ndim, t->stride), t->offset);
-}
-
 /* A copy of the program's tensor; those that are one in the program are one copy. */
 static cfx_tensor *own_copy(cfx_dict *copies, cfx_tensor *t) {
     const char *key = identity(t);
@@ -88,7 +78,7 @@ static cfx_tensor *own_copy(cfx_dict *copies, cfx_tensor *t) {
     if (known.tag == CFX_TAG_TENSOR)
         return cfx_as_tensor(known);
     cfx_grad_mode before = cfx_set_grad_mode(CFX_NO_GRAD);
-    cfx_tensor *copy = t->data ? copied(t) : t;
+    cfx_tensor *copy = t->data ? cfx__copied_as_it_lies(t) : t;
     cfx_set_grad_mode(before);
     cfx_dict_set(copies, key, cfx_tensor_value(copy));
     return copy;

@@ -207,3 +207,15 @@ CFX_OP(as_strided_scatter) = {"aten::as_strided_scatter(Tensor self, Tensor src,
                               .kernel = kernel_as_strided_scatter,
                               .dtypes = CFX_IN_ANY, .row = &cfx_op_as_strided,
                               GRAD(as_strided_scatter, 0), .effects = CFX_STORAGE, .out = "out"};
+
+/* ---- with their storages --------------------------------------------------------------------- */
+
+cfx_tensor *cfx__copied_as_it_lies(cfx_tensor *t) {
+    const int64_t size = cfx_dtype_size((cfx_dtype)t->dtype);
+    const int64_t n = t->storage ? (int64_t)t->storage->size / size : 0;
+    if (n <= t->numel)
+        return cfx_clone(t);
+    cfx_tensor *line = cfx_clone(cfx_as_strided(t, cfx_list(n), cfx_list(1), 0));
+    return cfx_as_strided(line, cfx_ints_value(t->ndim, t->shape),
+                          cfx_ints_value(t->ndim, t->stride), t->offset);
+}
