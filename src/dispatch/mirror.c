@@ -1,7 +1,7 @@
 /* Conjugates. In PyTorch conj() of a complex tensor is a view, conjugated where it is read. Here it
- * is a copy that knows what it mirrors: before a call reads it, it is made again if that was written
- * to, and what a call writes to it is written there as well. Views of it lie in its storage, which
- * has the note. */
+ * is a copy that knows what it mirrors: before a call reads it, it is made again if that was
+ * written to, and what a call writes to it is written there as well. Views of it lie in its
+ * storage, which has the note. */
 #include "dispatch.h"
 
 #include "registry.h"

@@ -51,11 +51,11 @@ cfx_tensor cfx__tensor_bad = {.head = {.refs = 1, .flags = CFX__BAD, .type = &te
 /* Small data lies in the storage object itself: one allocation less for small tensors. */
 static cfx__storage *storage_new(cfx_site at, size_t size, bool fake) {
 #ifdef CFX_SANITIZE
-    enum { SMALL = 0, INLINE = CFX__INLINE_STORAGE }; /* what is read behind the last element is seen */
+    enum { SMALL = 0 }; /* what is read behind the last element is seen */
 #else
-    enum { SMALL = 128, INLINE = CFX__INLINE_STORAGE };
+    enum { SMALL = 128 };
 #endif
-    if (!fake && size <= INLINE) {
+    if (!fake && size <= CFX__INLINE_STORAGE) {
         size_t head = (sizeof(cfx__storage) + 15) & ~(size_t)15;
         bool spare = size <= SMALL;
         cfx__storage *s = spare ? cfx__spare_alloc(CFX__SPARE_STORAGE, head + SMALL)
