@@ -97,6 +97,16 @@ void cfx__rerun_set(cfx__rerun *run, const cfx_node *n, cfx_value v);
 cfx_value cfx__rerun_filled(cfx__rerun *run, cfx_value v);
 /* A tensor with the sizes and strides that the program notes for what n gives; NULL: none are. */
 cfx_tensor *cfx__rerun_noted(const cfx__rerun *run, const cfx_node *n);
+/* What runs may lie otherwise than in the program (rerun_lies.c). A view of it whose strides came
+ * out otherwise is a copy, then; PyTorch gives up here. */
+bool cfx__rerun_is_no_view(const cfx__rerun *run, const cfx_node *call, const cfx_op *op,
+                           cfx_args a);
+/* Before the storage behind t is read by strides, or as another dtype: it lies as in the program,
+ * also where what it was made of came out in another order. */
+void cfx__rerun_lay(cfx__rerun *run, const cfx_tensor *t);
+/* What a call made, lying as it does in the program where something writes to it: what views it,
+ * and what copies it instead, follows from that, and a write to a copy would be lost. */
+cfx_value cfx__rerun_laid(cfx__rerun *run, const cfx_node *n, cfx_value v);
 /* A copy of the node with its arguments as they are now; its results from its metadata. */
 cfx_value cfx__rerun_copied(cfx__rerun *run, const cfx_node *n, cfx_args a);
 /* Makes run->recorder one that makes nodes in g (asked.c). */
