@@ -108,11 +108,24 @@ static void note_between(void *user, int slot) {
         r->plan->kernels[slot].between = false;
 }
 
+/* Whether a call gives a tensor other sizes in place (squeeze_): a view made later is another. */
+static bool changes_sizes(const cfx__plan *p) {
+    for (int k = 0; k < p->n; k++) {
+        const cfx__run_step *step = p->kernels[k].step;
+        cfx_op *op = step ? step->node->target.op : NULL;
+        const cfx_op *plain = op ? cfx__op_info_of(op)->functional : NULL;
+        if (plain && plain->view && cfx__op_info_of(op)->writes)
+            return true;
+    }
+    return false;
+}
+
 /* Finds views that are there for other views alone: a run makes no header of them. */
 static void find_between(const cfx__lowering *l) {
     cfx__plan *p = l->plan;
+    const bool fixed = !changes_sizes(p);
     for (int k = 0; k < p->n; k++)
-        p->kernels[k].between = p->kernels[k].kind == CFX__PLAN_VIEW &&
+        p->kernels[k].between = fixed && p->kernels[k].kind == CFX__PLAN_VIEW &&
                                 !cfx__plan_wants(l->e, p->kernels[k].step->node);
     for (int k = 0; k < p->n; k++) {
         reader r = {p, &p->kernels[k]};
