@@ -334,8 +334,11 @@ static cfx_value cut(cfx__onnx_export *x, cfx_value src, int i, int at) {
     bool same = true;
     if (is_empty(&k))
         return src;
-    if (!s.ndim || !k.ndim) /* one element */
+    if (!s.ndim)
         return PUT(Reshape, src, cfx__export_i64(x, 1, (int64_t[]){1}));
+    if (!k.ndim) /* a number of a tensor of one dimension */
+        return PUT(Slice, src, cfx__export_i64(x, 1, (int64_t[]){0}),
+                   cfx__export_i64(x, 1, (int64_t[]){1}));
     for (int d = 0; d < k.ndim; d++) {
         axes[d] = d;
         same &= cfx_equal_values(cfx_result_size(&s, d), cfx_result_size(&k, d));

@@ -124,34 +124,57 @@ RULE(gelu) {
     return PUT(Gelu, cfx__export_in(x, 0), CFX_KW(approximate, how));
 }
 
-/* The ones with a number for their slope. */
-RULE(sloped) {
-    return cfx__export_put(x, op, CFX_ARGS(cfx__export_in(x, 0),
-                                           CFX_KW(alpha, cfx_number(cfx__export_arg(x, 1)))));
-}
+/* Attributes are float32, so doubles would be computed with another number. */
+static bool is_attribute(double v, cfx_dtype d) { return d != CFX_F64 || (double)(float)v == v; }
 
-/* scale * (x where it is positive, alpha * (exp(input_scale * x) - 1) where not). */
-RULE(elu) {
-    cfx_dtype d = dtype(x);
-    double alpha = cfx_number(cfx__export_arg(x, 1)), scale = cfx_number(cfx__export_arg(x, 2));
-    double input = cfx_number(cfx__export_arg(x, 3));
+RULE(leaky_relu) {
+    const cfx_dtype d = dtype(x);
+    const double slope = cfx_number(cfx__export_arg(x, 1));
     cfx_value v = cfx__export_in(x, 0);
     (void)op;
-    if (scale == 1 && input == 1)
+    if (is_attribute(slope, d))
+        return PUT(LeakyRelu, v, CFX_KW(alpha, slope));
+    return PUT(Where, PUT(Greater, v, NUMBER(0, d)), v, PUT(Mul, v, NUMBER(slope, d)));
+}
+
+/* scale * (v where it is positive, alpha * (exp(input * v) - 1) where not). */
+static cfx_value elu_of(cfx__onnx_export *x, double alpha, double scale, double input) {
+    const cfx_dtype d = dtype(x);
+    const bool exact = is_attribute(alpha, d);
+    cfx_value v = cfx__export_in(x, 0);
+    if (scale == 1 && input == 1 && exact)
         return PUT(Elu, v, CFX_KW(alpha, alpha));
-    cfx_value inner = PUT(Mul, v, NUMBER(input, d)), low;
+    cfx_value inner = input == 1 ? v : PUT(Mul, v, NUMBER(input, d)), low;
     if (input > 0) /* else Elu gives what it is given: its own borders are those of inner */
-        low = PUT(Elu, inner, CFX_KW(alpha, alpha));
+        low = PUT(Elu, inner, CFX_KW(alpha, exact ? alpha : 1));
     else
-        low = PUT(Mul, PUT(Sub, PUT(Exp, inner), NUMBER(1, d)), NUMBER(alpha, d));
+        low = PUT(Sub, PUT(Exp, inner), NUMBER(1, d));
+    if (!exact || input <= 0)
+        low = PUT(Mul, low, NUMBER(alpha, d));
     cfx_value y = PUT(Where, PUT(Greater, v, NUMBER(0, d)), v, low);
-    return PUT(Mul, y, NUMBER(scale, d));
+    return scale == 1 ? y : PUT(Mul, y, NUMBER(scale, d));
+}
+
+RULE(elu) {
+    (void)op;
+    return elu_of(x, cfx_number(cfx__export_arg(x, 1)), cfx_number(cfx__export_arg(x, 2)),
+                  cfx_number(cfx__export_arg(x, 3)));
+}
+
+RULE(selu) {
+    (void)op;
+    if (dtype(x) == CFX_F64)
+        return elu_of(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1);
+    return PUT(Selu, cfx__export_in(x, 0));
 }
 
 RULE(hardsigmoid) {
     (void)op;
     cfx_dtype to = dtype(x), d = to == CFX_BF16 ? CFX_F32 : to;
     cfx_value v = cfx__export_as(x, 0, d);
+    if (d == CFX_F64)
+        return PUT(Clip, PUT(Add, PUT(Div, v, NUMBER(6, d)), NUMBER(0.5, d)), NUMBER(0, d),
+                   NUMBER(1, d));
     return cfx__export_cast(x, PUT(HardSigmoid, v, CFX_KW(alpha, 1.0 / 6), CFX_KW(beta, 0.5)), d,
                             to);
 }
@@ -438,7 +461,7 @@ static const cfx__onnx_rule rows[] = {
     UNARY("asin", Asin), UNARY("acos", Acos), UNARY("atan", Atan), UNARY("sinh", Sinh),
     UNARY("cosh", Cosh), UNARY("asinh", Asinh), UNARY("acosh", Acosh), UNARY("atanh", Atanh),
     UNARY("erf", Erf), UNARY("reciprocal", Reciprocal), UNARY("hardswish", HardSwish),
-    UNARY("mish", Mish), UNARY("selu", Selu),
+    UNARY("mish", Mish),
     {"aten.floor.default", rounding, &cfx_op_onnx_Floor},
     {"aten.ceil.default", rounding, &cfx_op_onnx_Ceil},
     {"aten.round.default", rounding, &cfx_op_onnx_Round},
@@ -459,7 +482,8 @@ static const cfx__onnx_rule rows[] = {
     {"aten.exp2.default", exp2_, NULL},
     {"aten.silu.default", silu, NULL},
     {"aten.gelu.default", gelu, NULL},
-    {"aten.leaky_relu.default", sloped, &cfx_op_onnx_LeakyRelu},
+    {"aten.leaky_relu.default", leaky_relu, NULL},
+    {"aten.selu.default", selu, NULL},
     {"aten.elu.default", elu, NULL},
     {"aten.hardsigmoid.default", hardsigmoid, NULL},
     {"aten.softplus.default", softplus, NULL},

@@ -51,7 +51,7 @@ static inline cfx_program *program_for(const rule_case *c) {
 
 /* Numbers for an input: of both signs, none 0, all unlike each other within a dozen. */
 static inline cfx_tensor *sample(const cfx_result *r, int k) {
-    int64_t sizes[CFX_MAX_DIMS], numel = 1;
+    int64_t sizes[CFX_MAX_DIMS] = {0}, numel = 1;
     for (int i = 0; i < r->ndim; i++) {
         cfx_value size = cfx_result_size(r, i);
         sizes[i] = size.tag == CFX_TAG_INT                 ? cfx_integer(size)
@@ -85,6 +85,12 @@ static inline cfx_tensor *run(cfx_program *p, cfx_value in) {
     return cfx_as_tensor(got.tag == CFX_TAG_TENSOR ? got : cfx_at(got, 0));
 }
 
+static inline bool is_near(cfx_tensor *got, cfx_tensor *want) {
+    const double near = want->dtype == CFX_F64 ? 1e-12 : 1e-5;
+    return cfx_is_true(cfx_allclose(got, want, CFX_KW(rtol, 10 * near), CFX_KW(atol, near),
+                                    CFX_KW(equal_nan, true)));
+}
+
 static inline void check_case(const rule_case *c) {
     size_t mark = cfx_scope_open();
     cfx_program *p = program_for(c);
@@ -97,9 +103,7 @@ static inline void check_case(const rule_case *c) {
         if (cfx_ok() && (got->dtype != want->dtype || got->ndim != want->ndim ||
                          memcmp(got->shape, want->shape, (size_t)got->ndim * sizeof *got->shape)))
             test_fail(CFX_HERE, "%s: %s, not %s", c->name, cfx_repr(got), cfx_repr(want));
-        else if (cfx_ok() && !cfx_is_true(cfx_allclose(got, want, CFX_KW(rtol, 1e-4),
-                                                       CFX_KW(atol, 1e-5),
-                                                       CFX_KW(equal_nan, true))))
+        else if (cfx_ok() && !is_near(got, want))
             test_fail(CFX_HERE, "%s: other numbers: %s, not %s", c->name, cfx_repr(got),
                       cfx_repr(want));
     }
