@@ -1,8 +1,9 @@
 /* Calls that are alike: the same operator, the same plain arguments, and inputs of which the same
  * is noted. Their shape rule runs once. A program of a million nodes has some hundreds of them.
  *
- * Start at cfx__infer_alike. A table remembers the last call at each place; what is noted of inputs
- * is compared by identity, which nodes of one graph share where it is equal (src/graph/meta.c). */
+ * Start at cfx__infer_alike. A table remembers the last two calls at each pair of places; what is
+ * noted of inputs is compared by identity, which nodes of one graph share where it is equal
+ * (src/graph/meta.c). */
 #include "../value/dict.h"
 #include "infer.h"
 
@@ -147,9 +148,14 @@ cfx_node *cfx__infer_alike(inference *f, cfx_node *n) {
     }
     uint64_t h = cfx__hash_mix((uint64_t)(uintptr_t)n->target.op, hash_in(f, n->args, n));
     h = cfx__hash_mix(h, hash_in(f, n->kwargs, n));
-    const int i = (int)((h ^ h >> 32) % PLACES);
-    if (t->at[i].node && t->at[i].hash == h && are_alike(f, t->at[i].node, n))
-        return t->at[i].node;
+    const int i = (int)((h ^ h >> 32) % PLACES), other = i ^ 1;
+    for (int k = 0; k < 2; k++) {
+        cfx_node *seen = t->at[i ^ k].node;
+        if (seen && t->at[i ^ k].hash == h && are_alike(f, seen, n))
+            return seen;
+    }
+    if (t->at[i].node) /* two kinds of calls that take turns do not drive each other out */
+        t->at[other] = t->at[i];
     t->at[i].node = NULL;
     t->at[i].hash = h;
     f->place = &t->at[i].node;

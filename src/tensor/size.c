@@ -34,7 +34,8 @@ void cfx__strides_contiguous(int ndim, const int64_t *shape, int64_t *stride) {
     }
 }
 
-void cfx__strides_ordered(int ndim, const int *order, const int64_t *shape, int64_t *stride) {
+/* The dimensions in this order, innermost first. */
+static void ordered(int ndim, const int *order, const int64_t *shape, int64_t *stride) {
     int64_t n = 1; /* wraps where the tensor would be refused */
     for (int k = 0; k < ndim; k++) {
         stride[order[k]] = n;
@@ -44,9 +45,9 @@ void cfx__strides_ordered(int ndim, const int *order, const int64_t *shape, int6
 
 void cfx__strides_of_format(cfx_memory_format f, int ndim, const int64_t *shape, int64_t *stride) {
     if (f == CFX_CHANNELS_LAST && ndim == 4)
-        cfx__strides_ordered(4, (int[]){1, 3, 2, 0}, shape, stride);
+        ordered(4, (int[]){1, 3, 2, 0}, shape, stride);
     else if (f == CFX_CHANNELS_LAST_3D && ndim == 5)
-        cfx__strides_ordered(5, (int[]){1, 4, 3, 2, 0}, shape, stride);
+        ordered(5, (int[]){1, 4, 3, 2, 0}, shape, stride);
     else
         cfx__strides_contiguous(ndim, shape, stride);
 }

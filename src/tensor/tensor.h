@@ -108,8 +108,6 @@ int64_t cfx__shape_numel(cfx_site at, int ndim, const int64_t *shape);
 void cfx__strides_contiguous(int ndim, const int64_t *shape, int64_t *stride);
 /* Strides of a memory format (channels_last needs 4 dims, channels_last_3d 5). */
 void cfx__strides_of_format(cfx_memory_format f, int ndim, const int64_t *shape, int64_t *stride);
-/* The dimensions in this order, innermost first. */
-void cfx__strides_ordered(int ndim, const int *order, const int64_t *shape, int64_t *stride);
 bool cfx__tensor_is_contiguous(const cfx_tensor *t);
 bool cfx__tensor_is_channels_last(const cfx_tensor *t);     /* 4-d, strides as channels_last */
 bool cfx__tensor_is_channels_last_3d(const cfx_tensor *t);
