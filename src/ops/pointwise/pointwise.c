@@ -168,10 +168,28 @@ void shape_pointwise(cfx_op_call *c) { shape_of(c, c->op->row, true); }
 
 void shape_pointwise_alone(cfx_op_call *c) { shape_of(c, c->op->row, false); }
 
+/* Whether the operands after the first give the result no other shape than it has. */
+static bool has_shape_of_first(const cfx_op_call *c, int n) {
+    const cfx_tensor *x = arg_tensor(c, 0);
+    for (int i = 1; i < n; i++) {
+        const cfx_tensor *t = c->args[i].tag == CFX_TAG_TENSOR ? cfx_as_tensor(c->args[i]) : NULL;
+        if (t && t->ndim > x->ndim)
+            return false;
+        for (int k = 1; t && k <= t->ndim; k++)
+            if (t->shape[t->ndim - k] != 1 && t->shape[t->ndim - k] != x->shape[x->ndim - k])
+                return false;
+    }
+    return true;
+}
+
 void shape_pointwise_like(cfx_op_call *c) {
+    const pointwise_row *r = c->op->row;
+    const int n = operand_count(c, r);
     cfx_dtype compute, result;
     c->out[0] = &cfx__tensor_bad;
-    if (pointwise_dtypes(c, c->op->row, &compute, &result) && params_fit(c, 1, compute))
+    if (!has_shape_of_first(c, n))
+        shape_of(c, r, true);
+    else if (pointwise_dtypes(c, r, &compute, &result) && params_fit(c, n, compute))
         out_empty_like(c, result, CFX_PRESERVE, arg_tensor(c, 0));
 }
 

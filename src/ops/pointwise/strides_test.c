@@ -65,3 +65,11 @@ TEST(powers_of_a_number_are_contiguous) {
     CHECK_STR(STRIDE(cfx_pow(x, x)), "[1, 12, 4]");
     CHECK_OK();
 }
+
+TEST(a_weight_that_is_larger_than_what_it_weighs_gives_its_sizes) {
+    cfx_tensor *x = cfx_neg(cfx_ones(cfx_list(2, 1)));
+    cfx_tensor *y = cfx_aten__prelu_kernel(x, cfx_mul(cfx_ones(cfx_list(2, 3)), 0.5));
+    CHECK_STR(SHAPE(y), "[2, 3]");
+    CHECK(cfx_is_true(cfx_all(cfx_eq(y, -0.5))));
+    CHECK_OK();
+}
