@@ -448,7 +448,9 @@ RULE(scatter_reduce) {
     (void)op;
     if (!w || !cfx_ok())
         return cfx_bad();
-    cfx_value shape = cfx__export_shape(x, cfx__export_in(x, 2), &k);
+    cfx_value shape = cfx_none();
+    if (!counts || w->averages)
+        shape = cfx__export_shape(x, cfx__export_in(x, 2), &k);
     if (!counts)
         self = scattered_to(x, self, filled(x, w->nothing, r.dtype, shape), NULL);
     cfx_value y = scattered_to(x, self, source(x), w->onnx);
